@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Network devices as far as shaping touches them.
+
+use crate::{Origin, Qdisc};
+use std::fmt;
+
+/// A device name, at most 15 bytes (`IFNAMSIZ` of linux/if.h, less the NUL).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceName(String);
+
+impl DeviceName {
+    /// The name, or `None` where the kernel would refuse it
+    /// (`dev_valid_name`, net/core/dev.c).
+    pub fn new(name: impl Into<String>) -> Option<Self> {
+        let name = name.into();
+        let fits = !name.is_empty() && name.len() <= 15 && name != "." && name != "..";
+        let plain = !name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace() || c == '\0');
+        (fits && plain).then_some(Self(name))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// True for an IFB device that weirgate creates and removes.
+    pub owned_ifb: bool,
+    /// Segmentation and receive offloads; `None` in a desired state leaves
+    /// them as they are.
+    pub offloads: Option<Offloads>,
+    /// The root qdisc; `None` is the kernel's default.
+    pub root: Option<Qdisc>,
+    /// What happens to packets that arrive; `None` is nothing.
+    pub ingress: Option<Ingress>,
+    /// Which policy line wants this device.
+    pub origin: Origin,
+}
+
+/// Offloads that would hand the gate more than one packet at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offloads {
+    /// TCP segmentation offload (`tx-tcp-segmentation` and its IPv6 sibling).
+    pub tso: bool,
+    /// Generic segmentation offload (`tx-generic-segmentation`).
+    pub gso: bool,
+    /// Generic receive offload (`rx-gro`).
+    pub gro: bool,
+}
+
+/// Redirects every arriving packet to the egress of another device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingress {
+    /// The device (an IFB) that gets the packets.
+    pub redirect_to: DeviceName,
+    /// Which policy line wants this.
+    pub origin: Origin,
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Kernel traffic-control state as plain values.
+//!
+//! The same types hold what a policy wants (desired) and what a kernel has
+//! (observed), so that a plan is a comparison of two values. Nothing here
+//! talks to a kernel. Start reading at [`State`].
+
+mod classify;
+mod device;
+mod qdisc;
+
+pub use classify::{Chain, Hook, IpVersion, Match, Rule, Table};
+pub use device::{Device, DeviceName, Ingress, Offloads};
+pub use qdisc::{
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,
+    Sfq, Stab,
+};
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Everything weirgate owns in one network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct State {
+    /// Devices by name: those a policy shapes, and those it creates (IFB).
+    pub devices: BTreeMap<DeviceName, Device>,
+    /// The classification tables (nftables), by family and name.
+    pub tables: Vec<Table>,
+}
+
+/// Why a desired object exists: the policy text that asks for it.
+///
+/// Origins never take part in comparison: observed objects have none.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// Line of the policy file, from 1; 0 where no single line is the cause.
+    pub line: u32,
+    /// What the object does there, in a few words.
+    pub reason: String,
+}
+
+impl Origin {
+    /// An origin at a policy line.
+    pub fn new(line: u32, reason: impl Into<String>) -> Self {
+        Self { line, reason: reason.into() }
+    }
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.reason),
+            line => write!(f, "line {line}: {}", self.reason),
+        }
+    }
+}

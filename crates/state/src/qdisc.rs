@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Queueing disciplines and their classes.
+
+use crate::Origin;
+use weirgate_units::{Handle, Rate, Size, Span};
+
+/// A qdisc with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qdisc {
+    /// Its handle; minor 0.
+    pub handle: Handle,
+    /// The size table; the kernel takes one at the root only.
+    pub stab: Option<Stab>,
+    /// The discipline and its settings.
+    pub kind: QdiscKind,
+    /// Which policy line wants it.
+    pub origin: Origin,
+}
+
+/// A discipline with its settings, every one explicit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QdiscKind {
+    /// Hierarchical token bucket.
+    Htb(Htb),
+    /// Flow queueing with `CoDel`.
+    FqCodel(FqCodel),
+    /// Stochastic fairness queueing.
+    Sfq(Sfq),
+    /// First in, first out, limited in packets.
+    Pfifo(Pfifo),
+    /// First in, first out, limited in bytes.
+    Bfifo(Bfifo),
+    /// Random early detection.
+    Red(Red),
+    /// Common applications kept enhanced, as a leaf or a root.
+    Cake(Cake),
+    /// Any other discipline, by name: observed only, never desired.
+    Other(String),
+}
+
+/// HTB settings and classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Htb {
+    /// Minor number of the class for unclassified packets; 0 sends them
+    /// around the shaper, so a desired state never holds 0.
+    pub default_minor: u16,
+    /// Divisor that gives a quantum to classes without one.
+    pub r2q: u32,
+    /// Classes, parents before children, then by id.
+    pub classes: Vec<HtbClass>,
+}
+
+/// One HTB class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HtbClass {
+    /// Its id; the major number is the qdisc's.
+    pub id: Handle,
+    /// The parent class, or the qdisc's own handle.
+    pub parent: Handle,
+    /// Guaranteed rate, in bytes as the root's size table counts them.
+    pub rate: Rate,
+    /// Greatest rate with borrowing, counted alike.
+    pub ceil: Rate,
+    /// Bucket of `rate`, in time at that rate: the kernel's own unit.
+    pub buffer: Span,
+    /// Bucket of `ceil`, in time at that rate.
+    pub cbuffer: Span,
+    /// 0 (first) to 7.
+    pub prio: u8,
+    /// Bytes per round among classes of equal priority that borrow.
+    pub quantum: u32,
+    /// The queue, for a class without children.
+    pub leaf: Option<Box<Qdisc>>,
+    /// Which policy line wants it.
+    pub origin: Origin,
+}
+
+/// `fq_codel` settings (tc-`fq_codel`(8)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FqCodel {
+    /// Most packets held.
+    pub limit: u32,
+    /// Number of flow queues.
+    pub flows: u32,
+    /// Acceptable standing delay.
+    pub target: Span,
+    /// Time over which the delay must stay high.
+    pub interval: Span,
+    /// Bytes per round.
+    pub quantum: u32,
+    /// Marks ECN-capable packets instead of dropping.
+    pub ecn: bool,
+    /// Most bytes held.
+    pub memory_limit: u32,
+}
+
+/// SFQ settings (tc-sfq(8)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sfq {
+    /// Most packets held.
+    pub limit: u32,
+    /// Seconds between changes of the hash; 0 is never.
+    pub perturb: u32,
+    /// Bytes per round; 0 lets the kernel take the device's MTU.
+    pub quantum: u32,
+}
+
+/// FIFO limited in packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pfifo {
+    /// Most packets held.
+    pub limit: u32,
+}
+
+/// FIFO limited in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bfifo {
+    /// Most bytes held, counted as the root's size table counts them.
+    pub limit: Size,
+}
+
+/// RED settings (tc-red(8)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Red {
+    /// Hard limit in bytes.
+    pub limit: Size,
+    /// Average below which nothing is dropped.
+    pub min: Size,
+    /// Average at which the probability reaches its maximum.
+    pub max: Size,
+    /// The maximum probability, in millionths.
+    pub probability_millionths: u32,
+    /// `Wlog`: weight 2^-n of the newest queue length in the average.
+    pub wlog: u8,
+    /// `Plog` of the uniform spacing.
+    pub plog: u8,
+    /// `Scell_log` of the idle decay.
+    pub scell_log: u8,
+    /// Marks ECN-capable packets.
+    pub ecn: bool,
+    /// Adapts the probability (ARED).
+    pub adaptive: bool,
+    /// Bandwidth for the idle decay table.
+    pub bandwidth: Rate,
+    /// Average packet size for the idle decay table.
+    pub avpkt: u32,
+}
+
+/// cake settings used by weirgate (tc-cake(8)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cake {
+    /// The shaped rate; `None` is unlimited.
+    pub bandwidth: Option<Rate>,
+    /// Round-trip time for which its AQM is tuned.
+    pub rtt: Span,
+    /// What a flow is.
+    pub flow_mode: CakeFlowMode,
+    /// Looks through NAT for the inside host.
+    pub nat: bool,
+    /// Thins out pure ACKs.
+    pub ack_filter: CakeAckFilter,
+    /// Counts drops against the shaped rate.
+    pub ingress: bool,
+    /// Splits GSO packets.
+    pub split_gso: bool,
+    /// Most bytes held; 0 lets cake choose.
+    pub memory_limit: u32,
+}
+
+/// cake's isolation of hosts and flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CakeFlowMode {
+    /// No isolation.
+    FlowBlind,
+    /// By flow.
+    Flows,
+    /// By host pair, source, destination, then flow (`triple-isolate`).
+    Triple,
+    /// By source host, then flow.
+    DualSrcHost,
+    /// By destination host, then flow.
+    DualDstHost,
+}
+
+/// cake's ACK filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CakeAckFilter {
+    /// Off.
+    No,
+    /// Keeps what fast retransmit needs.
+    Filter,
+    /// Keeps less.
+    Aggressive,
+}
+
+/// A size table (`struct tc_sizespec` and its data, linux/pkt_sched.h):
+/// what a packet costs on the wire, looked up by its length on the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stab {
+    /// Bytes added to the device's length before the look-up; may be negative.
+    pub overhead: i32,
+    /// Added after `overhead`, before the shift (tc uses -1 with cells).
+    pub cell_align: i16,
+    /// Right shift that turns a length into a slot.
+    pub cell_log: u8,
+    /// Left shift of the value found.
+    pub size_log: u8,
+    /// Smallest size; informative, the table already holds it.
+    pub mpu: u32,
+    /// Largest length the table covers.
+    pub mtu: u32,
+    /// The wire size of each slot, shifted right by `size_log`.
+    pub data: Vec<u16>,
+}
+
+impl Stab {
+    /// What the kernel charges for a packet of `length` device bytes
+    /// (`__qdisc_calculate_pkt_len`, net/sched/sch_api.c).
+    #[must_use]
+    pub fn charge(&self, length: u32) -> u32 {
+        let size = i64::from(length) + i64::from(self.overhead);
+        if self.data.is_empty() {
+            return u32::try_from(size.max(1)).unwrap_or(u32::MAX);
+        }
+        let slot = (size + i64::from(self.cell_align)).max(0) as usize >> self.cell_log;
+        let slots = self.data.len();
+        let value = match self.data.get(slot) {
+            Some(value) => u64::from(*value),
+            None => {
+                u64::from(self.data[slots - 1]) * (slot / slots) as u64
+                    + u64::from(self.data[slot % slots])
+            }
+        };
+        u32::try_from((value << self.size_log).max(1)).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Differentiated services code points.
+
+use crate::parse::{ParseError, serde_by_text};
+use std::fmt;
+use std::str::FromStr;
+
+/// A six-bit code point of the DS field (RFC 2474 section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Dscp(u8);
+
+/// Names and values: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865
+/// (VOICE-ADMIT), RFC 8622 (LE). EF is 101110; the theses misprint it.
+const NAMES: [(&str, u8); 24] = [
+    ("CS0", 0),
+    ("LE", 1),
+    ("CS1", 8),
+    ("AF11", 10),
+    ("AF12", 12),
+    ("AF13", 14),
+    ("CS2", 16),
+    ("AF21", 18),
+    ("AF22", 20),
+    ("AF23", 22),
+    ("CS3", 24),
+    ("AF31", 26),
+    ("AF32", 28),
+    ("AF33", 30),
+    ("CS4", 32),
+    ("AF41", 34),
+    ("AF42", 36),
+    ("AF43", 38),
+    ("CS5", 40),
+    ("VA", 44),
+    ("NQB", 45),
+    ("EF", 46),
+    ("CS6", 48),
+    ("CS7", 56),
+];
+const HINT: &str = "write a name such as `EF`, `AF41`, `CS1`, `LE`, or a number from 0 to 63";
+
+impl Dscp {
+    /// The code point of a value from 0 to 63; `None` above.
+    #[must_use]
+    pub const fn new(value: u8) -> Option<Self> {
+        if value < 64 { Some(Self(value)) } else { None }
+    }
+
+    /// The six-bit value.
+    #[must_use]
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+}
+
+impl FromStr for Dscp {
+    type Err = ParseError;
+
+    /// Parses `EF`, `af41`, `46`, `0x2e`; `BE`, `DE` and `DF` are CS0.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let trimmed = text.trim();
+        let upper = trimmed.to_ascii_uppercase();
+        if ["BE", "DE", "DF"].contains(&upper.as_str()) {
+            return Ok(Self(0));
+        }
+        if let Some(found) = NAMES.iter().find(|name| name.0 == upper) {
+            return Ok(Self(found.1));
+        }
+        let value = match upper.strip_prefix("0X") {
+            Some(digits) => u8::from_str_radix(digits, 16).ok(),
+            None => upper.parse().ok(),
+        };
+        value
+            .and_then(Self::new)
+            .ok_or_else(|| ParseError::new(format!("`{trimmed}` is not a code point"), HINT))
+    }
+}
+
+impl fmt::Display for Dscp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match NAMES.iter().find(|name| name.1 == self.0) {
+            Some(found) => f.write_str(found.0),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+serde_by_text!(Dscp);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Quantities as users write them and as the kernel counts them.
+//!
+//! Every type parses from text (`FromStr`), prints one canonical text
+//! (`Display`) that parses back to the same value, and carries its unit in its
+//! type. Rates are decimal (1 kbit/s = 1000 bit/s), as in tc and the theses.
+
+mod dscp;
+mod handle;
+mod parse;
+mod rate;
+mod share;
+mod size;
+mod span;
+
+pub use dscp::Dscp;
+pub use handle::Handle;
+pub use parse::ParseError;
+pub use rate::Rate;
+pub use share::Share;
+pub use size::Size;
+pub use span::Span;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bits per second.
+
+use crate::parse::{self, ParseError, Unit, serde_by_text};
+use crate::{Size, Span};
+use std::fmt;
+use std::str::FromStr;
+
+/// A rate in bit/s. What is counted (IP bytes, wire bytes) is the context's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Rate(u64);
+
+const UNITS: [Unit; 4] =
+    [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
+const ALIASES: [Unit; 8] = [
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("mbit/s", 1_000_000),
+    ("gbit/s", 1_000_000_000),
+    ("bps", 8),
+    ("kbps", 8_000),
+    ("mbps", 8_000_000),
+    ("gbps", 8_000_000_000),
+];
+const HINT: &str = "write a number with bit, kbit, mbit or gbit, such as `512kbit`";
+
+impl Rate {
+    /// A rate of so many bit/s.
+    #[must_use]
+    pub const fn bits_per_second(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// A rate of so many kbit/s (1000 bit/s).
+    #[must_use]
+    pub const fn kbit(value: u64) -> Self {
+        Self(value * 1_000)
+    }
+
+    /// The rate in bit/s.
+    #[must_use]
+    pub const fn as_bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// The rate in whole byte/s, rounded down: the unit of tc's 64-bit rates.
+    #[must_use]
+    pub const fn as_bytes_per_second(self) -> u64 {
+        self.0 / 8
+    }
+
+    /// The rate in kbit/s.
+    #[must_use]
+    pub fn as_kbit(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// The time that `size` takes at this rate, rounded up to a nanosecond;
+    /// `None` at a rate of 0.
+    #[must_use]
+    pub fn time_for(self, size: Size) -> Option<Span> {
+        if self.0 == 0 {
+            return None;
+        }
+        let ns = (u128::from(size.as_bytes()) * 8_000_000_000).div_ceil(u128::from(self.0));
+        Some(Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
+    }
+
+    /// What passes in `span` at this rate, in whole bytes, rounded down.
+    #[must_use]
+    pub fn bytes_in(self, span: Span) -> Size {
+        let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000;
+        Size::bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ParseError;
+
+    /// Parses `512kbit`, `2 Mbit/s`, `1.5mbit`. `bps` means bytes per second,
+    /// as in tc(8).
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let all: Vec<Unit> = UNITS.iter().chain(&ALIASES).copied().collect();
+        parse::scaled(text, &all, "a rate", HINT).map(Self)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        parse::canonical(f, self.0, &UNITS)
+    }
+}
+
+serde_by_text!(Rate);

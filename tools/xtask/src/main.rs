@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Project tasks: set-up, checks, generated files.
+fn main() {}

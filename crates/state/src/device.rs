@@ -14,7 +14,9 @@ impl DeviceName {
     pub fn new(name: impl Into<String>) -> Option<Self> {
         let name = name.into();
         let fits = !name.is_empty() && name.len() <= 15 && name != "." && name != "..";
-        let plain = !name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace() || c == '\0');
+        let plain = !name
+            .chars()
+            .any(|c| c == '/' || c == ':' || c.is_whitespace() || c == '\0');
         (fits && plain).then_some(Self(name))
     }
 

@@ -42,7 +42,10 @@ pub struct Origin {
 impl Origin {
     /// An origin at a policy line.
     pub fn new(line: u32, reason: impl Into<String>) -> Self {
-        Self { line, reason: reason.into() }
+        Self {
+            line,
+            reason: reason.into(),
+        }
     }
 }
 

@@ -33,7 +33,10 @@ impl Handle {
     /// From the kernel's 32-bit number.
     #[must_use]
     pub const fn from_u32(value: u32) -> Self {
-        Self { major: (value >> 16) as u16, minor: value as u16 }
+        Self {
+            major: (value >> 16) as u16,
+            minor: value as u16,
+        }
     }
 }
 
@@ -49,7 +52,10 @@ impl FromStr for Handle {
             _ if part.starts_with('+') => None,
             _ => u16::from_str_radix(part, 16).ok(),
         };
-        Ok(Self { major: number(major).ok_or_else(bad)?, minor: number(minor).ok_or_else(bad)? })
+        Ok(Self {
+            major: number(major).ok_or_else(bad)?,
+            minor: number(minor).ok_or_else(bad)?,
+        })
     }
 }
 

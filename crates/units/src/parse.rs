@@ -15,7 +15,10 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(problem: impl Into<String>, hint: &str) -> Self {
-        Self { problem: problem.into(), hint: hint.to_owned() }
+        Self {
+            problem: problem.into(),
+            hint: hint.to_owned(),
+        }
     }
 }
 
@@ -26,34 +29,60 @@ pub(crate) type Unit = (&'static str, u64);
 ///
 /// At most nine fraction digits; a value that is not whole in the base unit
 /// (for example `0.5` of a unit with factor 1) is refused rather than rounded.
-pub(crate) fn scaled(text: &str, units: &[Unit], what: &str, hint: &str) -> Result<u64, ParseError> {
+pub(crate) fn scaled(
+    text: &str,
+    units: &[Unit],
+    what: &str,
+    hint: &str,
+) -> Result<u64, ParseError> {
     let text = text.trim();
-    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let suffix = suffix.trim_start().to_ascii_lowercase();
     let bad = || ParseError::new(format!("`{text}` is not {what}"), hint);
-    let factor = units.iter().find(|unit| unit.0 == suffix).ok_or_else(bad)?.1;
+    let factor = units
+        .iter()
+        .find(|unit| unit.0 == suffix)
+        .ok_or_else(bad)?
+        .1;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 || fraction.contains('.') {
         return Err(bad());
     }
     let large = || ParseError::new(format!("`{text}` is too large for {what}"), hint);
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| large())? };
+    let whole: u128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().map_err(|_| large())?
+    };
     let scale = 10u128.pow(fraction.len() as u32);
-    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| bad())? };
+    let fraction: u128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().map_err(|_| bad())?
+    };
     let value = whole
         .checked_mul(scale)
         .and_then(|v| v.checked_add(fraction))
         .and_then(|v| v.checked_mul(u128::from(factor)))
         .ok_or_else(large)?;
     if value % scale != 0 {
-        return Err(ParseError::new(format!("`{text}` is finer than {what} can be"), hint));
+        return Err(ParseError::new(
+            format!("`{text}` is finer than {what} can be"),
+            hint,
+        ));
     }
     u64::try_from(value / scale).map_err(|_| large())
 }
 
 /// Prints `value` with the largest unit that divides it.
-pub(crate) fn canonical(f: &mut std::fmt::Formatter<'_>, value: u64, units: &[Unit]) -> std::fmt::Result {
+pub(crate) fn canonical(
+    f: &mut std::fmt::Formatter<'_>,
+    value: u64,
+    units: &[Unit],
+) -> std::fmt::Result {
     let (suffix, factor) = units
         .iter()
         .filter(|unit| unit.1 != 0 && value != 0 && value.is_multiple_of(unit.1))

@@ -10,8 +10,12 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
-const UNITS: [Unit; 4] =
-    [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
+const UNITS: [Unit; 4] = [
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+];
 const ALIASES: [Unit; 8] = [
     ("bit/s", 1),
     ("kbit/s", 1_000),

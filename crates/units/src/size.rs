@@ -9,10 +9,21 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Size(u64);
 
-const UNITS: [Unit; 5] =
-    [("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("KiB", 1_024), ("MiB", 1_048_576)];
-const ACCEPTED: [Unit; 6] =
-    [("", 1), ("b", 1), ("kb", 1_000), ("mb", 1_000_000), ("kib", 1_024), ("mib", 1_048_576)];
+const UNITS: [Unit; 5] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("KiB", 1_024),
+    ("MiB", 1_048_576),
+];
+const ACCEPTED: [Unit; 6] = [
+    ("", 1),
+    ("b", 1),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("kib", 1_024),
+    ("mib", 1_048_576),
+];
 const HINT: &str = "write a number of bytes with no unit, B, kB, MB, KiB or MiB, such as `28125`";
 
 impl Size {

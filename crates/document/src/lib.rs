@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! User-written TOML documents and the problems found in them.
+//!
+//! Policies and experiments are read through [`Reader`], which keeps the place
+//! of every value and collects every problem instead of stopping at the first.
+//! This crate knows TOML and error presentation; it knows nothing of policies.
+
+mod problem;
+mod reader;
+mod suggest;
+
+pub use problem::{Problem, Problems, Severity, Span};
+pub use reader::{Reader, Value, parse};
+pub use suggest::nearest;

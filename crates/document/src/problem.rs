@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Problems with their place, and how they are shown.
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// A place in a document: byte offsets.
+pub type Span = Range<usize>;
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The document cannot be used.
+    Error,
+    /// The document can be used; the author may have meant something else.
+    Warning,
+}
+
+/// One problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// A stable code, such as `P012`, that the reference explains.
+    pub code: &'static str,
+    /// Where it is.
+    pub span: Span,
+    /// What is wrong, one line.
+    pub message: String,
+    /// What would be right, one line; may be empty.
+    pub hint: String,
+}
+
+/// Collects problems while a document is read.
+///
+/// Interior mutability lets nested readers share one collector.
+#[derive(Debug, Default)]
+pub struct Problems {
+    list: RefCell<Vec<Problem>>,
+}
+
+impl Problems {
+    /// Adds an error.
+    pub fn error(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.add(Severity::Error, code, span, message.into(), hint.into());
+    }
+
+    /// Adds a warning.
+    pub fn warning(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.add(Severity::Warning, code, span, message.into(), hint.into());
+    }
+
+    fn add(
+        &self,
+        severity: Severity,
+        code: &'static str,
+        span: Span,
+        message: String,
+        hint: String,
+    ) {
+        self.list.borrow_mut().push(Problem {
+            severity,
+            code,
+            span,
+            message,
+            hint,
+        });
+    }
+
+    /// True if there is at least one error.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.list
+            .borrow()
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// All problems in the order of their places.
+    #[must_use]
+    pub fn into_sorted(self) -> Vec<Problem> {
+        let mut list = self.list.into_inner();
+        list.sort_by(|a, b| {
+            (a.span.start, a.span.end, a.code).cmp(&(b.span.start, b.span.end, b.code))
+        });
+        list
+    }
+}
+
+impl Problem {
+    /// Line and column of the place, both from 1; columns count characters.
+    #[must_use]
+    pub fn line_column(&self, source: &str) -> (usize, usize) {
+        line_column(source, self.span.start)
+    }
+
+    /// The problem as text, with the offending source underlined.
+    #[must_use]
+    pub fn render(&self, file: &str, source: &str) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let span = clamp(&self.span, source);
+        let snippet = Snippet::source(source)
+            .path(file)
+            .annotation(AnnotationKind::Primary.span(span));
+        let mut group = level
+            .primary_title(&self.message)
+            .id(self.code)
+            .element(snippet);
+        if !self.hint.is_empty() {
+            group = group.element(Level::HELP.message(&self.hint));
+        }
+        Renderer::plain().render(&[group])
+    }
+}
+
+/// Line and column of a byte offset, both from 1; columns count characters.
+pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
+    let offset = floor_char(source, offset);
+    let before = &source[..offset];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+/// A span that lies within the source, on character boundaries, not empty
+/// unless the source is.
+fn clamp(span: &Span, source: &str) -> Span {
+    let start = floor_char(source, span.start);
+    let end = floor_char(source, span.end).max(start);
+    start..end
+}
+
+fn floor_char(source: &str, offset: usize) -> usize {
+    let mut at = offset.min(source.len());
+    while !source.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}

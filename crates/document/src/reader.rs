@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads the tables of a document, field by field.
+
+use crate::problem::{Problems, Span, line_column};
+use crate::suggest::nearest;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::Deref;
+use std::str::FromStr;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value<T> {
+    /// The value.
+    pub value: T,
+    /// Its place in the document.
+    pub span: Span,
+    /// Its line, from 1.
+    pub line: u32,
+}
+
+impl<T> Value<T> {
+    /// Turns the value into another at the same place.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Value<U> {
+        Value {
+            value: f(self.value),
+            span: self.span,
+            line: self.line,
+        }
+    }
+}
+
+impl<T> Deref for Value<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// Parses `source` and hands its root table to `read`; syntax errors become
+/// problems (code `D001`), and `read` still sees what could be understood.
+pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, '_>) -> T) -> T {
+    let (root, errors) = DeTable::parse_recoverable(source);
+    for error in errors {
+        let span = error.span().unwrap_or(0..source.len().min(1));
+        problems.error(
+            "D001",
+            span,
+            error.message(),
+            "see toml.io for the syntax of TOML",
+        );
+    }
+    read(Reader::new(
+        source,
+        root.get_ref(),
+        root.span(),
+        String::new(),
+        problems,
+    ))
+}
+
+/// One table being read. Every field asked for counts as known; when the
+/// reader is dropped, each field left is reported as unknown (code `D003`).
+#[derive(Debug)]
+pub struct Reader<'d, 'i> {
+    source: &'d str,
+    table: &'d DeTable<'i>,
+    span: Span,
+    name: String,
+    problems: &'d Problems,
+    known: BTreeSet<&'static str>,
+    open: bool,
+}
+
+impl<'d, 'i> Reader<'d, 'i> {
+    fn new(
+        source: &'d str,
+        table: &'d DeTable<'i>,
+        span: Span,
+        name: String,
+        problems: &'d Problems,
+    ) -> Self {
+        Self {
+            source,
+            table,
+            span,
+            name,
+            problems,
+            known: BTreeSet::new(),
+            open: false,
+        }
+    }
+
+    /// Where the table is (its header, or its braces).
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// The line of the table's place, from 1.
+    #[must_use]
+    pub fn line(&self) -> u32 {
+        line_column(self.source, self.span.start).0 as u32
+    }
+
+    /// The collector that this reader reports to.
+    #[must_use]
+    pub fn problems(&self) -> &'d Problems {
+        self.problems
+    }
+
+    /// True if the field is there, whatever its type.
+    pub fn has(&mut self, key: &'static str) -> bool {
+        self.known.insert(key);
+        self.table.contains_key(key)
+    }
+
+    /// The names of all fields, for tables whose keys the user chooses; none
+    /// of them is reported as unknown afterwards.
+    pub fn keys(&mut self) -> Vec<Value<String>> {
+        self.open = true;
+        let keys = self.table.keys();
+        keys.map(|key| self.value(key.get_ref().to_string(), key.span()))
+            .collect()
+    }
+
+    /// An optional text.
+    pub fn text(&mut self, key: &'static str) -> Option<Value<String>> {
+        let (value, span) = self.field(key)?;
+        match value {
+            DeValue::String(text) => Some(self.value(text.to_string(), span)),
+            other => self.wrong(key, other, span, "a text in quotes"),
+        }
+    }
+
+    /// An optional text parsed as `T`.
+    pub fn parsed<T>(&mut self, key: &'static str) -> Option<Value<T>>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let text = self.text(key)?;
+        self.convert(key, text)
+    }
+
+    /// An optional list of texts parsed as `T`; a single text is a list of one.
+    pub fn parsed_list<T>(&mut self, key: &'static str) -> Option<Vec<Value<T>>>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let texts = self.text_list(key)?;
+        Some(
+            texts
+                .into_iter()
+                .filter_map(|text| self.convert(key, text))
+                .collect(),
+        )
+    }
+
+    /// An optional list of texts; a single text, and whole numbers as written,
+    /// are accepted too.
+    pub fn text_list(&mut self, key: &'static str) -> Option<Vec<Value<String>>> {
+        let (value, span) = self.field(key)?;
+        let items: Vec<(&DeValue<'i>, Span)> = match value {
+            DeValue::Array(items) => items.iter().map(|i| (i.get_ref(), i.span())).collect(),
+            single => vec![(single, span)],
+        };
+        let mut list = Vec::new();
+        for (item, span) in items {
+            match item {
+                DeValue::String(text) => list.push(self.value(text.to_string(), span)),
+                DeValue::Integer(number) if number.radix() == 10 => {
+                    list.push(self.value(number.as_str().to_owned(), span));
+                }
+                other => {
+                    self.wrong::<()>(key, other, span, "a text in quotes or a list of them");
+                }
+            }
+        }
+        Some(list)
+    }
+
+    /// An optional whole number within `range`.
+    pub fn integer(
+        &mut self,
+        key: &'static str,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Option<Value<i64>> {
+        let (value, span) = self.field(key)?;
+        let DeValue::Integer(number) = value else {
+            return self.wrong(key, value, span, "a whole number");
+        };
+        let parsed = i64::from_str_radix(&number.as_str().replace('_', ""), number.radix());
+        match parsed {
+            Ok(number) if range.contains(&number) => Some(self.value(number, span)),
+            _ => {
+                let (low, high) = (range.start(), range.end());
+                let message = format!("`{key}` is out of range");
+                self.problems.error(
+                    "D005",
+                    span,
+                    message,
+                    format!("write a whole number from {low} to {high}"),
+                );
+                None
+            }
+        }
+    }
+
+    /// An optional number, whole or with a fraction; never NaN or infinite.
+    pub fn number(&mut self, key: &'static str) -> Option<Value<f64>> {
+        let (value, span) = self.field(key)?;
+        let text = match value {
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
+            DeValue::Float(number) => number.as_str(),
+            other => return self.wrong(key, other, span, "a number"),
+        };
+        match text.replace('_', "").parse::<f64>() {
+            Ok(number) if number.is_finite() => Some(self.value(number, span)),
+            _ => {
+                self.problems.error(
+                    "D005",
+                    span,
+                    format!("`{key}` is not a finite number"),
+                    "write a number",
+                );
+                None
+            }
+        }
+    }
+
+    /// An optional `true` or `false`.
+    pub fn boolean(&mut self, key: &'static str) -> Option<Value<bool>> {
+        let (value, span) = self.field(key)?;
+        match value {
+            DeValue::Boolean(flag) => Some(self.value(*flag, span)),
+            other => self.wrong(key, other, span, "`true` or `false`"),
+        }
+    }
+
+    /// An optional table.
+    pub fn table(&mut self, key: &'static str) -> Option<Reader<'d, 'i>> {
+        let (value, span) = self.field(key)?;
+        match value {
+            DeValue::Table(table) => Some(self.nested(key, table, span)),
+            other => self.wrong(key, other, span, &format!("a table, `[{key}]`")),
+        }
+    }
+
+    /// A table under a key from [`Reader::keys`].
+    pub fn table_named(&mut self, key: &Value<String>) -> Option<Reader<'d, 'i>> {
+        let entry = self.table.get(key.value.as_str())?;
+        match entry.get_ref() {
+            DeValue::Table(table) => Some(self.nested(&key.value, table, entry.span())),
+            other => self.wrong(&key.value, other, entry.span(), "a table"),
+        }
+    }
+
+    /// The tables of an array of tables, `[[key]]`; none where it is absent.
+    pub fn tables(&mut self, key: &'static str) -> Vec<Reader<'d, 'i>> {
+        let Some((value, span)) = self.field(key) else {
+            return Vec::new();
+        };
+        let DeValue::Array(items) = value else {
+            self.wrong::<()>(
+                key,
+                value,
+                span,
+                &format!("one or more tables, `[[{key}]]`"),
+            );
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            match item.get_ref() {
+                DeValue::Table(table) => tables.push(self.nested(key, table, item.span())),
+                other => {
+                    self.wrong::<()>(key, other, item.span(), &format!("a table, `[[{key}]]`"));
+                }
+            }
+        }
+        tables
+    }
+
+    /// Reports (code `D002`) that a field is missing and returns `None`, so
+    /// that `reader.text("name").or_else(|| reader.missing("name", hint))` reads well.
+    pub fn missing<T>(&self, key: &str, hint: &str) -> Option<T> {
+        let message = match self.name.as_str() {
+            "" => format!("`{key}` is missing"),
+            name => format!("`{key}` is missing in `{name}`"),
+        };
+        let end = self.span.end.min(self.span.start + 1).max(self.span.start);
+        let place = if self.span.is_empty() {
+            self.span.start..end
+        } else {
+            self.span.clone()
+        };
+        self.problems.error("D002", place, message, hint);
+        None
+    }
+
+    fn nested(&self, key: &str, table: &'d DeTable<'i>, span: Span) -> Self {
+        Self::new(self.source, table, span, key.to_owned(), self.problems)
+    }
+
+    fn field(&mut self, key: &'static str) -> Option<(&'d DeValue<'i>, Span)> {
+        self.known.insert(key);
+        let entry: &'d Spanned<DeValue<'i>> = self.table.get(key)?;
+        Some((entry.get_ref(), entry.span()))
+    }
+
+    fn value<T>(&self, value: T, span: Span) -> Value<T> {
+        let line = line_column(self.source, span.start).0 as u32;
+        Value { value, span, line }
+    }
+
+    fn convert<T>(&self, key: &str, text: Value<String>) -> Option<Value<T>>
+    where
+        T: FromStr<Err: Display>,
+    {
+        match text.value.parse() {
+            Ok(parsed) => Some(text.map(|_| parsed)),
+            Err(error) => {
+                self.problems
+                    .error("D004", text.span, format!("`{key}`: {error}"), "");
+                None
+            }
+        }
+    }
+
+    fn wrong<T>(&self, key: &str, found: &DeValue<'_>, span: Span, wanted: &str) -> Option<T> {
+        let message = format!("`{key}` is of type {}", found.type_str());
+        self.problems
+            .error("D004", span, message, format!("write {wanted}"));
+        None
+    }
+}
+
+impl Drop for Reader<'_, '_> {
+    fn drop(&mut self) {
+        if self.open {
+            return;
+        }
+        for key in self.table.keys() {
+            let name: &str = key.get_ref();
+            if self.known.contains(name) {
+                continue;
+            }
+            let place = match self.name.as_str() {
+                "" => String::new(),
+                table => format!(" in `{table}`"),
+            };
+            let hint = match nearest(name, self.known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!(
+                    "known here: {}",
+                    self.known.iter().copied().collect::<Vec<_>>().join(", ")
+                ),
+            };
+            self.problems.error(
+                "D003",
+                key.span(),
+                format!("`{name}` is not known{place}"),
+                hint,
+            );
+        }
+    }
+}

@@ -1,2 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! experiment
+//! The laboratory's formats: experiment files, jobs, recordings and results.
+//!
+//! An experiment file ([`Experiment`]) says what is built, who sends what and
+//! when, under which arms, and what is expected. A [`Job`] is what one virtual
+//! machine gets: one arm. A [`Recording`] is what it gives back. An
+//! [`Outcome`] holds the figures of all arms.
+
+mod job;
+mod model;
+mod outcome;
+mod recording;
+
+pub use job::Job;
+pub use model::{
+    Amount, Arm, Buffer, Command, DropEnd, Emulator, Expectation, Experiment, Framing, Line,
+    LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings, Topology,
+    Traffic, TrafficKind,
+};
+pub use outcome::{ArmOutcome, Expected, Outcome};
+pub use recording::{
+    Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
+    Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Transcript,
+};

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one run of one arm is given.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One arm of one experiment, self-contained: the guest has no other input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The experiment file's text.
+    pub experiment: String,
+    /// The arm to run, with a sweep's choice already made.
+    pub arm: String,
+    /// Values for the arm's sweep parameters (`{rate}` in its commands).
+    pub parameters: BTreeMap<String, String>,
+    /// Seed of all randomness in the run.
+    pub seed: u64,
+    /// Texts of the files that the experiment names (policies), by the path
+    /// written there.
+    pub files: BTreeMap<String, String>,
+}

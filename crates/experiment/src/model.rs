@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The checked model of an experiment file.
+
+use std::collections::BTreeMap;
+use weirgate_units::{Dscp, Rate, Size, Span};
+
+/// A whole experiment. Times are since the start of traffic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// Short name, also the file's: `adsl-3.2`.
+    pub name: String,
+    /// One line for lists.
+    pub title: String,
+    /// Where the experiment comes from (thesis and section).
+    pub source: String,
+    /// What it shows, in a paragraph.
+    pub about: String,
+    /// The seed used unless another is given.
+    pub seed: u64,
+    /// What is built.
+    pub topology: Topology,
+    /// Named stretches of time, in order, not overlapping.
+    pub phases: Vec<Phase>,
+    /// How long each phase settles before it is measured (5 s by default).
+    pub settle: Span,
+    /// Who sends what.
+    pub traffic: Vec<Traffic>,
+    /// Round-trip probes.
+    pub probes: Vec<Probe>,
+    /// What is sampled and how often.
+    pub sampling: Sampling,
+    /// The variants that are compared.
+    pub arms: Vec<Arm>,
+    /// What the figures should be.
+    pub expectations: Vec<Expectation>,
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// Its name, a prefix of metric names.
+    pub name: String,
+    /// When it begins.
+    pub start: Span,
+    /// When it ends.
+    pub end: Span,
+}
+
+/// `access-line`: hosts - gateway - line (modem and exchange) - provider - servers.
+///
+/// Namespaces are called `host1`.., `gateway`, `provider`, `server1`... The
+/// gateway's devices are `lan` (towards the hosts) and `wan` (the line).
+/// Addresses: hosts 10.0.0.(10+n) and fd00:0:0:1::(10+n), servers
+/// 192.0.2.(10+n) and 2001:db8:2::(10+n); no NAT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topology {
+    /// Hosts behind the gateway, at least 1.
+    pub hosts: u16,
+    /// Servers behind the provider, at least 1.
+    pub servers: u16,
+    /// The line.
+    pub line: Line,
+}
+
+/// The access line as its emulator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// From the gateway.
+    pub up: LineSide,
+    /// To the gateway.
+    pub down: LineSide,
+    /// How bytes become line time.
+    pub framing: Framing,
+    /// Bytes added to each IP packet before framing.
+    pub overhead: i32,
+    /// Smallest size after `overhead`, before framing.
+    pub mpu: u32,
+}
+
+/// One direction of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineSide {
+    /// Line rate, in bits on the wire.
+    pub rate: Rate,
+    /// Fixed one-way delay after transmission.
+    pub delay: Span,
+    /// The queue before the line (the modem's, the exchange's).
+    pub buffer: Buffer,
+    /// Where a packet is dropped when the queue is full.
+    pub drop: DropEnd,
+}
+
+/// The limit of a queue; the packet in transmission does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffer {
+    /// In IP bytes.
+    Bytes(Size),
+    /// In packets.
+    Packets(u32),
+}
+
+/// Which packet a full queue drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropEnd {
+    /// The one that arrives.
+    Tail,
+    /// The oldest waiting.
+    Front,
+}
+
+/// How the line packs bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// As they are.
+    None,
+    /// ATM cells, 48 bytes of payload in 53.
+    Atm,
+    /// PTM, 64 bytes in 65.
+    Ptm,
+}
+
+/// A place in the topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// `host<n>`, from 1.
+    Host(u16),
+    /// The gateway, where policies are applied.
+    Gateway,
+    /// The provider's end of the line.
+    Provider,
+    /// `server<n>`, from 1.
+    Server(u16),
+}
+
+/// One sender or group of equal senders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// Its name, the flow name in metrics.
+    pub name: String,
+    /// What it sends.
+    pub kind: TrafficKind,
+    /// Where data comes from. For TCP, the side behind the gateway connects.
+    pub from: Node,
+    /// Where data goes to.
+    pub to: Node,
+    /// Stretches of time in which it runs, in order.
+    pub runs: Vec<(Span, Span)>,
+    /// How many equal ones run at once.
+    pub count: u16,
+    /// Time between the starts of those.
+    pub stagger: Span,
+    /// The port at the server end; the lab chooses one where absent.
+    pub port: Option<u16>,
+    /// The code point of its packets.
+    pub dscp: Dscp,
+    /// Uses IPv6.
+    pub ipv6: bool,
+    /// The policy class that it is meant for, the name in `sojourn.CLASS`.
+    pub class: Option<String>,
+}
+
+/// What a sender sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TrafficKind {
+    /// One long TCP transfer per run.
+    Tcp(TcpSettings),
+    /// Datagrams at a constant rate.
+    Udp {
+        /// Time between datagrams.
+        interval: Span,
+        /// IP packet length in bytes, at least 28 (IPv4) or 48 (IPv6).
+        packet: u16,
+        /// Stops after so many.
+        packets: Option<u64>,
+    },
+    /// A request and its response over one connection, again and again.
+    Requests {
+        /// Bytes of a request.
+        request: Size,
+        /// Bytes of a response.
+        response: Size,
+        /// Pause between response and next request.
+        think: Span,
+        /// TCP settings.
+        tcp: TcpSettings,
+    },
+    /// Short TCP flows: Poisson starts, Pareto lengths (requirement D11).
+    ShortFlows {
+        /// Mean time between starts.
+        mean_gap: Span,
+        /// Mean length in bytes.
+        mean_length: Size,
+        /// Pareto shape, above 1.
+        shape: f64,
+        /// TCP settings.
+        tcp: TcpSettings,
+    },
+    /// A voice-like stream: one datagram each `interval`, both ways, stamped.
+    Voice {
+        /// Time between datagrams.
+        interval: Span,
+        /// IP packet length in bytes.
+        packet: u16,
+    },
+}
+
+/// Settings of a TCP connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TcpSettings {
+    /// How much is sent; until the run ends where absent.
+    pub amount: Option<Amount>,
+    /// Congestion control; the kernel's default where absent.
+    pub congestion: Option<String>,
+    /// Largest window that the receiver advertises (`TCP_WINDOW_CLAMP`).
+    pub window: Option<Size>,
+    /// The sender's buffer (`SO_SNDBUF`), for large windows.
+    pub send_buffer: Option<Size>,
+    /// The receiver's buffer (`SO_RCVBUF`), for large windows.
+    pub receive_buffer: Option<Size>,
+}
+
+/// How much a transfer sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// So many bytes of payload.
+    Bytes(Size),
+}
+
+/// A round-trip probe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// Its name in metrics.
+    pub name: String,
+    /// How it probes.
+    pub kind: ProbeKind,
+    /// Who asks.
+    pub from: Node,
+    /// Who answers.
+    pub to: Node,
+    /// Time between probes.
+    pub interval: Span,
+    /// IP packet length in bytes.
+    pub packet: u16,
+    /// When it runs.
+    pub runs: Vec<(Span, Span)>,
+    /// Its code point.
+    pub dscp: Dscp,
+    /// Uses IPv6.
+    pub ipv6: bool,
+    /// The policy class that it is meant for.
+    pub class: Option<String>,
+    /// Bounds in ms for `rtt.PROBE.within_N_ms.ratio`.
+    pub within_ms: Vec<u32>,
+}
+
+/// What carries a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// ICMP or ICMPv6 echo, answered by the kernel.
+    Icmp,
+    /// A datagram to the port, answered by the lab's agent.
+    Udp {
+        /// The answering port.
+        port: u16,
+    },
+}
+
+/// What is sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampling {
+    /// Interval of qdisc and class counters on the gateway.
+    pub queues: Span,
+    /// Interval of TCP state of every sender.
+    pub tcp: Span,
+    /// Keeps a capture file of the line beside the results.
+    pub capture: bool,
+}
+
+/// One variant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arm {
+    /// Its name: `modem-only`, `weirgate`, ...
+    pub name: String,
+    /// What it is, one line.
+    pub about: String,
+    /// The policy applied on the gateway, by path relative to the file.
+    pub policy: Option<String>,
+    /// Commands run before traffic starts, in order.
+    pub commands: Vec<Command>,
+    /// Programs those need in the guest.
+    pub programs: Vec<String>,
+    /// Module parameters set before use: (`sch_htb.htb_hysteresis`, `1`).
+    pub module_parameters: Vec<(String, String)>,
+    /// Extra kernel command line: `highres=off`.
+    pub kernel_options: Vec<String>,
+    /// Who emulates the line.
+    pub emulator: Emulator,
+    /// Changes of traffic by name: settings replaced for this arm's run.
+    pub without: Vec<String>,
+    /// Parameters tried, of which the best is reported.
+    pub sweep: Option<Sweep>,
+}
+
+/// A command line, run without a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Where it runs.
+    pub node: Node,
+    /// Program and arguments; `{name}` is replaced by a sweep parameter.
+    pub argv: Vec<String>,
+}
+
+/// Who emulates the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emulator {
+    /// The lab's own line between two TAP devices.
+    Own,
+    /// The kernel's netem, where it can express the line.
+    Netem,
+}
+
+/// Values tried for one parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// The parameter's name in commands.
+    pub parameter: String,
+    /// Its values.
+    pub values: Vec<String>,
+    /// The metric whose lowest value is best.
+    pub best: String,
+}
+
+/// An expected figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectation {
+    /// The arm it speaks of.
+    pub arm: String,
+    /// The metric's full name.
+    pub metric: String,
+    /// What is promised.
+    pub promise: Promise,
+    /// Where the figure comes from.
+    pub source: String,
+}
+
+/// What is promised of a figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Promise {
+    /// Within a part of the value: 0.02 is 2 %.
+    Near {
+        /// The value.
+        value: f64,
+        /// The allowed deviation as a part of it.
+        tolerance: f64,
+    },
+    /// Within an absolute distance.
+    Within {
+        /// The value.
+        value: f64,
+        /// The allowed deviation in the metric's unit.
+        tolerance: f64,
+    },
+    /// At least.
+    AtLeast(f64),
+    /// At most.
+    AtMost(f64),
+}
+
+impl Experiment {
+    /// The end of the last phase.
+    #[must_use]
+    pub fn duration(&self) -> Span {
+        self.phases
+            .iter()
+            .map(|phase| phase.end)
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// The arm of that name.
+    #[must_use]
+    pub fn arm(&self, name: &str) -> Option<&Arm> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+}
+
+impl Command {
+    /// The argument list with sweep parameters filled in.
+    #[must_use]
+    pub fn resolve(&self, parameters: &BTreeMap<String, String>) -> Vec<String> {
+        let fill = |argument: &String| {
+            parameters
+                .iter()
+                .fold(argument.clone(), |text, (name, value)| {
+                    text.replace(&format!("{{{name}}}"), value)
+                })
+        };
+        self.argv.iter().map(fill).collect()
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The result document that `weirgate lab run --json` prints.
+//!
+//! It holds nothing that differs between two runs of one seed: wall time and
+//! machine go elsewhere.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The figures of one experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Version of this format.
+    pub version: u32,
+    /// The kernel that ran.
+    pub kernel: String,
+    /// The seed.
+    pub seed: u64,
+    /// Virtual seconds of one arm.
+    pub virtual_seconds: f64,
+    /// Figures by arm.
+    pub arms: BTreeMap<String, ArmOutcome>,
+}
+
+/// The figures of one arm.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ArmOutcome {
+    /// Figures by metric name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Expectations by metric name.
+    pub expected: BTreeMap<String, Expected>,
+}
+
+/// An expected figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// The value.
+    pub value: f64,
+    /// `2%`, `0.5` (in the metric's unit), `at least` or `at most`.
+    pub tolerance: String,
+    /// Where it comes from.
+    pub source: String,
+}

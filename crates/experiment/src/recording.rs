@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one run observed, as it observed it: no statistics yet.
+//!
+//! All times are nanoseconds since the start of traffic.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Version of the encoding; another is refused.
+const VERSION: u16 = 1;
+
+/// One run of one arm.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recording {
+    /// `uname` release and version of the kernel that ran.
+    pub kernel: String,
+    /// The arm.
+    pub arm: String,
+    /// How long the run was, from start of traffic to its end.
+    pub duration_ns: u64,
+    /// Flow names; other records name flows by their index here.
+    pub flows: Vec<FlowName>,
+    /// Names of sampled queues (`gateway wan 2:10 fq_codel`), by index.
+    pub places: Vec<String>,
+    /// Probe results; `probe` is the index in the experiment file.
+    pub probes: Vec<ProbeReply>,
+    /// Every packet that came to the line, in order of arrival.
+    pub line: Vec<LinePacket>,
+    /// Waits of stamped packets in this host's queues, by class.
+    pub sojourns: Vec<Sojourn>,
+    /// Payload that reached receivers.
+    pub delivered: Vec<Delivered>,
+    /// Connections of short flows and requests.
+    pub connections: Vec<Connection>,
+    /// Samples of senders' TCP state.
+    pub tcp: Vec<TcpSample>,
+    /// Samples of queues and classes.
+    pub queues: Vec<QueueSample>,
+    /// Class names that `Sojourn::class` indexes.
+    pub classes: Vec<String>,
+    /// Commands run, policies applied, and what they said.
+    pub transcript: Vec<Transcript>,
+}
+
+/// A flow: a traffic entry's name and which of its `count` it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FlowName {
+    /// The traffic or probe name.
+    pub name: String,
+    /// From 0.
+    pub instance: u16,
+}
+
+/// A direction on the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Direction {
+    /// From the gateway.
+    Up,
+    /// To the gateway.
+    Down,
+}
+
+/// One probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeReply {
+    /// Index of the probe in the experiment.
+    pub probe: u16,
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// Round-trip time; `None` if no answer came before the run ended.
+    pub rtt_ns: Option<u64>,
+}
+
+/// A packet at the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinePacket {
+    /// Its direction.
+    pub direction: Direction,
+    /// Its flow, where known (probes and traffic entries); ACKs have the flow
+    /// of the data they acknowledge.
+    pub flow: Option<u16>,
+    /// When it came to the line's queue.
+    pub arrived_ns: u64,
+    /// What became of it.
+    pub fate: Fate,
+    /// IP packet length.
+    pub ip_bytes: u16,
+    /// Line bytes with framing.
+    pub wire_bytes: u32,
+    /// Packets that waited or were in transmission when it came.
+    pub ahead_packets: u32,
+    /// Their IP bytes.
+    pub ahead_bytes: u32,
+    /// TCP header facts.
+    pub tcp: Option<TcpSegment>,
+}
+
+/// What became of a packet at the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    /// Sent: when transmission began and ended.
+    Sent {
+        /// First bit.
+        start_ns: u64,
+        /// Last bit, before the fixed delay.
+        end_ns: u64,
+    },
+    /// Dropped because the queue was full.
+    Dropped,
+    /// Still there when the run ended.
+    Left,
+}
+
+/// TCP header facts for time-sequence plots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpSegment {
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Payload bytes.
+    pub payload: u16,
+    /// The 14th header byte.
+    pub flags: u8,
+    /// Advertised window, unscaled.
+    pub window: u16,
+    /// First and last edge of the first SACK block.
+    pub sack: Option<(u32, u32)>,
+}
+
+/// How long a stamped packet waited in the gateway, from its sending (upstream)
+/// or its leaving the line (downstream) to its leaving the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sojourn {
+    /// Its direction.
+    pub direction: Direction,
+    /// Index in [`Recording::classes`].
+    pub class: u16,
+    /// When it left.
+    pub at_ns: u64,
+    /// How long it waited.
+    pub wait_ns: u64,
+}
+
+/// Payload bytes read by a receiver since the previous record of that flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivered {
+    /// The flow.
+    pub flow: u16,
+    /// When.
+    pub at_ns: u64,
+    /// Bytes, or for UDP the payload of the datagram.
+    pub bytes: u32,
+    /// Sequence number of a datagram; `None` for TCP.
+    pub datagram: Option<u32>,
+    /// One-way transit time of a datagram.
+    pub transit_ns: Option<u64>,
+}
+
+/// A short connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// The flow.
+    pub flow: u16,
+    /// When it was started.
+    pub start_ns: u64,
+    /// When it was established.
+    pub connected_ns: Option<u64>,
+    /// When the last byte came.
+    pub finished_ns: Option<u64>,
+    /// Payload bytes asked for.
+    pub bytes: u64,
+}
+
+/// A sender's TCP state (`struct tcp_info`, linux/tcp.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpSample {
+    /// The flow.
+    pub flow: u16,
+    /// When.
+    pub at_ns: u64,
+    /// Congestion window in bytes.
+    pub cwnd_bytes: u64,
+    /// Bytes sent and not acknowledged.
+    pub outstanding_bytes: u64,
+    /// Smoothed round-trip time in microseconds.
+    pub srtt_us: u32,
+    /// Segments retransmitted so far.
+    pub retransmits: u32,
+}
+
+/// Counters of a qdisc or class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// Index in [`Recording::places`].
+    pub place: u16,
+    /// When.
+    pub at_ns: u64,
+    /// Bytes sent so far.
+    pub bytes: u64,
+    /// Packets sent so far.
+    pub packets: u64,
+    /// Packets dropped so far.
+    pub drops: u64,
+    /// Packets marked so far.
+    pub marks: u64,
+    /// Bytes waiting.
+    pub backlog_bytes: u32,
+    /// Packets waiting.
+    pub backlog_packets: u32,
+}
+
+/// A command or an applied policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// Where it ran, and the command line or the policy's name.
+    pub what: String,
+    /// Its output, or the plan.
+    pub output: String,
+    /// Its exit status; 0 for a policy.
+    pub status: i32,
+}
+
+/// Occurs when bytes are not a recording of this version.
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    /// Occurs when the bytes come from another version of weirgate.
+    #[error("the recording has version {found}, this weirgate reads version {VERSION}")]
+    Version {
+        /// The version found.
+        found: u16,
+    },
+    /// Occurs when bytes are missing or damaged.
+    #[error("the recording is damaged: {0}")]
+    Damaged(#[from] postcard::Error),
+}
+
+impl Recording {
+    /// The recording as bytes.
+    pub fn encode(&self) -> Result<Vec<u8>, RecordingError> {
+        Ok(postcard::to_stdvec(&(VERSION, self))?)
+    }
+
+    /// Reads a recording.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordingError> {
+        let (found, rest): (u16, &[u8]) = postcard::take_from_bytes(bytes)?;
+        if found != VERSION {
+            return Err(RecordingError::Version { found });
+        }
+        Ok(postcard::from_bytes(rest)?)
+    }
+}

@@ -10,7 +10,8 @@ use std::str::FromStr;
 pub struct Dscp(u8);
 
 /// Names and values: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865
-/// (VOICE-ADMIT), RFC 8622 (LE). EF is 101110; the theses misprint it.
+/// (VA, voice admit), RFC 8622 (LE), IANA's registry of code points (NQB). EF
+/// is 101110; Mylonas 2.3 misprints it as 101100.
 const NAMES: [(&str, u8); 24] = [
     ("CS0", 0),
     ("LE", 1),
@@ -56,19 +57,30 @@ impl Dscp {
 impl FromStr for Dscp {
     type Err = ParseError;
 
-    /// Parses `EF`, `af41`, `46`, `0x2e`; `BE`, `DE` and `DF` are CS0.
+    /// Parses `EF`, `af41`, `46`, `0x2e`; `BE`, `DE` and `DF` are CS0,
+    /// `VOICE-ADMIT` is VA.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let trimmed = text.trim();
         let upper = trimmed.to_ascii_uppercase();
         if ["BE", "DE", "DF"].contains(&upper.as_str()) {
             return Ok(Self(0));
         }
+        if upper == "VOICE-ADMIT" {
+            return Ok(Self(44));
+        }
         if let Some(found) = NAMES.iter().find(|name| name.0 == upper) {
             return Ok(Self(found.1));
         }
-        let value = match upper.strip_prefix("0X") {
-            Some(digits) => u8::from_str_radix(digits, 16).ok(),
-            None => upper.parse().ok(),
+        let (digits, radix) = match upper.strip_prefix("0X") {
+            Some(digits) => (digits, 16),
+            None => (upper.as_str(), 10),
+        };
+        // The standard library takes a sign; a code point has none.
+        let plain = digits.chars().all(|c| c.is_ascii_alphanumeric());
+        let value = if plain {
+            u8::from_str_radix(digits, radix).ok()
+        } else {
+            None
         };
         value
             .and_then(Self::new)

@@ -48,8 +48,12 @@ pub(crate) fn scaled(
         .ok_or_else(bad)?
         .1;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 || fraction.contains('.') {
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return Err(bad());
+    }
+    if fraction.len() > 9 {
+        let problem = format!("`{text}` has more than nine digits after the point");
+        return Err(ParseError::new(problem, hint));
     }
     let large = || ParseError::new(format!("`{text}` is too large for {what}"), hint);
     let whole: u128 = if whole.is_empty() {

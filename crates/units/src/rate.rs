@@ -35,10 +35,10 @@ impl Rate {
         Self(value)
     }
 
-    /// A rate of so many kbit/s (1000 bit/s).
+    /// A rate of so many kbit/s (1000 bit/s), or the largest rate there is.
     #[must_use]
     pub const fn kbit(value: u64) -> Self {
-        Self(value * 1_000)
+        Self(value.saturating_mul(1_000))
     }
 
     /// The rate in bit/s.

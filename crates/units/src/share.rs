@@ -24,10 +24,10 @@ impl Share {
         Self(value)
     }
 
-    /// So many per cent.
+    /// So many per cent, or the largest share there is.
     #[must_use]
     pub const fn percent(value: u32) -> Self {
-        Self(value * 10_000)
+        Self(value.saturating_mul(10_000))
     }
 
     /// The share in millionths.

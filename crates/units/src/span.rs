@@ -30,22 +30,22 @@ impl Span {
         Self(value)
     }
 
-    /// A span of so many microseconds.
+    /// A span of so many microseconds, or the longest span there is.
     #[must_use]
     pub const fn from_micros(value: u64) -> Self {
-        Self(value * 1_000)
+        Self(value.saturating_mul(1_000))
     }
 
-    /// A span of so many milliseconds.
+    /// A span of so many milliseconds, or the longest span there is.
     #[must_use]
     pub const fn from_millis(value: u64) -> Self {
-        Self(value * 1_000_000)
+        Self(value.saturating_mul(1_000_000))
     }
 
-    /// A span of so many seconds.
+    /// A span of so many seconds, or the longest span there is.
     #[must_use]
     pub const fn from_secs(value: u64) -> Self {
-        Self(value * 1_000_000_000)
+        Self(value.saturating_mul(1_000_000_000))
     }
 
     /// The span in nanoseconds.
@@ -75,6 +75,8 @@ impl Span {
 
 impl Add for Span {
     type Output = Self;
+
+    /// The sum, or the longest span there is.
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -82,6 +84,8 @@ impl Add for Span {
 
 impl Sub for Span {
     type Output = Self;
+
+    /// As [`Span::saturating_sub`].
     fn sub(self, other: Self) -> Self {
         self.saturating_sub(other)
     }

@@ -1,3 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Project tasks: set-up, checks, generated files.
-fn main() {}
+//! The project's tasks behind the Makefile: set-up, checks, tests, experiments.
+//!
+//! Nothing here is needed to run weirgate.
+
+mod invariants;
+mod setup;
+mod test;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+#[derive(Parser)]
+#[command(about = "Tasks of the weirgate project")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what building and the lab need; says what is missing without root.
+    Setup,
+    /// Check what ARCHITECTURE.md forbids: dependencies, purity, unsafe, licences.
+    Invariants,
+    /// Build, then run every test, printing how long each part takes.
+    Test,
+    /// Formatting, lints, invariants, licences of dependencies.
+    Check,
+    /// Run fuzz targets, each for so many seconds.
+    Fuzz {
+        /// Seconds for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+}
+
+#[allow(clippy::print_stderr, reason = "a task's messages go to the terminal")]
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Setup => setup::run(),
+        Task::Invariants => invariants::run(&root()),
+        Task::Test => test::tests(&root()),
+        Task::Check => test::checks(&root()),
+        Task::Fuzz { seconds } => test::fuzz(&root(), seconds),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's root: two folders above this crate.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// Runs a program and fails with its command line if it fails.
+fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .map_err(|error| anyhow::anyhow!("{command:?}: {error}"))?;
+    anyhow::ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Thin: the logic is in tools/xtask.
+
+.PHONY: try test check experiments fuzz setup build install
+
+build: setup
+	cargo build --release -p weirgate-cli -p weirgate-guest
+
+setup:
+	@cargo xtask setup
+
+try: build
+	@target/release/weirgate lab prepare
+	@target/release/weirgate try
+
+test: setup
+	@cargo xtask test
+
+check:
+	@cargo xtask check
+
+experiments: build
+	@target/release/weirgate lab prepare
+	@target/release/weirgate lab run experiments/*.toml --report reports/experiments.html
+
+fuzz:
+	@cargo xtask fuzz --seconds 600
+
+install: build
+	install -D -m 755 target/release/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
+	install -D -m 755 target/release/weirgate-guest $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-guest

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What ARCHITECTURE.md says is deliberately absent, checked.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates in order of purity: a crate may depend only on crates of a lower
+/// level, or on those of its own level listed before it.
+const LEVELS: [&[&str]; 6] = [
+    &["units", "document", "state", "linklayer"],
+    &["policy", "plan", "experiment", "measure"],
+    &["compile", "kernel", "report"],
+    &["lab", "guest"],
+    &["cli"],
+    &[],
+];
+
+/// Crates that see neither clock nor socket, file, environment or thread.
+const PURE: [&str; 10] = [
+    "units",
+    "document",
+    "state",
+    "linklayer",
+    "policy",
+    "plan",
+    "compile",
+    "experiment",
+    "measure",
+    "report",
+];
+
+/// What a pure crate's source must not name.
+const IMPURE: [&str; 12] = [
+    "std::fs",
+    "std::env",
+    "std::thread",
+    "std::process",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "TcpStream",
+    "UdpSocket",
+    "UnixStream",
+    "RandomState",
+    "tokio::",
+    "rand::",
+];
+
+/// Crates whose source may hold `unsafe`.
+const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
+
+/// Crates that are binaries: anyhow, printing and exit codes belong there.
+const BINARIES: [&str; 2] = ["cli", "guest"];
+
+/// Lines above which a source file has outgrown its room.
+const LONGEST: usize = 1_000;
+
+/// Checks every crate and reports all findings at once.
+#[allow(clippy::print_stdout, reason = "the findings are this task's result")]
+pub fn run(root: &Path) -> Result<()> {
+    let mut findings = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).context("crates/")? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        check_dependencies(&name, &path, &mut findings)?;
+        for file in rust_files(&path.join("src"))? {
+            check_source(&name, &file, &mut findings)?;
+        }
+    }
+    findings.sort();
+    for finding in &findings {
+        println!("{}", finding.replace(&format!("{}/", root.display()), ""));
+    }
+    if !findings.is_empty() {
+        bail!("{} findings against ARCHITECTURE.md", findings.len());
+    }
+    Ok(())
+}
+
+fn position(name: &str) -> Option<(usize, usize)> {
+    LEVELS.iter().enumerate().find_map(|(level, crates)| {
+        crates
+            .iter()
+            .position(|other| *other == name)
+            .map(|place| (level, place))
+    })
+}
+
+fn check_dependencies(name: &str, path: &Path, findings: &mut Vec<String>) -> Result<()> {
+    let manifest = fs::read_to_string(path.join("Cargo.toml"))?;
+    let Some(own) = position(name) else {
+        findings.push(format!(
+            "crates/{name}: has no level in tools/xtask/src/invariants.rs"
+        ));
+        return Ok(());
+    };
+    let normal = manifest
+        .split("[dev-dependencies]")
+        .next()
+        .unwrap_or_default();
+    for line in normal.lines() {
+        if let Some(rest) = line.strip_prefix("weirgate-") {
+            let other = rest.split(['.', ' ', '=']).next().unwrap_or_default();
+            if position(other).is_none_or(|place| place >= own) {
+                findings.push(format!("crates/{name}: must not depend on {other}"));
+            }
+        }
+        if line.starts_with("anyhow") && !BINARIES.contains(&name) {
+            findings.push(format!("crates/{name}: anyhow belongs in binaries"));
+        }
+        let impure = ["tokio", "nlink", "rustix", "libc"];
+        if PURE.contains(&name) && impure.iter().any(|bad| line.starts_with(bad)) {
+            findings.push(format!("crates/{name}: a pure crate depends on `{line}`"));
+        }
+    }
+    if name == "compile" && normal.contains("weirgate-plan") {
+        findings.push("crates/compile: must not see the plan".to_owned());
+    }
+    if name == "plan" && normal.contains("weirgate-policy") {
+        findings.push("crates/plan: must not see the policy".to_owned());
+    }
+    Ok(())
+}
+
+fn check_source(name: &str, file: &Path, findings: &mut Vec<String>) -> Result<()> {
+    let text = fs::read_to_string(file)?;
+    let place = file.display();
+    if !text.starts_with("// SPDX-License-Identifier: Apache-2.0 OR MIT\n") {
+        findings.push(format!("{place}:1: the SPDX line is missing"));
+    }
+    let lines = text.lines().count();
+    if lines > LONGEST {
+        findings.push(format!("{place}: {lines} lines; split it (aim under 500)"));
+    }
+    let in_tests = file.components().any(|part| part.as_os_str() == "tests")
+        || file.file_name().is_some_and(|name| name == "tests.rs");
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        if code.contains("#[cfg(test)]") {
+            break;
+        }
+        let number = number + 1;
+        if PURE.contains(&name) && !in_tests {
+            for bad in IMPURE.iter().filter(|bad| code.contains(**bad)) {
+                findings.push(format!("{place}:{number}: a pure crate uses {bad}"));
+            }
+        }
+        if !UNSAFE.contains(&name) && code.contains("unsafe ") {
+            findings.push(format!(
+                "{place}:{number}: unsafe outside {}",
+                UNSAFE.join(", ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}

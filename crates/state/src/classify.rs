@@ -5,10 +5,11 @@
 //! class without any tc filter (`htb_classify`, net/sched/sch_htb.c).
 
 use crate::{DeviceName, Origin};
+use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};
 
 /// One table that weirgate owns whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// True for the `netdev` family (a hook on one device), false for `inet`.
     pub netdev: bool,
@@ -19,7 +20,7 @@ pub struct Table {
 }
 
 /// A base chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// Its name.
     pub name: String,
@@ -30,7 +31,7 @@ pub struct Chain {
 }
 
 /// Where a chain hangs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hook {
     /// `inet` postrouting at mangle priority, before source NAT: forwarded and
     /// own packets with inside addresses, limited to one outgoing device.
@@ -38,15 +39,24 @@ pub enum Hook {
         /// The outgoing device.
         device: DeviceName,
     },
-    /// `netdev` egress of a device: the only place for packets of an IFB.
-    Egress {
-        /// The device.
+    /// `netdev` ingress of a device: every packet that arrives there is sent
+    /// to the egress of an IFB device, where a qdisc shapes it, with the class
+    /// that a rule gave it (or none, which selects the qdisc's default class).
+    ///
+    /// The rules and the redirection (`fwd to`, net/netfilter/nft_fwd_netdev.c)
+    /// are one table, replaced in one transaction. A `netdev` egress chain on
+    /// the IFB would never run: packets redirected by tc skip it
+    /// (`nf_skip_egress`, net/core/dev.c).
+    Ingress {
+        /// The device at which packets arrive.
         device: DeviceName,
+        /// The IFB device whose egress gets them.
+        redirect_to: DeviceName,
     },
 }
 
 /// One rule: all matches hold, then the class is set and the chain ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Conditions, all of which must hold; none matches everything.
     pub matches: Vec<Match>,
@@ -57,7 +67,7 @@ pub struct Rule {
 }
 
 /// An IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IpVersion {
     /// IPv4.
     V4,
@@ -66,7 +76,7 @@ pub enum IpVersion {
 }
 
 /// One condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Match {
     /// The IP version.
     Version(IpVersion),
@@ -104,4 +114,7 @@ pub enum Match {
     },
     /// TCP with no payload at all, by IP length and both header lengths.
     TcpPayloadEmpty(IpVersion),
+    /// Anything else found in a rule of the kernel, described: observed only,
+    /// never desired.
+    Other(String),
 }

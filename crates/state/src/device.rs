@@ -2,10 +2,12 @@
 //! Network devices as far as shaping touches them.
 
 use crate::{Origin, Qdisc};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A device name, at most 15 bytes (`IFNAMSIZ` of linux/if.h, less the NUL).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct DeviceName(String);
 
 impl DeviceName {
@@ -27,6 +29,20 @@ impl DeviceName {
     }
 }
 
+impl TryFrom<String> for DeviceName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::new(name.as_str()).ok_or_else(|| format!("`{name}` is not a device name"))
+    }
+}
+
+impl From<DeviceName> for String {
+    fn from(name: DeviceName) -> Self {
+        name.0
+    }
+}
+
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -34,7 +50,7 @@ impl fmt::Display for DeviceName {
 }
 
 /// One device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// True for an IFB device that weirgate creates and removes.
     pub owned_ifb: bool,
@@ -43,14 +59,12 @@ pub struct Device {
     pub offloads: Option<Offloads>,
     /// The root qdisc; `None` is the kernel's default.
     pub root: Option<Qdisc>,
-    /// What happens to packets that arrive; `None` is nothing.
-    pub ingress: Option<Ingress>,
     /// Which policy line wants this device.
     pub origin: Origin,
 }
 
 /// Offloads that would hand the gate more than one packet at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloads {
     /// TCP segmentation offload (`tx-tcp-segmentation` and its IPv6 sibling).
     pub tso: bool,
@@ -58,13 +72,4 @@ pub struct Offloads {
     pub gso: bool,
     /// Generic receive offload (`rx-gro`).
     pub gro: bool,
-}
-
-/// Redirects every arriving packet to the egress of another device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ingress {
-    /// The device (an IFB) that gets the packets.
-    pub redirect_to: DeviceName,
-    /// Which policy line wants this.
-    pub origin: Origin,
 }

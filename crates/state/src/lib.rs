@@ -5,22 +5,25 @@
 //! (observed), so that a plan is a comparison of two values. Nothing here
 //! talks to a kernel. Start reading at [`State`].
 
+mod capabilities;
 mod classify;
 mod device;
 mod qdisc;
 
+pub use capabilities::Capabilities;
 pub use classify::{Chain, Hook, IpVersion, Match, Rule, Table};
-pub use device::{Device, DeviceName, Ingress, Offloads};
+pub use device::{Device, DeviceName, Offloads};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,
     Sfq, Stab,
 };
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Everything weirgate owns in one network namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
     /// Devices by name: those a policy shapes, and those it creates (IFB).
     pub devices: BTreeMap<DeviceName, Device>,
@@ -31,7 +34,7 @@ pub struct State {
 /// Why a desired object exists: the policy text that asks for it.
 ///
 /// Origins never take part in comparison: observed objects have none.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// Line of the policy file, from 1; 0 where no single line is the cause.
     pub line: u32,

@@ -2,10 +2,11 @@
 //! Queueing disciplines and their classes.
 
 use crate::Origin;
+use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span};
 
 /// A qdisc with everything below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Qdisc {
     /// Its handle; minor 0.
     pub handle: Handle,
@@ -18,7 +19,7 @@ pub struct Qdisc {
 }
 
 /// A discipline with its settings, every one explicit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QdiscKind {
     /// Hierarchical token bucket.
     Htb(Htb),
@@ -39,7 +40,7 @@ pub enum QdiscKind {
 }
 
 /// HTB settings and classes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Htb {
     /// Minor number of the class for unclassified packets; 0 sends them
     /// around the shaper, so a desired state never holds 0.
@@ -51,7 +52,7 @@ pub struct Htb {
 }
 
 /// One HTB class.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HtbClass {
     /// Its id; the major number is the qdisc's.
     pub id: Handle,
@@ -76,7 +77,7 @@ pub struct HtbClass {
 }
 
 /// `fq_codel` settings (tc-`fq_codel`(8)).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FqCodel {
     /// Most packets held.
     pub limit: u32,
@@ -95,7 +96,7 @@ pub struct FqCodel {
 }
 
 /// SFQ settings (tc-sfq(8)).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sfq {
     /// Most packets held.
     pub limit: u32,
@@ -106,21 +107,21 @@ pub struct Sfq {
 }
 
 /// FIFO limited in packets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pfifo {
     /// Most packets held.
     pub limit: u32,
 }
 
 /// FIFO limited in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bfifo {
     /// Most bytes held, counted as the root's size table counts them.
     pub limit: Size,
 }
 
 /// RED settings (tc-red(8)).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Red {
     /// Hard limit in bytes.
     pub limit: Size,
@@ -147,7 +148,7 @@ pub struct Red {
 }
 
 /// cake settings used by weirgate (tc-cake(8)).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cake {
     /// The shaped rate; `None` is unlimited.
     pub bandwidth: Option<Rate>,
@@ -168,7 +169,7 @@ pub struct Cake {
 }
 
 /// cake's isolation of hosts and flows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CakeFlowMode {
     /// No isolation.
     FlowBlind,
@@ -183,7 +184,7 @@ pub enum CakeFlowMode {
 }
 
 /// cake's ACK filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CakeAckFilter {
     /// Off.
     No,
@@ -195,7 +196,7 @@ pub enum CakeAckFilter {
 
 /// A size table (`struct tc_sizespec` and its data, linux/pkt_sched.h):
 /// what a packet costs on the wire, looked up by its length on the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stab {
     /// Bytes added to the device's length before the look-up; may be negative.
     pub overhead: i32,
@@ -209,11 +210,26 @@ pub struct Stab {
     pub mpu: u32,
     /// Largest length the table covers.
     pub mtu: u32,
-    /// The wire size of each slot, shifted right by `size_log`.
+    /// The wire size of each slot, shifted right by `size_log`. Empty in an
+    /// observed state whose table nobody remembers: the kernel never shows it
+    /// (`qdisc_dump_stab`, net/sched/sch_api.c), only its fingerprint.
     pub data: Vec<u16>,
 }
 
 impl Stab {
+    /// A hash of the whole table (32-bit FNV-1a over the slots, little
+    /// endian). The kernel keeps it for us in `tc_sizespec.linklayer`, which
+    /// it neither reads nor changes, so that a table can be recognised again.
+    #[must_use]
+    pub fn fingerprint(&self) -> u32 {
+        let bytes = self.data.iter().flat_map(|slot| slot.to_le_bytes());
+        let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        // 0 to 2 are tc's own names: unaware, ethernet, atm.
+        hash.max(3)
+    }
+
     /// What the kernel charges for a packet of `length` device bytes
     /// (`__qdisc_calculate_pkt_len`, net/sched/sch_api.c).
     #[must_use]
@@ -232,5 +248,22 @@ impl Stab {
             }
         };
         u32::try_from((value << self.size_log).max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+impl QdiscKind {
+    /// The name by which the kernel knows the discipline (`TCA_KIND`).
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Htb(_) => "htb",
+            Self::FqCodel(_) => "fq_codel",
+            Self::Sfq(_) => "sfq",
+            Self::Pfifo(_) => "pfifo",
+            Self::Bfifo(_) => "bfifo",
+            Self::Red(_) => "red",
+            Self::Cake(_) => "cake",
+            Self::Other(name) => name,
+        }
     }
 }

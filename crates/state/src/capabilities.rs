@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a kernel offers, as far as shaping needs it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// What can be used on one kernel, found by asking it, or stated for a kernel
+/// that is not at hand.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// The kernel's release (`uname -r`); empty where it is not known.
+    pub release: String,
+    /// Qdisc kinds by kernel name, of those weirgate knows: `htb`, `fq_codel`,
+    /// `sfq`, `pfifo`, `bfifo`, `red`, `cake`.
+    pub qdiscs: BTreeSet<String>,
+    /// IFB devices can be created.
+    pub ifb: bool,
+    /// `inet` tables with a postrouting chain that writes `skb->priority`.
+    pub nft_postrouting: bool,
+    /// `netdev` tables with an ingress chain that redirects to another device
+    /// (`fwd to`), which shaping of arriving packets on an IFB needs.
+    pub nft_ingress_forward: bool,
+}
+
+impl Capabilities {
+    /// A kernel that has everything, such as a distribution's.
+    #[must_use]
+    pub fn all() -> Self {
+        let kinds = ["htb", "fq_codel", "sfq", "pfifo", "bfifo", "red", "cake"];
+        Self {
+            release: String::new(),
+            qdiscs: kinds.into_iter().map(String::from).collect(),
+            ifb: true,
+            nft_postrouting: true,
+            nft_ingress_forward: true,
+        }
+    }
+
+    /// Whether a qdisc kind can be used, by kernel name.
+    #[must_use]
+    pub fn has_qdisc(&self, kind: &str) -> bool {
+        self.qdiscs.contains(kind)
+    }
+}

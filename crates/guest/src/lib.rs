@@ -1,2 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! guest
+//! The laboratory's user space: what runs inside the virtual machine, or in
+//! fresh namespaces of the running kernel.
+//!
+//! [`agent`] builds the topology, emulates the line, drives traffic and
+//! records. The binary adds what PID 1 needs: mounts, modules, job and result.
+
+pub mod agent;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Time since the start of traffic, and precise waiting.
+//!
+//! Waits are timerfds watched by the event loop: tokio's own timers have a
+//! granularity of 1 ms, which is a tenth of a full packet on a slow line.
+//! Timerfds are kept and reused, so that a wait costs one system call besides
+//! the event loop's own.
+
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use tokio::io::unix::AsyncFd;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The run's clock. Clones share their zero and their timers.
+#[derive(Debug, Clone, Default)]
+pub struct Clock {
+    shared: Rc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// `CLOCK_MONOTONIC` at the start of traffic.
+    zero_ns: Cell<u64>,
+    /// Disarmed timers for the next wait.
+    idle: RefCell<Vec<Rc<Timer>>>,
+}
+
+impl Clock {
+    /// A clock whose zero is now; [`Clock::start`] moves it.
+    #[must_use]
+    pub fn new() -> Self {
+        let clock = Self::default();
+        clock.start();
+        clock
+    }
+
+    /// Makes now the zero.
+    pub fn start(&self) {
+        self.shared.zero_ns.set(monotonic_ns());
+    }
+
+    /// Nanoseconds since the start of traffic.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.shared.zero_ns.get())
+    }
+
+    /// Waits until `at_ns` after the start; returns at once if that has passed.
+    pub async fn until(&self, at_ns: u64) -> io::Result<()> {
+        if self.now_ns() >= at_ns {
+            return Ok(());
+        }
+        let wait = Wait::new(self)?;
+        wait.timer.arm(self.shared.zero_ns.get() + at_ns)?;
+        // The expiry count is not read: arming clears it, and the clock says
+        // whether this wake-up is the one waited for.
+        while self.now_ns() < at_ns {
+            wait.timer.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for `ns`.
+    pub async fn pause(&self, ns: u64) -> io::Result<()> {
+        self.until(self.now_ns().saturating_add(ns)).await
+    }
+
+    /// A timer of its own, for a task that waits for the timer and for
+    /// something else at once.
+    pub fn alarm(&self) -> io::Result<Alarm> {
+        Ok(Alarm {
+            wait: Wait::new(self)?,
+            armed_ns: Cell::new(u64::MAX),
+        })
+    }
+}
+
+/// A timer that can be moved while it is being waited for.
+#[derive(Debug)]
+pub struct Alarm {
+    wait: Wait,
+    armed_ns: Cell<u64>,
+}
+
+impl Alarm {
+    /// Sets the time of the alarm; `None` switches it off. Setting what is
+    /// already set costs nothing.
+    pub fn set(&self, at_ns: Option<u64>) -> io::Result<()> {
+        let at_ns = at_ns.unwrap_or(u64::MAX);
+        if at_ns == self.armed_ns.replace(at_ns) {
+            return Ok(());
+        }
+        if at_ns == u64::MAX {
+            return self.wait.timer.arm(0);
+        }
+        self.wait
+            .timer
+            .arm((self.wait.clock.shared.zero_ns.get() + at_ns).max(1))
+    }
+
+    /// Waits for a wake-up of the timer; it may be one of an earlier setting,
+    /// so the caller looks at the clock.
+    pub async fn ring(&self) -> io::Result<()> {
+        self.wait.timer.ready().await?;
+        self.armed_ns.set(u64::MAX);
+        Ok(())
+    }
+}
+
+/// A timer taken from the clock's stock and given back when dropped.
+#[derive(Debug)]
+struct Wait {
+    clock: Clock,
+    timer: Rc<Timer>,
+}
+
+impl Wait {
+    fn new(clock: &Clock) -> io::Result<Self> {
+        let idle = clock.shared.idle.borrow_mut().pop();
+        let timer = match idle {
+            Some(timer) => timer,
+            None => Rc::new(Timer::new()?),
+        };
+        Ok(Self {
+            clock: clock.clone(),
+            timer,
+        })
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        // A timer that cannot be disarmed is not worth keeping.
+        if self.timer.arm(0).is_ok() {
+            let timer = Rc::clone(&self.timer);
+            self.clock.shared.idle.borrow_mut().push(timer);
+        }
+    }
+}
+
+/// A timerfd in the event loop.
+#[derive(Debug)]
+struct Timer(AsyncFd<OwnedFd>);
+
+impl Timer {
+    fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Ok(Self(AsyncFd::with_interest(
+            fd,
+            tokio::io::Interest::READABLE,
+        )?))
+    }
+
+    /// Arms the timer at a value of `CLOCK_MONOTONIC`; 0 disarms it.
+    fn arm(&self, at_ns: u64) -> io::Result<()> {
+        let at = Itimerspec {
+            it_interval: timespec(0),
+            it_value: timespec(at_ns),
+        };
+        timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::ABSTIME, &at)?;
+        Ok(())
+    }
+
+    async fn ready(&self) -> io::Result<()> {
+        self.0.readable().await?.clear_ready();
+        Ok(())
+    }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / SECOND_NS) as i64,
+        tv_nsec: (ns % SECOND_NS) as i64,
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .expect("a runtime")
+            .block_on(future)
+    }
+
+    #[test]
+    fn waits_are_never_early_and_reuse_their_timer() {
+        block_on(async {
+            let clock = Clock::new();
+            for step in 1..20 {
+                clock.until(step * 300_000).await.expect("a wait");
+                assert!(clock.now_ns() >= step * 300_000);
+            }
+            assert_eq!(clock.shared.idle.borrow().len(), 1);
+        });
+    }
+
+    #[test]
+    fn a_dropped_wait_leaves_no_expiry_behind() {
+        block_on(async {
+            let clock = Clock::new();
+            tokio::select! {
+                biased;
+                wait = clock.pause(50_000_000) => wait.expect("a wait"),
+                wait = clock.pause(1_000_000) => wait.expect("a wait"),
+            }
+            let start = clock.now_ns();
+            assert!(start < 40_000_000);
+            clock.until(start + 60_000_000).await.expect("a wait");
+            assert!(clock.now_ns() >= start + 60_000_000);
+        });
+    }
+
+    #[test]
+    fn an_alarm_moves() {
+        block_on(async {
+            let clock = Clock::new();
+            let alarm = clock.alarm().expect("an alarm");
+            alarm.set(Some(500_000_000)).expect("set");
+            alarm.set(Some(2_000_000)).expect("set");
+            while clock.now_ns() < 2_000_000 {
+                alarm.ring().await.expect("a ring");
+            }
+            assert!(clock.now_ns() < 400_000_000);
+        });
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The agent: one event loop that runs one arm of an experiment.
+//!
+//! It owns the topology, the emulated line, the arm's set-up and the run's
+//! order. What is sent, probed and sampled is started by `traffic`. Everything
+//! runs on one thread: a socket belongs to the namespace in which it was
+//! opened, and the order of events depends on the kernel alone.
+
+pub mod clock;
+pub mod nodes;
+pub mod recorder;
+pub mod session;
+pub mod stamp;

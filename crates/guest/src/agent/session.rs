@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every task of a run shares, and how tasks are started.
+
+use super::clock::Clock;
+use super::nodes::Nodes;
+use super::recorder::Recorder;
+use anyhow::{Context, Error, Result};
+use std::future::Future;
+use std::rc::Rc;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weirgate_experiment::{Arm, Experiment};
+
+/// The run as its tasks see it; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The experiment.
+    pub experiment: Rc<Experiment>,
+    /// The arm that runs.
+    pub arm: Rc<Arm>,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Time since the start of traffic.
+    pub clock: Clock,
+    /// The topology.
+    pub nodes: Rc<Nodes>,
+    /// Where observations go.
+    pub recorder: Recorder,
+    failures: UnboundedSender<Error>,
+}
+
+impl Session {
+    /// A session, and the failures of its tasks.
+    #[must_use]
+    pub fn new(
+        experiment: Experiment,
+        arm: Arm,
+        seed: u64,
+        nodes: Nodes,
+        recorder: Recorder,
+    ) -> (Self, UnboundedReceiver<Error>) {
+        let (failures, failed) = unbounded_channel();
+        let session = Self {
+            experiment: Rc::new(experiment),
+            arm: Rc::new(arm),
+            seed,
+            clock: Clock::new(),
+            nodes: Rc::new(nodes),
+            recorder,
+            failures,
+        };
+        (session, failed)
+    }
+
+    /// Starts a task that lives until it returns or the run ends. Where it
+    /// returns an error, the run fails with that error, named by `step`. Must
+    /// be called inside the run's `LocalSet`.
+    pub fn spawn(&self, step: String, task: impl Future<Output = Result<()>> + 'static) {
+        let failures = self.failures.clone();
+        tokio::task::spawn_local(async move {
+            if let Err(error) = task.await.context(step) {
+                // The receiver is gone only when the run has ended already.
+                let _ = failures.send(error);
+            }
+        });
+    }
+}

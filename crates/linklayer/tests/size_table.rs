@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The size table says what the model says, for every layer, kind of device
+//! and length; and the model has the properties that the rest relies on.
+
+use proptest::prelude::*;
+use weirgate_linklayer::{DeviceKind, EXACT_UP_TO, Framing, KernelCase, LinkLayer, kernel_cases};
+
+/// The largest IP packet without a jumbo option.
+const LONGEST: u32 = 65_535;
+
+/// `__qdisc_calculate_pkt_len` of net/sched/sch_api.c in its own arithmetic
+/// (C `int`, `u16` slots), from the values that netlink carries. Independent
+/// of `Stab::charge`, so that a mistake there shows here.
+fn kernel_charges(case: &KernelCase, ip_len: u32) -> i32 {
+    let stab = case.stab();
+    let mut length = case.device_length(ip_len) as i32 + stab.overhead;
+    if !stab.data.is_empty() {
+        let mut slot = length + i32::from(stab.cell_align);
+        if slot < 0 {
+            slot = 0;
+        }
+        slot >>= stab.cell_log;
+        let tsize = stab.data.len() as i32;
+        let at = |n: i32| i32::from(stab.data[n as usize]);
+        length = if slot < tsize {
+            at(slot)
+        } else {
+            at(tsize - 1) * (slot / tsize) + at(slot % tsize)
+        };
+        length <<= stab.size_log;
+    }
+    length.max(1)
+}
+
+#[test]
+fn every_layer_on_every_device_is_exact() {
+    assert_eq!(
+        kernel_cases().count(),
+        LinkLayer::names().count() * DeviceKind::ALL.len()
+    );
+    for case in kernel_cases() {
+        let stab = case.stab();
+        for ip_len in 0..=EXACT_UP_TO {
+            let charged = stab.charge(case.device_length(ip_len));
+            assert_eq!(charged, case.expected(ip_len), "{case:?} {ip_len}");
+        }
+    }
+    const { assert!(EXACT_UP_TO >= 2_047, "the least that the model promises") };
+}
+
+#[test]
+fn state_and_kernel_do_the_same_sum() {
+    for case in kernel_cases() {
+        let stab = case.stab();
+        for ip_len in (0..2_300).chain((2_300..=LONGEST).step_by(97)) {
+            let charged = stab.charge(case.device_length(ip_len));
+            assert_eq!(
+                charged as i32,
+                kernel_charges(&case, ip_len),
+                "{case:?} {ip_len}"
+            );
+        }
+    }
+}
+
+/// Beyond the table: never under, and over by no more than `table.rs` states.
+fn check_beyond(case: &KernelCase, lengths: impl Iterator<Item = u32>) -> Result<(), String> {
+    let stab = case.stab();
+    let slots = stab.data.len() as u32;
+    let plain = |bytes| LinkLayer::custom(0, 0, case.layer.framing()).map(|l| l.wire_bytes(bytes));
+    let once = plain(case.layer.overhead().unsigned_abs().max(1)).map_err(|e| e.to_string())?;
+    let minimum = plain(case.layer.mpu().max(1)).map_err(|e| e.to_string())?;
+    for ip_len in lengths {
+        let charged = stab.charge(case.device_length(ip_len));
+        let exact = case.expected(ip_len);
+        if charged < exact {
+            return Err(format!(
+                "{case:?}: {ip_len} bytes are charged {charged} of {exact}"
+            ));
+        }
+        let most = exact + ip_len / slots * once + minimum;
+        if charged > most {
+            return Err(format!(
+                "{case:?}: {ip_len} bytes are charged {charged}, over {most}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn longer_packets_are_never_charged_less() {
+    for case in kernel_cases() {
+        check_beyond(&case, EXACT_UP_TO..=LONGEST).expect("never under");
+    }
+}
+
+#[test]
+fn a_table_fits_the_kernel_and_netlink() {
+    for case in kernel_cases() {
+        let stab = case.stab();
+        assert!(stab.data.len() * 2 < 65_535 - 64, "one netlink attribute");
+        assert_eq!((stab.cell_log, stab.size_log, stab.cell_align), (0, 0, 0));
+        assert_eq!(stab.overhead, -(case.device.counted() as i32));
+        assert_eq!(stab.mtu, EXACT_UP_TO);
+        assert!(stab.data.iter().all(|slot| (1..u16::MAX).contains(slot)));
+    }
+}
+
+/// A device that counts 14 bytes and one that counts none, same packet, same
+/// charge: the two sides of the header that the theses' patches could not see.
+#[test]
+fn the_device_does_not_change_the_cost() {
+    for layer in LinkLayer::all() {
+        let charges: Vec<u32> = DeviceKind::ALL
+            .into_iter()
+            .map(|device| layer.stab(device).charge(1_500 + device.counted()))
+            .collect();
+        assert!(
+            charges.iter().all(|c| *c == layer.wire_bytes(1_500)),
+            "{layer}: {charges:?}"
+        );
+    }
+    let case = KernelCase {
+        layer: LinkLayer::named("adsl:pppoa-vc").expect("a name"),
+        device: DeviceKind::Ethernet,
+    };
+    assert_eq!(case.tc_arguments(), (-4, 0, Framing::Atm));
+}
+
+fn any_layer() -> impl Strategy<Value = LinkLayer> {
+    let framing = prop_oneof![Just(Framing::None), Just(Framing::Atm), Just(Framing::Ptm)];
+    (LinkLayer::OVERHEAD, LinkLayer::MPU, framing).prop_map(|(overhead, mpu, framing)| {
+        LinkLayer::custom(overhead, mpu, framing).expect("both within their ranges")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_layer_by_hand_is_exact_and_never_under(layer in any_layer(), kind in 0usize..7) {
+        let case = KernelCase { layer, device: DeviceKind::ALL[kind] };
+        let stab = case.stab();
+        for ip_len in 0..=EXACT_UP_TO {
+            prop_assert_eq!(stab.charge(case.device_length(ip_len)), case.expected(ip_len));
+        }
+        let beyond = check_beyond(&case, EXACT_UP_TO..=LONGEST);
+        prop_assert!(beyond.is_ok(), "{:?}", beyond);
+    }
+
+    #[test]
+    fn cost_grows_with_length_and_obeys_its_framing(layer in any_layer(), ip_len in 0u32..100_000) {
+        let wire = layer.wire_bytes(ip_len);
+        prop_assert!(wire <= layer.wire_bytes(ip_len + 1));
+        prop_assert!(i64::from(wire) >= i64::from(ip_len) + i64::from(layer.overhead()));
+        prop_assert!(wire >= layer.mpu().max(1));
+        let frame = u64::from(layer.mpu().max(1)).max(
+            u64::try_from(i64::from(ip_len) + i64::from(layer.overhead())).unwrap_or(0),
+        );
+        match layer.framing() {
+            Framing::None => prop_assert_eq!(u64::from(wire), frame),
+            Framing::Atm => {
+                prop_assert_eq!(wire % 53, 0);
+                let room = u64::from(wire / 53) * 48;
+                prop_assert!(frame <= room && room < frame + 48);
+            }
+            // Never under 65/64, and over by less than a byte.
+            Framing::Ptm => {
+                let exact_64ths = frame * 65;
+                let charged_64ths = u64::from(wire) * 64;
+                prop_assert!(charged_64ths >= exact_64ths && charged_64ths < exact_64ths + 64);
+            }
+        }
+        let carried = i64::from(ip_len) + i64::from(layer.overhead()) + i64::from(layer.padding(ip_len));
+        let frame_on_wire = match layer.framing() {
+            Framing::Atm => i64::from(wire) / 53 * 48,
+            Framing::None | Framing::Ptm => frame as i64,
+        };
+        prop_assert_eq!(carried, frame_on_wire);
+    }
+
+    #[test]
+    fn a_stated_overhead_means_the_same_on_every_device(layer in any_layer(), kind in 0usize..7) {
+        let device = DeviceKind::ALL[kind];
+        let (overhead, mpu, framing) = KernelCase { layer, device }.tc_arguments();
+        prop_assert_eq!(LinkLayer::relative_to_device(overhead, mpu, framing, device), Ok(layer));
+    }
+
+    #[test]
+    fn no_name_makes_the_parser_panic(name in "\\PC{0,30}") {
+        if let Err(error) = LinkLayer::named(&name) {
+            prop_assert!(!error.near.is_empty());
+            prop_assert!(error.to_string().contains("is not a link layer"));
+        }
+    }
+}

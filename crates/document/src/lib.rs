@@ -10,5 +10,5 @@ mod reader;
 mod suggest;
 
 pub use problem::{Problem, Problems, Severity, Span};
-pub use reader::{Reader, Value, parse};
+pub use reader::{Kind, Reader, Value, parse};
 pub use suggest::nearest;

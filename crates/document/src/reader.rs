@@ -32,6 +32,23 @@ impl<T> Value<T> {
     }
 }
 
+/// What a field holds, for fields that may be written in more than one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A text in quotes.
+    Text,
+    /// A whole number or one with a fraction.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list in brackets.
+    List,
+    /// A table.
+    Table,
+    /// A date or a time, which no field of ours holds.
+    Date,
+}
+
 impl<T> Deref for Value<T> {
     type Target = T;
     fn deref(&self) -> &T {
@@ -115,6 +132,19 @@ impl<'d, 'i> Reader<'d, 'i> {
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.insert(key);
         self.table.contains_key(key)
+    }
+
+    /// What the field holds; `None` where it is absent.
+    pub fn kind(&mut self, key: &'static str) -> Option<Kind> {
+        let (value, _) = self.field(key)?;
+        Some(match value {
+            DeValue::String(_) => Kind::Text,
+            DeValue::Integer(_) | DeValue::Float(_) => Kind::Number,
+            DeValue::Boolean(_) => Kind::Boolean,
+            DeValue::Array(_) => Kind::List,
+            DeValue::Table(_) => Kind::Table,
+            DeValue::Datetime(_) => Kind::Date,
+        })
     }
 
     /// The names of all fields, for tables whose keys the user chooses; none
@@ -290,11 +320,11 @@ impl<'d, 'i> Reader<'d, 'i> {
             "" => format!("`{key}` is missing"),
             name => format!("`{key}` is missing in `{name}`"),
         };
-        let end = self.span.end.min(self.span.start + 1).max(self.span.start);
-        let place = if self.span.is_empty() {
-            self.span.start..end
-        } else {
-            self.span.clone()
+        // The root table spans the whole document; pointing at its beginning
+        // says as much.
+        let place = match self.name.as_str() {
+            "" => self.span.start..self.span.start,
+            _ => self.span.clone(),
         };
         self.problems.error("D002", place, message, hint);
         None
@@ -322,8 +352,12 @@ impl<'d, 'i> Reader<'d, 'i> {
         match text.value.parse() {
             Ok(parsed) => Some(text.map(|_| parsed)),
             Err(error) => {
+                // Quantities say what is wrong and, after a semicolon, what
+                // would be right.
+                let error = error.to_string();
+                let (wrong, right) = error.split_once("; ").unwrap_or((&error, ""));
                 self.problems
-                    .error("D004", text.span, format!("`{key}`: {error}"), "");
+                    .error("D004", text.span, format!("`{key}`: {wrong}"), right);
                 None
             }
         }

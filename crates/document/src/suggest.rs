@@ -13,22 +13,16 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance in characters; a word longer than 64 characters is
-/// compared by its beginning, so that the cost stays bounded.
+/// Edits (a swap of two neighbours is one) between two words; a word longer
+/// than 64 characters is compared by its beginning, so that the cost stays
+/// bounded.
 fn distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().take(64).collect();
-    let right: Vec<char> = right.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let substitute = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
+    strsim::osa_distance(beginning(left), beginning(right))
+}
+
+fn beginning(word: &str) -> &str {
+    let end = word.char_indices().nth(64).map_or(word.len(), |(at, _)| at);
+    &word[..end]
 }
 
 #[cfg(test)]
@@ -40,6 +34,7 @@ mod tests {
         let known = ["share", "ceiling", "priority"];
         assert_eq!(nearest("shares", known), Some("share"));
         assert_eq!(nearest("ceilng", known), Some("ceiling"));
+        assert_eq!(nearest("shaer", known), Some("share"));
         assert_eq!(nearest("colour", known), None);
     }
 }

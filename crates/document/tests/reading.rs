@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a reader accepts, refuses and shows, at the crate's boundary.
+
+use proptest::prelude::*;
+use weirgate_document::{Kind, Problem, Problems, Reader, parse};
+
+fn read<T>(source: &str, read: impl FnOnce(Reader<'_, '_>) -> T) -> (T, Vec<Problem>) {
+    let problems = Problems::default();
+    let value = parse(source, &problems, read);
+    (value, problems.into_sorted())
+}
+
+fn shown(source: &str, with: impl FnOnce(Reader<'_, '_>)) -> String {
+    let ((), problems) = read(source, with);
+    let texts: Vec<String> = problems
+        .iter()
+        .map(|problem| problem.render("site.toml", source))
+        .collect();
+    texts.join("\n\n")
+}
+
+#[test]
+fn values_keep_their_place() {
+    let source = "a = 1\n  b = \"größe\" # Ä\nc = [ \"x\", 2 ]\n";
+    let ((), problems) = read(source, |mut root| {
+        let a = root.integer("a", 0..=9).expect("an integer");
+        assert_eq!((*a, a.line, a.span), (1, 1, 4..5));
+        let b = root.text("b").expect("a text");
+        assert_eq!((b.value.as_str(), b.line), ("größe", 2));
+        let c = root.text_list("c").expect("a list");
+        assert_eq!(
+            c.iter().map(|v| v.value.as_str()).collect::<Vec<_>>(),
+            ["x", "2"]
+        );
+        assert_eq!(root.kind("c"), Some(Kind::List));
+        assert_eq!(root.kind("d"), None);
+    });
+    assert_eq!(problems, []);
+}
+
+#[test]
+fn every_problem_is_reported_in_order_of_place() {
+    let source = "rate = true\nrtae = 5\n[link]\nup = 99\nspeed = \"x\"\n[[class]]\n";
+    let text = shown(source, |mut root| {
+        root.text("rate");
+        let mut link = root.table("link").expect("a table");
+        link.integer("up", 0..=9);
+        link.text("device")
+            .or_else(|| link.missing("device", "name the device"));
+        drop(link);
+        for mut class in root.tables("class") {
+            class.text("name").or_else(|| class.missing("name", ""));
+        }
+    });
+    let titles: Vec<&str> = text.lines().filter(|l| l.starts_with("error")).collect();
+    assert_eq!(
+        titles,
+        [
+            "error[D004]: `rate` is of type boolean",
+            "error[D003]: `rtae` is not known",
+            "error[D002]: `device` is missing in `link`",
+            "error[D005]: `up` is out of range",
+            "error[D003]: `speed` is not known in `link`",
+            "error[D002]: `name` is missing in `class`",
+        ]
+    );
+    assert!(text.contains("did you mean `rate`?"), "{text}");
+}
+
+#[test]
+fn a_problem_is_underlined_with_its_hint() {
+    let text = shown("version = 1\nup = \"512 kbaud\"\n", |mut root| {
+        root.has("version");
+        let rate: Option<weirgate_document::Value<std::net::Ipv4Addr>> = root.parsed("up");
+        assert_eq!(rate, None);
+    });
+    assert_eq!(
+        text,
+        "error[D004]: `up`: invalid IPv4 address syntax\n \
+         --> site.toml:2:6\n  |\n2 | up = \"512 kbaud\"\n  |      ^^^^^^^^^^^"
+    );
+}
+
+#[test]
+fn what_follows_a_semicolon_is_the_hint() {
+    #[derive(Debug)]
+    struct Never;
+    impl std::str::FromStr for Never {
+        type Err = String;
+        fn from_str(text: &str) -> Result<Self, String> {
+            Err(format!("`{text}` is wrong; write less; or more"))
+        }
+    }
+    let ((), problems) = read("up = \"x\"", |mut root| {
+        assert!(root.parsed::<Never>("up").is_none());
+    });
+    assert_eq!(problems[0].message, "`up`: `x` is wrong");
+    assert_eq!(problems[0].hint, "write less; or more");
+}
+
+#[test]
+fn what_is_missing_in_the_whole_document_points_at_its_beginning() {
+    let text = shown("\n# only a comment\n", |root| {
+        root.missing::<()>("version", "write `version = 1`");
+    });
+    assert!(
+        text.starts_with("error[D002]: `version` is missing\n"),
+        "{text}"
+    );
+    assert!(text.contains("--> site.toml:1:1"), "{text}");
+    let empty = shown("", |root| {
+        root.missing::<()>("version", "write `version = 1`");
+    });
+    assert!(empty.contains("write `version = 1`"), "{empty}");
+}
+
+#[test]
+fn syntax_errors_do_not_hide_the_rest() {
+    let ((), problems) = read(
+        "up = \nname = \"x\"\nname = \"y\"\n[link\ndevice = 1\n",
+        |mut root| {
+            root.has("up");
+            assert_eq!(root.text("name").expect("the first").value, "x");
+            root.table("link");
+        },
+    );
+    let syntax = problems.iter().filter(|problem| problem.code == "D001");
+    assert_eq!(syntax.count(), 3, "{problems:#?}");
+}
+
+#[test]
+fn numbers_of_any_notation() {
+    let ((), problems) = read(
+        "h = 0x1F\nu = 1_000\nf = 1.5\nn = nan\nx = 0x10\n",
+        |mut root| {
+            assert_eq!(*root.integer("h", 0..=99).expect("hexadecimal"), 31);
+            assert_eq!(
+                *root.integer("u", 0..=1000).expect("with a separator"),
+                1000
+            );
+            assert_eq!(*root.number("f").expect("a fraction"), 1.5);
+            assert_eq!(root.number("n"), None);
+            assert_eq!(root.number("x"), None, "a rate in hexadecimal is a mistake");
+        },
+    );
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+}
+
+#[test]
+fn user_chosen_names_are_never_unknown() {
+    let ((), problems) = read("[arm.a]\nx = 1\n[arm.b]\ny = 2\n", |mut root| {
+        let mut arms = root.table("arm").expect("a table");
+        for key in arms.keys() {
+            let mut arm = arms.table_named(&key).expect("a table");
+            arm.has("x");
+        }
+    });
+    let found: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(found, ["`y` is not known in `b`"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// No text, and no span however wrong, makes reading or showing panic.
+    #[test]
+    fn anything_can_be_read_and_shown(
+        source in "[a-z0-9\\[\\]=\"'.,#{}\\\\ \t\r\nä€\u{0}\u{2028}]{0,60}",
+        start in 0_usize..70,
+        length in 0_usize..70,
+    ) {
+        let problems = Problems::default();
+        parse(&source, &problems, |mut root| {
+            root.text("a");
+            root.number("b");
+            for mut table in root.tables("c") {
+                table.text_list("d");
+            }
+        });
+        problems.error("T000", start..start + length, "message", "hint");
+        for problem in problems.into_sorted() {
+            let (line, column) = problem.line_column(&source);
+            prop_assert!(line >= 1 && column >= 1);
+            prop_assert!(problem.render("f", &source).contains(problem.code));
+        }
+    }
+}

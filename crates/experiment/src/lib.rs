@@ -6,18 +6,26 @@
 //! machine gets: one arm. A [`Recording`] is what it gives back. An
 //! [`Outcome`] holds the figures of all arms.
 
+mod envelope;
 mod job;
+mod metric;
 mod model;
+mod node;
 mod outcome;
+mod parse;
 mod recording;
 
+pub use envelope::{EnvelopeError, seal, unseal};
 pub use job::Job;
+pub use metric::{Metric, MetricError, Quantity, Statistic, Subject};
 pub use model::{
     Amount, Arm, Buffer, Command, DropEnd, Emulator, Expectation, Experiment, Framing, Line,
     LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings, Topology,
     Traffic, TrafficKind,
 };
+pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};
+pub use parse::{CODES, parse};
 pub use recording::{
     Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
     Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Transcript,

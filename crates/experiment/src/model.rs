@@ -15,6 +15,9 @@ pub struct Experiment {
     pub source: String,
     /// What it shows, in a paragraph.
     pub about: String,
+    /// Further figures of the theses that this experiment also reproduces:
+    /// `adsl-3.3` where they are other views of the same run.
+    pub covers: Vec<String>,
     /// The seed used unless another is given.
     pub seed: u64,
     /// What is built.

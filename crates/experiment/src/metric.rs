@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Metric names: how a figure is called in experiment files and results.
+//!
+//! A name is `[PHASE.]QUANTITY.SUBJECT.STATISTIC`, for example
+//! `upload1.rtt.interactive.max_ms`. Without a phase it speaks of the whole
+//! run. This module owns the names; what they mean is computed in
+//! `weirgate-measure`.
+//!
+//! | quantity | subject | statistics |
+//! |---|---|---|
+//! | `rtt` | probe | `min mean p50 p95 p99 p999 max variation` `_ms`, `within_N_ms.ratio` |
+//! | `iprate`, `goodput` | flow | `mean min p50` `_kbit` (of seconds) |
+//! | `pps` | flow | `mean` |
+//! | `loss` | flow or probe | `ratio` |
+//! | `reordered` | flow | `packets` |
+//! | `jitter` | flow | `mean_ms` |
+//! | `cwnd` | flow | `max_bytes` |
+//! | `outstanding` | flow | `mean max` `_bytes` |
+//! | `retransmitted` | flow | `segments` |
+//! | `connect`, `response` | flow | `mean p95` `_s` |
+//! | `util` | link (`up`, `down`) | `ratio` |
+//! | `queue` | place | `mean max` `_bytes` |
+//! | `sojourn` | class | `mean p99 max` `_ms` |
+//! | `drops`, `marks` | place | `packets` |
+//! | `jain` | group (a flow with several members) | `index` |
+//! | `cost` | place | `instructions` |
+//! | `ahead` | flow or probe | `mean max` `_packets` |
+//! | `ackspacing` | flow | `mean p50` `_ms` |
+//! | `sackrelease` | flow | `mean_segments` |
+//! | `calculated` | figure | `value` |
+//!
+//! `ahead`: packets that wait or are in transmission at the line when a packet
+//! of the subject (upstream) comes to it. `ackspacing`: time between the ends
+//! of transmission of consecutive pure ACKs of the flow's data on the line.
+//! `sackrelease`: segments that the sender puts on its way per ACK with a SACK
+//! block. A place is `modem` (the line's upstream buffer), `exchange` (its
+//! downstream buffer), a device of the gateway (`wan`: its root), or a device
+//! and a handle (`wan-1:50`).
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The name of a figure.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Metric {
+    /// The phase it speaks of; the whole run where absent.
+    pub phase: Option<String>,
+    /// What is measured.
+    pub quantity: Quantity,
+    /// Of what: a probe, a flow, a link...
+    pub subject: String,
+    /// Which number of it.
+    pub statistic: Statistic,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    /// Round-trip time of a probe.
+    Rtt,
+    /// IP bytes per time that passed the line.
+    IpRate,
+    /// Payload per time that reached the receiver.
+    Goodput,
+    /// Packets per second that passed the line.
+    PacketRate,
+    /// Lost packets over sent packets.
+    Loss,
+    /// Packets that came after a later one.
+    Reordered,
+    /// Interarrival jitter of RFC 3550.
+    Jitter,
+    /// Congestion window.
+    Cwnd,
+    /// Bytes sent and not acknowledged.
+    Outstanding,
+    /// Segments sent again.
+    Retransmitted,
+    /// Time until a connection was established.
+    Connect,
+    /// Time until a response was complete.
+    Response,
+    /// Wire bytes over wire capacity.
+    Util,
+    /// Bytes waiting at a place.
+    Queue,
+    /// Time a class's own packets waited in the gateway.
+    Sojourn,
+    /// Packets dropped at a place.
+    Drops,
+    /// Packets marked at a place.
+    Marks,
+    /// Jain's fairness index of a group.
+    Jain,
+    /// Instructions per packet at a place.
+    Cost,
+    /// Packets found at the line on arrival.
+    Ahead,
+    /// Time between consecutive pure ACKs on the line.
+    AckSpacing,
+    /// Segments released per ACK with a SACK block.
+    SackRelease,
+    /// A figure of a calculation.
+    Calculated,
+}
+
+/// Which number of a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Statistic {
+    /// The only number there is (a ratio, a count).
+    Only,
+    /// The smallest.
+    Min,
+    /// The arithmetic mean.
+    Mean,
+    /// The median.
+    P50,
+    /// 95th percentile.
+    P95,
+    /// 99th percentile.
+    P99,
+    /// 99.9th percentile.
+    P999,
+    /// The largest.
+    Max,
+    /// 99.9th percentile minus minimum (Y.1541).
+    Variation,
+    /// Share of samples at or under so many milliseconds.
+    WithinMs(u32),
+}
+
+/// What kind of name a metric's subject is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// A probe.
+    Probe,
+    /// A traffic entry.
+    Flow,
+    /// A traffic entry or a probe.
+    FlowOrProbe,
+    /// `up` or `down`.
+    Link,
+    /// A queue.
+    Place,
+    /// A policy class.
+    Class,
+    /// A figure of a calculation.
+    Figure,
+}
+
+/// One row of the grammar.
+struct Row {
+    quantity: Quantity,
+    word: &'static str,
+    subject: Subject,
+    /// What follows the statistic's name and `_`; the whole last part where
+    /// the quantity has one number only.
+    unit: &'static str,
+    statistics: &'static [Statistic],
+}
+
+const fn row(
+    quantity: Quantity,
+    word: &'static str,
+    subject: Subject,
+    unit: &'static str,
+    statistics: &'static [Statistic],
+) -> Row {
+    Row {
+        quantity,
+        word,
+        subject,
+        unit,
+        statistics,
+    }
+}
+
+const ONLY: &[Statistic] = &[Statistic::Only];
+const MEAN: &[Statistic] = &[Statistic::Mean];
+const MEAN_P95: &[Statistic] = &[Statistic::Mean, Statistic::P95];
+const MEAN_P50: &[Statistic] = &[Statistic::Mean, Statistic::P50];
+const MEAN_MAX: &[Statistic] = &[Statistic::Mean, Statistic::Max];
+const MEAN_P99_MAX: &[Statistic] = &[Statistic::Mean, Statistic::P99, Statistic::Max];
+const RATES: &[Statistic] = &[Statistic::Mean, Statistic::Min, Statistic::P50];
+const TIMES: &[Statistic] = &[
+    Statistic::Min,
+    Statistic::Mean,
+    Statistic::P50,
+    Statistic::P95,
+    Statistic::P99,
+    Statistic::P999,
+    Statistic::Max,
+    Statistic::Variation,
+];
+
+#[rustfmt::skip]
+const GRAMMAR: [Row; 23] = [
+    row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
+    row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
+    row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
+    row(Quantity::PacketRate,    "pps",           Subject::Flow,        "mean",         ONLY),
+    row(Quantity::Loss,          "loss",          Subject::FlowOrProbe, "ratio",        ONLY),
+    row(Quantity::Reordered,     "reordered",     Subject::Flow,        "packets",      ONLY),
+    row(Quantity::Jitter,        "jitter",        Subject::Flow,        "ms",           MEAN),
+    row(Quantity::Cwnd,          "cwnd",          Subject::Flow,        "bytes",        &[Statistic::Max]),
+    row(Quantity::Outstanding,   "outstanding",   Subject::Flow,        "bytes",        MEAN_MAX),
+    row(Quantity::Retransmitted, "retransmitted", Subject::Flow,        "segments",     ONLY),
+    row(Quantity::Connect,       "connect",       Subject::Flow,        "s",            MEAN_P95),
+    row(Quantity::Response,      "response",      Subject::Flow,        "s",            MEAN_P95),
+    row(Quantity::Util,          "util",          Subject::Link,        "ratio",        ONLY),
+    row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_MAX),
+    row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
+    row(Quantity::Drops,         "drops",         Subject::Place,       "packets",      ONLY),
+    row(Quantity::Marks,         "marks",         Subject::Place,       "packets",      ONLY),
+    row(Quantity::Jain,          "jain",          Subject::Flow,        "index",        ONLY),
+    row(Quantity::Cost,          "cost",          Subject::Place,       "instructions", ONLY),
+    row(Quantity::Ahead,         "ahead",         Subject::FlowOrProbe, "packets",      MEAN_MAX),
+    row(Quantity::AckSpacing,    "ackspacing",    Subject::Flow,        "ms",           MEAN_P50),
+    row(Quantity::SackRelease,   "sackrelease",   Subject::Flow,        "segments",     MEAN),
+    row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
+];
+
+/// Occurs when a text is not a metric name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{problem}; {hint}")]
+pub struct MetricError {
+    /// What is wrong.
+    pub problem: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+impl Quantity {
+    /// The word in metric names, such as `rtt`.
+    pub fn word(self) -> &'static str {
+        self.row().word
+    }
+
+    /// What kind of subject the quantity has.
+    pub fn subject(self) -> Subject {
+        self.row().subject
+    }
+
+    /// The quantity of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        GRAMMAR
+            .iter()
+            .find(|row| row.word == word)
+            .map(|row| row.quantity)
+    }
+
+    fn row(self) -> &'static Row {
+        // The table has a row for each variant; a test proves it. The first
+        // row stands in so that no path can panic.
+        GRAMMAR
+            .iter()
+            .find(|row| row.quantity == self)
+            .unwrap_or(&GRAMMAR[0])
+    }
+}
+
+impl Statistic {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Only | Self::WithinMs(_) => "",
+            Self::Min => "min",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::P999 => "p999",
+            Self::Max => "max",
+            Self::Variation => "variation",
+        }
+    }
+
+    /// The last part of a metric name.
+    fn suffix(self, quantity: Quantity) -> String {
+        let unit = quantity.row().unit;
+        match self {
+            Self::Only => unit.to_owned(),
+            Self::WithinMs(bound) => format!("within_{bound}_ms.ratio"),
+            other => format!("{}_{unit}", other.word()),
+        }
+    }
+}
+
+impl Metric {
+    /// A metric of the whole run.
+    pub fn new(quantity: Quantity, subject: impl Into<String>, statistic: Statistic) -> Self {
+        Self {
+            phase: None,
+            quantity,
+            subject: subject.into(),
+            statistic,
+        }
+    }
+
+    /// The same of one phase.
+    #[must_use]
+    pub fn in_phase(self, phase: impl Into<String>) -> Self {
+        Self {
+            phase: Some(phase.into()),
+            ..self
+        }
+    }
+
+    /// The unit as it stands in the name: `ms`, `kbit`, `ratio`...; empty
+    /// where a number has none.
+    pub fn unit(&self) -> &'static str {
+        match (self.quantity, self.statistic) {
+            (_, Statistic::WithinMs(_)) => "ratio",
+            (Quantity::PacketRate, _) => "packets/s",
+            (Quantity::Calculated, _) => "",
+            (quantity, _) => quantity.row().unit,
+        }
+    }
+}
+
+impl FromStr for Metric {
+    type Err = MetricError;
+
+    fn from_str(text: &str) -> Result<Self, MetricError> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let found = match parts.as_slice() {
+            [word, subject, rest @ ..] if Quantity::from_word(word).is_some() => {
+                Some((None, *word, *subject, rest))
+            }
+            [phase, word, subject, rest @ ..] if Quantity::from_word(word).is_some() => {
+                Some((Some(*phase), *word, *subject, rest))
+            }
+            _ => None,
+        };
+        let Some((phase, word, subject, rest)) = found else {
+            return Err(unknown_quantity(text, &parts));
+        };
+        // `from_word` found it above.
+        let quantity = Quantity::from_word(word).unwrap_or(Quantity::Rtt);
+        if phase == Some("") || subject.is_empty() {
+            return Err(MetricError {
+                problem: format!("`{text}` has an empty part"),
+                hint: form(quantity),
+            });
+        }
+        Ok(Self {
+            phase: phase.map(str::to_owned),
+            quantity,
+            subject: subject.to_owned(),
+            statistic: statistic(text, quantity, &rest.join("."))?,
+        })
+    }
+}
+
+fn statistic(text: &str, quantity: Quantity, suffix: &str) -> Result<Statistic, MetricError> {
+    let row = quantity.row();
+    if let Some(found) = row
+        .statistics
+        .iter()
+        .find(|statistic| statistic.suffix(quantity) == suffix)
+    {
+        return Ok(*found);
+    }
+    let within = suffix
+        .strip_prefix("within_")
+        .and_then(|rest| rest.strip_suffix("_ms.ratio"))
+        .filter(|digits| !digits.starts_with(['0', '+']))
+        .and_then(|digits| digits.parse().ok());
+    if let (Quantity::Rtt, Some(bound)) = (quantity, within) {
+        return Ok(Statistic::WithinMs(bound));
+    }
+    Err(MetricError {
+        problem: format!("`{text}` does not end in a number that `{}` has", row.word),
+        hint: form(quantity),
+    })
+}
+
+/// How names of a quantity look.
+fn form(quantity: Quantity) -> String {
+    let row = quantity.row();
+    let mut endings: Vec<String> = row
+        .statistics
+        .iter()
+        .map(|statistic| format!("`{}`", statistic.suffix(quantity)))
+        .collect();
+    if quantity == Quantity::Rtt {
+        endings.push("`within_N_ms.ratio`".to_owned());
+    }
+    let subject = match row.subject {
+        Subject::Probe => "PROBE",
+        Subject::Flow => "FLOW",
+        Subject::FlowOrProbe => "FLOW-OR-PROBE",
+        Subject::Link => "LINK",
+        Subject::Place => "PLACE",
+        Subject::Class => "CLASS",
+        Subject::Figure => "FIGURE",
+    };
+    format!(
+        "write `PHASE.{}.{subject}.` and one of {}; the phase may be left out",
+        row.word,
+        endings.join(", ")
+    )
+}
+
+fn unknown_quantity(text: &str, parts: &[&str]) -> MetricError {
+    let words = || GRAMMAR.iter().map(|row| row.word);
+    let near = parts
+        .iter()
+        .take(2)
+        .find_map(|part| weirgate_document::nearest(part, words()));
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!(
+            "write PHASE.QUANTITY.SUBJECT.STATISTIC with one of: {}",
+            words().collect::<Vec<_>>().join(", ")
+        ),
+    };
+    MetricError {
+        problem: format!("`{text}` is not the name of a metric"),
+        hint,
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(phase) = &self.phase {
+            write!(f, "{phase}.")?;
+        }
+        let suffix = self.statistic.suffix(self.quantity);
+        write!(f, "{}.{}.{suffix}", self.quantity.word(), self.subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_grammar_parses_and_prints() {
+        for row in &GRAMMAR {
+            assert_eq!(
+                row.quantity.word(),
+                row.word,
+                "{} is listed twice",
+                row.word
+            );
+            for statistic in row.statistics {
+                let whole = Metric::new(row.quantity, "x", *statistic);
+                assert_eq!(whole.to_string().parse(), Ok(whole.clone()));
+                let phase = whole.in_phase("n1");
+                assert_eq!(phase.to_string().parse(), Ok(phase));
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_the_design_are_names() {
+        for name in [
+            "rtt.interactive.p999_ms",
+            "rtt.interactive.within_35_ms.ratio",
+            "upload1.rtt.interactive.max_ms",
+            "iprate.down.min_kbit",
+            "pps.udp.mean",
+            "connect.mice.p95_s",
+            "util.up.ratio",
+            "queue.modem.max_bytes",
+            "drops.wan-1:50.packets",
+            "jain.down.index",
+            "cost.wan.instructions",
+        ] {
+            let metric: Metric = name.parse().unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(metric.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn wrong_names_say_what_would_be_right() {
+        let problem = |name: &str| name.parse::<Metric>().unwrap_err().to_string();
+        assert!(problem("rt.interactive.max_ms").contains("did you mean `rtt`?"));
+        assert!(problem("upload1.rttt.x.max_ms").contains("did you mean `rtt`?"));
+        assert!(problem("rtt.interactive.max_s").contains("`max_ms`"));
+        assert!(problem("util.up.mean").contains("one of `ratio`"));
+        assert!(problem("rtt..max_ms").contains("empty"));
+        assert!(problem("rtt.x.within_035_ms.ratio").contains("within_N_ms"));
+        assert!(problem("iprate.x.within_35_ms.ratio").contains("mean_kbit"));
+        assert!(problem("").contains("is not the name"));
+    }
+}

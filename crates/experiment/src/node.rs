@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How places in the topology are written: `host1`, `gateway`, `provider`,
+//! `server2`.
+
+use crate::Node;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Occurs when a text names no place in a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not a place; write `host1`, `gateway`, `provider` or `server1`")]
+pub struct NodeError {
+    text: String,
+}
+
+impl FromStr for Node {
+    type Err = NodeError;
+
+    fn from_str(text: &str) -> Result<Self, NodeError> {
+        let numbered = |prefix: &str| {
+            let digits = text.strip_prefix(prefix)?;
+            // `host+1` and `host01` would be second spellings of one node.
+            let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+            digits.parse().ok().filter(|_| plain)
+        };
+        match text {
+            "gateway" => Ok(Self::Gateway),
+            "provider" => Ok(Self::Provider),
+            _ => numbered("host")
+                .map(Self::Host)
+                .or_else(|| numbered("server").map(Self::Server))
+                .ok_or_else(|| NodeError {
+                    text: text.to_owned(),
+                }),
+        }
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(number) => write!(f, "host{number}"),
+            Self::Gateway => f.write_str("gateway"),
+            Self::Provider => f.write_str("provider"),
+            Self::Server(number) => write!(f, "server{number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Node;
+
+    #[test]
+    fn nodes_have_one_spelling() {
+        for node in [
+            Node::Host(1),
+            Node::Gateway,
+            Node::Provider,
+            Node::Server(65535),
+        ] {
+            assert_eq!(node.to_string().parse(), Ok(node));
+        }
+        for wrong in [
+            "host",
+            "host0",
+            "host01",
+            "host+1",
+            "host65536",
+            "Gateway",
+            "",
+        ] {
+            assert!(wrong.parse::<Node>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The section `[[arm]]`.
+
+use super::scope::Scope;
+use super::{codes, field};
+use crate::{Arm, Command, Emulator, Metric, Sweep};
+use weirgate_document::{Reader, Value, nearest};
+
+/// The most values of a sweep; each is a run of its own.
+const MOST_VALUES: usize = 32;
+/// The most arguments of one command.
+const MOST_ARGUMENTS: usize = 256;
+
+pub(super) fn arms(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Arm> {
+    let tables = root.tables("arm");
+    if tables.is_empty() && !root.has("arm") {
+        let hint = "add at least one variant: `[[arm]]` with `name = \"modem-only\"`";
+        root.missing::<()>("arm", hint);
+    }
+    tables
+        .into_iter()
+        .filter_map(|mut table| arm(&mut table, scope))
+        .collect()
+}
+
+fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
+    let name = field::name(table, "arm", &mut scope.arms);
+    let about = table.text("about");
+    let policy = table.text("policy").and_then(|path| policy(table, path));
+    let sweep = table
+        .table("sweep")
+        .and_then(|mut t| read_sweep(&mut t, scope));
+    let commands = commands(table, scope, sweep.as_ref());
+    let programs = programs(table);
+    let module_parameters = module_parameters(table);
+    let kernel_options = kernel_options(table);
+    let words = [("own", Emulator::Own), ("netem", Emulator::Netem)];
+    let emulator = field::word(table, "emulator", &words);
+    let without = without(table, scope);
+    let name = name?;
+    for command in &commands {
+        let program = command.argv.first().map_or("", String::as_str);
+        if !programs.iter().any(|known| known == program) && !program.contains('{') {
+            let message = format!("`{program}` is not packed for the arm `{}`", name.value);
+            let hint = format!("add it: `programs = [\"{program}\"]`");
+            let place = name.span.clone();
+            table.problems().error(codes::COMMAND, place, message, hint);
+            break;
+        }
+    }
+    Some(Arm {
+        name: name.value,
+        about: about.map(|text| text.value).unwrap_or_default(),
+        policy,
+        commands,
+        programs,
+        module_parameters,
+        kernel_options,
+        emulator: emulator?,
+        without,
+        sweep,
+    })
+}
+
+/// A relative path to a file, without a way out of the experiments' folder
+/// (but one folder up is allowed: `../policies/home.toml`).
+fn policy(table: &Reader<'_, '_>, path: Value<String>) -> Option<String> {
+    let text = &path.value;
+    let inner = text.strip_prefix("../").unwrap_or(text);
+    let plain = !inner.is_empty()
+        && inner
+            .split('/')
+            .all(|part| !matches!(part, "" | "." | ".."))
+        && !text.contains(|c: char| c.is_control() || c == '\\');
+    if plain {
+        return Some(path.value);
+    }
+    let message = format!("`{text}` is not a path beside the experiment file");
+    let hint = "write a relative path, such as `policies/adsl.toml`";
+    table
+        .problems()
+        .error(codes::PATH, path.span, message, hint);
+    None
+}
+
+fn commands(table: &mut Reader<'_, '_>, scope: &Scope, sweep: Option<&Sweep>) -> Vec<Command> {
+    let lines = table.text_list("commands").unwrap_or_default();
+    let mut commands = Vec::new();
+    let mut used = false;
+    for line in &lines {
+        if let Some(command) = command(table, scope, line) {
+            used |= check_parameters(table, line, &command, sweep);
+            commands.push(command);
+        }
+    }
+    if let Some(sweep) = sweep.filter(|_| !used) {
+        let message = format!("no command uses the sweep's `{{{}}}`", sweep.parameter);
+        let hint = format!("write `{{{}}}` where its values belong", sweep.parameter);
+        table
+            .problems()
+            .error(codes::SWEEP, field::head(table), message, hint);
+    }
+    commands
+}
+
+/// `NODE: PROGRAM ARGUMENT...`
+fn command(table: &Reader<'_, '_>, scope: &Scope, line: &Value<String>) -> Option<Command> {
+    let hint = "write the place, a colon and the command: `gateway: tc qdisc show`";
+    let wrong = |message: String| {
+        table
+            .problems()
+            .error(codes::COMMAND, line.span.clone(), message, hint);
+        None
+    };
+    let Some((node, rest)) = line.value.split_once(": ") else {
+        return wrong(format!("`{}` does not say where it runs", line.value));
+    };
+    let node = Value {
+        value: node.trim().to_owned(),
+        span: line.span.clone(),
+        line: line.line,
+    };
+    let node = scope.node_of(table, &node)?;
+    match split(rest) {
+        Err(problem) => wrong(problem),
+        Ok(argv) if argv.is_empty() => wrong("the command is empty".to_owned()),
+        Ok(argv) if argv.len() > MOST_ARGUMENTS => wrong(format!(
+            "the command has more than {MOST_ARGUMENTS} arguments"
+        )),
+        Ok(argv) => Some(Command { node, argv }),
+    }
+}
+
+/// Splits at white space; single and double quotes keep it. There is no shell:
+/// nothing else has a meaning.
+fn split(text: &str) -> Result<Vec<String>, String> {
+    let mut arguments = Vec::new();
+    let mut current: Option<String> = None;
+    let mut quote: Option<char> = None;
+    if text.contains('\0') {
+        return Err("the command contains a zero byte".to_owned());
+    }
+    for c in text.chars() {
+        if quote == Some(c) {
+            quote = None;
+        } else if quote.is_none() && (c == '"' || c == '\'') {
+            quote = Some(c);
+            // Empty quotes are an argument too.
+            current.get_or_insert_default();
+        } else if quote.is_none() && c.is_whitespace() {
+            arguments.extend(current.take());
+        } else {
+            current.get_or_insert_default().push(c);
+        }
+    }
+    if let Some(open) = quote {
+        return Err(format!("the command has a {open} without its end"));
+    }
+    arguments.extend(current);
+    Ok(arguments)
+}
+
+/// Reports parameters in braces that no sweep gives; true if the sweep's own
+/// is used.
+fn check_parameters(
+    table: &Reader<'_, '_>,
+    line: &Value<String>,
+    command: &Command,
+    sweep: Option<&Sweep>,
+) -> bool {
+    let mut used = false;
+    for name in command.argv.iter().flat_map(|text| parameters(text)) {
+        if sweep.is_some_and(|sweep| sweep.parameter == name) {
+            used = true;
+            continue;
+        }
+        let message = format!("`{{{name}}}` has no value");
+        let hint = match sweep {
+            Some(sweep) => format!("the sweep's parameter is `{{{}}}`", sweep.parameter),
+            None => "add a `[arm.sweep]` with this parameter, or write the value".to_owned(),
+        };
+        table
+            .problems()
+            .error(codes::SWEEP, line.span.clone(), message, hint);
+    }
+    used
+}
+
+/// The names in braces in a text.
+fn parameters(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else {
+            break;
+        };
+        names.push(name);
+        rest = after;
+    }
+    names
+}
+
+fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Sweep> {
+    let parameter = if table.has("parameter") {
+        table.text("parameter")
+    } else {
+        table.missing("parameter", "name what varies: `parameter = \"rate\"`")
+    };
+    let parameter = parameter.filter(|name| field::well_formed(table, "parameter", name));
+    let values = if table.has("values") {
+        table.text_list("values")
+    } else {
+        table.missing("values", "list what is tried: `values = [\"440kbit\"]`")
+    };
+    if let Some(values) = &values
+        && (values.is_empty() || values.len() > MOST_VALUES)
+    {
+        let message = format!("a sweep tries 1 to {MOST_VALUES} values");
+        table
+            .problems()
+            .error(codes::SWEEP, field::head(table), message, "change `values`");
+        return None;
+    }
+    let best = if table.has("best") {
+        table.text("best")
+    } else {
+        table.missing("best", "name the metric whose lowest value is best")
+    };
+    let best = best.and_then(|best| super::expect::metric(table, scope, &best));
+    Some(Sweep {
+        parameter: parameter?.value,
+        values: values?.into_iter().map(|value| value.value).collect(),
+        best: best.as_ref().map(Metric::to_string)?,
+    })
+}
+
+fn programs(table: &mut Reader<'_, '_>) -> Vec<String> {
+    let mut programs = Vec::new();
+    for program in table.text_list("programs").unwrap_or_default() {
+        let plain = program
+            .value
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'+'));
+        if plain && !program.value.is_empty() && !program.value.starts_with(['-', '.']) {
+            programs.push(program.value);
+            continue;
+        }
+        let message = format!("`{}` is not a program's name", program.value);
+        let hint = "write the name only, such as `tc`; it is looked up in the usual places";
+        table
+            .problems()
+            .error(codes::COMMAND, program.span, message, hint);
+    }
+    programs
+}
+
+fn module_parameters(table: &mut Reader<'_, '_>) -> Vec<(String, String)> {
+    let mut list = Vec::new();
+    for text in table.text_list("module-parameters").unwrap_or_default() {
+        let word = |part: &str| {
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        let parsed = text.value.split_once('=').filter(|(name, value)| {
+            let named = name
+                .split_once('.')
+                .is_some_and(|(module, parameter)| word(module) && word(parameter));
+            named && !value.is_empty() && !value.contains(char::is_whitespace)
+        });
+        if let Some((name, value)) = parsed {
+            list.push((name.to_owned(), value.to_owned()));
+            continue;
+        }
+        let message = format!("`{}` is not a module parameter", text.value);
+        let hint = "write module, parameter and value: `sch_htb.htb_hysteresis=1`";
+        table
+            .problems()
+            .error(codes::SETTING, text.span, message, hint);
+    }
+    list
+}
+
+/// Words that the lab itself puts on the kernel's command line.
+const OWN_OPTIONS: [&str; 6] = ["console", "panic", "init", "rdinit", "root", "nokaslr"];
+
+fn kernel_options(table: &mut Reader<'_, '_>) -> Vec<String> {
+    let mut list = Vec::new();
+    for option in table.text_list("kernel-options").unwrap_or_default() {
+        let word = option.value.split('=').next().unwrap_or_default();
+        let message = if option.value.is_empty()
+            || !option
+                .value
+                .bytes()
+                .all(|b| b.is_ascii_graphic() && b != b'"')
+        {
+            format!("`{}` is not one kernel option", option.value)
+        } else if OWN_OPTIONS.contains(&word) {
+            format!("the lab itself sets the kernel option `{word}`")
+        } else {
+            list.push(option.value);
+            continue;
+        };
+        let hint = "write one option without spaces, such as `highres=off`";
+        table
+            .problems()
+            .error(codes::SETTING, option.span, message, hint);
+    }
+    list
+}
+
+fn without(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<String> {
+    let mut list = Vec::new();
+    for name in table.text_list("without").unwrap_or_default() {
+        if scope.names.contains(&name.value) {
+            list.push(name.value);
+            continue;
+        }
+        let message = format!("there is no traffic or probe `{}`", name.value);
+        let names = scope.names.iter().map(String::as_str);
+        let hint = match nearest(&name.value, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "name a `[[traffic]]` or `[[probe]]` of this file".to_owned(),
+        };
+        table
+            .problems()
+            .error(codes::SUBJECT, name.span, message, hint);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parameters, split};
+
+    #[test]
+    fn commands_split_like_words_and_quotes() {
+        let words = |text: &str| split(text).unwrap();
+        assert_eq!(words("tc  qdisc\tshow "), ["tc", "qdisc", "show"]);
+        assert_eq!(words(r#"a 'b c' "d"e '' "#), ["a", "b c", "de", ""]);
+        assert!(words("  ").is_empty());
+        assert!(split("a 'b").is_err());
+        assert!(split("a\0").is_err());
+    }
+
+    #[test]
+    fn parameters_are_the_names_in_braces() {
+        assert_eq!(parameters("rate {rate} x{burst}y"), ["rate", "burst"]);
+        assert!(parameters("no } { here").is_empty());
+    }
+}

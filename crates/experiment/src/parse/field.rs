@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fields that several sections share: bounded values, names, words.
+
+use super::codes;
+use crate::Quantity;
+use std::collections::BTreeSet;
+use weirgate_document::{Reader, Span as Place, Value, nearest};
+use weirgate_units::{Rate, Size, Span};
+
+/// The longest name of a phase, flow, probe, arm or class.
+const LONGEST_NAME: usize = 32;
+
+/// Where to point for what is missing in a table: its head, not its body.
+pub(super) fn head(reader: &Reader<'_, '_>) -> Place {
+    let span = reader.span();
+    span.start..span.end.min(span.start + 1)
+}
+
+/// A time span within bounds, both included.
+pub(super) fn span(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    least: Span,
+    most: Span,
+) -> Option<Span> {
+    let value = reader.parsed::<Span>(key)?;
+    bounded(reader, key, &value, (least, most))
+}
+
+/// A rate within bounds, both included.
+pub(super) fn rate(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    least: Rate,
+    most: Rate,
+) -> Option<Rate> {
+    let value = reader.parsed::<Rate>(key)?;
+    bounded(reader, key, &value, (least, most))
+}
+
+/// A size within bounds, both included.
+pub(super) fn size(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    least: Size,
+    most: Size,
+) -> Option<Size> {
+    let value = size_value(reader, key)?;
+    bounded(reader, key, &value, (least, most))
+}
+
+/// A size, in quotes or as a whole number of bytes.
+fn size_value(reader: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Size>> {
+    let list = reader.parsed_list::<Size>(key)?;
+    let mut items = list.into_iter();
+    let first = items.next()?;
+    if let Some(second) = items.next() {
+        let message = format!("`{key}` takes one size");
+        reader
+            .problems()
+            .error(codes::LIMIT, second.span, message, "write one size");
+    }
+    Some(first)
+}
+
+fn bounded<T: Copy + PartialOrd + std::fmt::Display>(
+    reader: &Reader<'_, '_>,
+    key: &str,
+    value: &Value<T>,
+    (least, most): (T, T),
+) -> Option<T> {
+    if value.value < least || value.value > most {
+        let message = format!("`{key}` is out of range");
+        let hint = format!("write a value from {least} to {most}");
+        reader
+            .problems()
+            .error(codes::LIMIT, value.span.clone(), message, hint);
+        return None;
+    }
+    Some(value.value)
+}
+
+/// One of a few words; the first is used where the field is absent.
+pub(super) fn word<T: Copy>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    words: &[(&str, T)],
+) -> Option<T> {
+    let Some(text) = reader.text(key) else {
+        return words.first().map(|first| first.1);
+    };
+    let found = words.iter().find(|word| word.0 == text.value);
+    if found.is_none() {
+        let message = format!("`{}` is not a value of `{key}`", text.value);
+        let all = words.iter().map(|word| word.0);
+        let hint = match nearest(&text.value, all.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write one of: {}", all.collect::<Vec<_>>().join(", ")),
+        };
+        reader
+            .problems()
+            .error(codes::WORD, text.span, message, hint);
+    }
+    found.map(|word| word.1)
+}
+
+/// The required, well-formed and so far unused name of a table.
+pub(super) fn name(
+    reader: &mut Reader<'_, '_>,
+    what: &str,
+    used: &mut BTreeSet<String>,
+) -> Option<Value<String>> {
+    let name = if reader.has("name") {
+        reader.text("name")?
+    } else {
+        reader.missing("name", &format!("give the {what} a name"))?
+    };
+    if !well_formed(reader, what, &name) {
+        return None;
+    }
+    if !used.insert(name.value.clone()) {
+        let message = format!("the name `{}` is taken", name.value);
+        let hint = format!("give the {what} a name of its own");
+        reader
+            .problems()
+            .error(codes::NAME, name.span, message, hint);
+        return None;
+    }
+    Some(name)
+}
+
+/// True if a name can stand in a metric; reports it otherwise.
+pub(super) fn well_formed(reader: &Reader<'_, '_>, what: &str, name: &Value<String>) -> bool {
+    let text = &name.value;
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let (problem, hint) = if text.len() > LONGEST_NAME {
+        (
+            format!("the name of this {what} is too long"),
+            format!("use at most {LONGEST_NAME} characters"),
+        )
+    } else if !plain || !starts {
+        (
+            format!("`{text}` cannot name a {what}"),
+            "use small letters, digits and hyphens, with a letter first".to_owned(),
+        )
+    } else if Quantity::from_word(text).is_some() {
+        (
+            format!("`{text}` cannot name a {what}: metric names use the word"),
+            "choose another name".to_owned(),
+        )
+    } else {
+        return true;
+    };
+    reader
+        .problems()
+        .error(codes::NAME, name.span.clone(), problem, hint);
+    false
+}
+
+/// Checks an experiment's name, which is also a file's.
+pub(super) fn experiment_name(reader: &Reader<'_, '_>, name: &Value<String>) {
+    let text = &name.value;
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
+    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+    if !plain || !starts || text.len() > 64 {
+        let message = format!("`{text}` cannot name an experiment");
+        let hint = "use small letters, digits, hyphens and points, at most 64";
+        reader
+            .problems()
+            .error(codes::NAME, name.span.clone(), message, hint);
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From an experiment file's text to a checked [`Experiment`].
+//!
+//! Sections are read in the order topology, phases, traffic, probes, arms,
+//! expectations, each checked against what [`Scope`] knows of the earlier
+//! ones. All problems of a file are found in one run. Reading the files that
+//! an experiment names is the caller's business.
+
+mod arm;
+mod codes;
+mod expect;
+mod field;
+mod schedule;
+mod scope;
+mod topology;
+mod traffic;
+
+pub use codes::CODES;
+
+use crate::{Experiment, Sampling};
+use scope::Scope;
+use weirgate_document::{Problem, Problems, Reader};
+use weirgate_units::Span;
+
+/// The only version of the format so far.
+const VERSION: i64 = 1;
+
+/// The longest run, in virtual time.
+const LONGEST: Span = Span::from_secs(4 * 3600);
+
+/// Reads an experiment file. The experiment is there if no problem is an
+/// error; warnings may accompany it.
+#[must_use]
+pub fn parse(source: &str) -> (Option<Experiment>, Vec<Problem>) {
+    let problems = Problems::default();
+    let experiment = weirgate_document::parse(source, &problems, |mut root| read(&mut root));
+    let experiment = experiment.filter(|_| !problems.has_errors());
+    (experiment, problems.into_sorted())
+}
+
+fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
+    version(root);
+    let name = root.text("name").or_else(|| {
+        root.missing(
+            "name",
+            "name the experiment as its file: `name = \"adsl-3.2\"`",
+        )
+    });
+    if let Some(name) = &name {
+        field::experiment_name(root, name);
+    }
+    let title = root
+        .text("title")
+        .or_else(|| root.missing("title", "say in a line what is shown"));
+    let source = root.text("source");
+    let about = root.text("about");
+    let covers = root.text_list("covers").unwrap_or_default();
+    for other in &covers {
+        field::experiment_name(root, other);
+    }
+    let seed = root.integer("seed", 0..=i64::MAX);
+    let settle = field::span(root, "settle", Span::ZERO, LONGEST);
+
+    let topology = topology::read(root);
+    let mut scope = Scope::new(topology.as_ref());
+    let phases = schedule::phases(root, &mut scope);
+    let settle = settle.unwrap_or(Span::from_secs(5));
+    schedule::settled(root, &scope, settle);
+    let traffic = traffic::traffic(root, &mut scope);
+    let probes = traffic::probes(root, &mut scope);
+    if traffic.is_empty() && probes.is_empty() && !root.has("traffic") && !root.has("probe") {
+        let hint = "add a `[[traffic]]` or a `[[probe]]`";
+        let message = "nothing is sent in this experiment";
+        root.problems()
+            .error(codes::EMPTY, field::head(root), message, hint);
+    }
+    scope.check_load(root);
+    let sampling = sampling(root);
+    let arms = arm::arms(root, &mut scope);
+    let expectations = expect::expectations(root, &scope);
+    Some(Experiment {
+        name: name?.value,
+        title: title?.value,
+        source: source.map(|text| text.value).unwrap_or_default(),
+        about: about.map(|text| text.value).unwrap_or_default(),
+        covers: covers.into_iter().map(|other| other.value).collect(),
+        seed: seed.map_or(1, |seed| seed.value as u64),
+        topology: topology?,
+        phases,
+        settle,
+        traffic,
+        probes,
+        sampling,
+        arms,
+        expectations,
+    })
+}
+
+fn version(root: &mut Reader<'_, '_>) {
+    let hint = "write `version = 1`";
+    let Some(version) = root.integer("version", 0..=i64::MAX).or_else(|| {
+        if root.has("version") {
+            None
+        } else {
+            root.missing("version", hint)
+        }
+    }) else {
+        return;
+    };
+    if version.value != VERSION {
+        let message = format!(
+            "version {} of the format is not known to this weirgate",
+            version.value
+        );
+        root.problems()
+            .error(codes::VERSION, version.span, message, hint);
+    }
+}
+
+fn sampling(root: &mut Reader<'_, '_>) -> Sampling {
+    let mut sampling = Sampling {
+        queues: Span::from_millis(100),
+        tcp: Span::from_millis(100),
+        capture: false,
+    };
+    let Some(mut table) = root.table("sampling") else {
+        return sampling;
+    };
+    let (shortest, longest) = (Span::from_millis(1), Span::from_secs(60));
+    if let Some(interval) = field::span(&mut table, "queues", shortest, longest) {
+        sampling.queues = interval;
+    }
+    if let Some(interval) = field::span(&mut table, "tcp", shortest, longest) {
+        sampling.tcp = interval;
+    }
+    if let Some(capture) = table.boolean("capture") {
+        sampling.capture = capture.value;
+    }
+    sampling
+}

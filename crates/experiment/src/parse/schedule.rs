@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Phases, and the stretches of time in which traffic and probes run.
+
+use super::scope::Scope;
+use super::{LONGEST, codes, field};
+use crate::Phase;
+use std::collections::BTreeSet;
+use weirgate_document::{Reader, Value, nearest};
+use weirgate_units::Span;
+
+/// The most phases that one file may have.
+const MOST_PHASES: usize = 64;
+
+pub(super) fn phases(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Phase> {
+    let tables = root.tables("phase");
+    if tables.is_empty() && !root.has("phase") {
+        let hint = "add a `[[phase]]` with name, start and end";
+        root.missing::<()>("phase", hint);
+    }
+    let mut names = BTreeSet::new();
+    let mut phases: Vec<Phase> = Vec::new();
+    for (index, mut table) in tables.into_iter().enumerate() {
+        if index == MOST_PHASES {
+            let message = format!("there are more than {MOST_PHASES} phases");
+            table
+                .problems()
+                .error(codes::LIMIT, field::head(&table), message, "use fewer");
+        }
+        if let Some(phase) = phase(&mut table, &mut names, phases.last()) {
+            scope.phase(&phase, &table);
+            phases.push(phase);
+        }
+    }
+    phases
+}
+
+fn phase(
+    table: &mut Reader<'_, '_>,
+    names: &mut BTreeSet<String>,
+    previous: Option<&Phase>,
+) -> Option<Phase> {
+    let name = field::name(table, "phase", names);
+    let start = if table.has("start") {
+        field::span(table, "start", Span::ZERO, LONGEST)
+    } else {
+        Some(previous.map_or(Span::ZERO, |phase| phase.end))
+    };
+    let end = if table.has("end") {
+        field::span(table, "end", Span::ZERO, LONGEST)
+    } else {
+        table.missing("end", "say when the phase ends, since the start of traffic")
+    };
+    let (name, start, end) = (name?, start?, end?);
+    if end <= start {
+        let message = format!("phase `{}` ends before it begins", name.value);
+        let hint = format!("write an `end` after {start}");
+        table
+            .problems()
+            .error(codes::TIME, name.span, message, hint);
+        return None;
+    }
+    if let Some(previous) = previous.filter(|phase| start < phase.end) {
+        let message = format!(
+            "phase `{}` begins before `{}` ends",
+            name.value, previous.name
+        );
+        let hint = format!(
+            "phases are in order and do not overlap: begin at {} or later",
+            previous.end
+        );
+        table
+            .problems()
+            .error(codes::TIME, name.span, message, hint);
+    }
+    Some(Phase {
+        name: name.value,
+        start,
+        end,
+    })
+}
+
+/// Each phase must be longer than the time that it settles.
+pub(super) fn settled(root: &Reader<'_, '_>, scope: &Scope, settle: Span) {
+    for (phase, place) in scope.phases() {
+        if phase.end - phase.start <= settle {
+            let message = format!(
+                "phase `{}` is not longer than it settles ({settle})",
+                phase.name
+            );
+            let hint = "make the phase longer or `settle` shorter";
+            root.problems()
+                .error(codes::TIME, place.clone(), message, hint);
+        }
+    }
+}
+
+/// The runs of a table: `during` some phases, or from `start` to `stop`, or
+/// the whole experiment. Phases that touch make one run.
+pub(super) fn runs(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<(Span, Span)>> {
+    let during = table.text_list("during");
+    let bounded = table.has("start") || table.has("stop");
+    if let Some(names) = during {
+        if bounded {
+            let message = "`during` and `start` or `stop` exclude each other";
+            table
+                .problems()
+                .error(codes::TIME, field::head(table), message, "leave one out");
+        }
+        return during_phases(table, scope, &names);
+    }
+    let start = if table.has("start") {
+        field::span(table, "start", Span::ZERO, LONGEST)?
+    } else {
+        Span::ZERO
+    };
+    let stop = if table.has("stop") {
+        field::span(table, "stop", Span::ZERO, LONGEST)?
+    } else {
+        scope.duration()
+    };
+    // Without phases there is no duration; that is reported already.
+    if scope.duration() == Span::ZERO {
+        return None;
+    }
+    if start >= stop || stop > scope.duration() {
+        let message = format!("the time from {start} to {stop} is not within the experiment");
+        let hint = format!(
+            "`start` comes before `stop`, and the last phase ends at {}",
+            scope.duration()
+        );
+        table
+            .problems()
+            .error(codes::TIME, field::head(table), message, hint);
+        return None;
+    }
+    Some(vec![(start, stop)])
+}
+
+fn during_phases(
+    table: &Reader<'_, '_>,
+    scope: &Scope,
+    names: &[Value<String>],
+) -> Option<Vec<(Span, Span)>> {
+    let mut stretches = Vec::new();
+    let mut complete = true;
+    for name in names {
+        if let Some(phase) = scope.phase_named(&name.value) {
+            stretches.push((phase.start, phase.end));
+        } else {
+            complete = false;
+            let message = format!("there is no phase `{}`", name.value);
+            let known = || scope.phases().map(|(phase, _)| phase.name.as_str());
+            let hint = match nearest(&name.value, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known: {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            table
+                .problems()
+                .error(codes::PHASE, name.span.clone(), message, hint);
+        }
+    }
+    if names.is_empty() {
+        let message = "`during` names no phase";
+        let hint = "leave it out for the whole experiment, or name phases";
+        table
+            .problems()
+            .error(codes::PHASE, field::head(table), message, hint);
+        return None;
+    }
+    if !complete {
+        return None;
+    }
+    stretches.sort_unstable();
+    let mut runs: Vec<(Span, Span)> = Vec::new();
+    for (start, end) in stretches {
+        match runs.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => runs.push((start, end)),
+        }
+    }
+    Some(runs)
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The section `[topology]`.
+
+use super::{codes, field};
+use crate::{Buffer, DropEnd, Framing, Line, LineSide, Topology};
+use std::str::FromStr;
+use weirgate_document::Reader;
+use weirgate_units::{Rate, Size, Span};
+
+/// Namespaces cost memory in the guest.
+const MOST_NODES: i64 = 64;
+
+pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
+    let mut table = if root.has("topology") {
+        root.table("topology")?
+    } else {
+        root.missing("topology", "describe what is built in `[topology]`")?
+    };
+    let kind = field::word(&mut table, "kind", &[("access-line", ())]);
+    let hosts = count(&mut table, "hosts");
+    let servers = count(&mut table, "servers");
+    let line = if table.has("line") {
+        table
+            .table("line")
+            .and_then(|mut line| read_line(&mut line))
+    } else {
+        table.missing("line", "describe the line in `[topology.line]`")
+    };
+    kind?;
+    Some(Topology {
+        hosts: hosts?,
+        servers: servers?,
+        line: line?,
+    })
+}
+
+fn count(table: &mut Reader<'_, '_>, key: &'static str) -> Option<u16> {
+    if !table.has(key) {
+        return Some(1);
+    }
+    table
+        .integer(key, 1..=MOST_NODES)
+        .map(|count| count.value as u16)
+}
+
+fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
+    let words = [
+        ("none", Framing::None),
+        ("atm", Framing::Atm),
+        ("ptm", Framing::Ptm),
+    ];
+    let framing = field::word(table, "framing", &words);
+    let overhead = optional(table, "overhead", -64..=256, 0);
+    let mpu = optional(table, "mpu", 0..=2048, 0);
+    let up = side(table, "up");
+    let down = side(table, "down");
+    Some(Line {
+        up: up?,
+        down: down?,
+        framing: framing?,
+        overhead: overhead? as i32,
+        mpu: mpu? as u32,
+    })
+}
+
+fn optional(
+    table: &mut Reader<'_, '_>,
+    key: &'static str,
+    range: std::ops::RangeInclusive<i64>,
+    absent: i64,
+) -> Option<i64> {
+    if !table.has(key) {
+        return Some(absent);
+    }
+    table.integer(key, range).map(|value| value.value)
+}
+
+fn side(line: &mut Reader<'_, '_>, key: &'static str) -> Option<LineSide> {
+    let mut table = if line.has(key) {
+        line.table(key)?
+    } else {
+        line.missing(key, "describe this direction: rate, delay, buffer")?
+    };
+    let slowest = Rate::kbit(1);
+    let fastest = Rate::kbit(100_000_000);
+    let rate = if table.has("rate") {
+        field::rate(&mut table, "rate", slowest, fastest)
+    } else {
+        table.missing("rate", "write the line rate, such as `rate = \"512kbit\"`")
+    };
+    let delay = if table.has("delay") {
+        field::span(&mut table, "delay", Span::ZERO, Span::from_secs(10))
+    } else {
+        Some(Span::ZERO)
+    };
+    let buffer = if table.has("buffer") {
+        buffer(&mut table)
+    } else {
+        table.missing(
+            "buffer",
+            "write the queue before the line, such as `buffer = \"200kB\"` or `\"100 packets\"`",
+        )
+    };
+    let ends = [("tail", DropEnd::Tail), ("front", DropEnd::Front)];
+    let drop = field::word(&mut table, "drop", &ends);
+    Some(LineSide {
+        rate: rate?,
+        delay: delay?,
+        buffer: buffer?,
+        drop: drop?,
+    })
+}
+
+fn buffer(table: &mut Reader<'_, '_>) -> Option<Buffer> {
+    let text = table.text("buffer")?;
+    let packets = text
+        .value
+        .strip_suffix("packets")
+        .or_else(|| text.value.strip_suffix("packet"));
+    let parsed = match packets {
+        Some(number) => number
+            .trim()
+            .parse::<u32>()
+            .map(Buffer::Packets)
+            .map_err(|_| format!("`{}` is not a number of packets", text.value)),
+        None => Size::from_str(&text.value)
+            .map(Buffer::Bytes)
+            .map_err(|error| error.problem),
+    };
+    let limits = "write bytes such as `200kB` (at least 2000), or `100 packets` (at least 1)";
+    let (span, problems) = (text.span.clone(), table.problems());
+    match parsed {
+        Err(problem) => problems.error(codes::LIMIT, span, problem, limits),
+        Ok(buffer) if in_range(buffer) => return Some(buffer),
+        Ok(_) => problems.error(codes::LIMIT, span, "`buffer` is out of range", limits),
+    }
+    None
+}
+
+/// A queue must hold a full packet, and not more than a guest's memory can.
+fn in_range(buffer: Buffer) -> bool {
+    match buffer {
+        Buffer::Bytes(size) => (2_000..=64_000_000).contains(&size.as_bytes()),
+        Buffer::Packets(packets) => (1..=50_000).contains(&packets),
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every experiment file in the repository loads, and none promises less than
+//! it may.
+
+use std::path::{Path, PathBuf};
+use weirgate_experiment::{Experiment, parse};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+fn files() -> Vec<(PathBuf, String)> {
+    let entries = std::fs::read_dir(folder()).expect("the repository has its experiments");
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("the repository has its experiments").path())
+        .collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).expect("the repository has its experiments");
+            (path, text)
+        })
+        .collect()
+}
+
+fn load(path: &Path, text: &str) -> Experiment {
+    let (experiment, problems) = parse(text);
+    let name = path
+        .file_name()
+        .expect("the repository has its experiments")
+        .to_string_lossy();
+    let rendered: Vec<String> = problems.iter().map(|p| p.render(&name, text)).collect();
+    assert!(rendered.is_empty(), "{}", rendered.join("\n\n"));
+    experiment.expect("the repository has its experiments")
+}
+
+#[test]
+fn every_file_loads_without_problems_and_has_its_own_name() {
+    let files = files();
+    assert!(!files.is_empty());
+    for (path, text) in &files {
+        let experiment = load(path, text);
+        assert_eq!(
+            path.file_stem()
+                .expect("the repository has its experiments")
+                .to_str(),
+            Some(experiment.name.as_str())
+        );
+        for arm in &experiment.arms {
+            if let Some(policy) = &arm.policy {
+                let policy = folder().join(policy);
+                assert!(policy.is_file(), "{} is missing", policy.display());
+            }
+        }
+    }
+}

@@ -26,16 +26,15 @@
 //! | `cost` | place | `instructions` |
 //! | `ahead` | flow or probe | `mean max` `_packets` |
 //! | `ackspacing` | flow | `mean p50` `_ms` |
+//! | `ackcompressed` | flow | `ratio` |
 //! | `sackrelease` | flow | `mean_segments` |
+//! | `burst` | flow | `max_ratio` |
+//! | `recovery` | probe | `s` |
 //! | `calculated` | figure | `value` |
 //!
-//! `ahead`: packets that wait or are in transmission at the line when a packet
-//! of the subject (upstream) comes to it. `ackspacing`: time between the ends
-//! of transmission of consecutive pure ACKs of the flow's data on the line.
-//! `sackrelease`: segments that the sender puts on its way per ACK with a SACK
-//! block. A place is `modem` (the line's upstream buffer), `exchange` (its
-//! downstream buffer), a device of the gateway (`wan`: its root), or a device
-//! and a handle (`wan-1:50`).
+//! A place is `modem` (the line's upstream buffer), `exchange` (its downstream
+//! buffer), a device of the gateway (`wan`: its root), or a device and a handle
+//! (`wan-1:50`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,8 +98,14 @@ pub enum Quantity {
     Ahead,
     /// Time between consecutive pure ACKs on the line.
     AckSpacing,
+    /// ACKs that follow each other faster than the data did.
+    AckCompressed,
     /// Segments released per ACK with a SACK block.
     SackRelease,
+    /// Data that comes to the line in a short time, over what the line takes.
+    Burst,
+    /// Time until a probe's round trip is back down.
+    Recovery,
     /// A figure of a calculation.
     Calculated,
 }
@@ -195,7 +200,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 23] = [
+const GRAMMAR: [Row; 26] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -217,7 +222,10 @@ const GRAMMAR: [Row; 23] = [
     row(Quantity::Cost,          "cost",          Subject::Place,       "instructions", ONLY),
     row(Quantity::Ahead,         "ahead",         Subject::FlowOrProbe, "packets",      MEAN_MAX),
     row(Quantity::AckSpacing,    "ackspacing",    Subject::Flow,        "ms",           MEAN_P50),
+    row(Quantity::AckCompressed, "ackcompressed", Subject::Flow,        "ratio",        ONLY),
     row(Quantity::SackRelease,   "sackrelease",   Subject::Flow,        "segments",     MEAN),
+    row(Quantity::Burst,         "burst",         Subject::Flow,        "ratio",        &[Statistic::Max]),
+    row(Quantity::Recovery,      "recovery",      Subject::Probe,       "s",            ONLY),
     row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
 ];
 

@@ -6,6 +6,7 @@
 //! Timerfds are kept and reused, so that a wait costs one system call besides
 //! the event loop's own.
 
+use super::watch::watch;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
@@ -14,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -153,10 +155,7 @@ impl Timer {
     fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self(AsyncFd::with_interest(
-            fd,
-            tokio::io::Interest::READABLE,
-        )?))
+        Ok(Self(watch(fd, Interest::READABLE)?))
     }
 
     /// Arms the timer at a value of `CLOCK_MONOTONIC`; 0 disarms it.

@@ -2,7 +2,10 @@
 //! The agent: one event loop that runs one arm of an experiment.
 //!
 //! It owns the topology, the emulated line, the arm's set-up and the run's
-//! order. What is sent, probed and sampled is started by `traffic`. Everything
+//! order. What is sent, probed and sampled is started by
+//! `traffic::start(&Session) -> anyhow::Result<()>`, which is called after the
+//! clock was set to zero and spawns one task per sender, probe and sampler; the
+//! tasks end when the run drops them, so they record as they go. Everything
 //! runs on one thread: a socket belongs to the namespace in which it was
 //! opened, and the order of events depends on the kernel alone.
 
@@ -11,3 +14,4 @@ pub mod nodes;
 pub mod recorder;
 pub mod session;
 pub mod stamp;
+pub mod watch;

@@ -97,7 +97,8 @@ impl Nodes {
                 .new_space()
                 .context("make a network namespace for the modem")?,
         };
-        Ok(self.modem.insert(space).as_fd())
+        let space: &File = self.modem.insert(space);
+        Ok(space.as_fd())
     }
 
     /// Runs `body` with this thread in the given namespace.
@@ -185,7 +186,7 @@ fn address_v6(node: Node) -> Ipv6Addr {
 fn digits(number: u16) -> u16 {
     [1_000, 100, 10, 1]
         .into_iter()
-        .fold(0, |group, unit| group << 4 | number / unit % 10)
+        .fold(0, |group, unit| (group << 4) | (number / unit % 10))
 }
 
 #[cfg(test)]

@@ -171,9 +171,20 @@ impl Recorder {
         }
     }
 
-    /// Records payload that reached its receiver.
-    pub fn delivered(&self, delivered: Delivered) {
-        self.shared.borrow_mut().recording.delivered.push(delivered);
+    /// Records payload that reached its receiver, and returns the number under
+    /// which [`Recorder::delivered_mut`] knows the record.
+    pub fn delivered(&self, delivered: Delivered) -> usize {
+        let all = &mut self.shared.borrow_mut().recording.delivered;
+        all.push(delivered);
+        all.len() - 1
+    }
+
+    /// Changes a record of payload.
+    pub fn delivered_mut(&self, number: usize, change: impl FnOnce(&mut Delivered)) {
+        let all = &mut self.shared.borrow_mut().recording.delivered;
+        if let Some(delivered) = all.get_mut(number) {
+            change(delivered);
+        }
     }
 
     /// Records the start of a connection, and returns the number under which

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A socket in the event loop.
+
+use super::options::{self, Transport};
+use crate::agent::clock::Clock;
+use crate::agent::nodes::{self, Nodes};
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_socket_linger, set_socket_recv_buffer_size_force, set_socket_reuseaddr,
+    set_socket_send_buffer_size_force, socket_error,
+};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use weirgate_experiment::Node;
+use weirgate_units::Dscp;
+
+/// Room in datagram sockets, in both directions: the line and the gateway's
+/// queues are to lose packets, not the sockets.
+const DATAGRAM_BUFFER: usize = 8 << 20;
+
+/// A non-blocking socket that waits in the event loop. Dropping closes it.
+#[derive(Debug)]
+pub struct Endpoint(AsyncFd<OwnedFd>);
+
+/// A socket of `node` before it is in the event loop, bound to the node's
+/// address and `port`.
+pub fn bound(
+    nodes: &Nodes,
+    node: Node,
+    transport: Transport,
+    ipv6: bool,
+    dscp: Dscp,
+    port: u16,
+) -> io::Result<OwnedFd> {
+    nodes.enter(node, || {
+        let socket = options::open(transport, ipv6, dscp)?;
+        // Several instances may share a server's port, and a port may be in
+        // the state TIME_WAIT since an earlier run.
+        set_socket_reuseaddr(&socket, true)?;
+        if transport != Transport::Tcp {
+            set_socket_send_buffer_size_force(&socket, DATAGRAM_BUFFER)?;
+            set_socket_recv_buffer_size_force(&socket, DATAGRAM_BUFFER)?;
+        }
+        let address = SocketAddr::new(nodes::address(node, ipv6), port);
+        rustix::net::bind(&socket, &address)?;
+        Ok(socket)
+    })
+}
+
+impl Endpoint {
+    /// Puts a non-blocking socket into the event loop.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self(AsyncFd::new(socket)?))
+    }
+
+    /// Connects; for datagrams this only fixes the peer.
+    pub async fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+        match rustix::net::connect(self, &peer) {
+            Err(Errno::INPROGRESS) => {
+                self.0.writable().await?.retain_ready();
+                Ok(socket_error(self)??)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Takes the next connection of a listening socket, and its peer's port.
+    pub async fn accept(&self) -> io::Result<(Self, u16)> {
+        use rustix::net::{SocketFlags, acceptfrom_with};
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        loop {
+            let mut guard = self.0.readable().await?;
+            let taken = guard.try_io(|fd| Ok(acceptfrom_with(fd.get_ref(), flags)?));
+            match taken {
+                Ok(Ok((socket, peer))) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    let port = peer.map_or(0, |peer| peer.port());
+                    return Ok((Self::new(socket)?, port));
+                }
+                // The peer gave up before it was taken: wait for the next.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Sends some of `data`, waiting until the socket takes any.
+    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
+        loop {
+            let mut guard = self.0.writable().await?;
+            match guard.try_io(|fd| Ok(rustix::net::send(fd, data, SendFlags::NOSIGNAL)?)) {
+                Ok(Ok(sent)) => {
+                    // A stream that took less than offered is full now: this
+                    // saves the call that would find out.
+                    if sent < data.len() {
+                        guard.clear_ready();
+                    }
+                    return Ok(sent);
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Sends a datagram if the socket takes it now; false where it is full.
+    pub fn send_now(&self, data: &[u8]) -> io::Result<bool> {
+        match rustix::net::send(self, data, SendFlags::NOSIGNAL) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes at most `most` bytes of a stream and throws them away; 0 at the
+    /// stream's end.
+    pub async fn discard(&self, most: usize) -> io::Result<usize> {
+        loop {
+            let mut guard = self.0.readable().await?;
+            match guard.try_io(|fd| options::discard(fd, most)) {
+                Ok(Ok(taken)) => {
+                    if (1..most).contains(&taken) {
+                        guard.clear_ready();
+                    }
+                    return Ok(taken);
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Reads a datagram.
+    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = |fd: &OwnedFd| Ok(rustix::net::recv(fd, &mut *buffer, RecvFlags::empty())?.1);
+        self.0.async_io(Interest::READABLE, read).await
+    }
+
+    /// Reads a datagram, and when the kernel received it by the run's clock.
+    /// Needs [`options::note_arrivals`].
+    pub async fn receive_stamped(
+        &self,
+        buffer: &mut [u8],
+        clock: &Clock,
+    ) -> io::Result<(usize, u64)> {
+        let read = |fd: &OwnedFd| options::receive_stamped(fd, &mut *buffer);
+        let (length, arrived_ns) = self.0.async_io(Interest::READABLE, read).await?;
+        let now_ns = clock.now_ns();
+        // The kernel stamps with CLOCK_REALTIME: what counts is how long ago.
+        let ago_ns = arrived_ns.map_or(0, |at_ns| realtime_ns().saturating_sub(at_ns));
+        Ok((length, now_ns.saturating_sub(ago_ns)))
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn finish(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(self, Shutdown::Write)?)
+    }
+
+    /// Makes closing drop what is not yet acknowledged and reset the peer, so
+    /// that the sender falls silent at once.
+    pub fn abort_on_close(&self) -> io::Result<()> {
+        Ok(set_socket_linger(self, Some(Duration::ZERO))?)
+    }
+}
+
+impl AsFd for Endpoint {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn realtime_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Making sockets, and the socket calls that rustix does not have.
+
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, ipproto, socket_with,
+    sockopt::{set_ip_tos, set_ipv6_tclass, set_ipv6_v6only},
+};
+use std::ffi::c_int;
+use std::io;
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use weirgate_units::Dscp;
+
+/// What a socket carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A TCP connection.
+    Tcp,
+    /// UDP datagrams.
+    Udp,
+    /// ICMP echo through a ping socket: the kernel adds the checksum and sorts
+    /// replies by the identifier, which is the socket's port.
+    Echo,
+}
+
+/// A socket in this thread's namespace, ready for the event loop.
+pub fn open(transport: Transport, ipv6: bool, dscp: Dscp) -> io::Result<OwnedFd> {
+    let family = if ipv6 {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    let (kind, protocol) = match (transport, ipv6) {
+        (Transport::Tcp, _) => (SocketType::STREAM, ipproto::TCP),
+        (Transport::Udp, _) => (SocketType::DGRAM, ipproto::UDP),
+        (Transport::Echo, false) => (SocketType::DGRAM, ipproto::ICMP),
+        (Transport::Echo, true) => (SocketType::DGRAM, ipproto::ICMPV6),
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, kind, flags, Some(protocol))?;
+    if ipv6 {
+        set_ipv6_v6only(&socket, true)?;
+    }
+    set_dscp(&socket, ipv6, dscp)?;
+    Ok(socket)
+}
+
+/// Sets the code point of what the socket sends.
+pub fn set_dscp(socket: impl AsFd, ipv6: bool, dscp: Dscp) -> io::Result<()> {
+    // The code point is the upper six bits of the octet (RFC 2474 section 3).
+    let octet = dscp.value() << 2;
+    if ipv6 {
+        set_ipv6_tclass(socket, u32::from(octet))?;
+    } else {
+        set_ip_tos(socket, octet)?;
+    }
+    Ok(())
+}
+
+/// Limits the window that the socket advertises, in bytes of payload.
+pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+/// Limits how much the socket takes beyond what it has sent, in bytes.
+pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+/// Has the kernel note when packets come, for [`receive_stamped`].
+pub fn note_arrivals(socket: impl AsFd) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+#[expect(unsafe_code, reason = "rustix does not have these socket options")]
+fn set_number(socket: impl AsFd, level: c_int, option: c_int, value: u32) -> io::Result<()> {
+    let value = c_int::try_from(value).unwrap_or(c_int::MAX);
+    // SAFETY: the option's value is an `int` that lives through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The state of a TCP socket (`TCP_INFO`). Fields that the kernel does not
+/// have are 0.
+#[expect(unsafe_code, reason = "rustix does not have TCP_INFO")]
+pub fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
+    // SAFETY: all of its fields are integers, for which 0 is a value.
+    let mut info: libc::tcp_info = unsafe { zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of `info`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(info)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Takes at most `most` bytes of a TCP stream and throws them away: with
+/// `MSG_TRUNC` the kernel does not copy them (tcp(7)).
+#[expect(unsafe_code, reason = "rustix asks for a buffer")]
+pub fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: no buffer is given. TCP does not touch it under this flag; any
+    // other socket would fail with EFAULT.
+    let taken = unsafe { libc::recv(fd, std::ptr::null_mut(), most, libc::MSG_TRUNC) };
+    usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+}
+
+/// Reads one datagram: its length, and when the kernel received it, in
+/// nanoseconds of `CLOCK_REALTIME`.
+#[expect(unsafe_code, reason = "rustix does not read SCM_TIMESTAMPNS")]
+pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    /// Room for one time stamp, aligned as control messages are.
+    #[repr(C)]
+    union Control {
+        header: libc::cmsghdr,
+        room: [u8; 64],
+    }
+    let mut control = MaybeUninit::<Control>::zeroed();
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: the fields are integers and pointers, for which 0 is a value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: `message` points to the buffer and the control room with their
+    // true lengths, and both outlive the call.
+    let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
+    let Ok(length) = usize::try_from(length) else {
+        return Err(io::Error::last_os_error());
+    };
+    let mut arrived_ns = None;
+    // SAFETY: the kernel left a list of control messages in `control` and its
+    // length in `message`; the macros stay within that length. A message of
+    // this type holds a `timespec`, read without assuming its alignment.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET
+                && (*header).cmsg_type == libc::SCM_TIMESTAMPNS
+            {
+                let time = libc::CMSG_DATA(header)
+                    .cast::<libc::timespec>()
+                    .read_unaligned();
+                arrived_ns = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok((length, arrived_ns))
+}

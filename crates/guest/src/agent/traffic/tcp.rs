@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TCP connections between two nodes, both ends of which are in this process.
+//!
+//! Options that count from the first segment on (window, buffers, congestion
+//! control, code point) are set before connecting and on the listening socket.
+//! What is sent over a connection is the business of the modules beside this.
+
+use super::endpoint::{self, Endpoint};
+use super::flow::Flow;
+use super::meter::Meter;
+use super::options::{self, Transport};
+use crate::agent::nodes::{self, name};
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::net::sockopt::{
+    set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force, set_tcp_congestion,
+    set_tcp_nodelay,
+};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use tokio::sync::oneshot;
+use weirgate_experiment::{Node, TcpSettings};
+use weirgate_units::Size;
+
+/// The TCP protocol number.
+pub const PROTOCOL: u8 = 6;
+
+/// How much a sender keeps beyond what it has sent, in bytes, where no send
+/// buffer is asked for. The kernel wakes the sender at half of it: 64 KiB at a
+/// time are few wake-ups, and enough for 5 ms of 100 Mbit/s.
+const UNSENT: u32 = 128 << 10;
+
+/// Receive buffer per byte of window. A segment's memory is two to four times
+/// its payload, and the kernel halves the buffer's use besides: with less, the
+/// window asked for would not be reached.
+const BUFFER_PER_WINDOW: u64 = 8;
+
+/// Payload; what it holds does not matter.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// The listening sockets of a run, by node, address family and port.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    all: RefCell<BTreeMap<(Node, bool, u16), Rc<Listener>>>,
+}
+
+/// A listening socket. Entries that name the same port of the same node share
+/// it, and the connecting port says to which of them a connection belongs.
+#[derive(Debug)]
+struct Listener {
+    /// The receive settings that its connections begin with.
+    receives: (Option<Size>, Option<Size>),
+    /// Who waits for the connection from which port.
+    expected: RefCell<BTreeMap<u16, oneshot::Sender<Endpoint>>>,
+}
+
+/// A connection about to be made.
+#[derive(Debug)]
+pub struct Dial {
+    flow: Flow,
+    settings: TcpSettings,
+    near: Endpoint,
+    peer: SocketAddr,
+    accepted: oneshot::Receiver<Endpoint>,
+}
+
+/// The connecting side of a [`Dial`].
+#[derive(Debug)]
+pub struct Near {
+    endpoint: Endpoint,
+    peer: SocketAddr,
+}
+
+/// The accepting side of a [`Dial`].
+#[derive(Debug)]
+pub struct Far {
+    flow: Flow,
+    settings: TcpSettings,
+    accepted: oneshot::Receiver<Endpoint>,
+}
+
+impl Listeners {
+    /// Makes a flow's far end listen, once for all that share it.
+    pub fn open(&self, flow: &Flow, settings: &TcpSettings) -> Result<()> {
+        let node = flow.ends().1;
+        let receives = if flow.is_sent_to_far() {
+            (settings.window, settings.receive_buffer)
+        } else {
+            (None, None)
+        };
+        let key = (node, flow.entry.ipv6, flow.port);
+        if let Some(known) = self.all.borrow().get(&key) {
+            ensure!(
+                known.receives == receives,
+                "another entry listens on port {} of {} with another receive window or buffer: \
+                 give one of them a port of its own",
+                flow.port,
+                name(node)
+            );
+            return Ok(());
+        }
+        let session = &flow.session;
+        let entry = &flow.entry;
+        let socket = endpoint::bound(
+            &session.nodes,
+            node,
+            Transport::Tcp,
+            entry.ipv6,
+            entry.dscp,
+            flow.port,
+        )
+        .and_then(|socket| {
+            set_receiver(&socket, receives)?;
+            rustix::net::listen(&socket, i32::from(u16::MAX))?;
+            Endpoint::new(socket)
+        })
+        .with_context(|| format!("listen on port {} of {}", flow.port, name(node)))?;
+        let listener = Rc::new(Listener {
+            receives,
+            expected: RefCell::default(),
+        });
+        let accepting = Rc::clone(&listener);
+        flow.spawn("accept connections", async move {
+            loop {
+                let (connection, port) = socket.accept().await?;
+                let expected = accepting.expected.borrow_mut().remove(&port);
+                let unwanted = match expected {
+                    Some(waiting) => waiting.send(connection).err(),
+                    None => Some(connection),
+                };
+                // The other side gave up in the meantime: its run has ended.
+                if let Some(connection) = unwanted {
+                    connection.abort_on_close()?;
+                }
+            }
+        });
+        self.all.borrow_mut().insert(key, listener);
+        Ok(())
+    }
+
+    fn expect(&self, flow: &Flow, near_port: u16) -> Result<oneshot::Receiver<Endpoint>> {
+        let key = (flow.ends().1, flow.entry.ipv6, flow.port);
+        let all = self.all.borrow();
+        let listener = all
+            .get(&key)
+            .ok_or_else(|| anyhow!("port {} of {} is not open", flow.port, name(key.0)))?;
+        let (sender, receiver) = oneshot::channel();
+        listener.expected.borrow_mut().insert(near_port, sender);
+        Ok(receiver)
+    }
+}
+
+impl Flow {
+    /// Prepares a connection, so that already its first packet is known.
+    pub fn dial(&self, settings: &TcpSettings) -> Result<Dial> {
+        let (near_node, far_node) = self.ends();
+        let near_port = self.shared.ports.near();
+        let (nodes, entry) = (&self.session.nodes, &self.entry);
+        let near = endpoint::bound(
+            nodes,
+            near_node,
+            Transport::Tcp,
+            entry.ipv6,
+            entry.dscp,
+            near_port,
+        )
+        .with_context(|| format!("open port {near_port} of {}", name(near_node)))?;
+        if self.is_sent_to_far() {
+            set_sender(&near, settings)?;
+        } else {
+            set_receiver(&near, (settings.window, settings.receive_buffer))
+                .context("set the receive window")?;
+        }
+        self.label(PROTOCOL, near_port);
+        Ok(Dial {
+            near: Endpoint::new(near)?,
+            peer: SocketAddr::new(nodes::address(far_node, entry.ipv6), self.port),
+            accepted: self.shared.listeners.expect(self, near_port)?,
+            settings: settings.clone(),
+            flow: self.clone(),
+        })
+    }
+}
+
+impl Dial {
+    /// The two ends.
+    pub fn split(self) -> (Near, Far) {
+        let near = Near {
+            endpoint: self.near,
+            peer: self.peer,
+        };
+        let far = Far {
+            flow: self.flow,
+            settings: self.settings,
+            accepted: self.accepted,
+        };
+        (near, far)
+    }
+}
+
+impl Near {
+    /// Connects.
+    pub async fn open(self) -> io::Result<Rc<Endpoint>> {
+        self.endpoint.connect(self.peer).await?;
+        Ok(Rc::new(self.endpoint))
+    }
+}
+
+impl Far {
+    /// Waits for the connection.
+    pub async fn open(self) -> Result<Rc<Endpoint>> {
+        // Nobody answers where the connecting end failed, which says so.
+        let Ok(endpoint) = self.accepted.await else {
+            return std::future::pending().await;
+        };
+        let entry = &self.flow.entry;
+        options::set_dscp(&endpoint, entry.ipv6, entry.dscp)?;
+        if !self.flow.is_sent_to_far() {
+            set_sender(&endpoint, &self.settings)?;
+        }
+        Ok(Rc::new(endpoint))
+    }
+}
+
+fn set_sender(socket: impl std::os::fd::AsFd, settings: &TcpSettings) -> Result<()> {
+    if let Some(congestion) = &settings.congestion {
+        set_tcp_congestion(&socket, congestion)
+            .with_context(|| format!("set congestion control `{congestion}`"))?;
+    }
+    match settings.send_buffer {
+        Some(size) => set_socket_send_buffer_size_force(&socket, size.as_bytes() as usize)
+            .context("set the send buffer")?,
+        None => options::set_unsent_limit(&socket, UNSENT).context("limit unsent data")?,
+    }
+    Ok(())
+}
+
+fn set_receiver(socket: &OwnedFd, receives: (Option<Size>, Option<Size>)) -> io::Result<()> {
+    // The kernel doubles what it is given and stays below 2 GiB.
+    let most = u64::from(u32::MAX / 4);
+    let buffer = match receives {
+        (_, Some(buffer)) => Some(buffer.as_bytes()),
+        (Some(window), None) => Some(window.as_bytes().saturating_mul(BUFFER_PER_WINDOW)),
+        (None, None) => None,
+    };
+    if let Some(buffer) = buffer {
+        set_socket_recv_buffer_size_force(socket, buffer.min(most) as usize)?;
+    }
+    hold_window(socket, receives.0)
+}
+
+/// Limits the window again. The kernel forgets the limit when it learns the
+/// size of segments (`tcp_measure_rcv_mss`) or grows the buffer
+/// (`tcp_rcv_space_adjust`), both of which happen before data is read.
+fn hold_window(socket: impl std::os::fd::AsFd, window: Option<Size>) -> io::Result<()> {
+    match window {
+        Some(window) => options::set_window_clamp(
+            socket,
+            u32::try_from(window.as_bytes()).unwrap_or(u32::MAX),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Sends so many bytes, or without end.
+pub async fn send(endpoint: &Endpoint, bytes: Option<u64>) -> io::Result<()> {
+    let mut left = bytes.unwrap_or(u64::MAX);
+    while left > 0 {
+        let most = left.min(ZEROS.len() as u64) as usize;
+        let sent = endpoint.send(&ZEROS[..most]).await?;
+        if bytes.is_some() {
+            left -= sent as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Receives until so many bytes have come, or the sender is done, and returns
+/// how many came.
+pub async fn receive(
+    flow: &Flow,
+    endpoint: &Endpoint,
+    window: Option<Size>,
+    meter: Option<&Meter>,
+    bytes: Option<u64>,
+) -> io::Result<u64> {
+    /// How much is taken at once; it costs nothing to ask for more.
+    const MOST: u64 = 1 << 20;
+    let bytes = bytes.unwrap_or(u64::MAX);
+    let mut got = 0;
+    while got < bytes {
+        let taken = endpoint.discard((bytes - got).min(MOST) as usize).await?;
+        if taken == 0 {
+            break;
+        }
+        hold_window(endpoint, window)?;
+        got += taken as u64;
+        if let Some(meter) = meter {
+            meter.add(flow.session.clock.now_ns(), taken);
+        }
+    }
+    Ok(got)
+}
+
+/// Sends small messages at once (no Nagle), as programs that wait for answers
+/// do.
+pub fn send_at_once(endpoint: &Endpoint) -> io::Result<()> {
+    Ok(set_tcp_nodelay(endpoint, true)?)
+}

@@ -231,6 +231,10 @@ mod tests {
             .filter(|l| l.framing() == Atm && l.wire_bytes(40) == 106)
             .count();
         assert_eq!(two, 11, "ADSL-5.3: two cells in 11 of 12");
+        // Requirements A8: why a table with 8-byte steps needed the overhead
+        // added in the look-up.
+        let steps = LinkLayer::all().filter(|l| l.framing() == Atm && l.overhead() % 8 == 0);
+        assert_eq!(steps.count(), 6, "6 of 12 overheads are multiples of 8");
         let pppoe = LinkLayer::named("adsl:pppoe-llc-fcs").expect("a name");
         assert_eq!(
             ((1.0 - pppoe.efficiency(40)) * 100.0).round(),

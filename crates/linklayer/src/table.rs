@@ -13,7 +13,8 @@ use weirgate_state::Stab;
 const SLOTS: u32 = 11 * 192;
 
 /// IP lengths from 0 to this are charged exactly; longer ones never under, and
-/// over by at most the overhead once per further 2112 bytes, in whole cells.
+/// over by at most the overhead (in whole cells) for each 2112 bytes begun and
+/// the minimum once.
 pub const EXACT_UP_TO: u32 = SLOTS - 2;
 
 impl LinkLayer {

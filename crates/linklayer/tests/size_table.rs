@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 use weirgate_linklayer::{DeviceKind, EXACT_UP_TO, Framing, KernelCase, LinkLayer, kernel_cases};
+use weirgate_state::Stab;
 
 /// The largest IP packet without a jumbo option.
 const LONGEST: u32 = 65_535;
@@ -78,7 +79,7 @@ fn check_beyond(case: &KernelCase, lengths: impl Iterator<Item = u32>) -> Result
                 "{case:?}: {ip_len} bytes are charged {charged} of {exact}"
             ));
         }
-        let most = exact + ip_len / slots * once + minimum;
+        let most = exact + ip_len.div_ceil(slots) * once + minimum;
         if charged > most {
             return Err(format!(
                 "{case:?}: {ip_len} bytes are charged {charged}, over {most}"
@@ -105,6 +106,79 @@ fn a_table_fits_the_kernel_and_netlink() {
         assert_eq!(stab.mtu, EXACT_UP_TO);
         assert!(stab.data.iter().all(|slot| (1..u16::MAX).contains(slot)));
     }
+}
+
+/// The table that tc-stab(8) computes (`tc_calc_size_table` of iproute2: 512
+/// slots of 4 bytes, each sized by its upper end) charges cells as ours does,
+/// and up to 3 bytes more than ours where there is a minimum and no cells.
+#[test]
+fn tables_of_tc_itself() {
+    for case in kernel_cases() {
+        let (overhead, mpu, framing) = case.tc_arguments();
+        let cells = match framing {
+            Framing::Atm => true,
+            Framing::None if mpu > 0 => false,
+            // tc has no PTM; without a minimum it sends no table at all.
+            Framing::None | Framing::Ptm => continue,
+        };
+        let slot = |upper: u32| {
+            let size = upper.max(mpu);
+            if cells { size.div_ceil(48) * 53 } else { size }
+        };
+        let tc = Stab {
+            overhead,
+            cell_align: -1,
+            cell_log: 2,
+            size_log: 0,
+            mpu,
+            mtu: 2_047,
+            data: (1..=512).map(|i| slot(i << 2) as u16).collect(),
+        };
+        for ip_len in 1..=1_500 {
+            let more = tc.charge(case.device_length(ip_len)) - case.expected(ip_len);
+            assert!(
+                more <= if cells { 0 } else { 3 },
+                "{case:?} {ip_len}: {more} more"
+            );
+        }
+    }
+}
+
+/// What `Stab::charge` does outside the tables of this crate, by the kernel's
+/// source: no slots, slots past the end, logarithms, nothing below 1.
+#[test]
+fn charges_of_other_tables() {
+    let stab = |overhead, cell_align, cell_log, size_log, data: &[u16]| Stab {
+        overhead,
+        cell_align,
+        cell_log,
+        size_log,
+        mpu: 0,
+        mtu: 0,
+        data: data.to_vec(),
+    };
+    let none = stab(-14, 0, 0, 3, &[]);
+    assert_eq!(
+        (none.charge(1_514), none.charge(14), none.charge(0)),
+        (1_500, 1, 1)
+    );
+    // Slots of 16 bytes, each twice its value: 0-15, 16-31, 32-47.
+    let three = stab(0, 0, 4, 1, &[10, 20, 30]);
+    assert_eq!([0, 15, 16, 47].map(|n| three.charge(n)), [20, 20, 40, 60]);
+    // Slot 7 of 3 slots: the last one twice, then slot 1.
+    assert_eq!(three.charge(7 * 16), 2 * (2 * 30 + 20));
+    assert_eq!(
+        stab(0, -1, 4, 0, &[10, 20]).charge(0),
+        10,
+        "never before the first slot"
+    );
+    // The kernel's `int` would wrap here; this stays at the largest value.
+    assert_eq!(
+        stab(i32::MIN, i16::MIN, 0, 0, &[0, 7]).charge(u32::MAX),
+        u32::MAX
+    );
+    assert_eq!(stab(0, 0, 0, 0, &[0]).charge(0), 1);
+    assert_eq!(stab(0, 0, 255, 255, &[u16::MAX]).charge(1), u32::MAX);
 }
 
 /// A device that counts 14 bytes and one that counts none, same packet, same

@@ -238,7 +238,9 @@ impl Stab {
         if self.data.is_empty() {
             return u32::try_from(size.max(1)).unwrap_or(u32::MAX);
         }
-        let slot = (size + i64::from(self.cell_align)).max(0) as usize >> self.cell_log;
+        // The kernel refuses logarithms above 30 (`STAB_SIZE_LOG_MAX`).
+        let (cell_log, size_log) = (self.cell_log.min(30), self.size_log.min(30));
+        let slot = (size + i64::from(self.cell_align)).max(0) as usize >> cell_log;
         let slots = self.data.len();
         let value = match self.data.get(slot) {
             Some(value) => u64::from(*value),
@@ -247,7 +249,7 @@ impl Stab {
                     + u64::from(self.data[slot % slots])
             }
         };
-        u32::try_from((value << self.size_log).max(1)).unwrap_or(u32::MAX)
+        u32::try_from((u128::from(value) << size_log).max(1)).unwrap_or(u32::MAX)
     }
 }
 

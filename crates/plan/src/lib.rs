@@ -1,2 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! plan
+//! From what a kernel has to what it should have, as ordered steps.
+//!
+//! [`plan`] compares two [`State`]s and lists the steps between them, least
+//! disturbance first: what can be changed in place is changed. [`inverse`] is
+//! the way back, [`verify`] says what still differs afterwards. Nothing here
+//! talks to a kernel or knows a policy.
+//!
+//! The order of a plan: tables that go, IFB devices that come, offloads, the
+//! trees of qdiscs and classes, tables that come or change, IFB devices that
+//! go. So a packet is never sent to a device that is not there, and a class is
+//! there before a rule names it. At every step each device has a qdisc that
+//! passes packets, because HTB passes what it cannot classify.
+
+mod action;
+mod check;
+mod command;
+mod model;
+mod nft;
+mod settle;
+mod tree;
+mod verify;
+
+pub use action::{Action, Place, Step};
+pub use check::Problem;
+pub use model::{Refusal, run};
+pub use settle::TICK_NANOS;
+pub use verify::{Difference, verify};
+
+use weirgate_state::{Device, Origin, State};
+
+/// A comparison of two states and the steps from one to the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// What to do, in order; empty where nothing differs.
+    pub steps: Vec<Step>,
+    /// The state it starts from, to which a failed execution returns.
+    pub before: State,
+    /// The state it leads to.
+    pub desired: State,
+}
+
+/// What the two states alone do not say.
+#[derive(Debug, Clone, Default)]
+pub struct Options<'a> {
+    /// The state that weirgate applied last, as the caller remembers it: root
+    /// qdiscs found in it may be replaced.
+    pub previous: Option<&'a State>,
+    /// Root qdiscs that are neither weirgate's nor the kernel's default may be
+    /// replaced as well.
+    pub replace_foreign: bool,
+}
+
+/// The steps from `observed` to `desired`, or every reason why there are none.
+///
+/// Only devices and tables that `desired` names are touched, and tables and
+/// IFB devices of weirgate's that it no longer names. To give back a device
+/// that a policy no longer shapes, name it with its former state
+/// ([`with_former`]).
+pub fn plan(observed: &State, desired: &State) -> Result<Plan, Vec<Problem>> {
+    plan_with(observed, desired, &Options::default())
+}
+
+/// Like [`plan`], with [`Options`].
+pub fn plan_with(
+    observed: &State,
+    desired: &State,
+    options: &Options<'_>,
+) -> Result<Plan, Vec<Problem>> {
+    let problems = check::problems(observed, desired, options);
+    if problems.is_empty() {
+        Ok(Plan {
+            steps: steps(observed, desired),
+            before: observed.clone(),
+            desired: desired.clone(),
+        })
+    } else {
+        Err(problems)
+    }
+}
+
+/// The steps that undo `steps`, which were planned for `observed`.
+pub fn inverse(steps: &[Step], observed: &State) -> Result<Vec<Step>, Refusal> {
+    let after = run(steps, observed)?;
+    Ok(self::steps(&after, observed))
+}
+
+/// The desired state that returns to `former` (observed and saved before the
+/// first apply) whatever `desired` no longer names: devices that it shaped.
+/// With an empty `desired` this is the removal of everything.
+pub fn with_former(desired: &State, former: &State) -> State {
+    let mut whole = desired.clone();
+    for (name, device) in &former.devices {
+        if !device.owned_ifb {
+            whole.devices.entry(name.clone()).or_insert_with(|| Device {
+                origin: Origin::default(),
+                ..device.clone()
+            });
+        }
+    }
+    whole
+}
+
+fn steps(observed: &State, desired: &State) -> Vec<Step> {
+    let mut out = Vec::new();
+    let wanted = |table: &weirgate_state::Table| {
+        desired
+            .tables
+            .iter()
+            .find(|other| (other.netdev, &other.name) == (table.netdev, &table.name))
+    };
+    for table in &observed.tables {
+        if wanted(table).is_none() {
+            out.push(Step {
+                action: Action::DeleteTable {
+                    netdev: table.netdev,
+                    name: table.name.clone(),
+                },
+                origin: Origin::default(),
+            });
+        }
+    }
+    for (name, device) in &desired.devices {
+        if device.owned_ifb && !observed.devices.contains_key(name) {
+            out.push(Step {
+                action: Action::CreateIfb {
+                    device: name.clone(),
+                },
+                origin: device.origin.clone(),
+            });
+        }
+    }
+    for (name, device) in &desired.devices {
+        let seen = observed.devices.get(name);
+        let before = seen.and_then(|seen| seen.offloads);
+        if let Some(offloads) = device.offloads
+            && before != Some(offloads)
+        {
+            out.push(Step {
+                action: Action::SetOffloads {
+                    device: name.clone(),
+                    offloads,
+                },
+                origin: device.origin.clone(),
+            });
+        }
+    }
+    for (name, device) in &desired.devices {
+        let old = observed
+            .devices
+            .get(name)
+            .and_then(|seen| seen.root.as_ref());
+        let new = device.root.as_ref().map(|qdisc| settle::qdisc(qdisc, old));
+        if !tree::same(old, new.as_ref()) {
+            tree::root(&mut out, name, old, new.as_ref());
+        }
+    }
+    for table in &desired.tables {
+        let same = observed
+            .tables
+            .iter()
+            .any(|seen| seen.canonical() == table.canonical());
+        if !same {
+            out.push(Step {
+                action: Action::SetTable {
+                    table: table.clone(),
+                },
+                origin: Origin::default(),
+            });
+        }
+    }
+    for (name, device) in &observed.devices {
+        if device.owned_ifb && !desired.devices.contains_key(name) {
+            out.push(Step {
+                action: Action::DeleteIfb {
+                    device: name.clone(),
+                },
+                origin: Origin::default(),
+            });
+        }
+    }
+    out
+}

@@ -11,7 +11,7 @@ mod device;
 mod qdisc;
 
 pub use capabilities::Capabilities;
-pub use classify::{Chain, Hook, IpVersion, Match, Rule, Table};
+pub use classify::{Chain, Hook, ICMPV6, IpVersion, Match, PROTOCOLS_WITH_PORTS, Rule, TCP, Table};
 pub use device::{Device, DeviceName, Offloads};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One step of a plan: what it does to the kernel, why, and how it reads.
+
+use std::fmt;
+use weirgate_state::{DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
+use weirgate_units::Handle;
+
+/// A step with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What is done.
+    pub action: Action,
+    /// The policy line that wants it; empty for removals.
+    pub origin: Origin,
+}
+
+/// Where a qdisc hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At the device.
+    Root,
+    /// Below a class.
+    Class(Handle),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => f.write_str("root"),
+            Self::Class(id) => write!(f, "parent {id}"),
+        }
+    }
+}
+
+/// A change that the kernel makes whole or refuses.
+///
+/// Qdiscs come here without what is below them: HTB without classes, classes
+/// without their leaf. Those have steps of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Removes a table with its chains.
+    DeleteTable {
+        /// True for the `netdev` family.
+        netdev: bool,
+        /// Its name.
+        name: String,
+    },
+    /// Creates an IFB device, marks it as weirgate's and sets it up.
+    CreateIfb {
+        /// Its name.
+        device: DeviceName,
+    },
+    /// Switches offloads.
+    SetOffloads {
+        /// The device.
+        device: DeviceName,
+        /// How they shall be.
+        offloads: Offloads,
+    },
+    /// Adds a qdisc where the kernel's default is.
+    AddQdisc {
+        /// The device.
+        device: DeviceName,
+        /// Where it hangs.
+        place: Place,
+        /// The qdisc alone.
+        qdisc: Qdisc,
+    },
+    /// Puts a root qdisc with a new handle in the place of another, in one
+    /// operation of the kernel.
+    ReplaceRoot {
+        /// The device.
+        device: DeviceName,
+        /// The new qdisc alone.
+        qdisc: Qdisc,
+    },
+    /// Changes a qdisc's settings; its queue stays.
+    ChangeQdisc {
+        /// The device.
+        device: DeviceName,
+        /// Where it hangs.
+        place: Place,
+        /// The qdisc alone, with its new settings.
+        qdisc: Qdisc,
+    },
+    /// Exchanges the root's size table; the tree and its queues stay.
+    ChangeStab {
+        /// The device.
+        device: DeviceName,
+        /// The root's handle.
+        handle: Handle,
+        /// The new table; `None` removes it.
+        stab: Option<Stab>,
+    },
+    /// Deletes a qdisc; the kernel's default takes its place.
+    DeleteQdisc {
+        /// The device.
+        device: DeviceName,
+        /// Where it hangs.
+        place: Place,
+        /// Its handle.
+        handle: Handle,
+    },
+    /// Adds an HTB class.
+    AddClass {
+        /// The device.
+        device: DeviceName,
+        /// The class without its leaf.
+        class: HtbClass,
+    },
+    /// Changes an HTB class; its queue stays.
+    ChangeClass {
+        /// The device.
+        device: DeviceName,
+        /// The class without its leaf, with its new settings.
+        class: HtbClass,
+    },
+    /// Deletes an HTB class with its queue.
+    DeleteClass {
+        /// The device.
+        device: DeviceName,
+        /// Its id.
+        id: Handle,
+    },
+    /// Puts a whole table in place, instead of one of its name if there is
+    /// one, in one transaction.
+    SetTable {
+        /// The table.
+        table: Table,
+    },
+    /// Removes an IFB device of weirgate's.
+    DeleteIfb {
+        /// Its name.
+        device: DeviceName,
+    },
+}
+
+impl Action {
+    /// The device that changes, where it is one.
+    pub fn device(&self) -> Option<&DeviceName> {
+        match self {
+            Self::DeleteTable { .. } | Self::SetTable { .. } => None,
+            Self::CreateIfb { device }
+            | Self::SetOffloads { device, .. }
+            | Self::AddQdisc { device, .. }
+            | Self::ReplaceRoot { device, .. }
+            | Self::ChangeQdisc { device, .. }
+            | Self::ChangeStab { device, .. }
+            | Self::DeleteQdisc { device, .. }
+            | Self::AddClass { device, .. }
+            | Self::ChangeClass { device, .. }
+            | Self::DeleteClass { device, .. }
+            | Self::DeleteIfb { device } => Some(device),
+        }
+    }
+}
+
+fn on(flag: bool) -> &'static str {
+    if flag { "on" } else { "off" }
+}
+
+/// Family and name of a table, as nft writes them.
+pub(crate) fn table_name(netdev: bool, name: &str) -> String {
+    format!("{} {name}", if netdev { "netdev" } else { "inet" })
+}
+
+impl fmt::Display for Action {
+    /// One line of plain English.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DeleteTable { netdev, name } => {
+                write!(f, "remove table {}", table_name(*netdev, name))
+            }
+            Self::CreateIfb { device } => write!(f, "create IFB device {device}"),
+            Self::SetOffloads { device, offloads } => write!(
+                f,
+                "{device}: switch tso {}, gso {}, gro {}",
+                on(offloads.tso),
+                on(offloads.gso),
+                on(offloads.gro)
+            ),
+            Self::AddQdisc {
+                device,
+                place,
+                qdisc,
+            } => write!(
+                f,
+                "{device}: add {} {} at {place}",
+                qdisc.kind.name(),
+                qdisc.handle
+            ),
+            Self::ReplaceRoot { device, qdisc } => write!(
+                f,
+                "{device}: replace the root by {} {}",
+                qdisc.kind.name(),
+                qdisc.handle
+            ),
+            Self::ChangeQdisc {
+                device,
+                place,
+                qdisc,
+            } => write!(
+                f,
+                "{device}: change {} {} at {place}",
+                qdisc.kind.name(),
+                qdisc.handle
+            ),
+            Self::ChangeStab {
+                device,
+                handle,
+                stab,
+            } => write!(
+                f,
+                "{device}: {} the size table of {handle}",
+                if stab.is_some() { "exchange" } else { "remove" }
+            ),
+            Self::DeleteQdisc {
+                device,
+                place,
+                handle,
+            } => write!(f, "{device}: delete qdisc {handle} at {place}"),
+            Self::AddClass { device, class } => write!(
+                f,
+                "{device}: add class {} below {}: rate {}, ceil {}, prio {}",
+                class.id, class.parent, class.rate, class.ceil, class.prio
+            ),
+            Self::ChangeClass { device, class } => write!(
+                f,
+                "{device}: change class {}: rate {}, ceil {}, prio {}",
+                class.id, class.rate, class.ceil, class.prio
+            ),
+            Self::DeleteClass { device, id } => write!(f, "{device}: delete class {id}"),
+            Self::SetTable { table } => {
+                let rules: usize = table.chains.iter().map(|chain| chain.rules.len()).sum();
+                write!(
+                    f,
+                    "set table {}: {rules} rules",
+                    table_name(table.netdev, &table.name)
+                )
+            }
+            Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    /// The action and, where known, the policy line behind it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.action)?;
+        if self.origin.line == 0 && self.origin.reason.is_empty() {
+            return Ok(());
+        }
+        write!(f, "  # {}", self.origin)
+    }
+}

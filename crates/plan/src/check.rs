@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stops a plan before it touches a kernel: a desired state that no
+//! kernel could hold, and things in the observed state that are not ours.
+
+use crate::Options;
+use crate::settle;
+use crate::tree;
+use std::collections::BTreeSet;
+use weirgate_state::{
+    Device, DeviceName, Hook, Htb, IpVersion, Match, Origin, Qdisc, QdiscKind, State, Table,
+};
+use weirgate_units::Handle;
+
+/// Occurs when no plan can be made; nothing has been changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {place}: {what} ({hint})")]
+pub struct Problem {
+    /// `K301` no such device, `K302` a foreign root qdisc, `K303` a foreign
+    /// device of an IFB's name, `K304` a desired state no kernel could hold.
+    pub code: &'static str,
+    /// The device, class or table.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub hint: String,
+    /// The policy line behind the object.
+    pub origin: Origin,
+}
+
+/// Every problem of the pair of states, in the order of devices and tables.
+pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Problem> {
+    let mut found = Found(Vec::new());
+    for (name, device) in &desired.devices {
+        found.ownership(name, device, observed, options);
+        if let Some(root) = &device.root {
+            let mut handles = BTreeSet::new();
+            let mut place = Place {
+                device: name,
+                at_root: true,
+            };
+            found.qdisc(&mut place, root, &mut handles);
+        }
+    }
+    for table in &desired.tables {
+        found.table(table, desired);
+    }
+    found.0
+}
+
+/// Whether the root qdisc of an observed device is one that weirgate made: on
+/// its own IFB, or remembered by the caller, or an HTB on a device that one of
+/// weirgate's tables names.
+fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options) -> bool {
+    let own_ifb = observed.devices.get(name).is_some_and(|d| d.owned_ifb);
+    let remembered = options
+        .previous
+        .and_then(|state| state.devices.get(name))
+        .and_then(|device| device.root.as_ref())
+        .is_some_and(|known| known.handle == root.handle && known.kind.name() == root.kind.name());
+    let marked = matches!(root.kind, QdiscKind::Htb(_))
+        && observed
+            .tables
+            .iter()
+            .any(|table| table.devices().any(|device| device == name));
+    own_ifb || remembered || marked
+}
+
+struct Place<'a> {
+    device: &'a DeviceName,
+    at_root: bool,
+}
+
+struct Found(Vec<Problem>);
+
+impl Found {
+    fn add(
+        &mut self,
+        code: &'static str,
+        place: &dyn ToString,
+        origin: &Origin,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.0.push(Problem {
+            code,
+            place: place.to_string(),
+            what: what.into(),
+            hint: hint.into(),
+            origin: origin.clone(),
+        });
+    }
+
+    fn ownership(
+        &mut self,
+        name: &DeviceName,
+        device: &Device,
+        observed: &State,
+        options: &Options,
+    ) {
+        let Some(seen) = observed.devices.get(name) else {
+            if !device.owned_ifb {
+                self.add(
+                    "K301",
+                    name,
+                    &device.origin,
+                    "there is no such network device",
+                    "`ip link` lists those that exist",
+                );
+            }
+            return;
+        };
+        if device.owned_ifb && !seen.owned_ifb {
+            self.add(
+                "K303",
+                name,
+                &device.origin,
+                "a device of this name exists and is not an IFB that weirgate made",
+                "give the IFB another name, or remove that device",
+            );
+        }
+        let Some(root) = &seen.root else { return };
+        let stays = device
+            .root
+            .as_ref()
+            .is_some_and(|wanted| tree::same(Some(&settle::qdisc(wanted, Some(root))), Some(root)));
+        if stays || options.replace_foreign || is_ours(name, root, observed, options) {
+            return;
+        }
+        self.add(
+            "K302",
+            name,
+            &device.origin,
+            format!(
+                "its root qdisc {} {} is neither weirgate's nor the kernel's default",
+                root.kind.name(),
+                root.handle
+            ),
+            "remove it, or say explicitly that it may be replaced",
+        );
+    }
+
+    fn qdisc(&mut self, place: &mut Place<'_>, qdisc: &Qdisc, handles: &mut BTreeSet<Handle>) {
+        let label = format!("{} qdisc {}", place.device, qdisc.handle);
+        let origin = &qdisc.origin;
+        if qdisc.handle.minor != 0 || matches!(qdisc.handle.major, 0 | 0xffff) {
+            self.add(
+                "K304",
+                &label,
+                origin,
+                "this is no qdisc's handle",
+                "a qdisc's handle is 1: to fffe:",
+            );
+        }
+        if !handles.insert(qdisc.handle) {
+            self.add(
+                "K304",
+                &label,
+                origin,
+                "two qdiscs of the device have this handle",
+                "give each its own",
+            );
+        }
+        if qdisc.stab.is_some() && !place.at_root {
+            self.add(
+                "K304",
+                &label,
+                origin,
+                "a size table below the root has no effect",
+                "give it to the root",
+            );
+        }
+        match &qdisc.kind {
+            QdiscKind::Other(name) => self.add(
+                "K304",
+                &label,
+                origin,
+                format!("weirgate cannot make a qdisc `{name}` with the settings it had"),
+                "use htb, fq_codel, sfq, pfifo, bfifo, red or cake",
+            ),
+            QdiscKind::Htb(htb) => self.htb(place, qdisc, htb, handles),
+            QdiscKind::Sfq(_)
+            | QdiscKind::FqCodel(_)
+            | QdiscKind::Pfifo(_)
+            | QdiscKind::Bfifo(_)
+            | QdiscKind::Red(_)
+            | QdiscKind::Cake(_) => {}
+        }
+    }
+
+    fn htb(
+        &mut self,
+        place: &mut Place<'_>,
+        qdisc: &Qdisc,
+        htb: &Htb,
+        handles: &mut BTreeSet<Handle>,
+    ) {
+        place.at_root = false;
+        if htb.default_minor == 0 {
+            self.add(
+                "K304",
+                &format!("{} qdisc {}", place.device, qdisc.handle),
+                &qdisc.origin,
+                "unclassified packets would go around the shaper",
+                "name a default class",
+            );
+        }
+        let mut ids = BTreeSet::new();
+        for class in tree::parents_first(htb) {
+            let parent_is_known = class.parent == qdisc.handle || ids.contains(&class.parent);
+            let faults: [(bool, &str, &str); 6] = [
+                (
+                    class.id.major != qdisc.handle.major || class.id.minor == 0,
+                    "its id does not belong to the qdisc",
+                    "the major number is the qdisc's, the minor number not 0",
+                ),
+                (
+                    !ids.insert(class.id),
+                    "two classes have this id",
+                    "give each its own",
+                ),
+                (
+                    !parent_is_known,
+                    "its parent does not exist",
+                    "the parent is the qdisc or another of its classes",
+                ),
+                (
+                    class.rate.as_bytes_per_second() == 0,
+                    "a rate under 8 bit/s is 0 to the kernel",
+                    "give it at least 8bit",
+                ),
+                (
+                    class.ceil < class.rate,
+                    "its ceiling is below its rate",
+                    "raise the ceiling or lower the rate",
+                ),
+                (
+                    class.leaf.is_some() && settle::is_inner(htb, class),
+                    "a class with children has no queue of its own",
+                    "put the queue into a child",
+                ),
+            ];
+            for (_, what, hint) in faults.iter().filter(|fault| fault.0) {
+                let label = format!("{} class {}", place.device, class.id);
+                self.add("K304", &label, &class.origin, *what, *hint);
+            }
+            if let Some(leaf) = &class.leaf {
+                self.qdisc(place, leaf, handles);
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table, desired: &State) {
+        let name = crate::action::table_name(table.netdev, &table.name);
+        for chain in &table.chains {
+            let label = format!("table {name} chain {}", chain.name);
+            let none = Origin::default();
+            match &chain.hook {
+                Hook::Postrouting { .. } if table.netdev => self.add(
+                    "K304",
+                    &label,
+                    &none,
+                    "a netdev table has no postrouting hook",
+                    "put the chain into an inet table",
+                ),
+                Hook::Ingress { .. } if !table.netdev => self.add(
+                    "K304",
+                    &label,
+                    &none,
+                    "packets can be redirected by a netdev table only",
+                    "put the chain into a netdev table",
+                ),
+                Hook::Ingress { redirect_to, .. }
+                    if !desired
+                        .devices
+                        .get(redirect_to)
+                        .is_some_and(|device| device.owned_ifb) =>
+                {
+                    self.add(
+                        "K304",
+                        &label,
+                        &none,
+                        format!("it redirects to {redirect_to}, which is no IFB of this state"),
+                        "add the IFB device",
+                    );
+                }
+                _ => {}
+            }
+            for rule in &chain.rules {
+                for fault in rule.matches.iter().filter_map(match_fault) {
+                    self.add("K304", &label, &rule.origin, fault.0, fault.1);
+                }
+            }
+        }
+    }
+}
+
+/// Why a match cannot be written, and what would be right.
+fn match_fault(candidate: &Match) -> Option<(String, &'static str)> {
+    let range = |from: u16, to: u16| {
+        (from > to).then(|| {
+            (
+                format!("the range {from} to {to} is empty"),
+                "write the lower end first",
+            )
+        })
+    };
+    match candidate {
+        Match::SourcePort(from, to)
+        | Match::DestinationPort(from, to)
+        | Match::Length(IpVersion::V4, from, to) => range(*from, *to),
+        Match::Length(IpVersion::V6, from, to) => range((*from).max(40), *to),
+        Match::Source { address, prefix } | Match::Destination { address, prefix } => {
+            let longest = if address.is_ipv4() { 32 } else { 128 };
+            (*prefix > longest).then(|| {
+                (
+                    format!("prefix length {prefix} of {address}"),
+                    "at most 32 for IPv4 and 128 for IPv6",
+                )
+            })
+        }
+        Match::TcpFlags { mask, value } => (value & !mask != 0).then(|| {
+            (
+                format!("flags {value:#04x} under mask {mask:#04x} never match"),
+                "the value has only bits of the mask",
+            )
+        }),
+        Match::Other(text) => Some((
+            format!("`{text}` is not a condition weirgate can write"),
+            "use one that it knows",
+        )),
+        Match::Icmpv6Type(from, to) => range(u16::from(*from), u16::from(*to)),
+        Match::Version(_)
+        | Match::Protocol(_)
+        | Match::Dscp(..)
+        | Match::TcpPayloadEmpty(_)
+        | Match::InputDevice(_)
+        | Match::NotInputDevice(_) => None,
+    }
+}

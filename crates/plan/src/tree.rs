@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The steps from one device's tree of qdiscs and classes to another.
+//!
+//! What the kernel can change in place keeps its queue: class settings, qdisc
+//! settings, the root's size table. What it cannot (HTB's default class and
+//! r2q, a class's parent, a handle, fq_codel's number of flows) is deleted and
+//! built anew. All deletions come first, because a handle that is still in use
+//! would make the kernel hang the old qdisc in the new place as well
+//! (`__tc_modify_qdisc`, net/sched/sch_api.c).
+
+use crate::action::{Action, Place, Step};
+use std::collections::BTreeSet;
+use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
+use weirgate_units::Handle;
+
+/// Appends the steps for a device's root. `desired` is settled against
+/// `observed` already.
+pub fn root(
+    out: &mut Vec<Step>,
+    device: &DeviceName,
+    observed: Option<&Qdisc>,
+    desired: Option<&Qdisc>,
+) {
+    let mut steps = Steps { out, device };
+    match (observed, desired) {
+        (None, None) => {}
+        (Some(old), None) => steps.delete_qdisc(Place::Root, old),
+        (None, Some(new)) => steps.build(Place::Root, new),
+        (Some(old), Some(new)) if changeable(old, new) => {
+            steps.deletions(old, new);
+            steps.changes(Place::Root, old, new);
+            if old.stab != new.stab {
+                steps.push(
+                    Action::ChangeStab {
+                        device: device.clone(),
+                        handle: new.handle,
+                        stab: new.stab.clone(),
+                    },
+                    &new.origin,
+                );
+            }
+        }
+        (Some(old), Some(new)) if handles(old).contains(&new.handle) => {
+            steps.delete_qdisc(Place::Root, old);
+            steps.build(Place::Root, new);
+        }
+        (Some(_), Some(new)) => {
+            steps.push(
+                Action::ReplaceRoot {
+                    device: device.clone(),
+                    qdisc: alone(new),
+                },
+                &new.origin,
+            );
+            steps.build_below(new);
+        }
+    }
+}
+
+/// A qdisc without classes.
+pub fn alone(qdisc: &Qdisc) -> Qdisc {
+    let mut qdisc = qdisc.clone();
+    if let QdiscKind::Htb(htb) = &mut qdisc.kind {
+        htb.classes.clear();
+    }
+    qdisc
+}
+
+/// A class without its leaf.
+pub fn without_leaf(class: &HtbClass) -> HtbClass {
+    HtbClass {
+        leaf: None,
+        ..class.clone()
+    }
+}
+
+/// Classes with parents before children, otherwise in their own order.
+pub fn parents_first(htb: &Htb) -> Vec<&HtbClass> {
+    let mut sorted: Vec<&HtbClass> = Vec::with_capacity(htb.classes.len());
+    let mut placed: BTreeSet<Handle> = BTreeSet::new();
+    let known: BTreeSet<Handle> = htb.classes.iter().map(|class| class.id).collect();
+    let mut waiting: Vec<&HtbClass> = htb.classes.iter().collect();
+    while !waiting.is_empty() {
+        let (ready, rest): (Vec<&HtbClass>, Vec<&HtbClass>) = waiting
+            .iter()
+            .partition(|class| placed.contains(&class.parent) || !known.contains(&class.parent));
+        if ready.is_empty() {
+            // A circle of parents: no kernel has one, and `check` refuses a
+            // desired one. The order does not matter then.
+            sorted.extend(rest);
+            break;
+        }
+        placed.extend(ready.iter().map(|class| class.id));
+        sorted.extend(ready);
+        waiting = rest;
+    }
+    sorted
+}
+
+/// Whether the kernel can make `new` of `old` without a new qdisc, as far as
+/// the qdisc itself goes.
+fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
+    old.handle == new.handle
+        && match (&old.kind, &new.kind) {
+            (QdiscKind::Htb(a), QdiscKind::Htb(b)) => {
+                a.default_minor == b.default_minor && a.r2q == b.r2q
+            }
+            // `fq_codel_change` refuses another number of flows.
+            (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) => a.flows == b.flows,
+            (QdiscKind::Other(_), _) | (_, QdiscKind::Other(_)) => false,
+            (a, b) => a.name() == b.name(),
+        }
+}
+
+/// Every qdisc handle of a tree.
+pub fn handles(qdisc: &Qdisc) -> BTreeSet<Handle> {
+    let mut all = BTreeSet::from([qdisc.handle]);
+    if let QdiscKind::Htb(htb) = &qdisc.kind {
+        for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
+            all.extend(handles(leaf));
+        }
+    }
+    all
+}
+
+/// The classes that stay: in both trees below the same chain of parents.
+fn kept(old: &Htb, new: &Htb) -> BTreeSet<Handle> {
+    let mut kept = BTreeSet::new();
+    for class in parents_first(old) {
+        let twin = new.classes.iter().find(|other| other.id == class.id);
+        let parent_is_class = old.classes.iter().any(|other| other.id == class.parent);
+        if twin.is_some_and(|twin| twin.parent == class.parent)
+            && (!parent_is_class || kept.contains(&class.parent))
+        {
+            kept.insert(class.id);
+        }
+    }
+    kept
+}
+
+fn find(htb: &Htb, id: Handle) -> Option<&HtbClass> {
+    htb.classes.iter().find(|class| class.id == id)
+}
+
+struct Steps<'a> {
+    out: &'a mut Vec<Step>,
+    device: &'a DeviceName,
+}
+
+impl Steps<'_> {
+    fn push(&mut self, action: Action, origin: &Origin) {
+        self.out.push(Step {
+            action,
+            origin: origin.clone(),
+        });
+    }
+
+    fn delete_qdisc(&mut self, place: Place, qdisc: &Qdisc) {
+        self.push(
+            Action::DeleteQdisc {
+                device: self.device.clone(),
+                place,
+                handle: qdisc.handle,
+            },
+            &Origin::default(),
+        );
+    }
+
+    /// Everything below `old` that does not stay. Children go before parents.
+    fn deletions(&mut self, old: &Qdisc, new: &Qdisc) {
+        let (QdiscKind::Htb(old), QdiscKind::Htb(new)) = (&old.kind, &new.kind) else {
+            return;
+        };
+        let kept = kept(old, new);
+        for class in parents_first(old).into_iter().rev() {
+            if !kept.contains(&class.id) {
+                self.push(
+                    Action::DeleteClass {
+                        device: self.device.clone(),
+                        id: class.id,
+                    },
+                    &Origin::default(),
+                );
+                continue;
+            }
+            let Some(leaf) = &class.leaf else { continue };
+            match find(new, class.id).and_then(|class| class.leaf.as_ref()) {
+                Some(next) if changeable(leaf, next) => self.deletions(leaf, next),
+                _ => self.delete_qdisc(Place::Class(class.id), leaf),
+            }
+        }
+    }
+
+    /// Changes to `old` in place, then everything below that is new.
+    fn changes(&mut self, place: Place, old: &Qdisc, new: &Qdisc) {
+        let (QdiscKind::Htb(before), QdiscKind::Htb(after)) = (&old.kind, &new.kind) else {
+            if old.kind != new.kind {
+                self.push(
+                    Action::ChangeQdisc {
+                        device: self.device.clone(),
+                        place,
+                        qdisc: new.clone(),
+                    },
+                    &new.origin,
+                );
+            }
+            return;
+        };
+        let kept = kept(before, after);
+        for class in parents_first(after) {
+            let own = kept.contains(&class.id);
+            let Some(was) = find(before, class.id).filter(|_| own) else {
+                self.build_class(class);
+                continue;
+            };
+            if without_leaf(was) != without_leaf(class) {
+                self.push(
+                    Action::ChangeClass {
+                        device: self.device.clone(),
+                        class: without_leaf(class),
+                    },
+                    &class.origin,
+                );
+            }
+            let place = Place::Class(class.id);
+            match (&was.leaf, &class.leaf) {
+                (Some(was), Some(leaf)) if changeable(was, leaf) => {
+                    self.changes(place, was, leaf);
+                }
+                (_, Some(leaf)) => self.build(place, leaf),
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// A whole tree where only the kernel's default is.
+    fn build(&mut self, place: Place, qdisc: &Qdisc) {
+        self.push(
+            Action::AddQdisc {
+                device: self.device.clone(),
+                place,
+                qdisc: alone(qdisc),
+            },
+            &qdisc.origin,
+        );
+        self.build_below(qdisc);
+    }
+
+    fn build_below(&mut self, qdisc: &Qdisc) {
+        if let QdiscKind::Htb(htb) = &qdisc.kind {
+            for class in parents_first(htb) {
+                self.build_class(class);
+            }
+        }
+    }
+
+    fn build_class(&mut self, class: &HtbClass) {
+        self.push(
+            Action::AddClass {
+                device: self.device.clone(),
+                class: without_leaf(class),
+            },
+            &class.origin,
+        );
+        if let Some(leaf) = &class.leaf {
+            self.build(Place::Class(class.id), leaf);
+        }
+    }
+}
+
+/// Whether two settled trees are the same, classes in any order.
+pub fn same(a: Option<&Qdisc>, b: Option<&Qdisc>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => sorted(a) == sorted(b),
+        _ => false,
+    }
+}
+
+/// The tree with its classes in one order: parents first, then by id.
+pub fn sorted(qdisc: &Qdisc) -> Qdisc {
+    let mut qdisc = qdisc.clone();
+    if let QdiscKind::Htb(htb) = &mut qdisc.kind {
+        htb.classes.sort_by_key(|class| class.id);
+        htb.classes = parents_first(htb).into_iter().cloned().collect();
+        for leaf in htb
+            .classes
+            .iter_mut()
+            .filter_map(|class| class.leaf.as_mut())
+        {
+            **leaf = sorted(leaf);
+        }
+    }
+    qdisc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_units::{Rate, Span};
+
+    fn class(id: u16, parent: u16) -> HtbClass {
+        HtbClass {
+            id: Handle::new(1, id),
+            parent: Handle::new(1, parent),
+            rate: Rate::kbit(1),
+            ceil: Rate::kbit(1),
+            buffer: Span::ZERO,
+            cbuffer: Span::ZERO,
+            prio: 0,
+            quantum: 1500,
+            leaf: None,
+            origin: Origin::default(),
+        }
+    }
+
+    fn htb(classes: Vec<HtbClass>) -> Htb {
+        Htb {
+            default_minor: 1,
+            r2q: 10,
+            classes,
+        }
+    }
+
+    #[test]
+    fn a_class_below_a_moved_class_is_not_kept() {
+        let old = htb(vec![class(1, 0), class(2, 0), class(3, 2), class(4, 3)]);
+        let new = htb(vec![class(1, 0), class(2, 0), class(3, 1), class(4, 3)]);
+        let kept: Vec<u16> = kept(&old, &new).iter().map(|id| id.minor).collect();
+        assert_eq!(kept, [1, 2]);
+    }
+
+    #[test]
+    fn parents_come_first_whatever_the_ids() {
+        let tree = htb(vec![class(1, 9), class(9, 0), class(5, 1)]);
+        let order: Vec<u16> = parents_first(&tree).iter().map(|c| c.id.minor).collect();
+        assert_eq!(order, [9, 1, 5]);
+    }
+
+    #[test]
+    fn a_circle_of_parents_ends() {
+        let tree = htb(vec![class(1, 2), class(2, 1)]);
+        assert_eq!(parents_first(&tree).len(), 2);
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Compares what a kernel has with what it should have, field by field.
+
+use crate::settle;
+use crate::tree;
+use std::fmt;
+use weirgate_state::{HtbClass, Origin, Qdisc, QdiscKind, Stab, State, Table};
+
+/// One thing that is not as desired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The device, qdisc, class or table.
+    pub place: String,
+    /// What should be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+    /// The policy line behind the object.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: expected {}, found {}",
+            self.place, self.expected, self.found
+        )
+    }
+}
+
+/// Every difference of `observed` from `desired`; empty where the kernel holds
+/// what was asked for. Devices that only `observed` has are no difference,
+/// except IFB devices of weirgate's.
+pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
+    let mut found = Found(Vec::new());
+    for (name, wanted) in &desired.devices {
+        let Some(seen) = observed.devices.get(name) else {
+            found.add(name, &wanted.origin, "the device", "none");
+            continue;
+        };
+        if wanted.owned_ifb && !seen.owned_ifb {
+            found.add(
+                name,
+                &wanted.origin,
+                "an IFB of weirgate's",
+                "another device",
+            );
+        }
+        let offloads = settle::offloads(wanted.offloads, seen.offloads);
+        if offloads != seen.offloads {
+            let text = |o| format!("{o:?}");
+            let place = format!("{name} offloads");
+            found.add(&place, &wanted.origin, text(offloads), text(seen.offloads));
+        }
+        found.qdisc(
+            name.as_str(),
+            &wanted.origin,
+            wanted.root.as_ref(),
+            seen.root.as_ref(),
+        );
+    }
+    for (name, seen) in &observed.devices {
+        if seen.owned_ifb && !desired.devices.contains_key(name) {
+            found.add(name, &seen.origin, "no such device", "an IFB of weirgate's");
+        }
+    }
+    found.tables(&observed.tables, &desired.tables);
+    found.0
+}
+
+struct Found(Vec<Difference>);
+
+impl Found {
+    fn add(
+        &mut self,
+        place: &dyn ToString,
+        origin: &Origin,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
+        self.0.push(Difference {
+            place: place.to_string(),
+            expected: expected.into(),
+            found: found.into(),
+            origin: origin.clone(),
+        });
+    }
+
+    fn qdisc(
+        &mut self,
+        place: &str,
+        origin: &Origin,
+        wanted: Option<&Qdisc>,
+        seen: Option<&Qdisc>,
+    ) {
+        let title = |qdisc: Option<&Qdisc>| match qdisc {
+            Some(qdisc) => format!("{} {}", qdisc.kind.name(), qdisc.handle),
+            None => String::from("the kernel's default qdisc"),
+        };
+        let (Some(wanted), Some(seen)) = (wanted, seen) else {
+            if wanted.is_some() != seen.is_some() {
+                let origin = wanted.map_or(origin, |qdisc| &qdisc.origin);
+                self.add(&place, origin, title(wanted), title(seen));
+            }
+            return;
+        };
+        if wanted.handle != seen.handle || wanted.kind.name() != seen.kind.name() {
+            self.add(
+                &place,
+                &wanted.origin,
+                title(Some(wanted)),
+                title(Some(seen)),
+            );
+            return;
+        }
+        let wanted = settle::qdisc(wanted, Some(seen));
+        let here = format!("{place} {}", title(Some(&wanted)));
+        if wanted.stab != seen.stab {
+            self.add(
+                &format!("{here} size table"),
+                &wanted.origin,
+                stab_text(wanted.stab.as_ref()),
+                stab_text(seen.stab.as_ref()),
+            );
+        }
+        let (QdiscKind::Htb(a), QdiscKind::Htb(b)) = (&wanted.kind, &seen.kind) else {
+            if wanted.kind != seen.kind {
+                let text = |kind: &QdiscKind| format!("{kind:?}");
+                self.add(&here, &wanted.origin, text(&wanted.kind), text(&seen.kind));
+            }
+            return;
+        };
+        if (a.default_minor, a.r2q) != (b.default_minor, b.r2q) {
+            let text = |minor: u16, r2q: u32| format!("default {minor:#x} r2q {r2q}");
+            self.add(
+                &here,
+                &wanted.origin,
+                text(a.default_minor, a.r2q),
+                text(b.default_minor, b.r2q),
+            );
+        }
+        for class in tree::parents_first(a) {
+            let label = format!("{place} class {}", class.id);
+            match b.classes.iter().find(|other| other.id == class.id) {
+                None => self.add(&label, &class.origin, class_text(class), "none"),
+                Some(other) => {
+                    if tree::without_leaf(class) != tree::without_leaf(other) {
+                        self.add(&label, &class.origin, class_text(class), class_text(other));
+                    }
+                    self.qdisc(
+                        &label,
+                        &class.origin,
+                        class.leaf.as_deref(),
+                        other.leaf.as_deref(),
+                    );
+                }
+            }
+        }
+        for extra in &b.classes {
+            if !a.classes.iter().any(|class| class.id == extra.id) {
+                let label = format!("{place} class {}", extra.id);
+                self.add(&label, &wanted.origin, "none", class_text(extra));
+            }
+        }
+    }
+
+    fn tables(&mut self, observed: &[Table], desired: &[Table]) {
+        let key = |table: &Table| (table.netdev, table.name.clone());
+        for wanted in desired {
+            let wanted = wanted.canonical();
+            let label = format!(
+                "table {}",
+                crate::action::table_name(wanted.netdev, &wanted.name)
+            );
+            let Some(seen) = observed.iter().find(|table| key(table) == key(&wanted)) else {
+                self.add(&label, &Origin::default(), "the table", "none");
+                continue;
+            };
+            self.chains(&label, &wanted, &seen.canonical());
+        }
+        for seen in observed {
+            if !desired.iter().any(|table| key(table) == key(seen)) {
+                let name = crate::action::table_name(seen.netdev, &seen.name);
+                self.add(
+                    &format!("table {name}"),
+                    &Origin::default(),
+                    "none",
+                    "the table",
+                );
+            }
+        }
+    }
+
+    fn chains(&mut self, label: &str, wanted: &Table, seen: &Table) {
+        let names = |table: &Table| -> Vec<String> {
+            table
+                .chains
+                .iter()
+                .map(|chain| chain.name.clone())
+                .collect()
+        };
+        if names(wanted) != names(seen) {
+            let text = |table| format!("chains {}", names(table).join(", "));
+            self.add(&label, &Origin::default(), text(wanted), text(seen));
+            return;
+        }
+        for (a, b) in wanted.chains.iter().zip(&seen.chains) {
+            let place = format!("{label} chain {}", a.name);
+            if a.hook != b.hook {
+                let text = |hook| format!("{hook:?}");
+                self.add(&place, &Origin::default(), text(&a.hook), text(&b.hook));
+            }
+            for index in 0..a.rules.len().max(b.rules.len()) {
+                let (want, have) = (a.rules.get(index), b.rules.get(index));
+                if want == have {
+                    continue;
+                }
+                let text = |rule: Option<&weirgate_state::Rule>| match rule {
+                    Some(rule) => crate::nft::rule_text(rule, wanted.netdev),
+                    None => String::from("none"),
+                };
+                let none = Origin::default();
+                let origin = want.map_or(&none, |rule| &rule.origin);
+                let place = format!("{place} rule {}", index + 1);
+                self.add(&place, origin, text(want), text(have));
+            }
+        }
+    }
+}
+
+fn stab_text(stab: Option<&Stab>) -> String {
+    match stab {
+        None => String::from("none"),
+        Some(stab) => format!(
+            "overhead {} mpu {} mtu {} cell_log {} size_log {} align {}, {} slots, hash {:08x}",
+            stab.overhead,
+            stab.mpu,
+            stab.mtu,
+            stab.cell_log,
+            stab.size_log,
+            stab.cell_align,
+            stab.data.len(),
+            stab.fingerprint()
+        ),
+    }
+}
+
+fn class_text(class: &HtbClass) -> String {
+    format!(
+        "parent {} rate {} ceil {} buffer {} cbuffer {} prio {} quantum {}",
+        class.parent,
+        class.rate,
+        class.ceil,
+        class.buffer,
+        class.cbuffer,
+        class.prio,
+        class.quantum
+    )
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Plans between random states, executed on the model of a kernel.
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weirgate_plan::{Options, inverse, plan, plan_with, run, verify};
+use weirgate_state::{
+    Bfifo, Chain, Device, DeviceName, FqCodel, Hook, Htb, HtbClass, IpVersion, Match, Offloads,
+    Origin, Pfifo, Qdisc, QdiscKind, Rule, Sfq, Stab, State, Table,
+};
+use weirgate_units::{Handle, Rate, Size, Span};
+
+/// A leaf, or a nested HTB with two classes; its handle follows from the class
+/// or is shared with other classes' leaves of another state.
+fn leaf(slot: u16) -> impl Strategy<Value = Option<Qdisc>> {
+    let handle = prop_oneof![
+        Just(0x10 + slot),
+        Just(0x20 + slot),
+        Just(0x10 + (slot + 1) % 4)
+    ];
+    let kind = prop_oneof![
+        (1_u32..4).prop_map(|limit| QdiscKind::Pfifo(Pfifo { limit })),
+        (1_u64..4).prop_map(|limit| QdiscKind::Bfifo(Bfifo {
+            limit: Size::bytes(limit * 1000)
+        })),
+        (0_u32..2).prop_map(|quantum| QdiscKind::Sfq(Sfq {
+            limit: 127,
+            perturb: 10,
+            quantum: quantum * 1514
+        })),
+        (1_u32..3, 1_u64..9).prop_map(|(flows, ms)| QdiscKind::FqCodel(FqCodel {
+            limit: 10,
+            flows,
+            target: Span::from_millis(ms),
+            interval: Span::from_millis(100),
+            quantum: 300,
+            ecn: true,
+            memory_limit: 1 << 20
+        })),
+    ];
+    proptest::option::of((handle, kind).prop_map(|(major, kind)| Qdisc {
+        handle: Handle::new(major, 0),
+        stab: None,
+        kind,
+        origin: Origin::default(),
+    }))
+}
+
+/// Classes 1 to 4 of `major`, each present or not, its parent the qdisc or a
+/// class with a lower number; leaves only at the bottom.
+fn classes(major: u16) -> impl Strategy<Value = Vec<HtbClass>> {
+    let one = |slot: u16| {
+        (0..slot + 1, any::<bool>(), 1_u64..4, 0_u64..200, leaf(slot)).prop_map(
+            move |(parent, present, rate, nanos, leaf)| {
+                (
+                    present,
+                    HtbClass {
+                        id: Handle::new(major, slot + 1),
+                        parent: Handle::new(major, parent),
+                        rate: Rate::bits_per_second(rate * 1000 + 3),
+                        ceil: Rate::kbit(rate + 1),
+                        buffer: Span::from_nanos(nanos),
+                        cbuffer: Span::from_micros(5),
+                        prio: (rate % 3) as u8,
+                        quantum: 1500,
+                        leaf: leaf.map(Box::new),
+                        origin: Origin::default(),
+                    },
+                )
+            },
+        )
+    };
+    (one(0), one(1), one(2), one(3)).prop_map(move |(a, b, c, d)| {
+        let mut list: Vec<HtbClass> = Vec::new();
+        for (present, mut class) in [a, b, c, d] {
+            if !present {
+                continue;
+            }
+            if class.parent.minor != 0 && !list.iter().any(|other| other.id == class.parent) {
+                class.parent = Handle::new(major, 0);
+            }
+            let taken = |handle: Handle| {
+                list.iter().any(|other| {
+                    other
+                        .leaf
+                        .as_ref()
+                        .is_some_and(|leaf| leaf.handle == handle)
+                })
+            };
+            if class.leaf.as_ref().is_some_and(|leaf| taken(leaf.handle)) {
+                class.leaf = None;
+            }
+            list.push(class);
+        }
+        let parents: Vec<Handle> = list.iter().map(|class| class.parent).collect();
+        for class in &mut list {
+            if parents.contains(&class.id) {
+                class.leaf = None;
+            }
+        }
+        list
+    })
+}
+
+fn root() -> impl Strategy<Value = Option<Qdisc>> {
+    let stab = proptest::option::of((-4_i32..4, vec(1_u16..200, 1..4)).prop_map(
+        |(overhead, data)| Stab {
+            overhead,
+            cell_align: 0,
+            cell_log: 2,
+            size_log: 0,
+            mpu: 0,
+            mtu: 8,
+            data,
+        },
+    ));
+    let nested = (classes(2), 1_u16..3).prop_map(|(classes, default_minor)| Qdisc {
+        handle: Handle::new(2, 0),
+        stab: None,
+        kind: QdiscKind::Htb(Htb {
+            default_minor,
+            r2q: 10,
+            classes,
+        }),
+        origin: Origin::default(),
+    });
+    let tree = (
+        prop_oneof![Just(1_u16), Just(0x11)],
+        stab,
+        1_u16..3,
+        classes(1),
+        proptest::option::of(nested),
+    )
+        .prop_map(|(major, stab, default_minor, mut classes, nested)| {
+            for class in &mut classes {
+                class.id.major = major;
+                class.parent.major = major;
+                if class
+                    .leaf
+                    .as_ref()
+                    .is_some_and(|leaf| leaf.handle.major == major)
+                {
+                    class.leaf = None;
+                }
+            }
+            let outer: Vec<u16> = classes
+                .iter()
+                .filter_map(|class| class.leaf.as_ref())
+                .map(|leaf| leaf.handle.major)
+                .collect();
+            let parents: Vec<Handle> = classes.iter().map(|class| class.parent).collect();
+            if let Some(mut nested) = nested
+                && let Some(home) = classes.iter_mut().find(|c| !parents.contains(&c.id))
+            {
+                if let QdiscKind::Htb(htb) = &mut nested.kind {
+                    for class in &mut htb.classes {
+                        let clash = |leaf: &Qdisc| {
+                            outer.contains(&leaf.handle.major) || leaf.handle.major == major
+                        };
+                        if class.leaf.as_deref().is_some_and(clash) {
+                            class.leaf = None;
+                        }
+                    }
+                }
+                home.leaf = Some(Box::new(nested));
+            }
+            Qdisc {
+                handle: Handle::new(major, 0),
+                stab,
+                kind: QdiscKind::Htb(Htb {
+                    default_minor,
+                    r2q: 10,
+                    classes,
+                }),
+                origin: Origin::default(),
+            }
+        });
+    proptest::option::weighted(0.8, tree)
+}
+
+fn name(text: &str) -> DeviceName {
+    DeviceName::new(text).unwrap()
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    (0_u16..3, 1_u16..4).prop_map(|(port, class)| Rule {
+        matches: vec![
+            Match::Version(IpVersion::V4),
+            Match::SourcePort(port, port + 10),
+        ],
+        class: Handle::new(1, class),
+        origin: Origin::default(),
+    })
+}
+
+fn state() -> impl Strategy<Value = State> {
+    let device = |owned_ifb| {
+        (root(), any::<bool>()).prop_map(move |(root, tso)| Device {
+            owned_ifb,
+            offloads: (!owned_ifb).then_some(Offloads {
+                tso,
+                gso: true,
+                gro: false,
+            }),
+            root,
+            origin: Origin::default(),
+        })
+    };
+    let table = vec(rule(), 0..3).prop_map(|rules| Table {
+        netdev: false,
+        name: String::from("weirgate"),
+        chains: vec![Chain {
+            name: String::from("up"),
+            hook: Hook::Postrouting {
+                device: name("wan"),
+            },
+            rules,
+        }],
+    });
+    (
+        device(false),
+        device(false),
+        proptest::option::of(device(true)),
+        proptest::option::of(table),
+    )
+        .prop_map(|(wan, lan, ifb, table)| {
+            let mut devices = BTreeMap::from([(name("wan"), wan), (name("lan"), lan)]);
+            devices.extend(ifb.map(|ifb| (name("ifb-wan"), ifb)));
+            State {
+                devices,
+                tables: table.into_iter().collect(),
+            }
+        })
+}
+
+/// A state as a kernel would report it: one that the model has held.
+fn held(state: &State) -> State {
+    let mut bare = state.clone();
+    bare.tables.clear();
+    bare.devices.retain(|_, device| !device.owned_ifb);
+    for device in bare.devices.values_mut() {
+        device.root = None;
+    }
+    run(&plan(&bare, state).unwrap().steps, &bare).unwrap()
+}
+
+const OVER: Options<'static> = Options {
+    previous: None,
+    replace_foreign: true,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn a_plan_leads_to_what_was_desired(a in state(), b in state()) {
+        let a = held(&a);
+        let steps = plan_with(&a, &b, &OVER).unwrap().steps;
+        let after = run(&steps, &a).unwrap();
+        prop_assert_eq!(verify(&after, &b), vec![]);
+        prop_assert_eq!(plan_with(&after, &b, &OVER).unwrap().steps, vec![]);
+    }
+
+    #[test]
+    fn the_inverse_restores(a in state(), b in state()) {
+        let a = held(&a);
+        let steps = plan_with(&a, &b, &OVER).unwrap().steps;
+        let after = run(&steps, &a).unwrap();
+        let back = run(&inverse(&steps, &a).unwrap(), &after).unwrap();
+        prop_assert_eq!(verify(&back, &a), vec![]);
+        prop_assert_eq!(plan_with(&back, &a, &OVER).unwrap().steps, vec![]);
+    }
+
+    #[test]
+    fn nothing_to_do_is_an_empty_plan(a in state()) {
+        let a = held(&a);
+        prop_assert_eq!(plan(&a, &a).unwrap().steps, vec![]);
+    }
+
+    #[test]
+    fn verify_sees_whatever_a_plan_would_change(a in state(), b in state()) {
+        let a = held(&a);
+        let steps = plan_with(&a, &b, &OVER).unwrap().steps;
+        prop_assert_eq!(verify(&a, &b).is_empty(), steps.is_empty());
+    }
+
+    #[test]
+    fn states_survive_being_saved(a in state()) {
+        let text = serde_json::to_string(&a).unwrap();
+        prop_assert_eq!(serde_json::from_str::<State>(&text).unwrap(), a);
+    }
+
+    #[test]
+    fn any_names_of_devices_keep_their_order(names in btree_map("[a-z]{1,8}", any::<bool>(), 0..4)) {
+        let devices = names.keys().map(|n| (name(n), Device {
+            owned_ifb: true, offloads: None, root: None, origin: Origin::default(),
+        })).collect();
+        let wanted = State { devices, tables: vec![] };
+        let made: Vec<String> = plan(&State::default(), &wanted).unwrap().steps
+            .iter().map(|step| step.action.device().unwrap().to_string()).collect();
+        prop_assert_eq!(made, names.into_keys().collect::<Vec<_>>());
+    }
+}

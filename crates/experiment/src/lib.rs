@@ -7,6 +7,7 @@
 //! [`Outcome`] holds the figures of all arms.
 
 mod envelope;
+mod formula;
 mod job;
 mod metric;
 mod model;
@@ -16,11 +17,12 @@ mod parse;
 mod recording;
 
 pub use envelope::{EnvelopeError, seal, unseal};
+pub use formula::{FUNCTIONS, Formula, FormulaError, NoValue};
 pub use job::Job;
 pub use metric::{Metric, MetricError, Quantity, Statistic, Subject};
 pub use model::{
-    Amount, Arm, Buffer, Command, DropEnd, Emulator, Expectation, Experiment, Framing, Line,
-    LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings, Topology,
+    Amount, Arm, Buffer, Command, DropEnd, Emulator, Expectation, Experiment, Figure, Framing,
+    Line, LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings, Topology,
     Traffic, TrafficKind,
 };
 pub use node::NodeError;

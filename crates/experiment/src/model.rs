@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The checked model of an experiment file.
 
+use crate::{Formula, Metric, NoValue, Quantity, Statistic};
 use std::collections::BTreeMap;
 use weirgate_units::{Dscp, Rate, Size, Span};
 
@@ -36,6 +37,21 @@ pub struct Experiment {
     pub arms: Vec<Arm>,
     /// What the figures should be.
     pub expectations: Vec<Expectation>,
+    /// The figures of a calculation; empty in an experiment that is run. A
+    /// calculation has [`Topology::NONE`], no traffic, no phases and one arm,
+    /// `calculation`, which needs no machine: [`Experiment::calculate`].
+    pub figures: Vec<Figure>,
+}
+
+/// A figure that is calculated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Its name in metrics: `calculated.NAME.value`.
+    pub name: String,
+    /// What it is.
+    pub formula: Formula,
+    /// What it says, one line; may be empty.
+    pub about: String,
 }
 
 /// A stretch of time.
@@ -81,7 +97,7 @@ pub struct Line {
 }
 
 /// One direction of a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineSide {
     /// Line rate, in bits on the wire.
     pub rate: Rate,
@@ -340,8 +356,12 @@ pub struct Expectation {
     pub arm: String,
     /// The metric's full name.
     pub metric: String,
-    /// What is promised.
+    /// What is promised. Where there is a formula, the number in here is 0 and
+    /// [`Expectation::promise_for`] puts in the formula's.
     pub promise: Promise,
+    /// What the promised number is calculated from, with figures of the same
+    /// arm, where it is not a literal.
+    pub formula: Option<Formula>,
     /// Where the figure comes from.
     pub source: String,
 }
@@ -369,7 +389,82 @@ pub enum Promise {
     AtMost(f64),
 }
 
+impl Default for Sampling {
+    /// Ten samples a second, no capture.
+    fn default() -> Self {
+        Self {
+            queues: Span::from_millis(100),
+            tcp: Span::from_millis(100),
+            capture: false,
+        }
+    }
+}
+
+impl Topology {
+    /// The topology of a calculation: nothing is built.
+    pub const NONE: Self = {
+        let side = LineSide {
+            rate: Rate::kbit(0),
+            delay: Span::ZERO,
+            buffer: Buffer::Packets(0),
+            drop: DropEnd::Tail,
+        };
+        Self {
+            hosts: 0,
+            servers: 0,
+            line: Line {
+                up: side,
+                down: side,
+                framing: Framing::None,
+                overhead: 0,
+                mpu: 0,
+            },
+        }
+    };
+}
+
+impl Promise {
+    /// The same promise of another number.
+    #[must_use]
+    pub fn of(self, value: f64) -> Self {
+        match self {
+            Self::Near { tolerance, .. } => Self::Near { value, tolerance },
+            Self::Within { tolerance, .. } => Self::Within { value, tolerance },
+            Self::AtLeast(_) => Self::AtLeast(value),
+            Self::AtMost(_) => Self::AtMost(value),
+        }
+    }
+}
+
+impl Expectation {
+    /// The promise with its number, from the metrics of its arm.
+    pub fn promise_for(&self, metrics: &BTreeMap<String, f64>) -> Result<Promise, NoValue> {
+        match &self.formula {
+            None => Ok(self.promise),
+            Some(formula) => Ok(self.promise.of(formula.value(metrics)?)),
+        }
+    }
+}
+
 impl Experiment {
+    /// True if nothing is run: the figures are calculated.
+    #[must_use]
+    pub fn is_calculation(&self) -> bool {
+        !self.figures.is_empty()
+    }
+
+    /// The metrics of a calculation's only arm; none for an experiment that
+    /// is run.
+    pub fn calculate(&self) -> Result<BTreeMap<String, f64>, NoValue> {
+        let mut metrics = BTreeMap::new();
+        for figure in &self.figures {
+            let metric = Metric::new(Quantity::Calculated, &figure.name, Statistic::Only);
+            let value = figure.formula.value(&metrics)?;
+            metrics.insert(metric.to_string(), value);
+        }
+        Ok(metrics)
+    }
+
     /// The end of the last phase.
     #[must_use]
     pub fn duration(&self) -> Span {

@@ -3,9 +3,9 @@
 
 use super::scope::Scope;
 use super::{codes, field};
-use crate::{Expectation, Metric, Promise, Subject};
+use crate::{Expectation, Formula, Metric, Promise, Subject};
 use std::collections::BTreeSet;
-use weirgate_document::{Reader, Span as Place, Value, nearest};
+use weirgate_document::{Kind, Reader, Value, nearest};
 
 pub(super) fn expectations(root: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Expectation> {
     let tables = root.tables("expect").into_iter();
@@ -26,17 +26,19 @@ fn expectation(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<Expectat
         table.missing("metric", "name the metric")
     };
     let metric = name.and_then(|name| metric(table, scope, &name));
-    let promise = promise(table);
+    let promise = promise(table, scope);
     let source = if table.has("source") {
         table.text("source")
     } else {
         table.missing("source", "say where the figure comes from")
     };
-    let (arms, metric, promise, source) = (arms?, metric?, promise?, source?);
+    let (arms, metric, source) = (arms?, metric?, source?);
+    let (promise, formula) = promise?;
     let one = |arm| Expectation {
         arm,
         metric: metric.to_string(),
         promise,
+        formula: formula.clone(),
         source: source.value.clone(),
     };
     Some(arms.into_iter().map(one).collect())
@@ -55,38 +57,102 @@ fn arms(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<String>> {
     (!known.is_empty()).then_some(known)
 }
 
-fn promise(table: &mut Reader<'_, '_>) -> Option<Promise> {
-    let value = table.number("value");
-    let tolerance = table.text("tolerance");
-    let least = table.number("at-least");
-    let most = table.number("at-most");
-    let given = [
-        table.has("value"),
-        table.has("at-least"),
-        table.has("at-most"),
-    ];
+/// What is promised, and the formula where the number is calculated.
+fn promise(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<(Promise, Option<Formula>)> {
+    let fields = ["value", "at-least", "at-most"];
+    let given: Vec<&'static str> = fields.into_iter().filter(|f| table.has(f)).collect();
+    let hint = "write `value` with `tolerance`, or `at-least`, or `at-most`";
+    let place = field::head(table);
+    let problems = table.problems();
     let wrong = |message: &str| {
-        let hint = "write `value` with `tolerance`, or `at-least`, or `at-most`";
-        table
-            .problems()
-            .error(codes::PROMISE, field::head(table), message, hint);
-        None
+        problems.error(codes::PROMISE, place, message, hint);
     };
-    match given.iter().filter(|present| **present).count() {
-        0 => return wrong("the expectation promises nothing"),
-        1 => {}
-        _ => return wrong("the expectation promises more than one thing"),
+    let tolerated = table.has("tolerance");
+    match given.as_slice() {
+        [] => {
+            wrong("the expectation promises nothing");
+            None
+        }
+        ["value"] if tolerated => {
+            let tolerance = tolerance(table);
+            let (value, formula) = number(table, scope, "value")?;
+            Some((tolerance?.of(value), formula))
+        }
+        ["value"] => {
+            wrong("`value` needs a `tolerance`");
+            None
+        }
+        [_] if tolerated => {
+            wrong("`tolerance` belongs to `value`");
+            None
+        }
+        ["at-least"] => {
+            let (bound, formula) = number(table, scope, "at-least")?;
+            Some((Promise::AtLeast(bound), formula))
+        }
+        ["at-most"] => {
+            let (bound, formula) = number(table, scope, "at-most")?;
+            Some((Promise::AtMost(bound), formula))
+        }
+        _ => {
+            wrong("the expectation promises more than one thing");
+            None
+        }
     }
-    if given[0] != tolerance.is_some() {
-        return wrong("`value` and `tolerance` belong together");
+}
+
+/// A number, or a formula in quotes.
+fn number(
+    table: &mut Reader<'_, '_>,
+    scope: &Scope,
+    key: &'static str,
+) -> Option<(f64, Option<Formula>)> {
+    if table.kind(key) != Some(Kind::Text) {
+        return table.number(key).map(|number| (number.value, None));
     }
-    if let Some(least) = least {
-        return Some(Promise::AtLeast(least.value));
+    let text = table.text(key)?;
+    let formula = formula(table, scope, &text)?;
+    Some((0.0, Some(formula)))
+}
+
+/// A formula whose metrics the file has.
+pub(super) fn formula(
+    table: &Reader<'_, '_>,
+    scope: &Scope,
+    text: &Value<String>,
+) -> Option<Formula> {
+    match text.value.parse::<Formula>() {
+        Ok(formula) => {
+            let known = formula
+                .metrics()
+                .into_iter()
+                .filter(|metric| exists(table, scope, text, metric))
+                .count();
+            (known == formula.metrics().len()).then_some(formula)
+        }
+        Err(error) => {
+            let place = text.span.clone();
+            let problems = table.problems();
+            problems.error(codes::FORMULA, place, error.problem, error.hint);
+            None
+        }
     }
-    if let Some(most) = most {
-        return Some(Promise::AtMost(most.value));
+}
+
+/// A promise of 0 with the tolerance of the table: `"2%"`, `"0.5"` or `0.5`.
+fn tolerance(table: &mut Reader<'_, '_>) -> Option<Promise> {
+    if table.kind("tolerance") != Some(Kind::Text) {
+        let tolerance = table.number("tolerance")?;
+        if tolerance.value >= 0.0 {
+            let (value, tolerance) = (0.0, tolerance.value);
+            return Some(Promise::Within { value, tolerance });
+        }
+        let message = "a tolerance cannot be negative";
+        let problems = table.problems();
+        problems.error(codes::PROMISE, tolerance.span, message, "write `0.5`");
+        return None;
     }
-    let (value, text) = (value?.value, tolerance?);
+    let text = table.text("tolerance")?;
     let (number, share) = match text.value.strip_suffix('%') {
         Some(number) => (number.trim_end(), true),
         None => (text.value.as_str(), false),
@@ -95,16 +161,18 @@ fn promise(table: &mut Reader<'_, '_>) -> Option<Promise> {
     let parsed = number.parse::<f64>().ok().filter(|_| plain);
     match (parsed, share) {
         (Some(percent), true) if percent <= 100.0 => Some(Promise::Near {
-            value,
+            value: 0.0,
             tolerance: percent / 100.0,
         }),
-        (Some(tolerance), false) => Some(Promise::Within { value, tolerance }),
+        (Some(tolerance), false) if tolerance.is_finite() => Some(Promise::Within {
+            value: 0.0,
+            tolerance,
+        }),
         _ => {
             let message = format!("`{}` is not a tolerance", text.value);
             let hint = "write a part of the value, such as `2%`, or a distance, such as `0.5`";
-            table
-                .problems()
-                .error(codes::PROMISE, text.span, message, hint);
+            let problems = table.problems();
+            problems.error(codes::PROMISE, text.span, message, hint);
             None
         }
     }
@@ -126,53 +194,52 @@ pub(super) fn metric(
             return None;
         }
     };
-    let phases: BTreeSet<String> = scope
-        .phases()
-        .map(|(phase, _)| phase.name.clone())
-        .collect();
+    exists(table, scope, text, &metric).then_some(metric)
+}
+
+/// True if the file has what a metric speaks of; reports it otherwise.
+fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &Metric) -> bool {
     if let Some(phase) = &metric.phase
-        && !phases.contains(phase)
+        && scope.phase_named(phase).is_none()
     {
-        unknown(table, codes::PHASE, "phase", text, phase, &phases);
-        return None;
+        let phases = scope.phases().map(|(phase, _)| phase.name.clone());
+        unknown(table, codes::PHASE, "phase", text, phase, &phases.collect());
+        return false;
     }
-    let names = |set: &BTreeSet<String>| set.contains(&metric.subject);
+    let links = || ["up", "down"].map(str::to_owned).into_iter().collect();
     let (what, known) = match metric.quantity.subject() {
-        Subject::Probe => ("probe", scope.probes.clone()),
-        Subject::Flow => ("traffic entry", scope.flows.clone()),
-        Subject::FlowOrProbe => ("traffic entry or probe", scope.names.clone()),
-        Subject::Class => ("class", scope.classes.clone()),
-        Subject::Link => {
-            let links = ["up", "down"].map(str::to_owned);
-            ("link", links.into_iter().collect())
-        }
-        Subject::Place => return place(table, text, metric),
-        Subject::Figure => ("figure", BTreeSet::new()),
+        Subject::Probe => ("probe", &scope.probes),
+        Subject::Flow => ("traffic entry", &scope.flows),
+        Subject::FlowOrProbe => ("traffic entry or probe", &scope.names),
+        Subject::Class => ("class", &scope.classes),
+        Subject::Link => ("link", &links()),
+        Subject::Figure => ("figure", &scope.figures),
+        Subject::Place => return place_exists(table, text, metric),
     };
-    if names(&known) {
-        return Some(metric);
+    if known.contains(&metric.subject) {
+        return true;
     }
-    unknown(table, codes::SUBJECT, what, text, &metric.subject, &known);
-    None
+    unknown(table, codes::SUBJECT, what, text, &metric.subject, known);
+    false
 }
 
 /// Queues on the gateway come from commands and policies; only the form of
 /// their names is known here.
-fn place(table: &Reader<'_, '_>, text: &Value<String>, metric: Metric) -> Option<Metric> {
+fn place_exists(table: &Reader<'_, '_>, text: &Value<String>, metric: &Metric) -> bool {
     let subject = metric.subject.as_str();
     let device = subject.split_once('-').map_or(subject, |parts| parts.0);
     let known = ["modem", "exchange", "wan", "lan", "ifb"];
     if known.contains(&device) {
-        return Some(metric);
+        return true;
     }
     let message = format!("there is no place `{subject}`");
     let hint = match nearest(device, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "write modem, exchange, wan, lan, or a device and a handle: wan-1:50".to_owned(),
     };
-    let span: Place = text.span.clone();
-    table.problems().error(codes::SUBJECT, span, message, hint);
-    None
+    let problems = table.problems();
+    problems.error(codes::SUBJECT, text.span.clone(), message, hint);
+    false
 }
 
 fn unknown(

@@ -7,6 +7,7 @@
 //! an experiment names is the caller's business.
 
 mod arm;
+mod calculation;
 mod codes;
 mod expect;
 mod field;
@@ -17,7 +18,7 @@ mod traffic;
 
 pub use codes::CODES;
 
-use crate::{Experiment, Sampling};
+use crate::{Experiment, Sampling, Topology};
 use scope::Scope;
 use weirgate_document::{Problem, Problems, Reader};
 use weirgate_units::Span;
@@ -61,39 +62,65 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
     let seed = root.integer("seed", 0..=i64::MAX);
     let settle = field::span(root, "settle", Span::ZERO, LONGEST);
 
-    let topology = topology::read(root);
-    let mut scope = Scope::new(topology.as_ref());
-    let phases = schedule::phases(root, &mut scope);
+    let seed = seed.map_or(1, |seed| seed.value as u64);
     let settle = settle.unwrap_or(Span::from_secs(5));
-    schedule::settled(root, &scope, settle);
-    let traffic = traffic::traffic(root, &mut scope);
-    let probes = traffic::probes(root, &mut scope);
-    if traffic.is_empty() && probes.is_empty() && !root.has("traffic") && !root.has("probe") {
-        let hint = "add a `[[traffic]]` or a `[[probe]]`";
-        let message = "nothing is sent in this experiment";
-        root.problems()
-            .error(codes::EMPTY, field::head(root), message, hint);
-    }
-    scope.check_load(root);
-    let sampling = sampling(root);
-    let arms = arm::arms(root, &mut scope);
-    let expectations = expect::expectations(root, &scope);
+    let body = body(root, settle);
     Some(Experiment {
         name: name?.value,
         title: title?.value,
         source: source.map(|text| text.value).unwrap_or_default(),
         about: about.map(|text| text.value).unwrap_or_default(),
         covers: covers.into_iter().map(|other| other.value).collect(),
-        seed: seed.map_or(1, |seed| seed.value as u64),
-        topology: topology?,
-        phases,
+        seed,
         settle,
-        traffic,
-        probes,
-        sampling,
-        arms,
-        expectations,
+        ..body?
     })
+}
+
+/// All that follows the file's head.
+fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
+    let mut empty = Experiment {
+        name: String::new(),
+        title: String::new(),
+        source: String::new(),
+        about: String::new(),
+        covers: Vec::new(),
+        seed: 0,
+        topology: Topology::NONE,
+        phases: Vec::new(),
+        settle,
+        traffic: Vec::new(),
+        probes: Vec::new(),
+        sampling: Sampling::default(),
+        arms: Vec::new(),
+        expectations: Vec::new(),
+        figures: Vec::new(),
+    };
+    if root.has("figure") {
+        let mut scope = Scope::new(None);
+        empty.figures = calculation::figures(root, &mut scope);
+        empty.arms = vec![calculation::arm()];
+        empty.expectations = expect::expectations(root, &scope);
+        return Some(empty);
+    }
+    let topology = topology::read(root);
+    let mut scope = Scope::new(topology.as_ref());
+    empty.phases = schedule::phases(root, &mut scope);
+    schedule::settled(root, &scope, settle);
+    empty.traffic = traffic::traffic(root, &mut scope);
+    empty.probes = traffic::probes(root, &mut scope);
+    if !root.has("traffic") && !root.has("probe") {
+        let hint = "add a `[[traffic]]` or a `[[probe]]`";
+        let message = "nothing is sent in this experiment";
+        root.problems()
+            .error(codes::EMPTY, field::head(root), message, hint);
+    }
+    scope.check_load(root);
+    empty.sampling = sampling(root);
+    empty.arms = arm::arms(root, &mut scope);
+    empty.expectations = expect::expectations(root, &scope);
+    empty.topology = topology?;
+    Some(empty)
 }
 
 fn version(root: &mut Reader<'_, '_>) {
@@ -118,11 +145,7 @@ fn version(root: &mut Reader<'_, '_>) {
 }
 
 fn sampling(root: &mut Reader<'_, '_>) -> Sampling {
-    let mut sampling = Sampling {
-        queues: Span::from_millis(100),
-        tcp: Span::from_millis(100),
-        capture: false,
-    };
+    let mut sampling = Sampling::default();
     let Some(mut table) = root.table("sampling") else {
         return sampling;
     };

@@ -26,6 +26,7 @@ pub(super) struct Scope {
     pub(super) probes: BTreeSet<String>,
     pub(super) classes: BTreeSet<String>,
     pub(super) arms: BTreeSet<String>,
+    pub(super) figures: BTreeSet<String>,
     /// Ports taken at nodes, by whom.
     ports: BTreeMap<(Node, Transport, u16), String>,
     /// Packets that traffic of a fixed rate sends.

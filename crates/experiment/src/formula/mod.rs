@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Formulas: figures that are calculated instead of measured.
+//!
+//! `63712 * 8 / upload1.rtt.interactive.mean_ms` says what a window lets
+//! through at a measured round trip; `wire-bytes(adsl:bridged-vc-fcs, 40)` asks
+//! crate `linklayer`. Numbers, metric names, `+ - * /`, parentheses and
+//! functions; a metric name ends at a space or a parenthesis, so write spaces
+//! around operators. This module owns the language and what it evaluates to;
+//! which metrics exist is the caller's to check.
+
+mod function;
+mod parse;
+
+pub use function::FUNCTIONS;
+
+use crate::Metric;
+use function::Function;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+use weirgate_linklayer::LinkLayer;
+
+/// A formula, with the text that it was written as.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Formula {
+    text: String,
+    root: Expression,
+}
+
+/// Part of a formula.
+#[derive(Debug, Clone, PartialEq)]
+enum Expression {
+    Number(f64),
+    Metric(Metric),
+    Negative(Box<Self>),
+    Binary(Operator, Box<Self>, Box<Self>),
+    Call(Function, Option<LinkLayer>, Vec<Self>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// Occurs when a text is not a formula.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{problem}; {hint}")]
+pub struct FormulaError {
+    /// What is wrong.
+    pub problem: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+/// Occurs when a formula has no value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoValue {
+    /// Occurs when a metric was not measured.
+    #[error("`{0}` was not measured")]
+    Absent(String),
+    /// Occurs when the result is not a finite number: a division by 0, a
+    /// packet that no link has.
+    #[error("`{0}` has no finite value")]
+    NotFinite(String),
+}
+
+impl Formula {
+    /// The metrics that the formula speaks of.
+    pub fn metrics(&self) -> Vec<&Metric> {
+        let mut found = Vec::new();
+        self.root.collect(&mut found);
+        found
+    }
+
+    /// The value, where `metrics` has what the formula speaks of.
+    pub fn value(&self, metrics: &BTreeMap<String, f64>) -> Result<f64, NoValue> {
+        let value = self.root.value(metrics)?;
+        if value.is_finite() {
+            Ok(value)
+        } else {
+            Err(NoValue::NotFinite(self.text.clone()))
+        }
+    }
+}
+
+impl FromStr for Formula {
+    type Err = FormulaError;
+
+    fn from_str(text: &str) -> Result<Self, FormulaError> {
+        let root = parse::parse(text)?;
+        Ok(Self {
+            text: text.trim().to_owned(),
+            root,
+        })
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Expression {
+    fn collect<'a>(&'a self, found: &mut Vec<&'a Metric>) {
+        match self {
+            Self::Number(_) => {}
+            Self::Metric(metric) => found.push(metric),
+            Self::Negative(inner) => inner.collect(found),
+            Self::Binary(_, left, right) => {
+                left.collect(found);
+                right.collect(found);
+            }
+            Self::Call(_, _, arguments) => {
+                for argument in arguments {
+                    argument.collect(found);
+                }
+            }
+        }
+    }
+
+    fn value(&self, metrics: &BTreeMap<String, f64>) -> Result<f64, NoValue> {
+        Ok(match self {
+            Self::Number(number) => *number,
+            Self::Metric(metric) => {
+                let name = metric.to_string();
+                let value = metrics.get(&name).copied();
+                value.ok_or(NoValue::Absent(name))?
+            }
+            Self::Negative(inner) => -inner.value(metrics)?,
+            Self::Binary(operator, left, right) => {
+                let (left, right) = (left.value(metrics)?, right.value(metrics)?);
+                match operator {
+                    Operator::Add => left + right,
+                    Operator::Subtract => left - right,
+                    Operator::Multiply => left * right,
+                    Operator::Divide => left / right,
+                }
+            }
+            Self::Call(function, layer, arguments) => {
+                let values: Result<Vec<f64>, NoValue> = arguments
+                    .iter()
+                    .map(|argument| argument.value(metrics))
+                    .collect();
+                function.value(layer.as_ref(), &values?)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> f64 {
+        let formula: Formula = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+        formula.value(&BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn arithmetic_follows_the_usual_order() {
+        assert_eq!(value("1 + 2 * 3 - 4 / 2"), 5.0);
+        assert_eq!(value("(1 + 2) * -3"), -9.0);
+        assert_eq!(value("10 - 3 - 2"), 5.0);
+        assert_eq!(value("8 / 4 / 2"), 1.0);
+        assert_eq!(value("-(2.5)"), -2.5);
+        assert_eq!(
+            value("max(1, 2) + min(3, 4) + floor(2.7) + round(2.5)"),
+            10.0
+        );
+    }
+
+    #[test]
+    fn metrics_are_looked_up() {
+        let formula: Formula = "63712 * 8 / upload1.rtt.interactive.mean_ms"
+            .parse()
+            .unwrap();
+        let name = "upload1.rtt.interactive.mean_ms".to_owned();
+        assert_eq!(formula.metrics()[0].to_string(), name);
+        let metrics = BTreeMap::from([(name.clone(), 1150.0)]);
+        let kbit = formula.value(&metrics).unwrap();
+        assert!((kbit - 443.2).abs() < 0.05, "{kbit}");
+        assert_eq!(
+            formula.value(&BTreeMap::new()),
+            Err(NoValue::Absent(name.clone()))
+        );
+        let zero = BTreeMap::from([(name, 0.0)]);
+        assert!(matches!(formula.value(&zero), Err(NoValue::NotFinite(_))));
+    }
+
+    #[test]
+    fn a_hyphen_belongs_to_the_name() {
+        let formula: Formula = "a-b.rtt.in-ner.max_ms - 1".parse().unwrap();
+        assert_eq!(formula.metrics()[0].subject, "in-ner");
+    }
+
+    #[test]
+    fn link_layer_functions_answer() {
+        assert_eq!(value("wire-bytes(adsl:bridged-vc-fcs, 1500)"), 1696.0);
+        assert_eq!(value("wire-bytes(adsl:routed-vc, 40)"), 53.0);
+        let ceiling = value("ip-ceiling(adsl:bridged-vc-fcs, 2000, 1500)");
+        assert!((ceiling - 1768.868).abs() < 0.001, "{ceiling}");
+        assert_eq!(value("bandwidth-ratio(2000, 500, 1696, 106)"), 0.25);
+        assert_eq!(value("atm-payload(512)"), 463.0);
+        let ms = value("serialisation(adsl:bridged-vc-fcs, 512, 1500)");
+        assert!((ms - 26.5).abs() < 1e-5, "{ms}");
+    }
+
+    #[test]
+    fn wrong_formulas_say_what_would_be_right() {
+        for (text, part) in [
+            ("", "empty"),
+            ("1 +", "ends"),
+            ("1 2", "operator"),
+            ("(1", "`)`"),
+            ("1 )", "`)`"),
+            ("wirebytes(adsl:pppoa-vc, 40)", "did you mean `wire-bytes`"),
+            ("wire-bytes(adsl:pppoa-cv, 40)", "adsl:pppoa-vc"),
+            ("wire-bytes(40)", "link layer"),
+            ("wire-bytes(adsl:pppoa-vc)", "1 number"),
+            ("atm-payload(1, 2)", "1 number"),
+            ("rtt.x.max_s", "max_ms"),
+            ("1 # 2", "`#`"),
+            ("1.2.3", "number"),
+        ] {
+            let error = text.parse::<Formula>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let deep = "(".repeat(100_000);
+        assert!(deep.parse::<Formula>().is_err());
+        let minus = "-".repeat(3_000) + "1";
+        assert!(minus.parse::<Formula>().is_err());
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files that calculate instead of running: `[[figure]]` in place of
+//! topology, phases, traffic and arms.
+
+use super::scope::Scope;
+use super::{codes, expect, field};
+use crate::{Arm, Emulator, Figure};
+use std::collections::BTreeSet;
+use weirgate_document::Reader;
+
+/// The only arm of a calculation.
+const ARM: &str = "calculation";
+
+/// The figures, each of which may use those before it; empty in other files.
+pub(super) fn figures(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Figure> {
+    let mut names = BTreeSet::new();
+    let tables = root.tables("figure");
+    if !tables.is_empty() {
+        for key in ["topology", "phase", "traffic", "probe", "sampling", "arm"] {
+            if root.has(key) {
+                let message = format!("a calculation has no `{key}`");
+                let hint = "leave it out, or leave out every `[[figure]]`";
+                root.problems()
+                    .error(codes::ARM, field::head(root), message, hint);
+            }
+        }
+        scope.arms.insert(ARM.to_owned());
+    }
+    tables
+        .into_iter()
+        .filter_map(|mut table| figure(&mut table, scope, &mut names))
+        .collect()
+}
+
+fn figure(
+    table: &mut Reader<'_, '_>,
+    scope: &mut Scope,
+    names: &mut BTreeSet<String>,
+) -> Option<Figure> {
+    let name = field::name(table, "figure", names);
+    let about = table.text("about");
+    let text = if table.has("formula") {
+        table.text("formula")
+    } else {
+        table.missing(
+            "formula",
+            "say how it is calculated: `formula = \"512 * 48 / 53\"`",
+        )
+    };
+    let formula = text
+        .as_ref()
+        .and_then(|text| expect::formula(table, scope, text));
+    let name = name?.value;
+    scope.figures.insert(name.clone());
+    let formula = formula?;
+    Some(Figure {
+        name,
+        formula,
+        about: about.map(|text| text.value).unwrap_or_default(),
+    })
+}
+
+/// The arm that stands for the calculation.
+pub(super) fn arm() -> Arm {
+    Arm {
+        name: ARM.to_owned(),
+        about: "calculated, nothing is run".to_owned(),
+        policy: None,
+        commands: Vec::new(),
+        programs: Vec::new(),
+        module_parameters: Vec::new(),
+        kernel_options: Vec::new(),
+        emulator: Emulator::Own,
+        without: Vec::new(),
+        sweep: None,
+    }
+}

@@ -10,8 +10,12 @@
 //! opened, and the order of events depends on the kernel alone.
 
 pub mod clock;
+pub mod line;
 pub mod nodes;
+pub mod probe;
 pub mod recorder;
+pub mod sample;
 pub mod session;
 pub mod stamp;
+pub mod traffic;
 pub mod watch;

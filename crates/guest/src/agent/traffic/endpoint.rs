@@ -4,12 +4,13 @@
 use super::options::{self, Transport};
 use crate::agent::clock::Clock;
 use crate::agent::nodes::{self, Nodes};
+use crate::agent::watch::watch;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_linger, set_socket_recv_buffer_size_force, set_socket_reuseaddr,
     set_socket_send_buffer_size_force, socket_error,
 };
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{SendFlags, Shutdown, SocketFlags, acceptfrom_with};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::net::SocketAddr;
@@ -54,12 +55,23 @@ pub fn bound(
 }
 
 impl Endpoint {
-    /// Puts a non-blocking socket into the event loop.
-    pub fn new(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self(AsyncFd::new(socket)?))
+    /// Puts a TCP socket into the event loop.
+    pub fn stream(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self(watch(
+            socket,
+            Interest::READABLE.add(Interest::WRITABLE),
+        )?))
     }
 
-    /// Connects; for datagrams this only fixes the peer.
+    /// Puts a socket that only [receives](Self::receive_stamped),
+    /// [accepts](Self::accept) or [sends at once](Self::send_now) into the
+    /// event loop. Waiting for room in a datagram socket would wake the event
+    /// loop for every packet that leaves.
+    pub fn readable(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self(watch(socket, Interest::READABLE)?))
+    }
+
+    /// Connects a stream.
     pub async fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         match rustix::net::connect(self, &peer) {
             Err(Errno::INPROGRESS) => {
@@ -72,7 +84,6 @@ impl Endpoint {
 
     /// Takes the next connection of a listening socket, and its peer's port.
     pub async fn accept(&self) -> io::Result<(Self, u16)> {
-        use rustix::net::{SocketFlags, acceptfrom_with};
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
             let mut guard = self.0.readable().await?;
@@ -81,7 +92,7 @@ impl Endpoint {
                 Ok(Ok((socket, peer))) => {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
                     let port = peer.map_or(0, |peer| peer.port());
-                    return Ok((Self::new(socket)?, port));
+                    return Ok((Self::stream(socket)?, port));
                 }
                 // The peer gave up before it was taken: wait for the next.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -135,12 +146,6 @@ impl Endpoint {
                 Err(_would_block) => {}
             }
         }
-    }
-
-    /// Reads a datagram.
-    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = |fd: &OwnedFd| Ok(rustix::net::recv(fd, &mut *buffer, RecvFlags::empty())?.1);
-        self.0.async_io(Interest::READABLE, read).await
     }
 
     /// Reads a datagram, and when the kernel received it by the run's clock.

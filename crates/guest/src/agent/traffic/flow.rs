@@ -64,7 +64,10 @@ impl Flow {
 
     /// Starts a task of this flow; `doing` says what it does in errors.
     pub fn spawn(&self, doing: &str, task: impl Future<Output = Result<()>> + 'static) {
-        let step = format!("traffic `{}` number {}: {doing}", self.entry.name, self.instance);
+        let step = format!(
+            "traffic `{}` number {}: {doing}",
+            self.entry.name, self.instance
+        );
         self.session.spawn(step, task);
     }
 

@@ -35,8 +35,9 @@ impl Meter {
         if let Some((number, since_ns)) = self.open.get()
             && now_ns.saturating_sub(since_ns) < GRAIN_NS
         {
-            self.recorder
-                .delivered_mut(number, |record| record.bytes = record.bytes.saturating_add(bytes));
+            self.recorder.delivered_mut(number, |record| {
+                record.bytes = record.bytes.saturating_add(bytes);
+            });
             return;
         }
         let number = self.recorder.delivered(Delivered {

@@ -23,10 +23,13 @@ impl Ports {
     /// All ports but those that the experiment names.
     #[must_use]
     pub fn new(experiment: &Experiment) -> Self {
-        let probes = experiment.probes.iter().filter_map(|probe| match probe.kind {
-            ProbeKind::Udp { port } => Some(port),
-            ProbeKind::Icmp => None,
-        });
+        let probes = experiment
+            .probes
+            .iter()
+            .filter_map(|probe| match probe.kind {
+                ProbeKind::Udp { port } => Some(port),
+                ProbeKind::Icmp => None,
+            });
         let flows = experiment.traffic.iter().filter_map(|entry| entry.port);
         Self {
             named: probes.chain(flows).collect(),

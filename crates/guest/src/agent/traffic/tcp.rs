@@ -9,6 +9,7 @@ use super::endpoint::{self, Endpoint};
 use super::flow::Flow;
 use super::meter::Meter;
 use super::options::{self, Transport};
+use crate::agent::clock::Clock;
 use crate::agent::nodes::{self, name};
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::net::sockopt::{
@@ -23,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use tokio::sync::oneshot;
 use weirgate_experiment::{Node, TcpSettings};
-use weirgate_units::Size;
+use weirgate_units::{Dscp, Size};
 
 /// The TCP protocol number.
 pub const PROTOCOL: u8 = 6;
@@ -37,6 +38,9 @@ const UNSENT: u32 = 128 << 10;
 /// its payload, and the kernel halves the buffer's use besides: with less, the
 /// window asked for would not be reached.
 const BUFFER_PER_WINDOW: u64 = 8;
+
+/// How much is taken at once; it costs nothing to ask for more.
+const MOST: u64 = 1 << 20;
 
 /// Payload; what it holds does not matter.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -57,29 +61,23 @@ struct Listener {
     expected: RefCell<BTreeMap<u16, oneshot::Sender<Endpoint>>>,
 }
 
-/// A connection about to be made.
+/// One end of a connection about to be made.
 #[derive(Debug)]
-pub struct Dial {
-    flow: Flow,
-    settings: TcpSettings,
-    near: Endpoint,
-    peer: SocketAddr,
-    accepted: oneshot::Receiver<Endpoint>,
+pub enum Opening {
+    /// The end that connects.
+    Connect(Endpoint, SocketAddr),
+    /// The end that accepts.
+    Accept(Accepting),
 }
 
-/// The connecting side of a [`Dial`].
+/// The end that accepts.
 #[derive(Debug)]
-pub struct Near {
-    endpoint: Endpoint,
-    peer: SocketAddr,
-}
-
-/// The accepting side of a [`Dial`].
-#[derive(Debug)]
-pub struct Far {
-    flow: Flow,
-    settings: TcpSettings,
+pub struct Accepting {
     accepted: oneshot::Receiver<Endpoint>,
+    ipv6: bool,
+    dscp: Dscp,
+    /// Where it is the end that data comes from.
+    sender: Option<TcpSettings>,
 }
 
 impl Listeners {
@@ -115,7 +113,7 @@ impl Listeners {
         .and_then(|socket| {
             set_receiver(&socket, receives)?;
             rustix::net::listen(&socket, i32::from(u16::MAX))?;
-            Endpoint::new(socket)
+            Endpoint::readable(socket)
         })
         .with_context(|| format!("listen on port {} of {}", flow.port, name(node)))?;
         let listener = Rc::new(Listener {
@@ -154,13 +152,14 @@ impl Listeners {
 }
 
 impl Flow {
-    /// Prepares a connection, so that already its first packet is known.
-    pub fn dial(&self, settings: &TcpSettings) -> Result<Dial> {
+    /// Prepares a connection, so that already its first packet is known, and
+    /// returns the end that data comes from and the one that it goes to.
+    pub fn dial(&self, settings: &TcpSettings) -> Result<(Opening, Opening)> {
         let (near_node, far_node) = self.ends();
         let near_port = self.shared.ports.near();
-        let (nodes, entry) = (&self.session.nodes, &self.entry);
-        let near = endpoint::bound(
-            nodes,
+        let entry = &self.entry;
+        let socket = endpoint::bound(
+            &self.session.nodes,
             near_node,
             Transport::Tcp,
             entry.ipv6,
@@ -169,59 +168,68 @@ impl Flow {
         )
         .with_context(|| format!("open port {near_port} of {}", name(near_node)))?;
         if self.is_sent_to_far() {
-            set_sender(&near, settings)?;
+            set_sender(&socket, settings)?;
         } else {
-            set_receiver(&near, (settings.window, settings.receive_buffer))
-                .context("set the receive window")?;
+            let receives = (settings.window, settings.receive_buffer);
+            set_receiver(&socket, receives).context("set the receive window")?;
         }
         self.label(PROTOCOL, near_port);
-        Ok(Dial {
-            near: Endpoint::new(near)?,
-            peer: SocketAddr::new(nodes::address(far_node, entry.ipv6), self.port),
-            accepted: self.shared.listeners.expect(self, near_port)?,
-            settings: settings.clone(),
-            flow: self.clone(),
+        let peer = SocketAddr::new(nodes::address(far_node, entry.ipv6), self.port);
+        let accepted = self.shared.listeners.expect(self, near_port)?;
+        let near = Opening::Connect(Endpoint::stream(socket)?, peer);
+        let far = |sender| {
+            Opening::Accept(Accepting {
+                accepted,
+                ipv6: entry.ipv6,
+                dscp: entry.dscp,
+                sender,
+            })
+        };
+        Ok(if self.is_sent_to_far() {
+            (near, far(None))
+        } else {
+            (far(Some(settings.clone())), near)
         })
     }
 }
 
-impl Dial {
-    /// The two ends.
-    pub fn split(self) -> (Near, Far) {
-        let near = Near {
-            endpoint: self.near,
-            peer: self.peer,
-        };
-        let far = Far {
-            flow: self.flow,
-            settings: self.settings,
-            accepted: self.accepted,
-        };
-        (near, far)
+impl Opening {
+    /// True for the end that connects.
+    pub fn connects(&self) -> bool {
+        matches!(self, Self::Connect(..))
     }
-}
 
-impl Near {
-    /// Connects.
-    pub async fn open(self) -> io::Result<Rc<Endpoint>> {
-        self.endpoint.connect(self.peer).await?;
-        Ok(Rc::new(self.endpoint))
-    }
-}
-
-impl Far {
-    /// Waits for the connection.
-    pub async fn open(self) -> Result<Rc<Endpoint>> {
-        // Nobody answers where the connecting end failed, which says so.
-        let Ok(endpoint) = self.accepted.await else {
-            return std::future::pending().await;
-        };
-        let entry = &self.flow.entry;
-        options::set_dscp(&endpoint, entry.ipv6, entry.dscp)?;
-        if !self.flow.is_sent_to_far() {
-            set_sender(&endpoint, &self.settings)?;
+    /// The connection, or `None` where it has not come about by `end_ns`.
+    pub async fn by(self, clock: &Clock, end_ns: u64) -> Result<Option<Rc<Endpoint>>> {
+        tokio::select! {
+            biased;
+            ended = clock.until(end_ns) => {
+                ended?;
+                Ok(None)
+            }
+            opened = self.open() => Ok(Some(Rc::new(opened?))),
         }
-        Ok(Rc::new(endpoint))
+    }
+
+    async fn open(self) -> Result<Endpoint> {
+        match self {
+            Self::Connect(endpoint, peer) => {
+                let connected = endpoint.connect(peer).await;
+                connected.with_context(|| format!("connect to {peer}"))?;
+                Ok(endpoint)
+            }
+            Self::Accept(accepting) => {
+                let Ok(endpoint) = accepting.accepted.await else {
+                    // The listener has failed and says so itself.
+                    return std::future::pending().await;
+                };
+                options::set_dscp(&endpoint, accepting.ipv6, accepting.dscp)?;
+                if let Some(settings) = &accepting.sender {
+                    set_sender(&endpoint, settings)?;
+                }
+                Ok(endpoint)
+            }
+        }
     }
 }
 
@@ -257,10 +265,9 @@ fn set_receiver(socket: &OwnedFd, receives: (Option<Size>, Option<Size>)) -> io:
 /// (`tcp_rcv_space_adjust`), both of which happen before data is read.
 fn hold_window(socket: impl std::os::fd::AsFd, window: Option<Size>) -> io::Result<()> {
     match window {
-        Some(window) => options::set_window_clamp(
-            socket,
-            u32::try_from(window.as_bytes()).unwrap_or(u32::MAX),
-        ),
+        Some(window) => {
+            options::set_window_clamp(socket, u32::try_from(window.as_bytes()).unwrap_or(u32::MAX))
+        }
         None => Ok(()),
     }
 }
@@ -284,25 +291,49 @@ pub async fn receive(
     flow: &Flow,
     endpoint: &Endpoint,
     window: Option<Size>,
-    meter: Option<&Meter>,
+    meter: &Meter,
     bytes: Option<u64>,
 ) -> io::Result<u64> {
-    /// How much is taken at once; it costs nothing to ask for more.
-    const MOST: u64 = 1 << 20;
     let bytes = bytes.unwrap_or(u64::MAX);
-    let mut got = 0;
-    while got < bytes {
-        let taken = endpoint.discard((bytes - got).min(MOST) as usize).await?;
+    let mut came = 0;
+    while came < bytes {
+        let taken = endpoint.discard((bytes - came).min(MOST) as usize).await?;
         if taken == 0 {
             break;
         }
         hold_window(endpoint, window)?;
-        got += taken as u64;
-        if let Some(meter) = meter {
-            meter.add(flow.session.clock.now_ns(), taken);
-        }
+        came += taken as u64;
+        meter.add(flow.session.clock.now_ns(), taken);
     }
-    Ok(got)
+    Ok(came)
+}
+
+/// Takes so many bytes without recording them, fewer at the stream's end, and
+/// returns how many.
+pub async fn take(endpoint: &Endpoint, bytes: u64) -> io::Result<u64> {
+    let mut came = 0;
+    while came < bytes {
+        let taken = endpoint.discard((bytes - came).min(MOST) as usize).await?;
+        if taken == 0 {
+            break;
+        }
+        came += taken as u64;
+    }
+    Ok(came)
+}
+
+/// The result of a transfer, where a reset after the run's end is none: that
+/// is how the sender ends it.
+pub fn unless_cut_off<T>(result: io::Result<T>, clock: &Clock, end_ns: u64) -> Result<()> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    match result {
+        Err(error)
+            if matches!(error.kind(), BrokenPipe | ConnectionReset) && clock.now_ns() >= end_ns =>
+        {
+            Ok(())
+        }
+        other => Ok(other.map(|_| ())?),
+    }
 }
 
 /// Sends small messages at once (no Nagle), as programs that wait for answers

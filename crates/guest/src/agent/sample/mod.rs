@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sampling of senders' TCP state and of the gateway's queues.
+
+mod queues;
+mod tcp;
+
+pub use tcp::Senders;
+
+use super::clock::Clock;
+use super::session::Session;
+use anyhow::Result;
+use weirgate_units::Span;
+
+/// Starts the samplers that the experiment asks for; an interval of 0 asks for
+/// none.
+pub fn start(session: &Session, senders: &Senders) -> Result<()> {
+    let sampling = &session.experiment.sampling;
+    if sampling.tcp > Span::ZERO {
+        let sampler = tcp::sample(session.clone(), senders.clone(), sampling.tcp);
+        session.spawn("sample TCP senders".to_owned(), sampler);
+    }
+    if sampling.queues > Span::ZERO {
+        queues::start(session, sampling.queues)?;
+    }
+    Ok(())
+}
+
+/// Waits for the next multiple of `interval`. What was missed is not made up
+/// for: a late sample says nothing of its time.
+async fn tick(clock: &Clock, interval: Span) -> Result<()> {
+    let interval_ns = interval.as_nanos();
+    let next = clock.now_ns() / interval_ns + 1;
+    Ok(clock.until(next.saturating_mul(interval_ns)).await?)
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bulk transfers: one TCP connection per run, as fast as it goes.
+//!
+//! A transfer that its run's end cuts off is reset, so that the next phase
+//! does not begin with what a buffer still held. One with an amount of bytes
+//! closes in order when all of them were taken.
+
+use super::flow::Flow;
+use super::meter::Meter;
+use super::tcp::{self, Opening};
+use anyhow::{Result, bail};
+use std::rc::Rc;
+use weirgate_experiment::{Amount, TcpSettings};
+
+/// Runs a flow's transfers.
+pub async fn run(flow: Flow, settings: TcpSettings) -> Result<()> {
+    let meter = Rc::new(Meter::new(flow.session.recorder.clone(), flow.index));
+    for (start_ns, end_ns) in flow.runs() {
+        flow.session.clock.until(start_ns).await?;
+        let (source, sink) = flow.dial(&settings)?;
+        let receiving = receive(
+            flow.clone(),
+            settings.clone(),
+            sink,
+            end_ns,
+            Rc::clone(&meter),
+        );
+        flow.spawn("receive", receiving);
+        send(&flow, &settings, source, end_ns).await?;
+    }
+    Ok(())
+}
+
+async fn send(flow: &Flow, settings: &TcpSettings, source: Opening, end_ns: u64) -> Result<()> {
+    let Some(endpoint) = source.by(&flow.session.clock, end_ns).await? else {
+        bail!("no connection came about before the run's end");
+    };
+    flow.sample(&endpoint);
+    let bytes = settings.amount.map(|Amount::Bytes(size)| size.as_bytes());
+    let sending = async {
+        tcp::send(&endpoint, bytes).await?;
+        endpoint.finish()?;
+        // The receiver closes when it has taken everything.
+        endpoint.discard(1).await?;
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        ended = flow.session.clock.until(end_ns) => {
+            ended?;
+            endpoint.abort_on_close()?;
+            Ok(())
+        }
+        sent = sending => sent,
+    }
+}
+
+async fn receive(
+    flow: Flow,
+    settings: TcpSettings,
+    sink: Opening,
+    end_ns: u64,
+    meter: Rc<Meter>,
+) -> Result<()> {
+    let clock = &flow.session.clock;
+    if let Some(endpoint) = sink.by(clock, end_ns).await? {
+        let received = tcp::receive(&flow, &endpoint, settings.window, &meter, None).await;
+        tcp::unless_cut_off(received, clock, end_ns)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Everything that an experiment sends, probes and samples.
+//!
+//! [`start`] opens all sockets, so that what cannot be opened is known before
+//! time begins, and leaves tasks in the event loop that follow the experiment's
+//! times. They end with the run. The line and the topology are not here.
+//!
+//! Start reading at [`flow`]: one flow is one traffic entry and which of its
+//! `count` it is; then [`tcp`] and [`datagrams`], on which the rest is built.
+
+mod bulk;
+mod datagrams;
+pub mod endpoint;
+pub mod flow;
+mod meter;
+pub mod options;
+pub mod pace;
+pub mod ports;
+mod random;
+mod requests;
+mod short;
+mod tcp;
+
+use crate::agent::nodes::{Nodes, name};
+use crate::agent::sample::Senders;
+use crate::agent::session::Session;
+use crate::agent::{probe, sample};
+use anyhow::{Context, Result};
+pub use datagrams::payload_of;
+use flow::{Flow, Shared};
+use std::rc::Rc;
+use weirgate_experiment::{Traffic, TrafficKind};
+
+/// Kernel settings of every node.
+const SETTINGS: [(&str, &str); 3] = [
+    // A flow is not to inherit what an earlier one learnt of the path.
+    ("/proc/sys/net/ipv4/tcp_no_metrics_save", "1"),
+    // Entries of different code points may share a listening port.
+    ("/proc/sys/net/ipv4/tcp_reflect_tos", "1"),
+    // Echo sockets for every group.
+    ("/proc/sys/net/ipv4/ping_group_range", "0 2147483647"),
+];
+
+/// Starts everything that the session's experiment names and its arm keeps.
+/// Must be called inside the run's `LocalSet`.
+pub fn start(session: &Session) -> Result<()> {
+    prepare(&session.nodes)?;
+    let experiment = &session.experiment;
+    let shared = Rc::new(Shared {
+        ports: ports::Ports::new(experiment),
+        listeners: tcp::Listeners::default(),
+        senders: Senders::default(),
+    });
+    let kept = |name: &str| !session.arm.without.iter().any(|without| without == name);
+    for entry in experiment.traffic.iter().filter(|entry| kept(&entry.name)) {
+        let entry = Rc::new(entry.clone());
+        for instance in 0..entry.count {
+            start_flow(session, &shared, &entry, instance)
+                .with_context(|| format!("traffic `{}`", entry.name))?;
+        }
+    }
+    for (number, entry) in experiment.probes.iter().enumerate() {
+        if kept(&entry.name) {
+            probe::start(session, &shared.ports, number as u16, entry)
+                .with_context(|| format!("probe `{}`", entry.name))?;
+        }
+    }
+    sample::start(session, &shared.senders)
+}
+
+/// Sets what the sockets of the nodes need.
+fn prepare(nodes: &Nodes) -> Result<()> {
+    for node in nodes.all() {
+        for (file, value) in SETTINGS {
+            nodes
+                .enter(node, || std::fs::write(file, value))
+                .with_context(|| format!("write `{value}` to {file} in {}", name(node)))?;
+        }
+    }
+    Ok(())
+}
+
+fn start_flow(
+    session: &Session,
+    shared: &Rc<Shared>,
+    entry: &Rc<Traffic>,
+    instance: u16,
+) -> Result<()> {
+    let recorder = &session.recorder;
+    let flow = Flow {
+        session: session.clone(),
+        shared: Rc::clone(shared),
+        entry: Rc::clone(entry),
+        instance,
+        index: recorder.flow(&entry.name, instance, entry.class.as_deref()),
+        port: entry.port.unwrap_or_else(|| shared.ports.far()),
+    };
+    match &entry.kind {
+        TrafficKind::Tcp(tcp) => {
+            shared.listeners.open(&flow, tcp)?;
+            flow.spawn("send", bulk::run(flow.clone(), tcp.clone()));
+        }
+        TrafficKind::Requests {
+            request,
+            response,
+            think,
+            tcp,
+        } => {
+            shared.listeners.open(&flow, tcp)?;
+            let exchange = requests::Exchange::new(*request, *response, *think, tcp.clone());
+            flow.spawn("ask", requests::run(flow.clone(), exchange));
+        }
+        TrafficKind::ShortFlows {
+            mean_gap,
+            mean_length,
+            shape,
+            tcp,
+        } => {
+            shared.listeners.open(&flow, tcp)?;
+            let distribution = short::Distribution {
+                mean_gap: *mean_gap,
+                mean_length: *mean_length,
+                shape: *shape,
+            };
+            let run = short::run(flow.clone(), distribution, tcp.clone());
+            flow.spawn("start short flows", run);
+        }
+        TrafficKind::Udp {
+            interval,
+            packet,
+            packets,
+        } => datagrams::start(
+            &flow,
+            datagrams::Stream {
+                interval: *interval,
+                packet: *packet,
+                packets: *packets,
+            },
+        )?,
+        TrafficKind::Voice { interval, packet } => datagrams::start_voice(
+            &flow,
+            datagrams::Stream {
+                interval: *interval,
+                packet: *packet,
+                packets: None,
+            },
+        )?,
+    }
+    Ok(())
+}

@@ -12,9 +12,11 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -64,7 +66,7 @@ impl Clock {
         // The expiry count is not read: arming clears it, and the clock says
         // whether this wake-up is the one waited for.
         while self.now_ns() < at_ns {
-            wait.timer.ready().await?;
+            poll_fn(|cx| wait.timer.poll_ready(cx)).await?;
         }
         Ok(())
     }
@@ -107,12 +109,14 @@ impl Alarm {
             .arm((self.wait.clock.shared.zero_ns.get() + at_ns).max(1))
     }
 
-    /// Waits for a wake-up of the timer; it may be one of an earlier setting,
-    /// so the caller looks at the clock.
-    pub async fn ring(&self) -> io::Result<()> {
-        self.wait.timer.ready().await?;
-        self.armed_ns.set(u64::MAX);
-        Ok(())
+    /// Ready when the timer has rung since the last call; it may be for an
+    /// earlier setting, so the caller looks at the clock.
+    pub fn poll_ring(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let rung = self.wait.timer.poll_ready(cx);
+        if rung.is_ready() {
+            self.armed_ns.set(u64::MAX);
+        }
+        rung
     }
 }
 
@@ -168,9 +172,11 @@ impl Timer {
         Ok(())
     }
 
-    async fn ready(&self) -> io::Result<()> {
-        self.0.readable().await?.clear_ready();
-        Ok(())
+    /// Ready when the timer has expired since it was armed or this was ready.
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut guard = ready!(self.0.poll_read_ready(cx))?;
+        guard.clear_ready();
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -189,6 +195,7 @@ fn monotonic_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::Clock;
+    use std::future::poll_fn;
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread()
@@ -234,7 +241,7 @@ mod tests {
             alarm.set(Some(500_000_000)).expect("set");
             alarm.set(Some(2_000_000)).expect("set");
             while clock.now_ns() < 2_000_000 {
-                alarm.ring().await.expect("a ring");
+                poll_fn(|cx| alarm.poll_ring(cx)).await.expect("a ring");
             }
             assert!(clock.now_ns() < 400_000_000);
         });

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{Departure, Side};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weirgate_experiment::{Buffer, DropEnd, LineSide};
+use weirgate_units::{Rate, Size, Span};
+
+const FULL: u32 = 1_500;
+/// 1500 bytes in ATM cells with 28 bytes of overhead.
+const FULL_WIRE: u32 = 1_696;
+
+fn side(rate: Rate, delay: Span, buffer: Buffer, drop: DropEnd) -> Side<usize> {
+    let side = LineSide {
+        rate,
+        delay,
+        buffer,
+        drop,
+    };
+    Side::new(&side).expect("a rate above 0")
+}
+
+fn adsl(buffer: Buffer, drop: DropEnd) -> Side<usize> {
+    side(Rate::kbit(512), Span::from_millis(2), buffer, drop)
+}
+
+/// What became of packets given as (arrival, IP bytes), looked at only when
+/// something arrives and at the end.
+struct Run {
+    sent: Vec<Departure<usize>>,
+    dropped: Vec<usize>,
+}
+
+fn run(side: &mut Side<usize>, arrivals: &[(u64, u32, u32)]) -> Run {
+    let mut sent = Vec::new();
+    let mut dropped = Vec::new();
+    for (number, &(at_ns, ip_bytes, wire_bytes)) in arrivals.iter().enumerate() {
+        while let Some(departure) = side.pop_due(at_ns) {
+            assert!(departure.due_ns <= at_ns);
+            sent.push(departure);
+        }
+        side.arrive(at_ns, number, ip_bytes, wire_bytes, |packet| {
+            dropped.push(packet)
+        });
+    }
+    while let Some(due_ns) = side.next_due_ns() {
+        assert_eq!(side.pop_due(due_ns - 1), None, "left early");
+        sent.extend(side.pop_due(due_ns));
+    }
+    Run { sent, dropped }
+}
+
+#[test]
+fn a_rate_of_0_is_refused() {
+    let side = LineSide {
+        rate: Rate::bits_per_second(0),
+        delay: Span::ZERO,
+        buffer: Buffer::Packets(1),
+        drop: DropEnd::Tail,
+    };
+    assert!(Side::<()>::new(&side).is_none());
+}
+
+#[test]
+fn one_packet_takes_its_line_time_and_the_delay() {
+    let mut side = adsl(Buffer::Packets(10), DropEnd::Tail);
+    let run = run(&mut side, &[(1_000, FULL, FULL_WIRE)]);
+    let expected = Departure {
+        packet: 0,
+        start_ns: 1_000,
+        end_ns: 26_501_000,
+        due_ns: 28_501_000,
+    };
+    assert_eq!(run.sent, [expected]);
+}
+
+#[test]
+fn fractions_of_a_nanosecond_do_not_add_up() {
+    // 7 bit/s: a byte takes 8e9 / 7 ns, which is not whole.
+    let mut side = side(
+        Rate::bits_per_second(7),
+        Span::ZERO,
+        Buffer::Packets(1_000),
+        DropEnd::Tail,
+    );
+    let run = run(&mut side, &[(0, 1, 1); 700]);
+    let ends: Vec<u64> = run.sent.iter().map(|departure| departure.end_ns).collect();
+    assert_eq!(ends[0], 1_142_857_143);
+    assert_eq!(ends[6], 8_000_000_000);
+    assert_eq!(ends[699], 800_000_000_000);
+}
+
+#[test]
+fn bytes_in_transmission_do_not_count_against_the_buffer() {
+    let mut side = adsl(Buffer::Bytes(Size::bytes(3_000)), DropEnd::Tail);
+    let run = run(&mut side, &[(0, FULL, FULL_WIRE); 5]);
+    assert_eq!(run.dropped, [3, 4]);
+}
+
+#[test]
+fn the_front_is_dropped_but_never_what_is_being_sent() {
+    let mut side = adsl(Buffer::Bytes(Size::bytes(3_000)), DropEnd::Front);
+    let run = run(&mut side, &[(0, FULL, FULL_WIRE); 5]);
+    assert_eq!(run.dropped, [1, 2]);
+    let order: Vec<usize> = run.sent.iter().map(|departure| departure.packet).collect();
+    assert_eq!(order, [0, 3, 4]);
+}
+
+#[test]
+fn a_packet_larger_than_the_buffer_does_not_empty_it() {
+    for drop in [DropEnd::Front, DropEnd::Tail] {
+        let mut side = adsl(Buffer::Bytes(Size::bytes(1_000)), drop);
+        let arrivals = [(0, FULL, FULL_WIRE), (0, 900, 1_060), (0, FULL, FULL_WIRE)];
+        assert_eq!(run(&mut side, &arrivals).dropped, [2]);
+    }
+}
+
+#[test]
+fn an_arrival_is_told_what_is_ahead() {
+    let mut side = adsl(Buffer::Packets(10), DropEnd::Tail);
+    let mut ahead = |at_ns| {
+        let ahead = side.ahead(at_ns);
+        side.arrive(at_ns, 0, FULL, FULL_WIRE, |_| ());
+        ahead
+    };
+    assert_eq!(ahead(0), (0, 0));
+    assert_eq!(ahead(26_499_999), (1, FULL));
+    assert_eq!(ahead(26_500_000), (1, FULL));
+    assert_eq!(ahead(26_500_000), (2, 2 * FULL));
+}
+
+#[test]
+fn the_end_of_a_run_gives_back_what_was_sent() {
+    let mut side = adsl(Buffer::Packets(10), DropEnd::Tail);
+    for packet in 0..3 {
+        side.arrive(0, packet, FULL, FULL_WIRE, |_| ());
+    }
+    let sent: Vec<usize> = side.finish(53_000_000).map(|sent| sent.packet).collect();
+    assert_eq!(sent, [0, 1]);
+}
+
+prop_compose! {
+    fn arrivals()(gaps in prop::collection::vec((0_u64..60_000_000, 20_u32..1_501), 1..60))
+        -> Vec<(u64, u32, u32)> {
+        let mut now_ns = 0;
+        let at = |(gap, ip_bytes): (u64, u32)| {
+            now_ns += gap;
+            (now_ns, ip_bytes, (ip_bytes + 28).div_ceil(48) * 53)
+        };
+        gaps.into_iter().map(at).collect()
+    }
+}
+
+fn buffers() -> impl Strategy<Value = Buffer> {
+    prop_oneof![
+        (0_u64..20_000).prop_map(|bytes| Buffer::Bytes(Size::bytes(bytes))),
+        (0_u32..12).prop_map(Buffer::Packets),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_line_is_a_fifo_that_loses_time_and_packets_to_nothing_else(
+        arrivals in arrivals(),
+        buffer in buffers(),
+        front in any::<bool>(),
+        rate in 1_000_u64..10_000_000,
+        delay in 0_u64..30_000_000,
+    ) {
+        let drop = if front { DropEnd::Front } else { DropEnd::Tail };
+        let delay = Span::from_nanos(delay);
+        let mut side = side(Rate::bits_per_second(rate), delay, buffer, drop);
+        let Run { sent, dropped } = run(&mut side, &arrivals);
+
+        // Each packet leaves or is dropped, once.
+        let mut fates = BTreeMap::<usize, u32>::new();
+        for packet in sent.iter().map(|departure| departure.packet).chain(dropped) {
+            *fates.entry(packet).or_default() += 1;
+        }
+        prop_assert_eq!(fates.len(), arrivals.len());
+        prop_assert!(fates.values().all(|&times| times == 1));
+
+        // In order, one at a time, as soon as there is something to send, at
+        // the exact rate: within a busy period ends are the sum of line times.
+        prop_assert!(sent.is_sorted_by_key(|departure| departure.packet));
+        let mut busy_since = 0_u128;
+        let mut bytes = 0_u128;
+        let mut last_end = 0_u64;
+        for departure in &sent {
+            let (arrived, _, wire_bytes) = arrivals[departure.packet];
+            prop_assert_eq!(departure.start_ns, arrived.max(last_end));
+            if arrived >= last_end {
+                busy_since = arrived.into();
+                bytes = 0;
+            }
+            bytes += u128::from(wire_bytes);
+            let exact = busy_since + (bytes * 8_000_000_000).div_ceil(rate.into());
+            prop_assert_eq!(u128::from(departure.end_ns), exact);
+            prop_assert_eq!(departure.due_ns, departure.end_ns + delay.as_nanos());
+            last_end = departure.end_ns;
+        }
+    }
+
+    #[test]
+    fn looking_more_often_changes_nothing(
+        arrivals in arrivals(),
+        buffer in buffers(),
+        looks in prop::collection::vec(0_u64..3_000_000_000, 0..50),
+    ) {
+        let mut once = adsl(buffer, DropEnd::Front);
+        let expected = run(&mut once, &arrivals).sent;
+
+        let mut side = adsl(buffer, DropEnd::Front);
+        let mut events: Vec<(u64, Option<usize>)> = looks.iter().map(|&at| (at, None)).collect();
+        events.extend(arrivals.iter().enumerate().map(|(n, arrival)| (arrival.0, Some(n))));
+        events.sort_unstable();
+        let mut sent = Vec::new();
+        for (at_ns, arrival) in events {
+            sent.extend(std::iter::from_fn(|| side.pop_due(at_ns)));
+            if let Some(number) = arrival {
+                let (_, ip_bytes, wire_bytes) = arrivals[number];
+                side.arrive(at_ns, number, ip_bytes, wire_bytes, |_| ());
+            }
+        }
+        sent.extend(std::iter::from_fn(|| side.pop_due(u64::MAX)));
+        prop_assert_eq!(sent, expected);
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The line between two TAP devices.
+//!
+//! `wan` in the gateway is the modem's Ethernet port, `line` in the provider
+//! the exchange's. A packet arrives when it is read, which the event loop does
+//! as soon as the kernel has put it into the TAP; the TAP's own queue is never
+//! the bottleneck.
+
+use super::framing::Wire;
+use super::model::{Departure, Side};
+use super::packet::Facts;
+use crate::agent::clock::{Alarm, Clock};
+use crate::agent::recorder::Recorder;
+use crate::agent::watch::watch;
+use anyhow::{Context as _, Result};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use weirgate_experiment::{Direction, Fate, Line, LinePacket};
+
+/// Room for a frame of the line's devices: MTU 1500, Ethernet header, VLAN tag.
+const FRAME: usize = 1_518;
+/// Frames read before what is due is delivered, so that a flood delays nothing.
+const BATCH: usize = 32;
+
+/// Creates a TAP device in the namespace that this thread is in. It lives as
+/// long as the descriptor.
+#[expect(unsafe_code, reason = "TUNSETIFF has no safe wrapper in rustix")]
+pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
+    // SAFETY: the path is a string that ends with 0; the flags need no mode.
+    let fd = unsafe {
+        libc::open(
+            c"/dev/net/tun".as_ptr(),
+            libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `open` returned this descriptor, and nothing else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: an `ifreq` of zeros is valid: it is integers and a union of them.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags =
+        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(fd)
+}
+
+/// The two ends of the line and what is between them.
+#[derive(Debug)]
+pub struct Emulation {
+    /// Up and down, in this order.
+    ways: [Way; 2],
+    wire: Wire,
+    clock: Clock,
+    recorder: Recorder,
+    /// Buffers of frames that have left.
+    spare: Vec<Vec<u8>>,
+}
+
+/// One direction: the device it is read from, and the line behind it. It is
+/// written to the device that the other direction is read from.
+#[derive(Debug)]
+struct Way {
+    direction: Direction,
+    from: AsyncFd<OwnedFd>,
+    side: Side<Frame>,
+}
+
+/// A packet on the line.
+#[derive(Debug)]
+struct Frame {
+    bytes: Vec<u8>,
+    /// Its number in the recorder.
+    number: usize,
+    /// Flow and number, for a stamped packet.
+    stamp: Option<(u16, u32)>,
+}
+
+impl Emulation {
+    /// A line between the TAP devices `wan` of the gateway and `far` of the
+    /// provider.
+    pub fn new(
+        line: &Line,
+        wan: OwnedFd,
+        far: OwnedFd,
+        clock: Clock,
+        recorder: Recorder,
+    ) -> Result<Self> {
+        let way = |direction, side, from, text| {
+            let side =
+                Side::new(side).with_context(|| format!("the {text} rate of the line is 0"))?;
+            let from = watch(from, Interest::READABLE).context("watch a TAP device")?;
+            anyhow::Ok(Way {
+                direction,
+                from,
+                side,
+            })
+        };
+        Ok(Self {
+            ways: [
+                way(Direction::Up, &line.up, wan, "upstream")?,
+                way(Direction::Down, &line.down, far, "downstream")?,
+            ],
+            wire: Wire::of(line),
+            clock,
+            recorder,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Throws away what came to the devices before the start of traffic.
+    pub fn discard(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; FRAME];
+        for way in &self.ways {
+            while read(&way.from, &mut buffer)?.is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Runs the line until an error occurs or the task is dropped.
+    pub async fn run(shared: Rc<RefCell<Self>>) -> Result<()> {
+        let alarm = shared.borrow().clock.alarm()?;
+        std::future::poll_fn(|cx| shared.borrow_mut().poll(cx, &alarm)).await
+    }
+
+    /// Records what was sent by the end of the run; the rest stays `Left`.
+    pub fn finish(&mut self, now_ns: u64) {
+        for way in &mut self.ways {
+            for departure in way.side.finish(now_ns) {
+                record_sent(&self.recorder, &departure);
+            }
+        }
+    }
+
+    /// Does all that can be done now; never ready except with an error.
+    fn poll(&mut self, cx: &mut Context<'_>, alarm: &Alarm) -> Poll<Result<()>> {
+        loop {
+            let mut more = false;
+            for index in 0..self.ways.len() {
+                more |= self.take(cx, index)?;
+            }
+            self.deliver()?;
+            if more {
+                continue;
+            }
+            let next = self.ways.iter().filter_map(|way| way.side.next_due_ns());
+            alarm.set(next.min())?;
+            ready!(alarm.poll_ring(cx))?;
+        }
+    }
+
+    /// Reads up to a batch of frames; true if there may be more.
+    fn take(&mut self, cx: &mut Context<'_>, index: usize) -> Result<bool> {
+        for _ in 0..BATCH {
+            let from = &self.ways[index].from;
+            let Poll::Ready(guard) = from.poll_read_ready(cx) else {
+                return Ok(false);
+            };
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            bytes.resize(FRAME, 0);
+            match read(from, &mut bytes).context("read from a device of the line")? {
+                Some(length) => {
+                    bytes.truncate(length);
+                    self.arrive(index, bytes);
+                }
+                None => {
+                    guard?.clear_ready();
+                    self.spare.push(bytes);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn arrive(&mut self, index: usize, bytes: Vec<u8>) {
+        let now_ns = self.clock.now_ns();
+        let facts = Facts::read(&bytes);
+        let way = &mut self.ways[index];
+        let direction = way.direction;
+        if let (Direction::Up, Some(stamp)) = (direction, facts.stamp)
+            && !stamp.reply
+        {
+            let waited_ns = stamp.age_ns(now_ns);
+            self.recorder.waited_up(stamp.flow, now_ns, waited_ns);
+        }
+        let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
+        let (ahead_packets, ahead_bytes) = way.side.ahead(now_ns);
+        let number = self.recorder.line(LinePacket {
+            direction,
+            flow: flow_of(&self.recorder, direction, &facts),
+            arrived_ns: now_ns,
+            fate: Fate::Left,
+            ip_bytes: facts.ip_bytes,
+            wire_bytes,
+            ahead_packets,
+            ahead_bytes,
+            tcp: facts.tcp,
+        });
+        let frame = Frame {
+            bytes,
+            number,
+            stamp: facts.stamp.map(|stamp| (stamp.flow, stamp.seq)),
+        };
+        let ip_bytes = facts.ip_bytes.into();
+        way.side
+            .arrive(now_ns, frame, ip_bytes, wire_bytes, |frame| {
+                self.recorder.line_fate(frame.number, Fate::Dropped);
+                self.spare.push(frame.bytes);
+            });
+    }
+
+    /// Hands over what has reached the other end.
+    fn deliver(&mut self) -> Result<()> {
+        for index in 0..self.ways.len() {
+            let now_ns = self.clock.now_ns();
+            while let Some(departure) = self.ways[index].side.pop_due(now_ns) {
+                record_sent(&self.recorder, &departure);
+                let frame = departure.packet;
+                if let (Direction::Down, Some((flow, seq))) =
+                    (self.ways[index].direction, frame.stamp)
+                {
+                    self.recorder.left_line(flow, seq, self.clock.now_ns());
+                }
+                let to = self.ways[1 - index].from.get_ref();
+                rustix::io::write(to, &frame.bytes).context("write to a device of the line")?;
+                self.spare.push(frame.bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flow_of(recorder: &Recorder, direction: Direction, facts: &Facts) -> Option<u16> {
+    if let Some(stamp) = facts.stamp {
+        return Some(stamp.flow);
+    }
+    let (protocol, source, destination) = facts.ports?;
+    match direction {
+        Direction::Up => recorder.label_of(protocol, destination, source),
+        Direction::Down => recorder.label_of(protocol, source, destination),
+    }
+}
+
+fn record_sent(recorder: &Recorder, departure: &Departure<Frame>) {
+    let sent = Fate::Sent {
+        start_ns: departure.start_ns,
+        end_ns: departure.end_ns,
+    };
+    recorder.line_fate(departure.packet.number, sent);
+}
+
+/// One frame; `None` where there is none now.
+fn read(from: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match rustix::io::read(from.get_ref(), buffer) {
+        Ok(length) => Ok(Some(length)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,2 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! lab
+//! The laboratory's machine: a stock kernel under qemu in virtual time, with
+//! weirgate's own guest as its user space.
+//!
+//! [`prepare`] finds or fetches a kernel and builds the guest's image;
+//! [`Lab::run`] gives one [`Job`](weirgate_experiment::Job) to one virtual
+//! machine and returns the bytes that come back; [`Lab::run_all`] does so for
+//! several at once. What a job means and what the bytes say is not known here.
+//!
+//! No root is needed, no file outside the cache is touched, and a virtual
+//! machine ends with the process that started it.
+
+mod cache;
+mod error;
+mod image;
+mod kernel;
+mod lab;
+mod tool;
+mod vm;
+
+pub use cache::Cache;
+pub use error::{Failure, LabError};
+pub use kernel::{Kernel, fetch};
+pub use lab::{ArmOutput, Lab, Options, Request, prepare};
+pub use vm::{Limits, Progress};

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The first process: makes the machine usable, reads the job, has it done,
+//! hands the result over and ends the machine. It never returns: a first
+//! process that ended would be a kernel panic.
+//!
+//! It speaks to the lab by console lines: `@start` when the work begins,
+//! `@progress AT OF WHAT` in virtual seconds, `@error WHAT` when it failed.
+
+pub(crate) mod modules;
+
+mod inspect;
+mod mounts;
+mod port;
+mod power;
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::Write;
+use std::panic;
+use weirgate_experiment::{Job, seal};
+
+/// Where the lab puts the job.
+const JOB: &str = "/job.json";
+
+/// Word of the kernel's command line that asks for a look at the machine in
+/// place of a job.
+const INSPECT: &str = "weirgate.inspect";
+
+/// Runs the machine from start to end.
+pub(crate) fn run() -> ! {
+    panic::set_hook(Box::new(|what| {
+        say(&format!("@error the guest's own code failed: {what}"));
+        power::off()
+    }));
+    if let Err(error) = work() {
+        say(&format!("@error {error:#}"));
+    }
+    power::off()
+}
+
+fn work() -> Result<()> {
+    mounts::mount_all()?;
+    // Devices that are opened by name rather than asked for: the port of a
+    // kernel that has it as a module, and TAP.
+    for module in ["virtio_pci", "virtio_console", "tun"] {
+        modules::load_if_there(module)?;
+    }
+    let command_line = fs::read_to_string("/proc/cmdline").context("/proc/cmdline")?;
+    let result = if command_line.split_whitespace().any(|word| word == INSPECT) {
+        say("@start");
+        inspect::look()?
+    } else {
+        let text = fs::read(JOB).context(JOB)?;
+        let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;
+        say("@start");
+        do_job(&job)?
+    };
+    port::send(&seal(result)).context("the result cannot be handed over")
+}
+
+/// Has the agent do the job.
+fn do_job(job: &Job) -> Result<Vec<u8>> {
+    bail!("arm {}: this guest has no agent", job.arm)
+}
+
+/// Prints a line on the console. Line breaks in it would end the lab's
+/// reading of it, so they go.
+#[allow(
+    clippy::print_stdout,
+    reason = "the console is how it speaks to the lab"
+)]
+fn say(line: &str) {
+    let line = line.replace('\n', " | ");
+    println!("{line}");
+    // A console that cannot be written to leaves no one to tell.
+    let _ = std::io::stdout().flush();
+}

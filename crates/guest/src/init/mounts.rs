@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The file systems that a first process has to mount.
+
+use anyhow::{Context, Result};
+use rustix::mount::{MountFlags, mount};
+use std::fs;
+
+/// Type, place and data of each. Namespaces get names in /run; the control
+/// groups and BPF's file system are there for programs that look for them.
+const MOUNTS: [(&str, &str, &str); 6] = [
+    ("devtmpfs", "/dev", ""),
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("tmpfs", "/run", "mode=755"),
+    ("cgroup2", "/sys/fs/cgroup", ""),
+    ("bpf", "/sys/fs/bpf", "mode=700"),
+];
+
+/// Kernel settings of the machine itself; those of networks belong to the
+/// agent, whose namespaces have their own.
+const SETTINGS: [(&str, &str); 2] = [
+    // Warnings of the kernel show on the console and so in the lab's errors.
+    ("/proc/sys/kernel/printk", "5"),
+    // A kernel that stumbles must not go on and produce figures.
+    ("/proc/sys/kernel/panic_on_oops", "1"),
+];
+
+/// Mounts everything and applies the settings.
+pub(crate) fn mount_all() -> Result<()> {
+    for (kind, place, data) in MOUNTS {
+        let data = std::ffi::CString::new(data)?;
+        mount(kind, place, kind, MountFlags::empty(), data.as_c_str())
+            .with_context(|| format!("{place} cannot be mounted as {kind}"))?;
+    }
+    for (path, value) in SETTINGS {
+        fs::write(path, value).context(path)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate-guest`: the only user space of the lab's virtual machine.
+//!
+//! It is the first process there, and the program that the kernel calls to
+//! load a module; which of them, its number and name tell. The work between
+//! start and end is [`weirgate_guest::agent`]'s.
+
+mod init;
+
+use std::env;
+use std::path::Path;
+use std::process::{self, ExitCode};
+
+/// What it says when a person calls it.
+const HELP: &str = "\
+weirgate-guest: the user space of weirgate's virtual machines
+
+It runs as the first process of a virtual machine that `weirgate lab run`
+starts, and as /sbin/modprobe in it. There is nothing to call it for by hand.
+
+  -h, --help     this text
+  -V, --version  its version";
+
+fn main() -> ExitCode {
+    if process::id() == 1 {
+        init::run()
+    }
+    let mut words = env::args();
+    let name = words.next().unwrap_or_default();
+    let arguments: Vec<String> = words.collect();
+    if Path::new(&name)
+        .file_name()
+        .is_some_and(|file| file == "modprobe")
+    {
+        return modprobe(&arguments);
+    }
+    by_hand(&arguments)
+}
+
+/// `modprobe [-q] [--] NAME...`, as the kernel calls it.
+fn modprobe(arguments: &[String]) -> ExitCode {
+    for name in arguments.iter().filter(|word| !word.starts_with('-')) {
+        // The kernel asks for many names that nothing provides, and takes the
+        // status for an answer.
+        if init::modules::load(name).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a person asked")]
+fn by_hand(arguments: &[String]) -> ExitCode {
+    match arguments {
+        [word] if word == "-h" || word == "--help" => println!("{HELP}"),
+        [word] if word == "-V" || word == "--version" => {
+            println!("weirgate-guest {}", env!("CARGO_PKG_VERSION"));
+        }
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}

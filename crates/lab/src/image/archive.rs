@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes the archive format that the kernel unpacks as its first file
+//! system: cpio "newc" (Documentation/driver-api/early-userspace/
+//! buffer-format.rst). Pure: paths and bytes in, bytes out.
+
+use std::collections::BTreeMap;
+
+/// Type bits of a mode.
+const DIRECTORY: u32 = 0o040_755;
+const FILE: u32 = 0o100_644;
+const PROGRAM: u32 = 0o100_755;
+const LINK: u32 = 0o120_777;
+
+/// A tree of files to be archived. The same tree gives the same bytes: owner
+/// and time are those of nobody.
+#[derive(Debug, Default)]
+pub(crate) struct Archive {
+    entries: BTreeMap<String, (u32, Vec<u8>)>,
+}
+
+impl Archive {
+    /// Adds a file; directories above it come by themselves. A path once
+    /// added stays as it was.
+    pub(crate) fn file(&mut self, path: &str, content: Vec<u8>) {
+        self.add(path, FILE, content);
+    }
+
+    /// Adds a file that can be executed.
+    pub(crate) fn program(&mut self, path: &str, content: Vec<u8>) {
+        self.add(path, PROGRAM, content);
+    }
+
+    /// Adds a symbolic link.
+    pub(crate) fn link(&mut self, path: &str, target: &str) {
+        self.add(path, LINK, target.as_bytes().to_vec());
+    }
+
+    /// Adds an empty directory.
+    pub(crate) fn directory(&mut self, path: &str) {
+        self.add(path, DIRECTORY, Vec::new());
+    }
+
+    fn add(&mut self, path: &str, mode: u32, content: Vec<u8>) {
+        let path = path.trim_start_matches('/');
+        for (end, _) in path.match_indices('/') {
+            let above = path[..end].to_owned();
+            self.entries.entry(above).or_insert((DIRECTORY, Vec::new()));
+        }
+        self.entries
+            .entry(path.to_owned())
+            .or_insert((mode, content));
+    }
+
+    /// The archive. Several, each padded to four bytes, may follow another.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Sorted by path, so that a directory comes before what is in it.
+        for (number, (path, (mode, content))) in (1..).zip(&self.entries) {
+            entry(&mut bytes, number, *mode, path, content);
+        }
+        entry(&mut bytes, 0, 0, "TRAILER!!!", &[]);
+        bytes
+    }
+}
+
+fn entry(bytes: &mut Vec<u8>, number: u32, mode: u32, path: &str, content: &[u8]) {
+    let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
+    // An archive is bounded by the guest's memory, far below 4 GiB.
+    let fields = [
+        number,
+        mode,
+        0, // user
+        0, // group
+        links,
+        0, // time
+        content.len() as u32,
+        0, // device of the file, major and minor
+        0,
+        0, // device that the file stands for
+        0,
+        path.len() as u32 + 1,
+        0, // check sum, unused in this format
+    ];
+    bytes.extend_from_slice(b"070701");
+    for field in fields {
+        bytes.extend_from_slice(format!("{field:08X}").as_bytes());
+    }
+    bytes.extend_from_slice(path.as_bytes());
+    bytes.push(0);
+    pad(bytes);
+    bytes.extend_from_slice(content);
+    pad(bytes);
+}
+
+fn pad(bytes: &mut Vec<u8>) {
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_small_archive() {
+        let mut archive = Archive::default();
+        archive.program("/a/b", b"hello".to_vec());
+        let text = String::from_utf8(archive.into_bytes()).unwrap();
+        let zero = "00000000";
+        let head = |number: &str, mode: &str, links: &str, size: &str, name: &str| {
+            format!(
+                "070701{number}{mode}{zero}{zero}{links}{zero}{size}\
+                 {zero}{zero}{zero}{zero}{name}{zero}"
+            )
+        };
+        let expected = head("00000001", "000041ED", "00000002", zero, "00000002")
+            + "a\0"
+            + &head("00000002", "000081ED", "00000001", "00000005", "00000004")
+            + "a/b\0\0\0hello\0\0\0"
+            + &head(zero, zero, "00000001", zero, "0000000B")
+            + "TRAILER!!!\0\0\0\0";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn order_of_adding_does_not_show() {
+        let tree = |paths: &[&str]| {
+            let mut archive = Archive::default();
+            for path in paths {
+                archive.file(path, path.as_bytes().to_vec());
+            }
+            archive.into_bytes()
+        };
+        assert_eq!(tree(&["b", "a/c", "a/d"]), tree(&["a/d", "b", "a/c"]));
+    }
+}

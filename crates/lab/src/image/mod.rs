@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The guest's first and only file system: its binary, the programs that an
+//! experiment names, kernel modules; built once and kept, and the job, which
+//! is put behind it for each run.
+
+mod archive;
+mod modules;
+mod programs;
+
+use crate::cache::{Cache, Key};
+use crate::error::LabError;
+use crate::kernel::Kernel;
+use archive::Archive;
+use programs::Packing;
+use std::collections::BTreeSet;
+use std::env;
+use std::path::{Path, PathBuf};
+use weirgate_experiment::Job;
+
+/// Changes when images are built differently from the same parts.
+const FORMAT: u8 = 1;
+
+/// Where the guest finds its job.
+const JOB: &str = "/job.json";
+
+/// What goes into an image.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) guest: &'a Path,
+    pub(crate) programs: &'a BTreeSet<String>,
+}
+
+impl Parts<'_> {
+    /// The image, from the cache or built.
+    pub(crate) fn image(&self, cache: &Cache) -> Result<PathBuf, LabError> {
+        let mut packing = Packing::of_guest(self.guest)?;
+        for program in self.programs {
+            packing.add(program)?;
+        }
+        let mut key = Key::default();
+        key.add(&[FORMAT]);
+        // A kernel's modules never change under one release.
+        key.add(self.kernel.release.as_bytes());
+        key.add(self.kernel.modules.as_os_str().as_encoded_bytes());
+        packing.stamp(&mut key)?;
+        cache.keep("images", &format!("{}.cpio", key.name()), || {
+            self.build(&packing)
+        })
+    }
+
+    fn build(&self, packing: &Packing) -> Result<Vec<u8>, LabError> {
+        let mut archive = Archive::default();
+        for path in ["dev", "proc", "run", "sys", "tmp"] {
+            archive.directory(path);
+        }
+        packing.pack(&mut archive)?;
+        modules::add(&mut archive, &self.kernel.modules)?;
+        Ok(archive.into_bytes())
+    }
+}
+
+/// The archive that holds one job; it follows the image.
+pub(crate) fn job_archive(job: &Job) -> Result<Vec<u8>, LabError> {
+    let mut archive = Archive::default();
+    archive.file(JOB, serde_json::to_vec(job)?);
+    Ok(archive.into_bytes())
+}
+
+/// The guest's binary: where given, else beside the running program, or one
+/// directory up, where tests and examples are built.
+pub(crate) fn guest_binary(explicit: Option<&Path>) -> Result<PathBuf, LabError> {
+    let looked: Vec<PathBuf> = match explicit {
+        Some(path) => vec![path.to_owned()],
+        None => {
+            let own = env::current_exe().map_err(LabError::host("own program's path"))?;
+            own.ancestors()
+                .skip(1)
+                .take(2)
+                .map(|directory| directory.join("weirgate-guest"))
+                .collect()
+        }
+    };
+    match looked.iter().find(|path| path.is_file()) {
+        Some(found) => Ok(found.clone()),
+        None => Err(LabError::NoGuest { looked }),
+    }
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel modules that the guest gets, and the index by which it finds
+//! them: what `depmod` does, for the parts of a kernel that carry packets.
+
+use super::archive::Archive;
+use crate::error::LabError;
+use crate::kernel::compression::Compression;
+use object::elf::FileHeader64;
+use object::read::elf::FileHeader;
+use object::{Endianness, read::elf::SectionHeader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Parts of a kernel's module tree that the guest gets; a name that ends
+/// without `/` is one module. What these depend on comes along.
+const WANTED: [&str; 44] = [
+    "drivers/char/virtio_console",
+    "drivers/net/amt",
+    "drivers/net/bonding/",
+    "drivers/net/dummy",
+    "drivers/net/ifb",
+    "drivers/net/ipvlan/",
+    "drivers/net/macvlan",
+    "drivers/net/netkit",
+    "drivers/net/nlmon",
+    "drivers/net/ppp/",
+    "drivers/net/tap",
+    "drivers/net/tun",
+    "drivers/net/veth",
+    "drivers/net/vrf",
+    "drivers/net/vxlan/",
+    "drivers/virtio/virtio",
+    "drivers/virtio/virtio_pci",
+    "drivers/virtio/virtio_ring",
+    "lib/ts_bm",
+    "lib/ts_fsm",
+    "lib/ts_kmp",
+    "net/8021q/",
+    "net/802/",
+    "net/atm/",
+    "net/bridge/",
+    "net/core/",
+    "net/ife/",
+    "net/ipv4/",
+    "net/ipv6/",
+    "net/key/",
+    "net/llc/",
+    "net/mptcp/",
+    "net/netfilter/ipset/",
+    "net/netfilter/nf_",
+    "net/netfilter/nfnetlink",
+    "net/netfilter/nft_",
+    "net/netfilter/x_tables",
+    "net/netfilter/xt_",
+    "net/netlink/",
+    "net/packet/",
+    "net/psample/",
+    "net/sched/",
+    "net/unix/",
+    "net/xfrm/",
+];
+
+/// Where the index is in the guest.
+pub(crate) const INDEX: &str = "/usr/lib/modules/index";
+
+/// A module of the tree.
+#[derive(Debug)]
+struct Module {
+    content: Vec<u8>,
+    aliases: Vec<String>,
+    needs: Vec<String>,
+}
+
+/// Adds modules and index to the image.
+pub(crate) fn add(archive: &mut Archive, tree: &Path) -> Result<(), LabError> {
+    let root = tree.join("kernel");
+    let files = module_files(&root)?;
+    let mut modules = BTreeMap::new();
+    let mut wanted: Vec<String> = files
+        .iter()
+        .filter(|(_, path)| is_wanted(path))
+        .map(|(name, _)| name.clone())
+        .collect();
+    while let Some(name) = wanted.pop() {
+        // A dependency that is no file is built in.
+        let Some(path) = files.get(&name) else {
+            continue;
+        };
+        if modules.contains_key(&name) {
+            continue;
+        }
+        let module = read(&root, path)?;
+        wanted.extend(module.needs.iter().cloned());
+        modules.insert(name, module);
+    }
+    archive.file(INDEX, index(&modules).into_bytes());
+    for (name, module) in modules {
+        archive.file(&guest_path(&name), module.content);
+    }
+    Ok(())
+}
+
+fn guest_path(name: &str) -> String {
+    format!("/usr/lib/modules/{name}.ko")
+}
+
+fn is_wanted(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    WANTED.iter().any(|wanted| {
+        path.strip_prefix(wanted).is_some_and(|rest| {
+            wanted.ends_with(['/', '_']) || rest.starts_with('.') || wanted.ends_with("nfnetlink")
+        })
+    })
+}
+
+/// All module files below `root`, by module name.
+fn module_files(root: &Path) -> Result<BTreeMap<String, PathBuf>, LabError> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let unreadable = || LabError::file("cannot be read", &directory);
+        for entry in fs::read_dir(&directory).map_err(unreadable())? {
+            let path = entry.map_err(unreadable())?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if let Some(name) = module_name(&path)
+                && let Ok(below) = path.strip_prefix(root)
+            {
+                files.insert(name, below.to_owned());
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// `x-y.ko.xz` holds the module `x_y`.
+fn module_name(path: &Path) -> Option<String> {
+    let file = path.file_name()?.to_str()?;
+    let (name, _) = file.split_once(".ko")?;
+    Some(name.replace('-', "_"))
+}
+
+fn read(root: &Path, path: &Path) -> Result<Module, LabError> {
+    let file = root.join(path);
+    let packed = fs::read(&file).map_err(LabError::file("cannot be read", &file))?;
+    let bad = |reason: String| LabError::BadModule {
+        path: file.clone(),
+        reason,
+    };
+    let content = match Compression::of(&packed) {
+        Some(compression) => compression
+            .unpack(&packed)
+            .map_err(|error| bad(error.to_string()))?,
+        None => packed,
+    };
+    let information = information(&content).map_err(|error| bad(error.to_string()))?;
+    let mut module = Module {
+        aliases: Vec::new(),
+        needs: Vec::new(),
+        content: Vec::new(),
+    };
+    for field in information.split(|&byte| byte == 0) {
+        let field = String::from_utf8_lossy(field);
+        match field.split_once('=') {
+            Some(("alias", alias)) if !alias.contains(['*', '?', '[']) => {
+                module.aliases.push(normal(alias));
+            }
+            Some(("depends", names)) => module.needs.extend(list(names)),
+            // `pre:` modules are wanted before this one, `post:` after; only
+            // the former are needed for it to work.
+            Some(("softdep", order)) => {
+                if let Some(before) = order
+                    .split("post:")
+                    .next()
+                    .and_then(|s| s.split("pre:").nth(1))
+                {
+                    module.needs.extend(before.split_whitespace().map(normal));
+                }
+            }
+            _ => {}
+        }
+    }
+    module.content = content;
+    Ok(module)
+}
+
+fn list(names: &str) -> impl Iterator<Item = String> {
+    names.split(',').filter(|name| !name.is_empty()).map(normal)
+}
+
+/// Module names and aliases match with `-` and `_` taken as one.
+fn normal(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// The section that describes a module: `key=value` texts with zeros between.
+fn information(module: &[u8]) -> object::read::Result<Vec<u8>> {
+    let header = FileHeader64::<Endianness>::parse(module)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, module)?;
+    match sections.section_by_name(endian, b".modinfo") {
+        Some((_, section)) => Ok(section.data(endian, module)?.to_vec()),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// One line per name by which a module may be asked for: the name, then the
+/// files to load, in order.
+fn index(modules: &BTreeMap<String, Module>) -> String {
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, module) in modules {
+        names.entry(name).or_default().push(name);
+        for alias in &module.aliases {
+            names.entry(alias).or_default().push(name);
+        }
+    }
+    let mut text = String::new();
+    for (name, targets) in names {
+        let mut order = Vec::new();
+        let mut seen = BTreeSet::new();
+        for target in targets {
+            load_order(modules, target, &mut seen, &mut order);
+        }
+        text.push_str(name);
+        for module in order {
+            // Writing to a string cannot fail.
+            let _ = write!(text, " {}", guest_path(module));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Appends what `name` needs, then itself.
+fn load_order<'a>(
+    modules: &'a BTreeMap<String, Module>,
+    name: &'a str,
+    seen: &mut BTreeSet<&'a str>,
+    order: &mut Vec<&'a str>,
+) {
+    let Some(module) = modules.get(name) else {
+        return;
+    };
+    if !seen.insert(name) {
+        return;
+    }
+    for need in &module.needs {
+        load_order(modules, need, seen, order);
+    }
+    order.push(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(aliases: &[&str], needs: &[&str]) -> Module {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Module {
+            content: Vec::new(),
+            aliases: owned(aliases),
+            needs: owned(needs),
+        }
+    }
+
+    #[test]
+    fn what_is_needed_comes_first_and_once() {
+        let modules = BTreeMap::from([
+            ("a".into(), module(&["x"], &["c", "b", "built_in"])),
+            ("b".into(), module(&["x", "y"], &["c"])),
+            // Two that need each other must not be followed for ever.
+            ("c".into(), module(&[], &["a"])),
+        ]);
+        assert_eq!(
+            index(&modules),
+            "a /usr/lib/modules/c.ko /usr/lib/modules/b.ko /usr/lib/modules/a.ko\n\
+             b /usr/lib/modules/a.ko /usr/lib/modules/c.ko /usr/lib/modules/b.ko\n\
+             c /usr/lib/modules/b.ko /usr/lib/modules/a.ko /usr/lib/modules/c.ko\n\
+             x /usr/lib/modules/c.ko /usr/lib/modules/b.ko /usr/lib/modules/a.ko\n\
+             y /usr/lib/modules/a.ko /usr/lib/modules/c.ko /usr/lib/modules/b.ko\n"
+        );
+    }
+
+    #[test]
+    fn only_what_carries_packets_is_wanted() {
+        let wanted = |path: &str| is_wanted(Path::new(path));
+        assert!(wanted("drivers/net/tun.ko.xz") && wanted("net/sched/sch_htb.ko"));
+        assert!(
+            wanted("net/netfilter/nft_limit.ko.zst") && wanted("net/netfilter/nfnetlink_log.ko")
+        );
+        assert!(!wanted("drivers/net/tunnel.ko") && !wanted("net/netfilter/ipvs/ip_vs.ko"));
+    }
+}

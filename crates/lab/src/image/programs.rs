@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packs a program of this machine for the guest: itself, its loader and its
+//! shared libraries, at places where the loader looks.
+
+use super::archive::Archive;
+use crate::cache::Key;
+use crate::error::LabError;
+use crate::tool::{find_program, output};
+use object::Endianness;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Directories that a loader searches without being told (`/lib` is a link to
+/// the first); the first is where libraries from elsewhere go.
+const SEARCHED: [&str; 2] = ["/usr/lib", "/usr/lib/x86_64-linux-gnu"];
+
+/// Directories in which `tc` keeps the tables of netem's distributions.
+const TABLES: [&str; 3] = [
+    "/usr/lib/tc",
+    "/usr/lib/x86_64-linux-gnu/tc",
+    "/usr/share/tc",
+];
+
+/// Files of this machine and the places they get in the guest.
+#[derive(Debug, Default)]
+pub(crate) struct Packing {
+    files: BTreeMap<String, PathBuf>,
+    links: BTreeMap<String, String>,
+}
+
+impl Packing {
+    /// The guest's own binary, as its first process and as the program that
+    /// the kernel calls for modules.
+    pub(crate) fn of_guest(guest: &Path) -> Result<Self, LabError> {
+        let mut packing = Self::default();
+        for path in ["bin", "lib", "lib64", "sbin"] {
+            packing
+                .links
+                .insert(format!("/{path}"), format!("usr/{path}"));
+        }
+        packing
+            .links
+            .insert("/usr/sbin/modprobe".into(), "/init".into());
+        packing.add_file(guest, "/init")?;
+        Ok(packing)
+    }
+
+    /// Adds a program by name or path.
+    pub(crate) fn add(&mut self, name: &str) -> Result<(), LabError> {
+        let path = find_program(name).ok_or_else(|| LabError::NoProgram { name: name.into() })?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        self.add_file(&path, &format!("/usr/sbin/{file}"))?;
+        self.links
+            .insert(format!("/usr/bin/{file}"), format!("/usr/sbin/{file}"));
+        if file == "tc" {
+            self.add_tables();
+        }
+        Ok(())
+    }
+
+    fn add_tables(&mut self) {
+        for directory in TABLES {
+            // Only one of them exists, depending on the distribution.
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.extension().is_some_and(|kind| kind == "dist") {
+                    self.files.insert(path.to_string_lossy().into_owned(), path);
+                }
+            }
+        }
+    }
+
+    fn add_file(&mut self, path: &Path, place: &str) -> Result<(), LabError> {
+        let program = read(path)?;
+        let bad = |reason: String| LabError::BadProgram {
+            path: path.to_owned(),
+            reason,
+        };
+        let loader =
+            loader(&program).map_err(|error| bad(format!("not an x86-64 program: {error}")))?;
+        self.files.insert(place.to_owned(), path.to_owned());
+        let Some(loader) = loader else {
+            return Ok(());
+        };
+        // The loader's own answer is the only one that is right in every case.
+        let listed = output(Command::new(&loader).arg("--list").arg(path))?;
+        for library in libraries(&listed).map_err(bad)? {
+            self.files.insert(library_place(&library)?, library);
+        }
+        self.files.insert(resolved(&loader)?, loader);
+        Ok(())
+    }
+
+    /// What the packed files are now: changes whenever one of them does.
+    pub(crate) fn stamp(&self, key: &mut Key) -> Result<(), LabError> {
+        for (place, source) in &self.files {
+            let file = fs::metadata(source).map_err(LabError::file("cannot be read", source))?;
+            let stamp = format!("{} {} {}", file.size(), file.mtime(), file.mtime_nsec());
+            for part in [
+                place.as_bytes(),
+                source.as_os_str().as_bytes(),
+                stamp.as_bytes(),
+            ] {
+                key.add(part);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the files into an image.
+    pub(crate) fn pack(&self, archive: &mut Archive) -> Result<(), LabError> {
+        for (path, target) in &self.links {
+            archive.link(path, target);
+        }
+        for (place, source) in &self.files {
+            archive.program(place, read(source)?);
+        }
+        Ok(())
+    }
+}
+
+/// Where the guest's loader will find a library: at its own place where that
+/// is searched.
+fn library_place(library: &Path) -> Result<String, LabError> {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    let place = resolved(library)?;
+    if SEARCHED
+        .iter()
+        .any(|directory| place == format!("{directory}/{name}"))
+    {
+        Ok(place)
+    } else {
+        Ok(format!("{}/{name}", SEARCHED[0]))
+    }
+}
+
+/// A file's path with links among its directories followed (`/lib` is one on
+/// most machines and in the guest), and its own name kept: that is what
+/// programs ask for.
+fn resolved(path: &Path) -> Result<String, LabError> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let directory =
+        fs::canonicalize(directory).map_err(LabError::file("cannot be read", directory))?;
+    let name = path.file_name().unwrap_or_default();
+    Ok(directory.join(name).to_string_lossy().into_owned())
+}
+
+/// The loader that a program names; none for a static one.
+fn loader(program: &[u8]) -> object::read::Result<Option<PathBuf>> {
+    let header = FileHeader64::<Endianness>::parse(program)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, program)? {
+        if segment.p_type(endian) == elf::PT_INTERP
+            && let Some(path) = segment.interpreter(endian, program)?
+        {
+            return Ok(Some(PathBuf::from(
+                String::from_utf8_lossy(path).into_owned(),
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// The files in a loader's list: `NAME => FILE (ADDRESS)`.
+fn libraries(listed: &str) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    for line in listed.lines() {
+        let Some((name, found)) = line.trim().split_once(" => ") else {
+            // The kernel's own page and the loader itself stand alone.
+            continue;
+        };
+        let file = found.split(" (").next().unwrap_or_default();
+        if !file.starts_with('/') {
+            return Err(format!("its library {name} is {file}"));
+        }
+        files.push(PathBuf::from(file));
+    }
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LabError> {
+    fs::read(path).map_err(LabError::file("cannot be read", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loader_lists() {
+        let listed = "\tlinux-vdso.so.1 (0x00007ffd)\n\
+                      \tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)\n\
+                      \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        assert_eq!(
+            libraries(listed),
+            Ok(vec![PathBuf::from("/lib/x86_64-linux-gnu/libm.so.6")])
+        );
+        assert_eq!(
+            libraries("\tlibgone.so.1 => not found\n"),
+            Err("its library libgone.so.1 is not found".into())
+        );
+    }
+
+    #[test]
+    fn a_script_is_no_program() {
+        assert!(loader(b"#!/bin/sh\n").is_err());
+    }
+}

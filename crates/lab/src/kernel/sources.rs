@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Turns a machine's own apt sources into ones for another Debian suite, so
+//! that its mirror, its keys and its proxies serve and no address is written
+//! down here. Text in, text out.
+
+/// Options of a classic source line that still mean the same for another
+/// suite.
+const OPTIONS: [&str; 3] = ["signed-by", "trusted", "check-valid-until"];
+
+/// The Debian archives that a `.list` file names, as deb822 stanzas for
+/// `suite`. `base` holds the names of the machine's own release.
+pub(crate) fn from_list(text: &str, base: &[&str], suite: &str) -> Vec<String> {
+    let mut stanzas = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let Some(rest) = line.trim().strip_prefix("deb").filter(starts_with_space) else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        let (options, rest) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((options, rest)) => (options, rest),
+            None => ("", rest),
+        };
+        let mut words = rest.split_whitespace();
+        let (Some(address), Some(found)) = (words.next(), words.next()) else {
+            continue;
+        };
+        if !base.contains(&found) || !words.any(|component| component == "main") {
+            continue;
+        }
+        let mut fields = vec![("URIs".to_owned(), address.to_owned())];
+        for option in options.split_whitespace() {
+            if let Some((name, value)) = option.split_once('=')
+                && OPTIONS.contains(&name.to_lowercase().as_str())
+            {
+                fields.push((name.to_owned(), value.replace(',', " ")));
+            }
+        }
+        stanzas.push(stanza(&fields, suite));
+    }
+    stanzas
+}
+
+/// The same for a `.sources` file (deb822).
+pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str) -> Vec<String> {
+    let mut stanzas = Vec::new();
+    for fields in stanzas_of(text) {
+        let words = |name: &str| {
+            fields
+                .iter()
+                .find(|(field, _)| field.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.split_whitespace().collect::<Vec<_>>())
+                .unwrap_or_default()
+        };
+        let disabled = words("Enabled")
+            .iter()
+            .any(|value| ["no", "false", "off", "0"].contains(value));
+        if disabled
+            || !words("Types").contains(&"deb")
+            || !words("Components").contains(&"main")
+            || !words("Suites").iter().any(|found| base.contains(found))
+        {
+            continue;
+        }
+        let kept: Vec<(String, String)> = fields
+            .iter()
+            .filter(|(field, _)| {
+                let field = field.to_lowercase();
+                field == "uris" || OPTIONS.contains(&field.as_str())
+            })
+            .cloned()
+            .collect();
+        stanzas.push(stanza(&kept, suite));
+    }
+    stanzas
+}
+
+/// The fields of each stanza; a value's further lines stay as they are, since
+/// a key may be written into one.
+fn stanzas_of(text: &str) -> Vec<Vec<(String, String)>> {
+    let mut stanzas = vec![Vec::<(String, String)>::new()];
+    for line in text.lines() {
+        let current = stanzas.len() - 1;
+        if line.trim().is_empty() {
+            stanzas.push(Vec::new());
+        } else if line.starts_with('#') {
+            // A comment may stand between a field's lines.
+        } else if line.starts_with([' ', '\t']) {
+            if let Some((_, value)) = stanzas[current].last_mut() {
+                value.push('\n');
+                value.push_str(line);
+            }
+        } else if let Some((name, value)) = line.split_once(':') {
+            stanzas[current].push((name.to_owned(), value.trim().to_owned()));
+        }
+    }
+    stanzas
+}
+
+fn stanza(fields: &[(String, String)], suite: &str) -> String {
+    let mut text = format!("Types: deb\nSuites: {suite}\nComponents: main\n");
+    for (name, value) in fields {
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    text
+}
+
+fn starts_with_space(text: &&str) -> bool {
+    text.starts_with([' ', '\t'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: [&str; 2] = ["bookworm", "oldstable"];
+
+    #[test]
+    fn classic_lines() {
+        let text = "\
+# deb http://commented.example/debian bookworm main
+deb http://mirror.example/debian bookworm main contrib # ours
+deb-src http://mirror.example/debian bookworm main
+deb http://mirror.example/debian bookworm-updates main
+deb [arch=amd64 signed-by=/k/a.gpg,/k/b.gpg] http://second.example/debian/ oldstable main
+deb http://other.example/apt cloud-bookworm main
+deb http://other.example/apt bookworm extras
+";
+        assert_eq!(
+            from_list(text, &BASE, "new-backports"),
+            [
+                "Types: deb\nSuites: new-backports\nComponents: main\n\
+                 URIs: http://mirror.example/debian\n",
+                "Types: deb\nSuites: new-backports\nComponents: main\n\
+                 URIs: http://second.example/debian/\nsigned-by: /k/a.gpg /k/b.gpg\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn deb822_stanzas() {
+        let text = "\
+Types: deb deb-src
+# the mirror
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ abc
+
+Types: deb
+URIs: http://mirror.example/security
+Suites: bookworm-security
+Components: main
+
+Types: deb
+Enabled: no
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+";
+        assert_eq!(
+            from_deb822(text, &BASE, "new-backports"),
+            ["Types: deb\nSuites: new-backports\nComponents: main\n\
+              URIs: http://mirror.example/debian\n\
+              Signed-By: \n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n"]
+        );
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the command line calls: a lab made ready once, and runs in it.
+
+use crate::cache::Cache;
+use crate::error::LabError;
+use crate::image::{Parts, guest_binary, job_archive};
+use crate::kernel::{Kernel, fetch};
+use crate::tool::{QEMU, SETPRIV};
+use crate::vm::{Limits, Machine, Progress, Run};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use weirgate_experiment::Job;
+
+/// Word of the kernel's command line by which the guest knows that it has no
+/// job.
+const INSPECT: &str = "weirgate.inspect";
+
+/// What a lab is made of.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The kernel, where the user names one: a bzImage, or a directory with
+    /// `vmlinuz` in it.
+    pub kernel: Option<PathBuf>,
+    /// The guest's binary, where it is not beside the running program.
+    pub guest: Option<PathBuf>,
+    /// Programs of this machine that experiments need in the guest, by name
+    /// or path.
+    pub programs: BTreeSet<String>,
+    /// Where kernels and images are kept.
+    pub cache: Cache,
+}
+
+impl Default for Options {
+    /// The user's own cache, and nothing named.
+    fn default() -> Self {
+        Self {
+            kernel: None,
+            guest: None,
+            programs: BTreeSet::new(),
+            cache: Cache::of_user(),
+        }
+    }
+}
+
+/// One arm to run.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What the guest is given.
+    pub job: Job,
+    /// Further words of the kernel's command line, such as `highres=off`.
+    pub boot_options: Vec<String>,
+    /// Bounds of the run.
+    pub limits: Limits,
+}
+
+/// What one arm gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArmOutput {
+    /// The guest's result, whole and checked.
+    pub result: Vec<u8>,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Wall time of the whole run.
+    pub wall: Duration,
+    /// Wall time until the guest's agent started.
+    pub boot: Duration,
+    /// The virtual machine's command line.
+    pub command: String,
+}
+
+/// A kernel and an image, ready to run.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    kernel: Kernel,
+    image: PathBuf,
+}
+
+/// Makes a lab ready on this machine, fetching a kernel where there is none,
+/// or a new one where `refresh` says so. `note` is told what is done.
+pub fn prepare(
+    options: &Options,
+    refresh: bool,
+    note: &mut dyn FnMut(&str),
+) -> Result<Lab, LabError> {
+    QEMU.path()?;
+    SETPRIV.path()?;
+    if refresh {
+        fetch(&options.cache, note)?;
+    }
+    let kernel = match Kernel::find(options.kernel.as_deref(), &options.cache) {
+        Err(LabError::NoKernel { .. }) => {
+            note("no kernel here yet");
+            fetch(&options.cache, note)?;
+            Kernel::find(None, &options.cache)?
+        }
+        found => found?,
+    };
+    note(&format!(
+        "kernel {} from {}",
+        kernel.release,
+        kernel.modules.display()
+    ));
+    let lab = Lab::with_kernel(kernel, options)?;
+    note(&format!("guest image {}", lab.image.display()));
+    Ok(lab)
+}
+
+impl Lab {
+    /// A lab from what is on this machine; nothing is fetched.
+    pub fn open(options: &Options) -> Result<Self, LabError> {
+        QEMU.path()?;
+        SETPRIV.path()?;
+        let kernel = Kernel::find(options.kernel.as_deref(), &options.cache)?;
+        Self::with_kernel(kernel, options)
+    }
+
+    fn with_kernel(kernel: Kernel, options: &Options) -> Result<Self, LabError> {
+        let guest = guest_binary(options.guest.as_deref())?;
+        let parts = Parts {
+            kernel: &kernel,
+            guest: &guest,
+            programs: &options.programs,
+        };
+        let image = parts.image(&options.cache)?;
+        Ok(Self { kernel, image })
+    }
+
+    /// The kernel that runs.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Boots the machine for a look at itself, without a job: proves that the
+    /// kernel, its modules and its clock serve. The result is text, one
+    /// `name: value` per line, some of it random by `seed`.
+    pub fn inspect(&self, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
+        let machine = Machine {
+            kernel: &self.kernel,
+            image: &self.image,
+            job: &[],
+            seed,
+            boot_options: &[INSPECT.to_owned()],
+            limits,
+            arm: "inspect",
+        };
+        Ok(self.output(machine.run(&mut |_| ())?))
+    }
+
+    /// Runs one arm in a virtual machine of its own. Blocks its thread, which
+    /// must not end before; `progress` is told how far the run is.
+    pub fn run(
+        &self,
+        request: &Request,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ArmOutput, LabError> {
+        let machine = Machine {
+            kernel: &self.kernel,
+            image: &self.image,
+            job: &job_archive(&request.job)?,
+            seed: request.job.seed,
+            boot_options: &request.boot_options,
+            limits: request.limits,
+            arm: &request.job.arm,
+        };
+        Ok(self.output(machine.run(progress)?))
+    }
+
+    fn output(&self, run: Run) -> ArmOutput {
+        ArmOutput {
+            result: run.result,
+            kernel: self.kernel.release.clone(),
+            wall: run.wall,
+            boot: run.boot.unwrap_or(run.wall),
+            command: run.command,
+        }
+    }
+
+    /// Runs several arms, at most `jobs` at once, and returns their outcomes
+    /// in the order of the requests. `progress` is told the request's index
+    /// too, from any thread.
+    pub fn run_all(
+        &self,
+        requests: &[Request],
+        jobs: usize,
+        progress: &(dyn Fn(usize, Progress) + Sync),
+    ) -> Vec<Result<ArmOutput, LabError>> {
+        let next = AtomicUsize::new(0);
+        let outcomes = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..jobs.clamp(1, requests.len().max(1)) {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(request) = requests.get(index) else {
+                            break;
+                        };
+                        let outcome = self.run(request, &mut |step| progress(index, step));
+                        let mut outcomes =
+                            outcomes.lock().unwrap_or_else(|poison| poison.into_inner());
+                        outcomes.push((index, outcome));
+                    }
+                });
+            }
+        });
+        let mut outcomes = outcomes
+            .into_inner()
+            .unwrap_or_else(|poison| poison.into_inner());
+        outcomes.sort_by_key(|&(index, _)| index);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+}

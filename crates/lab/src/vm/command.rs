@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The virtual machine's command line. Every word of it is there for speed or
+//! for the same result in every run; docs/lab.md has the measurements.
+
+use super::Machine;
+use crate::error::LabError;
+use crate::tool::{QEMU, SETPRIV};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+
+/// The machine: a plain PC without what no guest of ours uses.
+const MACHINE: &str = "pc,accel=tcg,usb=off,vmport=off,smbus=off,i8042=off";
+
+/// A plain 64-bit processor. `rdrand` lets the kernel seed its random numbers
+/// at once, from qemu's own seeded ones.
+const PROCESSOR: &str = "qemu64,+rdrand";
+
+/// Words of every guest's kernel command line.
+const BOOT_OPTIONS: [&str; 11] = [
+    "console=ttyS0",
+    "quiet",
+    // A panic ends the machine at once.
+    "panic=-1",
+    // The same addresses in every run.
+    "nokaslr",
+    // The local timer is calibrated by 0.1 s of busy waiting, in which each
+    // pause leaves the emulated processor: half of the boot. The HPET needs no
+    // calibration and serves just as exactly.
+    "noapictimer",
+    "no_timer_check",
+    // One instruction is one nanosecond by construction.
+    "tsc=reliable",
+    // Work that costs virtual time and changes no traffic.
+    "mitigations=off",
+    "init_on_alloc=0",
+    "cryptomgr.notests",
+    "initcall_blacklist=hpet_late_init,trace_eval_init",
+];
+
+/// Files that qemu inherits.
+pub(super) struct Files<'a> {
+    /// The guest's file system.
+    pub(super) initrd: &'a File,
+    /// Where its result goes.
+    pub(super) result: &'a File,
+}
+
+/// The command; the console comes on its standard output, qemu's own messages
+/// on its standard error.
+pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command, LabError> {
+    let qemu = QEMU.path()?;
+    let mut command = SETPRIV.command()?;
+    command.args(["--pdeathsig", "KILL", "--"]).arg(qemu);
+    command.args(["-M", MACHINE, "-cpu", PROCESSOR, "-smp", "1"]);
+    command.args(["-m", &machine.limits.memory_mib.to_string()]);
+    // One instruction, one nanosecond; idle time is skipped.
+    command.args(["-icount", "shift=0,sleep=off"]);
+    command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
+    // qemu takes 64 bits and the guest's own generators are seeded from it.
+    command.args(["-seed", &machine.seed.to_string()]);
+    command.args(["-no-user-config", "-nodefaults", "-no-reboot"]);
+    command.args(["-display", "none", "-monitor", "none", "-nic", "none"]);
+    // A file's writes are never partial, so the guest cannot see how fast its
+    // output is read.
+    command.args(["-chardev", "file,id=console,path=/proc/self/fd/1"]);
+    command.args(["-serial", "chardev:console"]);
+    let result = format!(
+        "file,id=result,path=/proc/self/fd/{}",
+        files.result.as_raw_fd()
+    );
+    command.args(["-chardev", &result]);
+    command.args(["-device", "virtio-serial-pci"]);
+    command.args([
+        "-device",
+        "virtserialport,chardev=result,name=weirgate.result",
+    ]);
+    command.arg("-kernel").arg(&machine.kernel.boot);
+    command.arg("-initrd");
+    command.arg(format!("/proc/self/fd/{}", files.initrd.as_raw_fd()));
+    // An arm's words go last, so that they override these.
+    let mut words: Vec<&str> = BOOT_OPTIONS.to_vec();
+    words.extend(machine.boot_options.iter().map(String::as_str));
+    command.args(["-append", &words.join(" ")]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok(command)
+}

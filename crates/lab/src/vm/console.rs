@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a guest says on its console: kernel messages, and the guest's own
+//! lines that begin with `@`. Pure but for the clock that dates its start.
+
+use crate::error::Failure;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Lines that an error shows.
+const SHOWN_LINES: usize = 25;
+
+/// Bytes of a line that are kept; a guest that never ends a line must not
+/// fill the memory.
+const LINE_BYTES: usize = 2000;
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Virtual seconds since the start of traffic.
+    pub at_s: f64,
+    /// Virtual seconds that the run takes.
+    pub of_s: f64,
+    /// What happens now.
+    pub what: String,
+}
+
+/// Collects the console.
+#[derive(Debug)]
+pub(super) struct Console {
+    from: Instant,
+    started: Option<Duration>,
+    last: VecDeque<String>,
+    line: Vec<u8>,
+    taken: usize,
+    error: Option<String>,
+    panic: Option<String>,
+}
+
+impl Console {
+    pub(super) fn new(from: Instant) -> Self {
+        Self {
+            from,
+            started: None,
+            last: VecDeque::new(),
+            line: Vec::new(),
+            taken: 0,
+            error: None,
+            panic: None,
+        }
+    }
+
+    /// Takes bytes as they come.
+    pub(super) fn take(&mut self, bytes: &[u8], progress: &mut dyn FnMut(Progress)) {
+        self.taken += bytes.len();
+        for &byte in bytes {
+            if byte == b'\n' {
+                let line = printable(&std::mem::take(&mut self.line));
+                self.take_line(line, progress);
+            } else if self.line.len() < LINE_BYTES {
+                self.line.push(byte);
+            }
+        }
+    }
+
+    fn take_line(&mut self, line: String, progress: &mut dyn FnMut(Progress)) {
+        match line
+            .strip_prefix('@')
+            .map(|own| own.split_once(' ').unwrap_or((own, "")))
+        {
+            Some(("start", _)) => self.started = Some(self.from.elapsed()),
+            Some(("progress", words)) => {
+                if let Some(step) = parse_progress(words) {
+                    progress(step);
+                    return;
+                }
+            }
+            Some(("error", what)) => self.error = Some(what.to_owned()),
+            _ => {}
+        }
+        if let Some((_, why)) = line.split_once("Kernel panic - not syncing: ") {
+            self.panic = Some(why.to_owned());
+        }
+        if line.is_empty() {
+            return;
+        }
+        if self.last.len() == SHOWN_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+    }
+
+    /// Bytes taken so far.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Wall time from the emulator's start to the start of the guest's work.
+    pub(super) fn started(&self) -> Option<Duration> {
+        self.started
+    }
+
+    /// What the guest said went wrong. Its own words before the kernel's: a
+    /// panic may follow from them.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let error = self.error.clone().map(Failure::Guest);
+        error.or_else(|| self.panic.clone().map(Failure::Panic))
+    }
+
+    /// The last lines, an unfinished one included.
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        let unfinished = printable(&self.line);
+        let lines = self.last.iter().cloned();
+        lines
+            .chain(Some(unfinished).filter(|line| !line.is_empty()))
+            .collect()
+    }
+}
+
+/// `V T TEXT`.
+fn parse_progress(words: &str) -> Option<Progress> {
+    let mut words = words.splitn(3, ' ');
+    Some(Progress {
+        at_s: words.next()?.parse().ok()?,
+        of_s: words.next()?.parse().ok()?,
+        what: words.next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// A console line without what would disturb the user's terminal: firmware
+/// clears the screen, and a guest may say anything.
+fn printable(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let mut plain = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            // A control sequence ends with a letter.
+            let _ = characters.by_ref().find(char::is_ascii_alphabetic);
+        } else if !character.is_control() {
+            plain.push(character);
+        } else if character == '\t' {
+            plain.push(' ');
+        }
+    }
+    plain.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn console(text: &str) -> (Console, Vec<Progress>) {
+        let mut console = Console::new(Instant::now());
+        let mut steps = Vec::new();
+        // In pieces that cut lines.
+        for piece in text.as_bytes().chunks(7) {
+            console.take(piece, &mut |step| steps.push(step));
+        }
+        (console, steps)
+    }
+
+    #[test]
+    fn own_lines_and_the_kernels() {
+        let (console, steps) = console(
+            "\u{1b}[2Jfirmware\r\n@start\n@progress 1.5 60 upload1\n@progress nonsense\n\
+             [ 1.2] Kernel panic - not syncing: no\tinit\r\nunfinished",
+        );
+        let step = Progress {
+            at_s: 1.5,
+            of_s: 60.0,
+            what: "upload1".into(),
+        };
+        assert_eq!(steps, [step]);
+        assert!(console.started().is_some());
+        assert!(matches!(console.failure(), Some(Failure::Panic(why)) if why == "no init"));
+        assert_eq!(
+            console.last_lines(),
+            [
+                "firmware",
+                "@start",
+                "@progress nonsense",
+                "[ 1.2] Kernel panic - not syncing: no init",
+                "unfinished"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_guest_that_never_ends_its_line_fills_nothing() {
+        let (console, _) = console(&"x".repeat(100_000));
+        assert_eq!(console.taken(), 100_000);
+        assert_eq!(console.last_lines(), ["x".repeat(LINE_BYTES)]);
+    }
+
+    #[test]
+    fn the_guests_own_words_come_first() {
+        let (console, _) = console("@error no policy\nKernel panic - not syncing: init\n");
+        assert!(matches!(console.failure(), Some(Failure::Guest(why)) if why == "no policy"));
+    }
+}

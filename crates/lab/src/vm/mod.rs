@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One virtual machine from start to end: its command line, its limits, what
+//! it says while it runs, and that nothing of it stays behind.
+
+mod command;
+mod console;
+
+use crate::error::{Failure, LabError};
+use crate::kernel::Kernel;
+use crate::tool::command_line;
+use command::Files;
+use console::Console;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+use weirgate_experiment::unseal;
+
+pub use console::Progress;
+
+/// Bounds of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall time after which the virtual machine is stopped.
+    pub wall: Duration,
+    /// The guest's memory in MiB.
+    pub memory_mib: u32,
+    /// Bytes on its console after which it is stopped.
+    pub console_bytes: usize,
+}
+
+impl Default for Limits {
+    /// Ten minutes, 512 MiB, 4 MiB.
+    fn default() -> Self {
+        Self {
+            wall: Duration::from_secs(600),
+            memory_mib: 512,
+            console_bytes: 4 << 20,
+        }
+    }
+}
+
+/// What one run boots.
+#[derive(Debug)]
+pub(crate) struct Machine<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) image: &'a Path,
+    /// Archive put behind the image.
+    pub(crate) job: &'a [u8],
+    pub(crate) seed: u64,
+    /// Further words of the kernel's command line.
+    pub(crate) boot_options: &'a [String],
+    pub(crate) limits: Limits,
+    /// Named in errors.
+    pub(crate) arm: &'a str,
+}
+
+/// What one run gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) result: Vec<u8>,
+    pub(crate) wall: Duration,
+    pub(crate) boot: Option<Duration>,
+    pub(crate) command: String,
+}
+
+impl Machine<'_> {
+    /// Boots, waits for the end and returns the guest's result.
+    ///
+    /// Blocks its thread, which must outlive the call: the emulator is told to
+    /// end with it.
+    pub(crate) fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, LabError> {
+        // In memory, not in files: they vanish with the processes that hold
+        // them, however these end.
+        let mut initrd = memory_file("initrd")?;
+        let image = fs::read(self.image).map_err(LabError::file("cannot be read", self.image))?;
+        initrd
+            .write_all(&image)
+            .and_then(|()| initrd.write_all(self.job))
+            .map_err(LabError::host("the guest's image cannot be written"))?;
+        let mut result = memory_file("result")?;
+        let mut command = command::build(
+            self,
+            &Files {
+                initrd: &initrd,
+                result: &result,
+            },
+        )?;
+        let shown = command_line(&command);
+        let start = Instant::now();
+        let child = {
+            let _pinned = Pinned::here();
+            command
+                .spawn()
+                .map_err(LabError::host("qemu cannot be started"))?
+        };
+        let mut emulator = Emulator { child: Some(child) };
+        let mut watch = Watch {
+            console: Console::new(start),
+            messages: Vec::new(),
+            start,
+            limits: self.limits,
+        };
+        let outcome = watch.until_end(&mut emulator, progress);
+        let wall = start.elapsed();
+        let failed = |failure| LabError::Run {
+            arm: self.arm.to_owned(),
+            failure,
+            console: watch.console.last_lines(),
+        };
+        let status = match outcome? {
+            Ok(status) => status,
+            Err(failure) => return Err(failed(failure)),
+        };
+        if let Some(failure) = watch.console.failure() {
+            return Err(failed(failure));
+        }
+        let mut sealed = Vec::new();
+        result
+            .rewind()
+            .and_then(|()| result.read_to_end(&mut sealed))
+            .map_err(LabError::host("the guest's result cannot be read"))?;
+        if !status.success() || sealed.is_empty() {
+            return Err(failed(Failure::Ended {
+                status: status.to_string(),
+                emulator: String::from_utf8_lossy(&watch.messages).into_owned(),
+            }));
+        }
+        let boot = watch.console.started();
+        let result = unseal(sealed).map_err(|error| failed(error.into()))?;
+        Ok(Run {
+            result,
+            wall,
+            boot,
+            command: shown,
+        })
+    }
+}
+
+/// A file without a name, which child processes inherit.
+fn memory_file(name: &str) -> Result<File, LabError> {
+    memfd_create(name, MemfdFlags::empty())
+        .map(File::from)
+        .map_err(LabError::host("no memory file"))
+}
+
+/// Keeps this thread, and what it starts meanwhile, on one processor. The
+/// emulator's two threads take turns at every wake-up of the guest, which
+/// costs a third less when they share a processor.
+struct Pinned {
+    before: Option<CpuSet>,
+}
+
+impl Pinned {
+    /// On the processor that runs this thread now. Where the host refuses,
+    /// nothing is lost but speed.
+    fn here() -> Self {
+        let mut one = CpuSet::new();
+        one.set(sched_getcpu());
+        let before = sched_getaffinity(None)
+            .ok()
+            .filter(|_| sched_setaffinity(None, &one).is_ok());
+        Self { before }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // It was allowed before.
+            let _ = sched_setaffinity(None, before);
+        }
+    }
+}
+
+/// The emulator's process, which never outlives this value.
+struct Emulator {
+    child: Option<Child>,
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Both fail only when it has ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Follows a running machine.
+struct Watch {
+    console: Console,
+    /// What qemu itself says.
+    messages: Vec<u8>,
+    start: Instant,
+    limits: Limits,
+}
+
+impl Watch {
+    /// Reads what the machine says until it ends or a limit is reached. The
+    /// outer error is the host's, the inner one the guest's.
+    fn until_end(
+        &mut self,
+        emulator: &mut Emulator,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Result<ExitStatus, Failure>, LabError> {
+        let Some(child) = emulator.child.as_mut() else {
+            unreachable!("the emulator was just started");
+        };
+        let (Some(mut console), Some(mut messages)) = (child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("both are pipes");
+        };
+        let pid = Pid::from_child(child);
+        let ended = pidfd_open(pid, PidfdFlags::empty())
+            .map_err(LabError::host("the emulator cannot be watched"))?;
+        let mut buffer = vec![0; 1 << 16];
+        let (mut console_open, mut messages_open) = (true, true);
+        loop {
+            let left = self.limits.wall.saturating_sub(self.start.elapsed());
+            if left.is_zero() {
+                let limit = self.limits.wall;
+                return Ok(Err(Failure::Hang { limit }));
+            }
+            // Both pipes close when the machine ends; only then is its
+            // process waited for, so that nothing it said is lost.
+            let mut watched = Vec::new();
+            if console_open {
+                watched.push(PollFd::new(&console, PollFlags::IN));
+            }
+            if messages_open {
+                watched.push(PollFd::new(&messages, PollFlags::IN));
+            }
+            if watched.is_empty() {
+                watched.push(PollFd::new(&ended, PollFlags::IN));
+            }
+            let timeout = Timespec {
+                tv_sec: left.as_secs().min(i64::MAX as u64) as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            match poll(&mut watched, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(LabError::host("the emulator cannot be watched")(error)),
+            }
+            if !console_open && !messages_open {
+                if watched[0].revents().is_empty() {
+                    continue;
+                }
+                let status = child
+                    .wait()
+                    .map_err(LabError::host("the emulator cannot be waited for"))?;
+                emulator.child = None;
+                return Ok(Ok(status));
+            }
+            let ready: Vec<bool> = watched
+                .iter()
+                .map(|descriptor| !descriptor.revents().is_empty())
+                .collect();
+            let mut ready = ready.into_iter();
+            if console_open && ready.next() == Some(true) {
+                let count = read_some(&mut console, &mut buffer)?;
+                console_open = count > 0;
+                self.console.take(&buffer[..count], progress);
+                if self.console.taken() > self.limits.console_bytes {
+                    let limit = self.limits.console_bytes;
+                    return Ok(Err(Failure::Flood { limit }));
+                }
+            }
+            if messages_open && ready.next() == Some(true) {
+                let count = read_some(&mut messages, &mut buffer)?;
+                messages_open = count > 0;
+                // qemu says little; what a broken one says endlessly is cut.
+                let room = (1_usize << 16).saturating_sub(self.messages.len());
+                self.messages.extend_from_slice(&buffer[..count.min(room)]);
+            }
+        }
+    }
+}
+
+/// One read that is not disturbed by signals; 0 at the end.
+fn read_some(source: &mut (impl Read + AsFd), buffer: &mut [u8]) -> Result<usize, LabError> {
+    loop {
+        match source.read(buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            outcome => {
+                return outcome.map_err(LabError::host("the emulator's output cannot be read"));
+            }
+        }
+    }
+}

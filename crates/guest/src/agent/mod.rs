@@ -3,19 +3,24 @@
 //!
 //! It owns the topology, the emulated line, the arm's set-up and the run's
 //! order. What is sent, probed and sampled is started by
-//! `traffic::start(&Session) -> anyhow::Result<()>`, which is called after the
-//! clock was set to zero and spawns one task per sender, probe and sampler; the
-//! tasks end when the run drops them, so they record as they go. Everything
+//! `traffic::start`, which leaves one task per sender, probe and sampler in the
+//! event loop; the tasks end when the run drops them, so they record as they
+//! go. Start reading at `run`. Everything
 //! runs on one thread: a socket belongs to the namespace in which it was
 //! opened, and the order of events depends on the kernel alone.
 
+mod arm;
 pub mod clock;
 pub mod line;
 pub mod nodes;
 pub mod probe;
 pub mod recorder;
+mod run;
 pub mod sample;
 pub mod session;
 pub mod stamp;
+pub mod topology;
 pub mod traffic;
 pub mod watch;
+
+pub use run::{Machine, run};

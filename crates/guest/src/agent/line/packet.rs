@@ -118,10 +118,12 @@ fn sack(mut options: &[u8]) -> Option<(u32, u32)> {
         match *options {
             [0, ..] | [] | [_] => return None,
             [1, ref rest @ ..] => options = rest,
-            [OPTION_SACK, length, a, b, c, d, e, f, g, h, ..] if length >= 10 => {
-                let from = u32::from_be_bytes([a, b, c, d]);
-                let to = u32::from_be_bytes([e, f, g, h]);
-                return Some((from, to));
+            [OPTION_SACK, length, ref rest @ ..] if length >= 10 => {
+                let edge = |at: usize| {
+                    let bytes = rest.get(at..)?.first_chunk::<4>()?;
+                    Some(u32::from_be_bytes(*bytes))
+                };
+                return edge(0).zip(edge(4));
             }
             [_, length, ..] => options = options.get(usize::from(length.max(2))..)?,
         }

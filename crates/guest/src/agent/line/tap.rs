@@ -11,6 +11,7 @@ use super::model::{Departure, Side};
 use super::packet::Facts;
 use crate::agent::clock::{Alarm, Clock};
 use crate::agent::recorder::Recorder;
+use crate::agent::topology::Taps;
 use crate::agent::watch::watch;
 use anyhow::{Context as _, Result};
 use rustix::io::Errno;
@@ -94,15 +95,8 @@ struct Frame {
 }
 
 impl Emulation {
-    /// A line between the TAP devices `wan` of the gateway and `far` of the
-    /// provider.
-    pub fn new(
-        line: &Line,
-        wan: OwnedFd,
-        far: OwnedFd,
-        clock: Clock,
-        recorder: Recorder,
-    ) -> Result<Self> {
+    /// A line between two TAP devices.
+    pub fn new(line: &Line, taps: Taps, clock: Clock, recorder: Recorder) -> Result<Self> {
         let way = |direction, side, from, text| {
             let side =
                 Side::new(side).with_context(|| format!("the {text} rate of the line is 0"))?;
@@ -115,8 +109,8 @@ impl Emulation {
         };
         Ok(Self {
             ways: [
-                way(Direction::Up, &line.up, wan, "upstream")?,
-                way(Direction::Down, &line.down, far, "downstream")?,
+                way(Direction::Up, &line.up, taps.wan, "upstream")?,
+                way(Direction::Down, &line.down, taps.line, "downstream")?,
             ],
             wire: Wire::of(line),
             clock,
@@ -175,15 +169,13 @@ impl Emulation {
             };
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.resize(FRAME, 0);
-            match read(from, &mut bytes).context("read from a device of the line")? {
-                Some(length) => {
-                    bytes.truncate(length);
-                    self.arrive(index, bytes);
-                }
-                None => {
-                    guard?.clear_ready();
-                    self.spare.push(bytes);
-                }
+            let read = read(from, &mut bytes).context("read from a device of the line")?;
+            if let Some(length) = read {
+                bytes.truncate(length);
+                self.arrive(index, bytes);
+            } else {
+                guard?.clear_ready();
+                self.spare.push(bytes);
             }
         }
         Ok(true)

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The order of a run: build, set up the arm, drive traffic, take down.
+
+use super::line::tap::Emulation;
+use super::recorder::Recorder;
+use super::session::Session;
+use super::{arm, topology, traffic};
+use anyhow::{Context, Error, Result, bail, ensure};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::LocalSet;
+use weirgate_experiment::{Arm, Emulator, Experiment, Job, Recording};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Time between the last change to the topology and the start of traffic, in
+/// which devices become usable and announce themselves.
+const SETTLE_NS: u64 = 200_000_000;
+
+/// Whose kernel a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// A virtual machine of its own: machine-wide settings may be changed.
+    Own,
+    /// The running machine: everything happens in fresh namespaces.
+    Shared,
+}
+
+/// Runs one arm of an experiment. `progress` is told the seconds of traffic
+/// that have passed, those there will be, and what is going on. Errors name
+/// the step that failed.
+pub fn run(
+    job: &Job,
+    machine: Machine,
+    progress: &mut dyn FnMut(u64, u64, &str),
+) -> Result<Recording> {
+    let (experiment, arm) = read(job)?;
+    let duration_ns = experiment.duration().as_nanos();
+    ensure!(duration_ns > 0, "the experiment has no phase to run");
+    let seconds = duration_ns.div_ceil(SECOND_NS);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the event loop")?;
+
+    let recorder = Recorder::new();
+    progress(0, seconds, "building the topology");
+    let mut stage = Stage::build(&runtime, job, machine, experiment, arm, recorder.clone())?;
+    stage.play(&runtime, duration_ns, &mut |at| {
+        progress(at, seconds, "traffic");
+    })?;
+    progress(seconds, seconds, "taking down");
+    let arm = Rc::clone(&stage.session.arm);
+
+    let mut recording = recorder.take();
+    recording.kernel = kernel();
+    recording.arm.clone_from(&arm.name);
+    recording.duration_ns = duration_ns;
+    Ok(recording)
+}
+
+/// The experiment and arm of a job.
+fn read(job: &Job) -> Result<(Experiment, Arm)> {
+    let (experiment, problems) = weirgate_experiment::parse(&job.experiment);
+    let Some(experiment) = experiment else {
+        let shown: Vec<String> = problems
+            .iter()
+            .map(|problem| problem.render("experiment", &job.experiment))
+            .collect();
+        bail!("the experiment cannot be read:\n{}", shown.join("\n"));
+    };
+    let arm = experiment.arm(&job.arm).cloned().with_context(|| {
+        let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
+        format!(
+            "there is no arm `{}`; there are {}",
+            job.arm,
+            arms.join(", ")
+        )
+    })?;
+    Ok((experiment, arm))
+}
+
+/// All that stands ready for traffic.
+struct Stage {
+    session: Session,
+    failures: UnboundedReceiver<Error>,
+    line: Option<Rc<RefCell<Emulation>>>,
+}
+
+impl Stage {
+    fn build(
+        runtime: &Runtime,
+        job: &Job,
+        machine: Machine,
+        experiment: Experiment,
+        arm: Arm,
+        recorder: Recorder,
+    ) -> Result<Self> {
+        runtime.block_on(async {
+            let nodes = topology::build(&experiment.topology).await?;
+            let taps = match arm.emulator {
+                Emulator::Own => Some(topology::add_taps(&nodes).await?),
+                Emulator::Netem => None,
+            };
+            arm::set_parameters(&arm, machine, &recorder)?;
+            arm::run_commands(&arm, &job.parameters, &nodes, &recorder)?;
+            let line = experiment.topology.line.clone();
+            let (session, failures) = Session::new(experiment, arm, job.seed, nodes, recorder);
+            let line = match taps {
+                Some(taps) => {
+                    let clock = session.clock.clone();
+                    let emulation = Emulation::new(&line, taps, clock, session.recorder.clone())?;
+                    Some(Rc::new(RefCell::new(emulation)))
+                }
+                None => None,
+            };
+            session.clock.pause(SETTLE_NS).await?;
+            Ok(Self {
+                session,
+                failures,
+                line,
+            })
+        })
+    }
+
+    /// Runs the traffic to its end.
+    fn play(
+        &mut self,
+        runtime: &Runtime,
+        duration_ns: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let tasks = LocalSet::new();
+        let session = self.session.clone();
+        runtime.block_on(tasks.run_until(async {
+            traffic::start(&session)?;
+            if let Some(line) = &self.line {
+                line.borrow_mut()
+                    .discard()
+                    .context("empty the line's devices")?;
+                session.spawn("the line".to_owned(), Emulation::run(Rc::clone(line)));
+            }
+            session.clock.start();
+            for second in 0..duration_ns.div_ceil(SECOND_NS) {
+                progress(second);
+                let next_ns = ((second + 1) * SECOND_NS).min(duration_ns);
+                tokio::select! {
+                    biased;
+                    Some(failure) = self.failures.recv() => return Err(failure),
+                    waited = session.clock.until(next_ns) => waited?,
+                }
+            }
+            anyhow::Ok(())
+        }))?;
+        // Tasks end here, at one instant, wherever they are.
+        drop(tasks);
+        if let Some(line) = &self.line {
+            line.borrow_mut().finish(duration_ns);
+        }
+        Ok(())
+    }
+}
+
+/// Release and version of the running kernel.
+fn kernel() -> String {
+    let names = rustix::system::uname();
+    let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+    format!("{} {}", text(names.release()), text(names.version()))
+}

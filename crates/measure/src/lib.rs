@@ -1,2 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! measure
+//! Figures from recordings: what a run observed becomes numbers with names.
+//!
+//! Pure: values in, values out. [`measure`] computes the metrics of one arm,
+//! [`judge`] compares them with what the experiment promises, [`outcome`]
+//! builds the document of `weirgate lab run --json`, [`predict`] calculates
+//! what line and traffic alone let expect, and [`series`] prepares curves for
+//! plots. Drawing and wording are the crate `report`'s. Names of metrics are
+//! `weirgate_experiment::metric`'s; this table says how each is computed.
+//!
+//! A *window* is a phase from `settle` after its start to its end, or, for a
+//! name without a phase, the whole run from its start. A flow is *active* in
+//! a window while one of its runs lasts; a transfer of a fixed amount ends
+//! when the amount was received. A metric without data is absent, never 0: an
+//! expectation on it fails and says why. A phase that the recording does not
+//! cover to its end has no metrics.
+//!
+//! | metric | definition |
+//! |---|---|
+//! | `rtt.PROBE.*` | of answered probes sent in the window; percentiles are nearest rank |
+//! | `rtt.PROBE.variation_ms` | p99.9 minus minimum (Y.1541), from 1000 answers on |
+//! | `rtt.PROBE.within_N_ms.ratio` | answers of at most N ms over probes sent |
+//! | `loss.PROBE.ratio` | unanswered over sent; one that the run's end cut off is neither |
+//! | `iprate.FLOW.*_kbit` | IP bytes of the flow's data direction that left the line, over the active time; `min` and `p50` over full active seconds |
+//! | `goodput.FLOW.*_kbit` | the same of payload that receivers read |
+//! | `pps.FLOW.mean` | packets of the data direction that left the line per active second |
+//! | `loss.FLOW.ratio` | of datagrams: sequence numbers missing between the first and the last received |
+//! | `reordered.FLOW.packets` | datagrams received after one with a larger number (RFC 4737 section 3) |
+//! | `jitter.FLOW.mean_ms` | mean of the interarrival jitter of RFC 3550 section 6.4.1 after each datagram |
+//! | `cwnd`, `outstanding` | of samples of the sender's TCP state; of a group the sum over its members |
+//! | `retransmitted.FLOW.segments` | segments that senders sent again in the window |
+//! | `connect`, `response` | of connections started in the window, to established and to the last byte |
+//! | `util.LINK.ratio` | time in which the line transmitted over the window's length |
+//! | `queue.PLACE.*_bytes` | IP bytes; `modem` and `exchange` from the line's log with the packet in transmission, weighted by time; other places from samples, each holding until the next |
+//! | `sojourn.CLASS.*_ms` | of stamped packets that left the gateway in the window; `CLASS-up` and `CLASS-down` where both directions have some |
+//! | `drops`, `marks` | counted in the window |
+//! | `jain.GROUP.index` | (sum x)^2 / (n sum x^2) of the members' goodput |
+//! | `ahead.NAME.*_packets` | packets waiting or in transmission upstream when a packet of the flow or probe came |
+//! | `ackspacing.FLOW.*_ms` | between the ends of transmission of consecutive pure ACKs of the flow |
+//! | `ackcompressed.FLOW.ratio` | ACK pairs closer than half the time that the data acknowledged by the second took on the line |
+//! | `burst.FLOW.max_ratio` | most wire time of the flow's data that came to the line within 100 ms, over 100 ms |
+//! | `sackrelease.FLOW.mean_segments` | data segments that came to the line between an ACK with a SACK block reaching the sender and the next ACK doing so |
+//! | `recovery.PROBE.s` | from the phase's start to the last RTT above minimum + 10 % of the phase's range; only where the phase begins above and ends below |
+//!
+//! Figures are rounded, so that two runs compare byte for byte and a table
+//! shows the number that was judged: `ms`, `kbit` and `mean` to 3 decimals,
+//! `bytes` to whole numbers, all others to 6 decimals.
+
+mod activity;
+mod connection;
+mod error;
+mod figures;
+mod flow;
+mod judge;
+mod line;
+pub mod predict;
+mod probe;
+mod queue;
+mod run;
+pub mod series;
+pub mod stats;
+mod sweep;
+mod tcp;
+mod window;
+pub mod y1541;
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+pub use error::MeasureError;
+pub use figures::{ArmFigures, calculate};
+pub use judge::{Judgement, Verdict, expected, judge, outcome};
+pub use run::measure;
+pub use sweep::best;
+pub use window::{Window, windows};

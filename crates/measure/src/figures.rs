@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Collects figures under their names, rounded.
+
+use std::collections::BTreeMap;
+use weirgate_experiment::{Experiment, Metric, NoValue, Quantity, Statistic};
+
+/// The figures of one arm.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ArmFigures {
+    /// The arm.
+    pub arm: String,
+    /// Figures by metric name; one without data is absent.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// The figures of an experiment that is calculated, not run
+/// ([`Experiment::is_calculation`]); its arm is the only one that it has.
+pub fn calculate(experiment: &Experiment) -> Result<ArmFigures, NoValue> {
+    let metrics = experiment.calculate()?.into_iter();
+    Ok(ArmFigures {
+        arm: experiment
+            .arms
+            .first()
+            .map(|arm| arm.name.clone())
+            .unwrap_or_default(),
+        metrics: metrics
+            .map(|(name, value)| (name, rounded(value, decimals(""))))
+            .collect(),
+    })
+}
+
+/// Takes the figures of one window.
+pub(crate) struct Figures<'a> {
+    pub(crate) phase: Option<&'a str>,
+    pub(crate) metrics: &'a mut BTreeMap<String, f64>,
+}
+
+impl Figures<'_> {
+    /// Keeps a figure under its name; nothing where there is none, or where it
+    /// is not a finite number.
+    pub(crate) fn put(
+        &mut self,
+        quantity: Quantity,
+        subject: &str,
+        statistic: Statistic,
+        value: Option<f64>,
+    ) {
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            return;
+        };
+        let mut metric = Metric::new(quantity, subject, statistic);
+        if let Some(phase) = self.phase {
+            metric = metric.in_phase(phase);
+        }
+        let value = rounded(value, decimals(metric.unit()));
+        self.metrics.insert(metric.to_string(), value);
+    }
+}
+
+/// Decimals kept of a figure in that unit.
+fn decimals(unit: &str) -> i32 {
+    match unit {
+        "ms" | "kbit" | "packets/s" => 3,
+        "bytes" => 0,
+        _ => 6,
+    }
+}
+
+fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    let rounded = (value * scale).round() / scale;
+    // Minus zero would print as `-0.0`.
+    if rounded == 0.0 { 0.0 } else { rounded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_without_a_number_are_absent() {
+        let mut metrics = BTreeMap::new();
+        let mut figures = Figures {
+            phase: Some("alone"),
+            metrics: &mut metrics,
+        };
+        for value in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+            figures.put(Quantity::Rtt, "p", Statistic::Mean, value);
+        }
+        figures.put(Quantity::Rtt, "p", Statistic::Max, Some(1.000_49));
+        figures.put(Quantity::Queue, "modem", Statistic::Mean, Some(99.5));
+        figures.put(Quantity::Util, "up", Statistic::Only, Some(1.0 / 3.0));
+        let names: Vec<(&str, f64)> = metrics.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        assert_eq!(
+            names,
+            [
+                ("alone.queue.modem.mean_bytes", 100.0),
+                ("alone.rtt.p.max_ms", 1.0),
+                ("alone.util.up.ratio", 0.333_333),
+            ]
+        );
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figures of the line itself: utilisation, its two queues, what its packets
+//! found there on arrival, its drops.
+
+use crate::figures::Figures;
+use crate::run::{Run, one_way};
+use crate::window::Window;
+use weirgate_experiment::{
+    Direction, DropEnd, Experiment, Fate, LinePacket, LineSide, Quantity, Recording, Statistic,
+};
+
+/// A direction, its name as a link and its queue's name as a place.
+pub(crate) const SIDES: [(Direction, &str, &str); 2] = [
+    (Direction::Up, "up", "modem"),
+    (Direction::Down, "down", "exchange"),
+];
+
+/// The line's side of that direction.
+pub(crate) fn side(experiment: &Experiment, direction: Direction) -> &LineSide {
+    match direction {
+        Direction::Up => &experiment.topology.line.up,
+        Direction::Down => &experiment.topology.line.down,
+    }
+}
+
+/// `util`, `queue`, `drops` of both directions, `ahead` of everything upstream.
+pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
+    if run.recording.line.is_empty() {
+        return;
+    }
+    for (direction, link, place) in SIDES {
+        let busy = busy_ns(run.recording, direction, window) as f64;
+        let ratio = busy / window.length_ns() as f64;
+        figures.put(Quantity::Util, link, Statistic::Only, Some(ratio));
+        let levels = levels(run.experiment, run.recording, direction);
+        figures.put(
+            Quantity::Queue,
+            place,
+            Statistic::Mean,
+            Some(mean_level(&levels, window)),
+        );
+        let max = max_level(&levels, window);
+        figures.put(Quantity::Queue, place, Statistic::Max, Some(max as f64));
+        let drops = one_way(run.recording, direction)
+            .filter(|packet| packet.fate == Fate::Dropped && window.contains(packet.arrived_ns))
+            .count();
+        figures.put(Quantity::Drops, place, Statistic::Only, Some(drops as f64));
+    }
+    ahead(run, window, figures);
+}
+
+fn busy_ns(recording: &Recording, direction: Direction, window: &Window) -> u64 {
+    one_way(recording, direction)
+        .map(|packet| match packet.fate {
+            Fate::Sent { start_ns, end_ns } => window.overlap_ns(start_ns, end_ns),
+            Fate::Dropped | Fate::Left => 0,
+        })
+        .sum()
+}
+
+/// A queue's length from a time on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub(crate) from_ns: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The bytes in one direction of the line, waiting or in transmission, over
+/// time.
+///
+/// Built from what each packet found on arrival, plus itself, minus what was
+/// transmitted until the next came. What the next found corrects it: a packet
+/// dropped from the front has no time of its own in the log.
+pub(crate) fn levels(
+    experiment: &Experiment,
+    recording: &Recording,
+    direction: Direction,
+) -> Vec<Level> {
+    let front = side(experiment, direction).drop == DropEnd::Front;
+    let mut ends: Vec<(u64, u64)> = one_way(recording, direction)
+        .filter_map(|packet| match packet.fate {
+            Fate::Sent { end_ns, .. } => Some((end_ns, u64::from(packet.ip_bytes))),
+            Fate::Dropped | Fate::Left => None,
+        })
+        .collect();
+    ends.sort_unstable();
+    let mut arrivals = one_way(recording, direction).peekable();
+    let mut levels = Vec::new();
+    let mut departed = 0;
+    while let Some(packet) = arrivals.next() {
+        let next: Option<&&LinePacket> = arrivals.peek();
+        let until = next.map_or(u64::MAX, |next| next.arrived_ns);
+        let begin = departed + ends[departed..].partition_point(|end| end.0 <= packet.arrived_ns);
+        let end = begin + ends[begin..].partition_point(|end| end.0 <= until);
+        let kept = packet.fate != Fate::Dropped || front;
+        let own = if kept { u64::from(packet.ip_bytes) } else { 0 };
+        let mut level = u64::from(packet.ahead_bytes) + own;
+        if let Some(next) = next {
+            let left: u64 = ends[begin..end].iter().map(|end| end.1).sum();
+            level = level.min(u64::from(next.ahead_bytes) + left);
+        }
+        levels.push(Level {
+            from_ns: packet.arrived_ns,
+            bytes: level,
+        });
+        for &(at_ns, bytes) in &ends[begin..end] {
+            level = level.saturating_sub(bytes);
+            levels.push(Level {
+                from_ns: at_ns,
+                bytes: level,
+            });
+        }
+        departed = end;
+    }
+    levels
+}
+
+/// The mean of levels over a window, weighted by time.
+pub(crate) fn mean_level(levels: &[Level], window: &Window) -> f64 {
+    let mut area: u128 = 0;
+    for (index, level) in levels.iter().enumerate() {
+        let until = levels
+            .get(index + 1)
+            .map_or(window.end_ns, |next| next.from_ns);
+        let time = window.overlap_ns(level.from_ns, until);
+        area += u128::from(time) * u128::from(level.bytes);
+    }
+    area as f64 / window.length_ns() as f64
+}
+
+/// The largest level in a window, with the one that it begins with.
+pub(crate) fn max_level(levels: &[Level], window: &Window) -> u64 {
+    let first = levels
+        .partition_point(|level| level.from_ns <= window.start_ns)
+        .saturating_sub(1);
+    levels
+        .iter()
+        .skip(first)
+        .take_while(|level| level.from_ns < window.end_ns)
+        .map(|level| level.bytes)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Packets found at the modem, by the name of the flow or probe that came.
+fn ahead(run: &Run, window: &Window, figures: &mut Figures) {
+    let probes = run.experiment.probes.iter().map(|probe| {
+        let flows = run.recording.flows.iter().enumerate();
+        let members = flows
+            .filter(|(_, flow)| flow.name == probe.name)
+            .map(|(index, _)| index);
+        (probe.name.as_str(), members.collect::<Vec<usize>>())
+    });
+    let subjects = run
+        .subjects
+        .iter()
+        .filter(|subject| subject.whole)
+        .map(|subject| (subject.name.as_str(), subject.members.clone()));
+    for (name, members) in probes.chain(subjects) {
+        let found: Vec<u64> = members
+            .iter()
+            .flat_map(|&member| &run.packets[member])
+            .filter(|packet| packet.direction == Direction::Up)
+            .filter(|packet| window.contains(packet.arrived_ns))
+            .map(|packet| u64::from(packet.ahead_packets))
+            .collect();
+        let found = crate::stats::Sorted::new(found);
+        figures.put(Quantity::Ahead, name, Statistic::Mean, found.mean());
+        figures.put(
+            Quantity::Ahead,
+            name,
+            Statistic::Max,
+            found.max().map(|max| max as f64),
+        );
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The line behind a shaper: one that counts wire bytes keeps the queue, one
+//! that counts packet lengths may lose it.
+
+use super::Prediction;
+use super::shaper::{Counting, Shaper, ShaperClass};
+use super::situation::{Datagrams, Situation};
+use super::steady::Steady;
+use super::wire::MTU;
+
+/// The part of a queue that is gone when the metric `recovery` ends: it looks
+/// for a tenth of the range.
+const RECOVERED: f64 = 0.9;
+
+/// A shaper that counts wire bytes: at most one full packet is ahead of the
+/// first class, and a flooding class gets what it is assured.
+pub(super) fn exact(situation: &Situation, shaper: &Shaper, predictions: &mut Vec<Prediction>) {
+    let first = shaper.classes.iter().map(|class| class.priority).min();
+    let upload = !situation.up.transfers.is_empty();
+    for asked in &situation.probes {
+        let class = asked
+            .probe
+            .class
+            .as_deref()
+            .and_then(|name| shaper.class(name));
+        let is_first = class.is_some_and(|class| Some(class.priority) == first);
+        if is_first && upload && situation.down.transfers.is_empty() {
+            let packet = situation.full_bits / situation.up.rate;
+            predictions.push(Prediction {
+                metric: situation.name(&format!("rtt.{}.max_ms", asked.probe.name)),
+                value: (situation.idle(asked) + packet) * 1e3,
+                derivation: format!(
+                    "one full packet in transmission, {:.2} ms, before a round trip of {:.2} ms",
+                    packet * 1e3,
+                    situation.idle(asked) * 1e3
+                ),
+            });
+        }
+    }
+    for udp in &situation.up.datagrams {
+        let class = udp.class.and_then(|name| shaper.class(name));
+        if let Some(class) = class.filter(|class| upload && outranked(shaper, class)) {
+            flooding(situation, udp, class, predictions);
+        }
+    }
+}
+
+/// Whether another class than the first one is served before this one, so
+/// that this one borrows nothing while that one has work.
+fn outranked(shaper: &Shaper, class: &ShaperClass) -> bool {
+    let first = shaper.classes.iter().map(|other| other.priority).min();
+    shaper
+        .classes
+        .iter()
+        .any(|other| other.priority < class.priority && Some(other.priority) != first)
+}
+
+fn flooding(
+    situation: &Situation,
+    udp: &Datagrams,
+    class: &ShaperClass,
+    predictions: &mut Vec<Prediction>,
+) {
+    let assured = class.rate_bits / udp.wire_bits;
+    let metric = situation.name(&format!("pps.{}.mean", udp.name));
+    let (value, derivation) = if udp.per_second > assured {
+        let text = format!(
+            "class {} is assured {:.1} kbit/s of the wire; {:.0} bytes each: {assured:.1}/s",
+            class.name,
+            class.rate_bits / 1e3,
+            udp.wire_bits / 8.0
+        );
+        (assured, text)
+    } else {
+        (
+            udp.per_second,
+            "less than its class is assured: all pass".to_owned(),
+        )
+    };
+    predictions.push(Prediction {
+        metric,
+        value,
+        derivation,
+    });
+}
+
+/// A shaper that counts packet lengths: small packets make the load on the
+/// wire larger than it believes. Returns the wire bits that wait in the modem
+/// when the phase ends, given those when it began.
+pub(super) fn naive(
+    situation: &Situation,
+    shaper: &Shaper,
+    backlog_bits: f64,
+    predictions: &mut Vec<Prediction>,
+) -> f64 {
+    let Counting::Length { extra } = shaper.counting else {
+        return 0.0;
+    };
+    // With a download the ACKs depend on the queue; that is not known here.
+    if situation.up.transfers.is_empty() || !situation.down.transfers.is_empty() {
+        return 0.0;
+    }
+    let counted = |ip_bytes: u64| (ip_bytes + u64::from(extra)) as f64 * 8.0;
+    let small: f64 = situation
+        .up
+        .datagrams
+        .iter()
+        .map(|udp| udp.per_second * counted(udp.ip_bytes))
+        .chain(
+            situation
+                .probes
+                .iter()
+                .map(|a| a.per_second * counted(u64::from(a.probe.packet))),
+        )
+        .sum();
+    let bulk = ((shaper.rate_bits - small) / counted(MTU)).max(0.0);
+    let others = situation.up.datagram_bits() + situation.probe_bits();
+    let load = bulk * situation.full_bits + others;
+    let rate = situation.up.rate;
+    let text = format!(
+        "{bulk:.1} full packets/s pass beside what counts as {:.0} kbit/s; on the wire all are \
+         {:.1} of {:.0} kbit/s",
+        small / 1e3,
+        load / 1e3,
+        rate / 1e3
+    );
+    if load > rate {
+        overloaded(situation, load, backlog_bits, &text, predictions)
+    } else {
+        drained(situation, load, backlog_bits, &text, predictions)
+    }
+}
+
+/// The queue grows until all windows wait in the modem.
+fn overloaded(
+    situation: &Situation,
+    load: f64,
+    backlog_bits: f64,
+    text: &str,
+    predictions: &mut Vec<Prediction>,
+) -> f64 {
+    let rate = situation.up.rate;
+    let steady = Steady::new(situation).up;
+    let Some(segments) = situation.up.segments().filter(|_| steady.room > 0.0) else {
+        return 0.0;
+    };
+    // All windows in the modem, and the other packets among them.
+    let at_most = segments * situation.full_bits / steady.room * rate;
+    let buffer = (situation.up.buffer_packets() + 1.0) * situation.full_bits;
+    if backlog_bits > at_most {
+        // A phase before left more; the largest wait is that one's.
+        return at_most;
+    }
+    let grown = backlog_bits + (load - rate) * situation.seconds;
+    let reached = grown.min(at_most).min(buffer);
+    for asked in &situation.probes {
+        predictions.push(Prediction {
+            metric: situation.name(&format!("rtt.{}.max_ms", asked.probe.name)),
+            value: (reached / rate + situation.idle(asked)) * 1e3,
+            derivation: format!(
+                "{text}: the modem's queue grows by {:.1} kbit/s, to {:.0} kbit ({:.0} ms)",
+                (load - rate) / 1e3,
+                reached / 1e3,
+                reached / rate * 1e3
+            ),
+        });
+    }
+    reached
+}
+
+/// The queue drains by what the load leaves of the line.
+fn drained(
+    situation: &Situation,
+    load: f64,
+    backlog_bits: f64,
+    text: &str,
+    predictions: &mut Vec<Prediction>,
+) -> f64 {
+    let surplus = situation.up.rate - load;
+    let seconds = backlog_bits / surplus;
+    if seconds > situation.seconds {
+        return backlog_bits - surplus * situation.seconds;
+    }
+    if backlog_bits > 0.0 {
+        for asked in &situation.probes {
+            predictions.push(Prediction {
+                metric: situation.name(&format!("recovery.{}.s", asked.probe.name)),
+                value: seconds * RECOVERED,
+                derivation: format!(
+                    "{text}: {:.0} kbit in the modem drain at {:.1} kbit/s; nine tenths of that \
+                     time",
+                    backlog_bits / 1e3,
+                    surplus / 1e3
+                ),
+            });
+        }
+    }
+    0.0
+}

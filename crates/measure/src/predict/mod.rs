@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What line and traffic alone let expect, calculated without any measurement.
+//!
+//! Where a measured figure departs from the thesis, this says what the figure
+//! should be on the line that was built: window over round trip, queue as the
+//! sum of windows, serialisation, the load on the wire against its rate, and
+//! shares of wire bytes. It knows situations by structure (which transfers
+//! run, with which windows, behind which shaper), never experiments by name;
+//! a situation that it does not know has no prediction. It shares no code with
+//! the crate `linklayer`, the line emulator or the measurement.
+
+mod gate;
+mod shaper;
+mod situation;
+mod steady;
+mod wire;
+
+pub use shaper::{Counting, Shaper, ShaperClass};
+pub use wire::{ip_ceiling_kbit, wire_bytes};
+
+use situation::Situation;
+use weirgate_experiment::{Arm, Experiment};
+
+/// A calculated figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// The metric's full name.
+    pub metric: String,
+    /// Its value, in the metric's unit.
+    pub value: f64,
+    /// How it follows from line and traffic, in words and numbers.
+    pub derivation: String,
+}
+
+impl Prediction {
+    /// How far a measured figure lies from this one, as a part of this one.
+    pub fn deviation(&self, measured: f64) -> f64 {
+        if self.value == 0.0 {
+            return if measured == 0.0 { 0.0 } else { f64::INFINITY };
+        }
+        (measured - self.value) / self.value
+    }
+}
+
+/// Calculates what can be calculated for one arm, phase by phase.
+///
+/// `shaper` says what shapes the upstream in this arm, `None` that nothing
+/// does. For an arm with `tc` commands, [`Shaper::from_commands`] reads them;
+/// for a policy the caller states gate and classes. An arm with commands or a
+/// policy and no `shaper` is not known, and has no predictions.
+pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> Vec<Prediction> {
+    let touched = arm.policy.is_some() || !arm.commands.is_empty();
+    if touched && shaper.is_none() {
+        return Vec::new();
+    }
+    let mut predictions = Vec::new();
+    let mut backlog_bits = 0.0;
+    for phase in &experiment.phases {
+        let Some(situation) = Situation::new(experiment, arm, phase) else {
+            backlog_bits = 0.0;
+            continue;
+        };
+        match shaper {
+            None => steady::unshaped(&situation, &mut predictions),
+            Some(shaper) if shaper.counting == Counting::Wire => {
+                gate::exact(&situation, shaper, &mut predictions);
+            }
+            Some(shaper) => {
+                backlog_bits = gate::naive(&situation, shaper, backlog_bits, &mut predictions);
+            }
+        }
+    }
+    predictions
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The line with nothing before it: windows fill the queues.
+//!
+//! A transfer whose window is larger than its path keeps the rest of the
+//! window in the queue before the bottleneck, whatever the rate is. A mean
+//! queue is therefore the sum of the windows less what is on its way, and less
+//! half a delayed ACK per transfer; a transfer that waits for its ACKs in the
+//! other direction's queue gets its window per round trip.
+
+use super::Prediction;
+use super::situation::{Asked, DELAYED, Situation, Way};
+
+/// Rounds of the fixed point between downloads and the room that their ACKs
+/// leave to uploads; the change per round is a few per cent of the last.
+const ROUNDS: usize = 60;
+
+/// The state that a phase settles into.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Steady {
+    pub(super) up: Queue,
+    pub(super) down: Queue,
+}
+
+/// One direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Queue {
+    /// Wire bit/s that others leave to transfers.
+    pub(super) room: f64,
+    /// Mean wait before transmission, seconds.
+    pub(super) wait: f64,
+    /// Full packets per second of all transfers.
+    pub(super) packets: f64,
+    /// Whether windows exceed the buffer, so that losses rule.
+    pub(super) full: bool,
+    /// Whether transfers use all room.
+    pub(super) saturated: bool,
+}
+
+impl Steady {
+    pub(super) fn new(situation: &Situation) -> Self {
+        let mut steady = Self::default();
+        for _ in 0..ROUNDS {
+            let up_acks = ack_bits(&situation.down, steady.down.packets);
+            let down_acks = ack_bits(&situation.up, steady.up.packets);
+            let before = steady;
+            steady.up = queue(situation, &situation.up, up_acks, before.down.wait);
+            steady.down = queue(situation, &situation.down, down_acks, before.up.wait);
+        }
+        steady
+    }
+}
+
+fn ack_bits(data: &Way, packets: f64) -> f64 {
+    data.transfers
+        .first()
+        .map_or(0.0, |transfers| packets / DELAYED * transfers.ack_bits)
+}
+
+/// One direction's queue, given what the other makes its ACKs wait.
+fn queue(situation: &Situation, way: &Way, ack_bits: f64, other_wait: f64) -> Queue {
+    let room = way.rate - situation.probe_bits() - way.datagram_bits() - ack_bits;
+    if way.transfers.is_empty() || room <= 0.0 {
+        return Queue {
+            room,
+            ..Queue::default()
+        };
+    }
+    let time = situation.full_bits / room;
+    let away = situation.propagation() + other_wait;
+    let capacity = room / situation.full_bits;
+    let Some(segments) = way.segments() else {
+        return Queue {
+            room,
+            wait: 0.0,
+            packets: capacity,
+            full: true,
+            saturated: true,
+        };
+    };
+    let by_window = segments / (away + situation.full_bits / way.rate);
+    let wait = ((segments - way.flows() * DELAYED / 2.0) * time - away).max(0.0);
+    let full = wait / time > way.buffer_packets();
+    let packets = by_window.min(capacity);
+    Queue {
+        room,
+        wait,
+        packets,
+        full,
+        saturated: by_window >= capacity,
+    }
+}
+
+/// Predicts round trips and rates of a phase without a shaper.
+pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>) {
+    let steady = Steady::new(situation);
+    // What datagrams alone overload is not known here.
+    if steady.up.room <= 0.0 || steady.down.room <= 0.0 {
+        return;
+    }
+    for asked in &situation.probes {
+        round_trip(situation, &steady, asked, predictions);
+    }
+    for (way, queue, other) in [
+        (&situation.up, &steady.up, &steady.down),
+        (&situation.down, &steady.down, &steady.up),
+    ] {
+        // Where the other direction's queue overflows, its wait is not known.
+        if !other.full {
+            rates(situation, way, queue, other, predictions);
+        }
+    }
+}
+
+fn round_trip(
+    situation: &Situation,
+    steady: &Steady,
+    asked: &Asked,
+    predictions: &mut Vec<Prediction>,
+) {
+    let idle = situation.idle(asked);
+    let name = &asked.probe.name;
+    let mut push = |statistic: &str, seconds: f64, derivation: String| {
+        let metric = situation.name(&format!("rtt.{name}.{statistic}_ms"));
+        predictions.push(Prediction {
+            metric,
+            value: seconds * 1e3,
+            derivation,
+        });
+    };
+    let base = format!(
+        "serialisation {:.2} + {:.2} ms and fixed delay {:.2} ms",
+        asked.wire_bits / situation.up.rate * 1e3,
+        asked.wire_bits / situation.down.rate * 1e3,
+        situation.propagation() * 1e3
+    );
+    let ways = [
+        ("upstream", &situation.up, &steady.up),
+        ("downstream", &situation.down, &steady.down),
+    ];
+    if ways
+        .iter()
+        .all(|(_, way, _)| way.transfers.is_empty() && way.datagrams.is_empty())
+    {
+        for statistic in ["min", "mean", "p50"] {
+            push(statistic, idle, base.clone());
+        }
+        return;
+    }
+    if let [(_, up_way, up), (_, _, down)] = ways
+        && !up.full
+        && !down.full
+        && !up_way.transfers.is_empty()
+    {
+        let text = waits(situation, up_way, up) + &format!("; {base}");
+        push("mean", idle + up.wait + down.wait, text);
+        return;
+    }
+    for (direction, way, queue) in ways {
+        let other_idle = ways
+            .iter()
+            .all(|(name, other, _)| *name == direction || other.transfers.is_empty());
+        if queue.full && other_idle {
+            let held = way.buffer_packets() + 1.0;
+            let wait = held * situation.full_bits / way.rate;
+            let text = format!(
+                "a full {direction} buffer holds {:.0} packets and one is in transmission: \
+                 {held:.0} * {:.2} ms = {:.0} ms; {base}",
+                held - 1.0,
+                situation.full_bits / way.rate * 1e3,
+                wait * 1e3
+            );
+            push("max", idle + wait, text);
+        }
+    }
+}
+
+fn waits(situation: &Situation, way: &Way, queue: &Queue) -> String {
+    format!(
+        "{:.0} windows hold {:.0} full packets, less one per window for delayed ACKs; each takes \
+         {:.2} ms of the {:.0} kbit/s that other packets leave; less what is on its way the wait \
+         is {:.0} ms",
+        way.flows(),
+        way.segments().unwrap_or_default(),
+        situation.full_bits / queue.room * 1e3,
+        queue.room / 1e3,
+        queue.wait * 1e3
+    )
+}
+
+fn rates(
+    situation: &Situation,
+    way: &Way,
+    queue: &Queue,
+    other: &Queue,
+    predictions: &mut Vec<Prediction>,
+) {
+    let [transfers] = way.transfers.as_slice() else {
+        return;
+    };
+    let kbit = queue.packets * super::wire::MTU as f64 * 8.0 / 1e3;
+    let derivation = if queue.saturated {
+        format!(
+            "{:.0} kbit/s of the wire are left to full packets: * 1500 * 8 / {:.0} bit",
+            queue.room / 1e3,
+            situation.full_bits
+        )
+    } else {
+        let path = situation.propagation() + other.wait + situation.full_bits / way.rate;
+        format!(
+            "the windows hold {:.0} full packets per round trip of {:.0} ms",
+            way.segments().unwrap_or_default(),
+            path * 1e3
+        )
+    };
+    let metric = situation.name(&format!("iprate.{}.mean_kbit", transfers.name));
+    predictions.push(Prediction {
+        metric,
+        value: kbit,
+        derivation,
+    });
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The codes of this crate's problems, each with its meaning: the one table
+//! from which the reference is written.
+
+/// A code with its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The code, `P1` and two digits; it never changes its meaning.
+    pub code: &'static str,
+    /// What it stands for, one sentence.
+    pub meaning: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident $code:literal $meaning:literal;)*) => {
+        $(pub(crate) const $name: &str = $code;)*
+
+        /// Every code of this crate, in order.
+        pub const CODES: &[Code] = &[$(Code { code: $code, meaning: $meaning }),*];
+    };
+}
+
+codes! {
+    VERSION "P101" "The policy's version is not one that this program reads.";
+    DEVICE "P102" "A device name is one that Linux refuses, or one device stands in two roles.";
+    ZERO_RATE "P103" "A rate is 0.";
+    MARGIN "P104" "A margin leaves less than 8 kbit/s of the line.";
+    LAYER "P105" "The link layer is not known.";
+    LAYER_NUMBERS "P106" "A number of a link layer stated by hand is out of range or contradicts another.";
+    WORD "P107" "A word is not one of those that the field takes.";
+    INBOUND "P108" "The inbound side lacks what its kind needs, or is described without a downstream rate.";
+    KIND_UNSTATED "P109" "A device's name suggests a kind that the policy does not state (warning).";
+    CLASS_NAME "P110" "A class name is not usable.";
+    DUPLICATE_CLASS "P111" "Two classes of one direction have the same name.";
+    TOO_MANY "P112" "There are more classes or rules than can be told apart or kept fast.";
+    NO_DEFAULT "P113" "A direction has no default class, or no class at all.";
+    TWO_DEFAULTS "P114" "A direction has more than one default class.";
+    SHARE_ZERO "P115" "A class is guaranteed nothing, or less than 1 kbit/s.";
+    SHARES_OVER "P116" "Guarantees sum to more than there is.";
+    CEILING "P117" "A ceiling is below the class's guarantee, above the link, or 0.";
+    GUARANTEE "P118" "A class states both a share and a rate, or neither.";
+    UNSHAPED "P119" "A class or rule is for a direction that the policy does not shape.";
+    QUEUE "P120" "A queue is not written in a way that is understood.";
+    QUEUE_LIMIT "P121" "A queue's limit is 0 or holds less than one full packet.";
+    QUEUE_SETTINGS "P122" "Settings of a queue contradict each other or are out of range.";
+    BURST "P123" "A burst is longer than 10 s at the class's guaranteed rate.";
+    ACK_RATE "P130" "The reservation for ACKs cannot be computed or does not fit the link.";
+    ACK_CLASS "P131" "A class is named `ack` beside the one that `[ack]` creates.";
+    UNKNOWN_CLASS "P140" "A rule names a class that does not exist.";
+    ADDRESS "P142" "An address or prefix is not one.";
+    HOST_BITS "P143" "A prefix has bits set beyond its length.";
+    PORT "P144" "A port or range of ports is not one.";
+    LENGTH "P145" "A packet length or range of lengths is not one.";
+    TCP_FLAGS "P146" "TCP flags are not understood or can never match.";
+    PROTOCOL "P147" "A protocol is not known by that name.";
+    CONTRADICTION "P148" "Conditions of one rule exclude each other; it never matches.";
+    NO_CONDITION "P149" "A rule has no condition, so that none after it is ever reached.";
+    NEVER_REACHED "P150" "An earlier rule takes every packet of this one (warning).";
+    ONE_VERSION "P151" "A rule matches ICMP of one IP version only (warning).";
+    TOS "P152" "A type of service is not known or no longer exists.";
+    UNUSED_CLASS "P153" "No rule leads to a class that is not the default (warning).";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CODES;
+
+    #[test]
+    fn codes_are_distinct_ordered_and_explained() {
+        for pair in CODES.windows(2) {
+            assert!(pair[0].code < pair[1].code, "{pair:?}");
+        }
+        for code in CODES {
+            assert!(
+                code.code.len() == 4 && code.code.starts_with("P1"),
+                "{code:?}"
+            );
+            assert!(code.meaning.ends_with('.'), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The checked model. Every part keeps its place in the text, so that whatever
+//! is made from it can name its line.
+
+use crate::{Lengths, Ports, Prefix, Protocol, Queue, TcpFlags};
+use std::fmt;
+use std::str::FromStr;
+use weirgate_document::{Span, Value};
+use weirgate_linklayer::{DeviceKind, LinkLayer};
+use weirgate_state::DeviceName;
+use weirgate_units::{Dscp, ParseError, Rate, Share, Size};
+
+/// A whole policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The link that is shared.
+    pub link: Link,
+    /// The reservation for acknowledgements, if any.
+    pub ack: Option<Ack>,
+    /// The classes as written, without the one that `ack` creates.
+    pub classes: Vec<Class>,
+    /// The rules as written; the first that matches decides.
+    pub rules: Vec<Rule>,
+}
+
+/// One way through the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the inside to the outside.
+    Up,
+    /// From the outside to the inside.
+    Down,
+}
+
+impl Direction {
+    /// Both, upstream first.
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// `upstream` or `downstream`.
+    #[must_use]
+    pub const fn stream(self) -> &'static str {
+        match self {
+            Self::Up => "upstream",
+            Self::Down => "downstream",
+        }
+    }
+}
+
+/// `up` or `down`, as in policies.
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        })
+    }
+}
+
+/// The directions something is for; at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directions {
+    /// Upstream only.
+    Up,
+    /// Downstream only.
+    Down,
+    /// Both.
+    Both,
+}
+
+impl Directions {
+    /// Whether this direction is among them.
+    #[must_use]
+    pub const fn contains(self, direction: Direction) -> bool {
+        matches!(
+            (self, direction),
+            (Self::Both, _) | (Self::Up, Direction::Up) | (Self::Down, Direction::Down)
+        )
+    }
+
+    /// Whether they have a direction in common.
+    #[must_use]
+    pub fn overlap(self, other: Self) -> bool {
+        Direction::BOTH
+            .into_iter()
+            .any(|one| self.contains(one) && other.contains(one))
+    }
+}
+
+/// Where packets that arrive from outside are shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inbound {
+    /// On an IFB device that packets pass right after they have arrived.
+    Ifb,
+    /// On the LAN device, where they leave for the inside.
+    Lan,
+    /// Nowhere.
+    None,
+}
+
+/// An amount that may be stated as a part of the whole or as a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// A part.
+    Share(Share),
+    /// A rate in wire bits.
+    Rate(Rate),
+}
+
+impl Amount {
+    /// The amount, where the whole is `whole`.
+    #[must_use]
+    pub fn of(self, whole: Rate) -> Rate {
+        match self {
+            Self::Share(share) => share.of(whole),
+            Self::Rate(rate) => rate,
+        }
+    }
+}
+
+impl FromStr for Amount {
+    type Err = ParseError;
+
+    /// Parses `2%` or `1kbit`.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        if text.contains('%') {
+            text.parse().map(Self::Share)
+        } else {
+            text.parse().map(Self::Rate)
+        }
+    }
+}
+
+/// The link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where the table begins, for problems that concern the whole link.
+    pub span: Span,
+    /// Upstream packets leave through this device.
+    pub device: Value<DeviceName>,
+    /// Inside hosts are reached through these devices. With
+    /// [`Inbound::Lan`] there is exactly one.
+    pub lan: Vec<Value<DeviceName>>,
+    /// The line's upstream rate, in wire bits.
+    pub up: Value<Rate>,
+    /// The line's downstream rate, in wire bits; without it nothing is shaped
+    /// downstream.
+    pub down: Option<Value<Rate>>,
+    /// What a packet costs on the line.
+    pub layer: Value<LinkLayer>,
+    /// How far below the line the upstream gate stays.
+    pub margin: Value<Amount>,
+    /// How far below the line the downstream gate stays.
+    pub margin_down: Value<Amount>,
+    /// Where downstream packets are shaped.
+    pub inbound: Value<Inbound>,
+    /// The IFB device made for [`Inbound::Ifb`].
+    pub ifb: Value<DeviceName>,
+    /// What Linux counts as a packet's length on `device`.
+    pub device_kind: Value<DeviceKind>,
+    /// What Linux counts as a packet's length on the LAN device.
+    pub lan_kind: Value<DeviceKind>,
+    /// The largest IP packet, in bytes.
+    pub mtu: Value<u32>,
+}
+
+/// The rate to reserve for acknowledgements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckRate {
+    /// By formula from the rate of the opposite direction (Brouer 8.1,
+    /// requirements A12).
+    Formula,
+    /// As stated, in wire bits.
+    Rate(Rate),
+}
+
+/// The reservation for pure acknowledgements: a class named `ack` and a rule
+/// before all others that puts pure ACKs into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ack {
+    /// The line of the table, from 1.
+    pub line: u32,
+    /// Where the table begins.
+    pub span: Span,
+    /// The rate.
+    pub reserve: Value<AckRate>,
+    /// Data packets per ACK, in tenths; for the formula.
+    pub factor_tenths: u32,
+    /// IP bytes of an ACK; for the formula.
+    pub size: u32,
+    /// Priority among the classes, 0 first, 7 last.
+    pub priority: u8,
+    /// Greatest rate, of the gate's.
+    pub ceiling: Value<Amount>,
+    /// The queue; `None` leaves the choice to crate `compile`.
+    pub queue: Option<Value<Queue>>,
+    /// Wire bytes that may be sent at once beyond the rate; `None` is one full
+    /// packet.
+    pub burst: Option<Value<Size>>,
+    /// The directions.
+    pub directions: Directions,
+}
+
+/// What a class is guaranteed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarantee {
+    /// A part of what reservations by rate leave of the gate.
+    Share(Share),
+    /// A rate in wire bits.
+    Rate(Rate),
+}
+
+/// A class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// The line of its table, from 1.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// Its name.
+    pub name: Value<String>,
+    /// What it is guaranteed.
+    pub guarantee: Value<Guarantee>,
+    /// Its greatest rate, of the gate's.
+    pub ceiling: Value<Amount>,
+    /// Its priority: 0 first, 7 last.
+    pub priority: u8,
+    /// Its queue; `None` leaves the choice to crate `compile`.
+    pub queue: Option<Value<Queue>>,
+    /// Wire bytes that may be sent at once beyond the guaranteed rate; `None`
+    /// leaves the choice to [`Policy::share_out`].
+    pub burst: Option<Value<Size>>,
+    /// The class of ITU-T Y.1541, 0 to 5, whose delay it should have.
+    pub objective: Option<Value<u8>>,
+    /// Its directions.
+    pub directions: Directions,
+    /// Takes what no rule matches; where it says so.
+    pub default: Option<Span>,
+}
+
+/// A rule: a packet that fulfils every condition goes into the class. Within
+/// one condition any element will do. An empty list is no condition.
+///
+/// `local` is the inside host's side and `remote` the outside's, in both
+/// directions: the source of an upstream packet and the destination of a
+/// downstream packet are local.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The line of its table, from 1.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// The class.
+    pub class: Value<String>,
+    /// Its directions.
+    pub directions: Directions,
+    /// Upper-layer protocols.
+    pub protocols: Vec<Value<Protocol>>,
+    /// Ports of the inside host.
+    pub local_ports: Vec<Value<Ports>>,
+    /// Ports of the outside host.
+    pub remote_ports: Vec<Value<Ports>>,
+    /// Ports of either host.
+    pub ports: Vec<Value<Ports>>,
+    /// Addresses of the inside host.
+    pub local_addresses: Vec<Value<Prefix>>,
+    /// Addresses of the outside host.
+    pub remote_addresses: Vec<Value<Prefix>>,
+    /// Code points; those of `tos` are among them.
+    pub dscp: Vec<Value<Dscp>>,
+    /// Lengths of the IP packet.
+    pub lengths: Vec<Value<Lengths>>,
+    /// TCP flags.
+    pub tcp_flags: Option<Value<TcpFlags>>,
+    /// An acknowledgement without data: TCP, ACK set, SYN, FIN and RST clear,
+    /// no payload.
+    pub pure_ack: bool,
+}
+
+impl Policy {
+    /// The line's rate in a direction, `None` where the policy does not shape
+    /// it.
+    #[must_use]
+    pub fn line_rate(&self, direction: Direction) -> Option<Rate> {
+        match direction {
+            Direction::Up => Some(self.link.up.value),
+            Direction::Down if self.link.inbound.value == Inbound::None => None,
+            Direction::Down => self.link.down.as_ref().map(|down| down.value),
+        }
+    }
+
+    /// The classes of a direction as written.
+    pub fn classes_of(&self, direction: Direction) -> impl Iterator<Item = &Class> {
+        self.classes
+            .iter()
+            .filter(move |class| class.directions.contains(direction))
+    }
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The queue of a class: `"bfifo 28125"`, `"fq_codel"`, or a table with `kind`
+//! and settings. What is left out, crate `compile` chooses by the class's rate.
+
+use crate::codes;
+use crate::read::{choose, one_of};
+use weirgate_document::{Kind, Problems, Reader, Span, Value};
+use weirgate_units::{Size, Span as Time};
+
+/// A queue with the settings that the policy states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Queue {
+    /// First in, first out, limited in wire bytes.
+    Bfifo(Size),
+    /// First in, first out, limited in packets.
+    Pfifo(u32),
+    /// Stochastic fairness queueing.
+    Sfq(SfqQueue),
+    /// Random early detection.
+    Red(RedQueue),
+    /// Flow queueing with CoDel.
+    FqCodel(FqCodelQueue),
+    /// cake without a shaper of its own.
+    Cake(CakeQueue),
+}
+
+/// Settings of SFQ.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SfqQueue {
+    /// Most packets held.
+    pub limit: Option<u32>,
+    /// Seconds between changes of the hash; 0 is never.
+    pub perturb: Option<u32>,
+}
+
+/// Settings of RED.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedQueue {
+    /// Hard limit in wire bytes.
+    pub limit: Size,
+    /// Average below which nothing is dropped.
+    pub min: Size,
+    /// Average at which the probability reaches its maximum.
+    pub max: Size,
+    /// The maximum probability, in millionths.
+    pub probability_millionths: u32,
+    /// Marks ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Adapts the probability (ARED).
+    pub adaptive: bool,
+}
+
+/// Settings of fq_codel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FqCodelQueue {
+    /// Most packets held.
+    pub limit: Option<u32>,
+    /// Number of flow queues.
+    pub flows: Option<u32>,
+    /// Acceptable standing delay.
+    pub target: Option<Time>,
+    /// Time over which the delay must stay high.
+    pub interval: Option<Time>,
+    /// Wire bytes per round.
+    pub quantum: Option<u32>,
+    /// Marks ECN-capable packets instead of dropping them.
+    pub ecn: Option<bool>,
+    /// Most bytes held.
+    pub memory: Option<Size>,
+}
+
+/// Settings of cake.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CakeQueue {
+    /// Round-trip time for which its AQM is tuned.
+    pub rtt: Option<Time>,
+    /// Looks through NAT for the inside host; on where it is left out.
+    pub nat: Option<bool>,
+    /// Most bytes held.
+    pub memory: Option<Size>,
+}
+
+#[derive(Clone, Copy)]
+enum Name {
+    Bfifo,
+    Pfifo,
+    Sfq,
+    Red,
+    FqCodel,
+    Cake,
+}
+
+const NAMES: [(&str, Name); 6] = [
+    ("bfifo", Name::Bfifo),
+    ("pfifo", Name::Pfifo),
+    ("sfq", Name::Sfq),
+    ("red", Name::Red),
+    ("fq_codel", Name::FqCodel),
+    ("cake", Name::Cake),
+];
+
+impl Queue {
+    /// The kernel's name of the qdisc.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Bfifo(_) => "bfifo",
+            Self::Pfifo(_) => "pfifo",
+            Self::Sfq(_) => "sfq",
+            Self::Red(_) => "red",
+            Self::FqCodel(_) => "fq_codel",
+            Self::Cake(_) => "cake",
+        }
+    }
+}
+
+/// The field `queue` of a class.
+pub(crate) fn read(class: &mut Reader<'_, '_>) -> Option<Value<Queue>> {
+    if class.kind("queue") == Some(Kind::Table) {
+        let table = class.table("queue")?;
+        let (span, line) = (table.span(), table.line());
+        return read_table(table).map(|value| Value { value, span, line });
+    }
+    let text = class.text("queue")?;
+    let queue = read_text(&text.value, text.span.clone(), class.problems())?;
+    Some(text.map(|_| queue))
+}
+
+fn unknown(name: &str, span: Span, problems: &Problems) {
+    problems.error(
+        codes::QUEUE,
+        span,
+        format!("`{name}` is not a queue that a class can have"),
+        choose(name, &NAMES),
+    );
+}
+
+fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let limit = words.next();
+    let Some(kind) = one_of(name, &NAMES) else {
+        unknown(name, span, problems);
+        return None;
+    };
+    let wrong = |hint: &str| {
+        problems.error(
+            codes::QUEUE,
+            span.clone(),
+            format!("`{text}` is not a queue"),
+            hint,
+        );
+        None
+    };
+    if words.next().is_some() {
+        return wrong("write a name and a limit, or a table `{ kind = \"...\", ... }`");
+    }
+    let packets = |limit: &str| {
+        limit
+            .parse::<u32>()
+            .ok()
+            .filter(|_| !limit.starts_with('+'))
+    };
+    match (kind, limit) {
+        (Name::Bfifo, Some(limit)) => match limit.parse() {
+            Ok(limit) => Some(Queue::Bfifo(limit)),
+            Err(_) => wrong("write its limit in bytes, such as `bfifo 28125` or `bfifo 64KiB`"),
+        },
+        (Name::Bfifo, None) => wrong("add its limit in bytes, such as `bfifo 28125`"),
+        (Name::Pfifo, Some(limit)) => match packets(limit) {
+            Some(limit) => Some(Queue::Pfifo(limit)),
+            None => wrong("write its limit in packets, such as `pfifo 50`"),
+        },
+        (Name::Pfifo, None) => wrong("add its limit in packets, such as `pfifo 50`"),
+        (Name::Sfq, None) => Some(Queue::Sfq(SfqQueue::default())),
+        (Name::Sfq, Some(limit)) => match packets(limit) {
+            Some(limit) => Some(Queue::Sfq(SfqQueue {
+                limit: Some(limit),
+                perturb: None,
+            })),
+            None => wrong("write its limit in packets, such as `sfq 64`"),
+        },
+        (Name::FqCodel, None) => Some(Queue::FqCodel(FqCodelQueue::default())),
+        (Name::Cake, None) => Some(Queue::Cake(CakeQueue::default())),
+        (Name::FqCodel | Name::Cake, Some(_)) => {
+            wrong("settings of this queue need a table, `{ kind = \"...\", ... }`")
+        }
+        (Name::Red, _) => wrong(
+            "write a table: `{ kind = \"red\", limit = \"60kB\", min = \"15kB\", max = \"45kB\" }`",
+        ),
+    }
+}
+
+fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
+    let Some(name) = table.text("kind") else {
+        if !table.has("kind") {
+            table.missing::<()>("kind", "name the queue, such as `kind = \"fq_codel\"`");
+        }
+        return None;
+    };
+    let Some(kind) = one_of(&name.value, &NAMES) else {
+        unknown(&name.value, name.span, table.problems());
+        return None;
+    };
+    let queue = match kind {
+        Name::Bfifo => Queue::Bfifo(needed_size(&mut table, "limit")?),
+        Name::Pfifo => Queue::Pfifo(match count(&mut table, "limit", 0) {
+            Some(limit) => limit,
+            None if table.has("limit") => return None,
+            None => table.missing("limit", "state how many packets it holds")?,
+        }),
+        Name::Sfq => Queue::Sfq(SfqQueue {
+            limit: count(&mut table, "limit", 0),
+            perturb: count(&mut table, "perturb", 0),
+        }),
+        Name::Red => Queue::Red(read_red(&mut table)?),
+        Name::FqCodel => Queue::FqCodel(read_fq_codel(&mut table)),
+        Name::Cake => Queue::Cake(CakeQueue {
+            rtt: table.parsed("rtt").map(|rtt| rtt.value),
+            nat: table.boolean("nat").map(|nat| nat.value),
+            memory: size(&mut table, "memory"),
+        }),
+    };
+    Some(queue)
+}
+
+fn read_fq_codel(table: &mut Reader<'_, '_>) -> FqCodelQueue {
+    let queue = FqCodelQueue {
+        limit: count(table, "limit", 1),
+        flows: count(table, "flows", 1),
+        target: table.parsed("target").map(|target| target.value),
+        interval: table.parsed("interval").map(|interval| interval.value),
+        quantum: count(table, "quantum", 64),
+        ecn: table.boolean("ecn").map(|ecn| ecn.value),
+        memory: size(table, "memory"),
+    };
+    // The kernel keeps both in units of 1.024 us and 32 bits.
+    let unit = |time: Time| time.as_nanos() >> 10;
+    let usable = |time: Time| unit(time) > 0 && u32::try_from(unit(time)).is_ok();
+    let target = queue.target.unwrap_or(Time::from_millis(1));
+    let interval = queue.interval.unwrap_or(Time::from_secs(100));
+    let wrong = if queue.flows.is_some_and(|flows| flows > 65_535) {
+        Some(("more than 65535 flow queues", "leave `flows` out for 1024"))
+    } else if !usable(target) || !usable(interval) {
+        Some(("a time that CoDel cannot keep", "write from 2us to 1h"))
+    } else if target >= interval {
+        Some((
+            "a target that is not below the interval",
+            "the interval is about a round-trip time, the target a tenth of it",
+        ))
+    } else {
+        None
+    };
+    if let Some((what, hint)) = wrong {
+        let message = format!("this fq_codel has {what}");
+        table
+            .problems()
+            .error(codes::QUEUE_SETTINGS, table.span(), message, hint);
+    }
+    queue
+}
+
+fn read_red(table: &mut Reader<'_, '_>) -> Option<RedQueue> {
+    let (limit, min, max) = (
+        needed_size(table, "limit"),
+        needed_size(table, "min"),
+        needed_size(table, "max"),
+    );
+    let probability = table.number("probability");
+    let ecn = table.boolean("ecn").is_some_and(|ecn| ecn.value);
+    let adaptive = table
+        .boolean("adaptive")
+        .is_some_and(|adaptive| adaptive.value);
+    let chance = probability.as_ref().map_or(0.1, |found| found.value);
+    if !(0.000_001..=1.0).contains(&chance) {
+        table.problems().error(
+            codes::QUEUE_SETTINGS,
+            probability.map_or_else(|| table.span(), |found| found.span),
+            "a probability is above 0 and at most 1",
+            "write the greatest probability of a drop, such as 0.1",
+        );
+    }
+    let (limit, min, max) = (limit?, min?, max?);
+    if !(Size::default() < min && min < max && max <= limit) {
+        table.problems().error(
+            codes::QUEUE_SETTINGS,
+            table.span(),
+            format!(
+                "RED needs 0 < min < max <= limit, and has min {min}, max {max}, limit {limit}"
+            ),
+            "as a start: max three times min, limit four times min",
+        );
+    }
+    Some(RedQueue {
+        limit,
+        min,
+        max,
+        probability_millionths: (chance.clamp(0.0, 1.0) * 1e6).round() as u32,
+        ecn,
+        adaptive,
+    })
+}
+
+fn count(table: &mut Reader<'_, '_>, key: &'static str, least: i64) -> Option<u32> {
+    let value = table.integer(key, least..=i64::from(u32::MAX))?;
+    u32::try_from(value.value).ok()
+}
+
+/// A size written as a text with a unit or as a plain number of bytes.
+pub(crate) fn size(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Size> {
+    sized(table, key).map(|found| found.value)
+}
+
+/// The same with its place.
+pub(crate) fn sized(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Size>> {
+    match table.kind(key)? {
+        Kind::Number => table
+            .integer(key, 0..=i64::from(u32::MAX))
+            .map(|bytes| bytes.map(|bytes| Size::bytes(bytes as u64))),
+        _ => table.parsed(key),
+    }
+}
+
+fn needed_size(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Size> {
+    if !table.has(key) {
+        return table.missing(key, "write a size in bytes, such as `28125` or `\"64KiB\"`");
+    }
+    size(table, key)
+}
+
+/// Whether the queue holds at least one packet of `packet` wire bytes, and no
+/// more than the kernel can count.
+pub(crate) fn check_limit(queue: &Value<Queue>, packet: u32, problems: &Problems) {
+    let bytes = match &queue.value {
+        Queue::Bfifo(limit) => Some(*limit),
+        Queue::Red(red) => Some(red.limit),
+        _ => None,
+    };
+    let packets = match &queue.value {
+        Queue::Pfifo(limit) => Some(*limit),
+        Queue::Sfq(sfq) => sfq.limit,
+        _ => None,
+    };
+    let kind = queue.value.kind();
+    let problem = match (bytes, packets) {
+        (Some(limit), _) if limit.as_bytes() < u64::from(packet) => Some((
+            format!("a {kind} of {limit} does not hold one full packet of {packet} bytes"),
+            format!("write at least {packet}, in bytes as they are on the wire"),
+        )),
+        (Some(limit), _) if limit.as_bytes() > u64::from(u32::MAX) => Some((
+            format!("a {kind} of {limit} is larger than Linux can count"),
+            "write less than 4 GB".to_owned(),
+        )),
+        (_, Some(0)) => Some((
+            format!("a {kind} of 0 packets holds none"),
+            "write how many packets may wait".to_owned(),
+        )),
+        // SFQ keeps packets in 16-bit lists of at most 127 flows and 127 deep.
+        (_, Some(limit)) if kind == "sfq" && limit > 16_129 => Some((
+            format!("a sfq of {limit} packets is larger than Linux allows"),
+            "write at most 16129".to_owned(),
+        )),
+        _ => None,
+    };
+    if let Some((message, hint)) = problem {
+        problems.error(codes::QUEUE_LIMIT, queue.span.clone(), message, hint);
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading fields that several tables have in common.
+
+use crate::codes;
+use crate::model::Directions;
+use weirgate_document::{Reader, Value, nearest};
+use weirgate_state::DeviceName;
+
+/// A value that stands nowhere in the text: a default, or a substitute for one
+/// that could not be read. It takes the place of what it belongs to.
+pub(crate) fn implied<T>(value: T, reader: &Reader<'_, '_>) -> Value<T> {
+    Value {
+        value,
+        span: reader.span(),
+        line: reader.line(),
+    }
+}
+
+/// An optional text read by `understand`, whose error is a message and a hint.
+pub(crate) fn understood<T>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    code: &'static str,
+    understand: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Option<Value<T>> {
+    let text = reader.text(key)?;
+    understood_text(reader, text, code, understand)
+}
+
+/// The same for a list of texts.
+pub(crate) fn understood_list<T>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    code: &'static str,
+    understand: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Vec<Value<T>> {
+    let texts = reader.text_list(key);
+    if texts.as_ref().is_some_and(Vec::is_empty) {
+        reader.problems().error(
+            codes::CONTRADICTION,
+            reader.span(),
+            format!("the list `{key}` is empty, so nothing matches"),
+            format!("write at least one element, or leave `{key}` out"),
+        );
+    }
+    texts
+        .into_iter()
+        .flatten()
+        .filter_map(|text| understood_text(reader, text, code, &understand))
+        .collect()
+}
+
+fn understood_text<T>(
+    reader: &Reader<'_, '_>,
+    text: Value<String>,
+    code: &'static str,
+    understand: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Option<Value<T>> {
+    match understand(&text.value) {
+        Ok(value) => Some(text.map(|_| value)),
+        Err((message, hint)) => {
+            reader.problems().error(code, text.span, message, hint);
+            None
+        }
+    }
+}
+
+/// An optional word out of a fixed set.
+pub(crate) fn word<T: Copy>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    words: &[(&'static str, T)],
+) -> Option<Value<T>> {
+    understood(reader, key, codes::WORD, |text| {
+        one_of(text, words)
+            .ok_or_else(|| (format!("`{key}` cannot be `{text}`"), choose(text, words)))
+    })
+}
+
+pub(crate) fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Option<T> {
+    words.iter().find(|word| word.0 == text).map(|word| word.1)
+}
+
+/// "did you mean" one of the words, or all of them.
+pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
+    if let Some(near) = nearest(text, words.iter().map(|word| word.0)) {
+        return format!("did you mean `{near}`?");
+    }
+    let all: Vec<String> = words.iter().map(|word| format!("`{}`", word.0)).collect();
+    format!("write {}", all.join(", "))
+}
+
+/// `direction`, both where it is absent.
+pub(crate) fn directions(reader: &mut Reader<'_, '_>) -> Directions {
+    const WORDS: [(&str, Directions); 3] = [
+        ("up", Directions::Up),
+        ("down", Directions::Down),
+        ("both", Directions::Both),
+    ];
+    word(reader, "direction", &WORDS).map_or(Directions::Both, |found| found.value)
+}
+
+/// A device name as Linux allows it.
+pub(crate) fn device(text: &str) -> Result<DeviceName, (String, String)> {
+    DeviceName::new(text).ok_or_else(|| {
+        (
+            format!("`{text}` cannot be the name of a device"),
+            "write 1 to 15 bytes without spaces, `/` or `:`, as `ip link` shows it".to_owned(),
+        )
+    })
+}

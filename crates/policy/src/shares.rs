@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The arithmetic of a policy: from the line's rate to what each class is
+//! guaranteed and may reach, in wire bits.
+//!
+//! line, less OAM cells, less the margin = the gate; the gate less what is
+//! reserved by rate (ACKs and classes with `rate`) is shared by percentage
+//! (Brouer B.6.1: shares are of RATE = CEIL - ACK, ceilings of CEIL).
+
+use crate::class::ACK;
+use crate::model::{AckRate, Direction, Guarantee, Policy};
+use crate::{Class, Queue};
+use weirgate_document::{Span, Value};
+use weirgate_linklayer::ack::AckReserve;
+use weirgate_units::{Rate, Size};
+
+/// What a direction's link is divided into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shares {
+    /// The direction.
+    pub direction: Direction,
+    /// The line's rate as stated.
+    pub line: Rate,
+    /// The rate of the gate that every packet passes: what the line leaves
+    /// after OAM cells, less the margin. A multiple of 8 bit/s, as tc counts.
+    pub gate: Rate,
+    /// What a full packet (the link's MTU) takes on the wire, in bytes.
+    pub full_packet: u32,
+    /// The classes as written, the one for ACKs first.
+    pub classes: Vec<SharedClass>,
+}
+
+/// A class in one direction, all shares turned into rates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedClass {
+    /// Its name.
+    pub name: String,
+    /// The line of its table in the policy, from 1.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// The guaranteed rate; a multiple of 8 bit/s.
+    pub rate: Rate,
+    /// The greatest rate; the gate's where nothing less is asked for.
+    pub ceiling: Rate,
+    /// Where the ceiling stands.
+    pub ceiling_span: Span,
+    /// 0 first, 7 last.
+    pub priority: u8,
+    /// The queue, where stated.
+    pub queue: Option<Value<Queue>>,
+    /// Wire bytes that it may send at once beyond its guaranteed rate.
+    pub burst: Size,
+    /// Its Y.1541 class, where stated.
+    pub objective: Option<Value<u8>>,
+    /// Takes what no rule matches.
+    pub default: bool,
+    /// True for the class that `[ack]` creates.
+    pub ack: bool,
+}
+
+/// A rate that tc can express: whole bytes per second.
+fn whole_bytes(rate: Rate) -> Rate {
+    Rate::bits_per_second(rate.as_bits_per_second() / 8 * 8)
+}
+
+pub(crate) fn less(rate: Rate, part: Rate) -> Rate {
+    Rate::bits_per_second(
+        rate.as_bits_per_second()
+            .saturating_sub(part.as_bits_per_second()),
+    )
+}
+
+/// A rate as people read it: `102.192 kbit/s`.
+#[must_use]
+pub fn in_kbit(rate: Rate) -> String {
+    let bits = rate.as_bits_per_second();
+    let fraction = format!("{:03}", bits % 1000);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{} kbit/s", bits / 1000),
+        digits => format!("{}.{digits} kbit/s", bits / 1000),
+    }
+}
+
+impl Policy {
+    /// What a full packet takes on the wire, in bytes.
+    #[must_use]
+    pub fn full_packet(&self) -> u32 {
+        self.link.layer.value.wire_bytes(self.link.mtu.value)
+    }
+
+    /// The rate of a direction's gate; `None` where it is not shaped.
+    #[must_use]
+    pub fn gate(&self, direction: Direction) -> Option<Rate> {
+        let line = self.line_rate(direction)?;
+        let margin = match direction {
+            Direction::Up => &self.link.margin,
+            Direction::Down => &self.link.margin_down,
+        };
+        let usable = self.link.layer.value.usable_rate(line);
+        Some(whole_bytes(less(usable, margin.value.of(line))))
+    }
+
+    /// The rate reserved for ACKs that travel in this direction; `None` where
+    /// none is asked for or the formula lacks the opposite rate.
+    ///
+    /// The formula gives whole kbit/s, rounded up, which are the values of the
+    /// thesis's script (Brouer B.6.1).
+    #[must_use]
+    pub fn ack_rate(&self, direction: Direction) -> Option<Rate> {
+        let ack = self
+            .ack
+            .as_ref()
+            .filter(|ack| ack.directions.contains(direction))?;
+        match ack.reserve.value {
+            AckRate::Rate(rate) => Some(whole_bytes(rate)),
+            AckRate::Formula => {
+                let data = match direction {
+                    Direction::Up => self.link.down.as_ref()?.value,
+                    Direction::Down => self.link.up.value,
+                };
+                let layer = &self.link.layer.value;
+                let reserve =
+                    AckReserve::on(layer, ack.size, self.link.mtu.value, ack.factor_tenths);
+                let bits = reserve.rate(data)?.as_bits_per_second();
+                Some(Rate::bits_per_second(
+                    bits.div_ceil(1000).saturating_mul(1000),
+                ))
+            }
+        }
+    }
+
+    /// What a direction's link is divided into; `None` where it is not shaped.
+    #[must_use]
+    pub fn share_out(&self, direction: Direction) -> Option<Shares> {
+        let (line, gate) = (self.line_rate(direction)?, self.gate(direction)?);
+        let ack_rate = self.ack_rate(direction);
+        let left = less(gate, self.reserved(direction));
+        let full = Size::bytes(u64::from(self.full_packet()));
+        let first = self
+            .classes_of(direction)
+            .map(|class| class.priority)
+            .chain(
+                self.ack
+                    .iter()
+                    .filter(|_| ack_rate.is_some())
+                    .map(|ack| ack.priority),
+            )
+            .min();
+        let mut classes = Vec::new();
+        if let (Some(ack), Some(rate)) = (&self.ack, ack_rate) {
+            classes.push(SharedClass {
+                name: ACK.to_owned(),
+                line: ack.line,
+                span: ack.span.clone(),
+                rate,
+                ceiling: whole_bytes(ack.ceiling.value.of(gate)).min(gate),
+                ceiling_span: ack.ceiling.span.clone(),
+                priority: ack.priority,
+                queue: ack.queue.clone(),
+                burst: ack.burst.as_ref().map_or(full, |burst| burst.value),
+                objective: None,
+                default: false,
+                ack: true,
+            });
+        }
+        classes.extend(self.classes_of(direction).map(|class| {
+            // A class that others wait for may send a packet more at once; to
+            // the rest it would only make each other's bounds longer.
+            let usual = if Some(class.priority) == first {
+                full
+            } else {
+                Size::default()
+            };
+            SharedClass {
+                name: class.name.value.clone(),
+                line: class.line,
+                span: class.span.clone(),
+                rate: guaranteed(class, left),
+                ceiling: whole_bytes(class.ceiling.value.of(gate)).min(gate),
+                ceiling_span: class.ceiling.span.clone(),
+                priority: class.priority,
+                queue: class.queue.clone(),
+                burst: class.burst.as_ref().map_or(usual, |burst| burst.value),
+                objective: class.objective.clone(),
+                default: class.default.is_some(),
+                ack: false,
+            }
+        }));
+        Some(Shares {
+            direction,
+            line,
+            gate,
+            full_packet: self.full_packet(),
+            classes,
+        })
+    }
+
+    /// What is reserved by rate in a direction.
+    pub(crate) fn reserved(&self, direction: Direction) -> Rate {
+        let by_rate = self
+            .classes_of(direction)
+            .filter_map(|class| match class.guarantee.value {
+                Guarantee::Rate(rate) => Some(whole_bytes(rate)),
+                Guarantee::Share(_) => None,
+            });
+        let sum = by_rate
+            .chain(self.ack_rate(direction))
+            .fold(0_u64, |sum, rate| {
+                sum.saturating_add(rate.as_bits_per_second())
+            });
+        Rate::bits_per_second(sum)
+    }
+}
+
+fn guaranteed(class: &Class, left: Rate) -> Rate {
+    whole_bytes(match class.guarantee.value {
+        Guarantee::Share(share) => share.of(left),
+        Guarantee::Rate(rate) => rate,
+    })
+}

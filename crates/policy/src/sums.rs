@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether a policy's rates add up: margins, shares, reservations, ceilings.
+
+use crate::codes;
+use crate::model::{Class, Direction, Guarantee, Policy};
+use crate::shares::{SharedClass, in_kbit, less};
+use weirgate_document::{Problems, Span};
+use weirgate_units::{Rate, Share, Size, Span as Time};
+
+/// Below this a class could not send a full packet in ten seconds.
+const LEAST_RATE: Rate = Rate::kbit(1);
+/// Below this no gate is set up.
+pub(crate) const LEAST_GATE: Rate = Rate::kbit(8);
+/// The longest burst, at the class's own rate.
+const LONGEST_BURST: Time = Time::from_secs(10);
+
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    let mut report = Report {
+        problems,
+        told: Vec::new(),
+    };
+    for direction in Direction::BOTH {
+        let (Some(line), Some(gate)) = (policy.line_rate(direction), policy.gate(direction)) else {
+            continue;
+        };
+        if line == Rate::default() {
+            continue;
+        }
+        if gate < LEAST_GATE {
+            margin(policy, direction, line, gate, &mut report);
+        } else if sums(policy, direction, gate, &mut report) {
+            each(policy, direction, &mut report);
+        }
+    }
+}
+
+/// Reports once what is true of both directions.
+struct Report<'p> {
+    problems: &'p Problems,
+    told: Vec<(&'static str, Span)>,
+}
+
+impl Report<'_> {
+    fn error(&mut self, code: &'static str, span: &Span, message: String, hint: &str) {
+        if !self.told.contains(&(code, span.clone())) {
+            self.told.push((code, span.clone()));
+            self.problems.error(code, span.clone(), message, hint);
+        }
+    }
+}
+
+fn margin(policy: &Policy, direction: Direction, line: Rate, gate: Rate, report: &mut Report<'_>) {
+    let (margin, name) = match direction {
+        Direction::Up => (&policy.link.margin, "margin"),
+        Direction::Down => (&policy.link.margin_down, "margin-down"),
+    };
+    report.error(
+        codes::MARGIN,
+        &margin.span,
+        format!(
+            "of {line} {}, `{name}` leaves {}",
+            direction.stream(),
+            in_kbit(gate)
+        ),
+        "leave at least 8kbit; usual margins are `1kbit` upstream and `3%` downstream",
+    );
+}
+
+/// Whether shares and reservations fit; each is reported where its sum passes
+/// what there is.
+fn sums(policy: &Policy, direction: Direction, gate: Rate, report: &mut Report<'_>) -> bool {
+    let whole = u64::from(Share::WHOLE.as_millionths());
+    let stream = direction.stream();
+    let (mut shares, mut reserved) = (0, policy.ack_rate(direction).unwrap_or_default());
+    let fits_before = reserved <= gate;
+    for class in policy.classes_of(direction) {
+        match class.guarantee.value {
+            Guarantee::Share(share) => {
+                let before = shares;
+                shares += u64::from(share.as_millionths());
+                if before <= whole && shares > whole {
+                    let total: u64 = policy.classes_of(direction).map(share_of).sum();
+                    let total = Share::millionths(u32::try_from(total).unwrap_or(u32::MAX));
+                    report.error(
+                        codes::SHARES_OVER,
+                        &class.guarantee.span,
+                        format!("the {stream} shares sum to {total}, here they pass 100%"),
+                        "lower this share or others to a sum of 100% or less",
+                    );
+                }
+            }
+            Guarantee::Rate(rate) => {
+                let before = reserved;
+                let bits = reserved
+                    .as_bits_per_second()
+                    .saturating_add(rate.as_bits_per_second());
+                reserved = Rate::bits_per_second(bits);
+                if before <= gate && reserved > gate {
+                    report.error(
+                        codes::SHARES_OVER,
+                        &class.guarantee.span,
+                        format!(
+                            "reserved {stream} rates pass the {} of the link",
+                            in_kbit(gate)
+                        ),
+                        "lower the rates, or share the link by percentages",
+                    );
+                }
+            }
+        }
+    }
+    // An ACK reservation that alone is too large is reported by itself.
+    fits_before && shares <= whole && reserved <= gate
+}
+
+fn share_of(class: &Class) -> u64 {
+    match class.guarantee.value {
+        Guarantee::Share(share) => u64::from(share.as_millionths()),
+        Guarantee::Rate(_) => 0,
+    }
+}
+
+/// Each class by itself, once the sums are right.
+fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
+    let Some(shares) = policy.share_out(direction) else {
+        return;
+    };
+    let left = less(shares.gate, policy.reserved(direction));
+    for class in &shares.classes {
+        let stated = policy
+            .classes_of(direction)
+            .find(|stated| stated.span == class.span);
+        let nothing = stated.is_some_and(states_nothing);
+        if class.rate < LEAST_RATE && !nothing {
+            let message = match stated.map(|stated| stated.guarantee.value) {
+                Some(Guarantee::Share(share)) => {
+                    format!(
+                        "{share} of the {} that reservations leave is {}",
+                        in_kbit(left),
+                        in_kbit(class.rate)
+                    )
+                }
+                _ => format!("{} is too little to guarantee", in_kbit(class.rate)),
+            };
+            let span = stated.map_or(&class.span, |stated| &stated.guarantee.span);
+            let hint = "a class needs at least 1kbit; raise it, or lower reservations";
+            report.error(codes::SHARE_ZERO, span, message, hint);
+        }
+        if class.ceiling < class.rate {
+            let SharedClass {
+                name,
+                ceiling,
+                rate,
+                ..
+            } = class;
+            let (ceiling, rate) = (in_kbit(*ceiling), in_kbit(*rate));
+            report.error(
+                codes::CEILING,
+                &class.ceiling_span,
+                format!("the ceiling of `{name}`, {ceiling}, is below its guaranteed {rate}"),
+                "raise the ceiling, or lower the guarantee",
+            );
+        }
+        let time = class.rate.time_for(class.burst);
+        let full = Size::bytes(u64::from(shares.full_packet));
+        if class.burst > full && time.is_some_and(|time| time > LONGEST_BURST) {
+            let burst = match stated {
+                Some(stated) => stated.burst.as_ref(),
+                None => policy.ack.as_ref().and_then(|ack| ack.burst.as_ref()),
+            };
+            report.error(
+                codes::BURST,
+                burst.map_or(&class.span, |burst| &burst.span),
+                format!(
+                    "a burst of {} takes more than 10 s at {}",
+                    class.burst,
+                    in_kbit(class.rate)
+                ),
+                "write a few packets' worth, or leave it out",
+            );
+        }
+    }
+}
+
+/// A guarantee of 0, which is reported where it is read.
+fn states_nothing(class: &Class) -> bool {
+    match class.guarantee.value {
+        Guarantee::Share(share) => share == Share::default(),
+        Guarantee::Rate(rate) => rate == Rate::default(),
+    }
+}

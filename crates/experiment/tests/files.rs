@@ -50,8 +50,13 @@ fn every_file_loads_without_problems_and_has_its_own_name() {
         );
         for arm in &experiment.arms {
             if let Some(policy) = &arm.policy {
-                let policy = folder().join(policy);
-                assert!(policy.is_file(), "{} is missing", policy.display());
+                let path = folder().join(policy);
+                let text = std::fs::read_to_string(&path)
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let (_, problems) = weirgate_policy::parse(&text);
+                let rendered: Vec<String> =
+                    problems.iter().map(|p| p.render(policy, &text)).collect();
+                assert!(rendered.is_empty(), "{}", rendered.join("\n\n"));
             }
         }
     }

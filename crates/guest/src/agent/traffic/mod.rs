@@ -20,6 +20,8 @@ mod random;
 mod requests;
 mod short;
 mod tcp;
+#[cfg(test)]
+mod tests;
 
 use crate::agent::nodes::{Nodes, name};
 use crate::agent::sample::Senders;

@@ -7,9 +7,13 @@
 
 mod init;
 
+use anyhow::{Context, Result};
 use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::{self, ExitCode};
+use weirgate_experiment::{Job, seal};
+use weirgate_guest::agent::{self, Machine};
 
 /// What it says when a person calls it.
 const HELP: &str = "\
@@ -18,8 +22,9 @@ weirgate-guest: the user space of weirgate's virtual machines
 It runs as the first process of a virtual machine that `weirgate lab run`
 starts, and as /sbin/modprobe in it. There is nothing to call it for by hand.
 
-  -h, --help     this text
-  -V, --version  its version";
+      --here JOB RESULT  do a job in namespaces of the running kernel, as root
+  -h, --help             this text
+  -V, --version          its version";
 
 fn main() -> ExitCode {
     if process::id() == 1 {
@@ -56,10 +61,29 @@ fn by_hand(arguments: &[String]) -> ExitCode {
         [word] if word == "-V" || word == "--version" => {
             println!("weirgate-guest {}", env!("CARGO_PKG_VERSION"));
         }
+        [word, job, result] if word == "--here" => {
+            if let Err(error) = here(Path::new(job), Path::new(result)) {
+                eprintln!("error: {error:#}");
+                return ExitCode::FAILURE;
+            }
+        }
         _ => {
             eprintln!("{HELP}");
             return ExitCode::from(2);
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Does a job in namespaces of the running kernel. The result is sealed, as it
+/// is in a virtual machine.
+#[allow(clippy::print_stderr, reason = "progress is told to a person")]
+fn here(job: &Path, result: &Path) -> Result<()> {
+    let text = fs::read(job).with_context(|| job.display().to_string())?;
+    let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;
+    let recording = agent::run(&job, Machine::Shared, &mut |at_s, of_s, what| {
+        eprintln!("{at_s}/{of_s} s {what}");
+    })?;
+    let bytes = recording.encode().context("the recording cannot be encoded")?;
+    fs::write(result, seal(bytes)).with_context(|| result.display().to_string())
 }

@@ -88,21 +88,21 @@ impl Nodes {
         self.spaces.keys().copied()
     }
 
-    /// The namespace between gateway and provider that a line of netem needs;
-    /// made when first asked for.
-    pub(super) fn modem(&mut self) -> Result<BorrowedFd<'_>> {
-        let space = match self.modem.take() {
-            Some(space) => space,
-            None => self
-                .new_space()
-                .context("make a network namespace for the modem")?,
-        };
-        let space: &File = self.modem.insert(space);
-        Ok(space.as_fd())
+    /// Makes the namespace between gateway and provider that a line of netem
+    /// needs.
+    pub(super) fn make_modem(&mut self) -> Result<()> {
+        let space = self.new_space();
+        self.modem = Some(space.context("make a network namespace for the modem")?);
+        Ok(())
     }
 
-    /// Runs `body` with this thread in the given namespace.
-    pub(super) fn inside<T>(
+    /// Runs `body` with this thread in the modem's namespace.
+    pub(super) fn enter_modem<T>(&self, body: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let space = self.modem.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        self.inside(space.as_fd(), body)
+    }
+
+    fn inside<T>(
         &self,
         space: BorrowedFd<'_>,
         body: impl FnOnce() -> io::Result<T>,

@@ -99,10 +99,14 @@ impl Stage {
         recorder: Recorder,
     ) -> Result<Self> {
         runtime.block_on(async {
-            let nodes = topology::build(&experiment.topology).await?;
+            let mut nodes = topology::build(&experiment.topology).await?;
+            let line = &experiment.topology.line;
             let taps = match arm.emulator {
                 Emulator::Own => Some(topology::add_taps(&nodes).await?),
-                Emulator::Netem => None,
+                Emulator::Netem => {
+                    topology::netem::build(&mut nodes, line).await?;
+                    None
+                }
             };
             arm::set_parameters(&arm, machine, &recorder)?;
             arm::run_commands(&arm, &job.parameters, &nodes, &recorder)?;

@@ -97,9 +97,7 @@ impl End {
     pub fn of_line(node: Node) -> Self {
         let (device, other, far, nets) = match node {
             Node::Host(_) | Node::Gateway => (WAN, Node::Provider, LINE, [ANY_V4, ANY_V6]),
-            Node::Server(_) | Node::Provider => {
-                (LINE, Node::Gateway, WAN, nets_of(Node::Gateway))
-            }
+            Node::Server(_) | Node::Provider => (LINE, Node::Gateway, WAN, nets_of(Node::Gateway)),
         };
         let others = [false, true].map(|ipv6| address(other, ipv6));
         Self {

@@ -8,6 +8,7 @@
 //! is `line`'s.
 
 mod ends;
+pub mod netem;
 mod settings;
 
 use super::line::tap::open_tap;
@@ -87,7 +88,9 @@ pub async fn configure_line(nodes: &Nodes) -> Result<()> {
 /// A netlink socket in a node's namespace.
 pub fn connect(nodes: &Nodes, node: Node) -> Result<Connection<Route>> {
     nodes
-        .enter(node, || Connection::<Route>::new().map_err(io::Error::other))
+        .enter(node, || {
+            Connection::<Route>::new().map_err(io::Error::other)
+        })
         .with_context(|| format!("open a netlink socket in {}", name(node)))
 }
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The line as the kernel's netem emulates it, for comparison with the lab's
+//! own.
+//!
+//! A namespace between gateway and provider bridges the two devices through an
+//! inner pair: at its ends netem has the rates and the buffers, at the outer
+//! devices the delays. One netem could have both, but it starts the delay
+//! before the transmission (net/sched/sch_netem.c, netem_enqueue), so that
+//! packets that queue would not be delayed. What netem cannot express is
+//! refused. The packets of this line are not recorded.
+
+use super::{MTU, configure_line, ends, hardware, settings};
+use crate::agent::nodes::{LINE, Nodes, WAN};
+use anyhow::{Context, Result, bail, ensure};
+use nlink::netlink::link::{BridgeLink, VethLink};
+use nlink::netlink::tc::NetemConfig;
+use nlink::util::{Packets, Rate};
+use nlink::{Connection, Route};
+use std::io;
+use weirgate_experiment::{Buffer, DropEnd, Framing, Line, LineSide, Node};
+
+/// Linux counts the Ethernet header when a packet leaves a device.
+const ETHERNET: i32 = 14;
+/// No IP packet is smaller.
+const SMALLEST: u32 = 20;
+/// Packets that may be under way in the delay.
+const TRAVELLING: u32 = 100_000;
+
+/// Builds the line between `wan` and `line`.
+pub async fn build(nodes: &mut Nodes, line: &Line) -> Result<()> {
+    let up = rate(line, &line.up).context("netem cannot be the line upstream")?;
+    let down = rate(line, &line.down).context("netem cannot be the line downstream")?;
+    nodes.make_modem()?;
+    let route = nodes
+        .enter_modem(|| {
+            settings::apply()?;
+            Connection::<Route>::new().map_err(io::Error::other)
+        })
+        .context("prepare the namespace of the modem")?;
+    let make = async {
+        for bridge in ["near", "far"] {
+            let plain = BridgeLink::new(bridge).mtu(MTU).stp(false);
+            route.add_link(plain).await?;
+            ends::switch_on(&route, bridge).await?;
+        }
+        for (port, node, device) in [("g", Node::Gateway, WAN), ("p", Node::Provider, LINE)] {
+            let pair = VethLink::new(port, device)
+                .mtu(MTU)
+                .peer_address(hardware(node, device))
+                .peer_netns_fd(nodes.space(node)?);
+            route.add_link(pair).await?;
+        }
+        route.add_link(VethLink::new("up", "down").mtu(MTU)).await?;
+        for (port, bridge, netem) in [
+            ("up", "near", up),
+            ("down", "far", down),
+            ("p", "far", delay(&line.up)),
+            ("g", "near", delay(&line.down)),
+        ] {
+            route.set_link_master(port, bridge).await?;
+            ends::switch_on(&route, port).await?;
+            route.add_qdisc(port, netem).await?;
+        }
+        anyhow::Ok(())
+    };
+    make.await.context("build a line of netem")?;
+    configure_line(nodes).await
+}
+
+/// Rate, framing and buffer of one direction.
+fn rate(line: &Line, side: &LineSide) -> Result<NetemConfig> {
+    let Buffer::Packets(limit) = side.buffer else {
+        bail!("its limit is in packets, and the experiment's buffer is in bytes");
+    };
+    ensure!(
+        side.drop == DropEnd::Tail,
+        "it drops what arrives, and the experiment drops from the front"
+    );
+    ensure!(
+        line.mpu <= SMALLEST.saturating_add_signed(line.overhead),
+        "it has no smallest packet, and the experiment's mpu is {}",
+        line.mpu
+    );
+    let (cell, header) = match line.framing {
+        Framing::None => (0, 0),
+        Framing::Atm => (48, 5),
+        Framing::Ptm => bail!("its cells are padded, and PTM is not"),
+    };
+    let rate = Rate::bits_per_sec(side.rate.as_bits_per_second());
+    // What is being transmitted counts too.
+    let limit = Packets::new(limit.saturating_add(1));
+    Ok(NetemConfig::new()
+        .rate(rate)
+        .rate_overhead(line.overhead - ETHERNET, cell, header)
+        .limit(limit))
+}
+
+fn delay(side: &LineSide) -> NetemConfig {
+    NetemConfig::new()
+        .delay(side.delay.into())
+        .limit(Packets::new(TRAVELLING))
+}

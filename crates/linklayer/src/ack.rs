@@ -267,7 +267,7 @@ mod tests {
         );
     }
 
-    /// Section 5 and requirements A12. The 115 and 30 kbit/s printed in
+    /// Brouer B.6.1. The 115 and 30 kbit/s printed in
     /// ADSL-8.C and 8.4 come from an older formula that is not published.
     #[test]
     fn reserves_of_the_script() {

@@ -121,7 +121,7 @@ mod tests {
         );
     }
 
-    /// ADSL-C: 1811 of 2000, 463.7 of 512, 452.8 for full packets; design.md:
+    /// ADSL-C: 1811 of 2000, 463.7 of 512, 452.8 for full packets, which is
     /// 1769 of 2000.
     #[test]
     fn ceilings_of_the_tele2_line() {

@@ -207,7 +207,7 @@ impl fmt::Display for LinkLayer {
 mod tests {
     use super::*;
 
-    /// `experiments.md` section 5: sizes in cells, overhead as written there.
+    /// Sizes in cells that the theses use, with the overhead they add.
     #[test]
     fn cells_of_the_theses() {
         for (ip, overhead, wire) in [

@@ -111,7 +111,7 @@ mod tests {
         LinkLayer::named("adsl:bridged-vc-fcs").expect("a name")
     }
 
-    /// Section 5 of `experiments.md`, ADSL-8.3, 8.4 and 9.2.
+    /// The deductions of experiments ADSL-6.1, 8.1 to 8.4, 9.2 and others.
     #[test]
     fn fixed_atm_deduction() {
         for (line, payload) in [
@@ -193,7 +193,7 @@ mod tests {
             0.5,
         );
         close((bursty - best) as f64, 58_600.0, 100.0);
-        // Printed as 23; recomputed 22.4 (experiments.md).
+        // Printed as 23; it is 22.4.
         close((bursty - average) as f64, 22_400.0, 0.5);
         close((worst - best) as f64, 126_000.0, 500.0);
     }

@@ -202,7 +202,7 @@ fn near(text: &str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    /// Table 5.3 of Brouer (requirements A5; ADSL-5.3): overhead at the SSCS
+    /// Table 5.3 of Brouer (experiment ADSL-5.3): overhead at the SSCS
     /// and in all, bytes and cells of a 40-byte packet.
     #[test]
     fn twelve_encapsulations() {
@@ -231,7 +231,7 @@ mod tests {
             .filter(|l| l.framing() == Atm && l.wire_bytes(40) == 106)
             .count();
         assert_eq!(two, 11, "ADSL-5.3: two cells in 11 of 12");
-        // Requirements A8: why a table with 8-byte steps needed the overhead
+        // Brouer 6.1.2: why a table with 8-byte steps needed the overhead
         // added in the look-up.
         let steps = LinkLayer::all().filter(|l| l.framing() == Atm && l.overhead() % 8 == 0);
         assert_eq!(steps.count(), 6, "6 of 12 overheads are multiples of 8");
@@ -243,7 +243,7 @@ mod tests {
         );
     }
 
-    /// Requirements A5: a frame whose FCS is kept is at least 64 bytes, so 40
+    /// Brouer 5.1.4: a frame whose FCS is kept is at least 64 bytes, so 40
     /// bytes of IP make 82 with LLC, and 6 of them are padding.
     #[test]
     fn the_ethernet_minimum_where_the_fcs_is_kept() {

@@ -88,7 +88,7 @@ mod tests {
         );
     }
 
-    /// `experiments.md` section 5 and ADSL-3.2/3.4.
+    /// Experiments ADSL-3.2 to 3.4.
     #[test]
     fn windows_of_adsl_3_2() {
         close(
@@ -149,7 +149,7 @@ mod tests {
         );
     }
 
-    /// DS-2 and section 5: one packet of 1470 bytes each 10-ms tick, in units
+    /// Experiment DS-2: one packet of 1470 bytes each 10-ms tick, in units
     /// of 2^20.
     #[test]
     fn one_packet_a_tick() {
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Delay::default().total(), Span::ZERO);
     }
 
-    /// RATE-6.5, 6.7, 6.8 and section 5.
+    /// Experiments RATE-6.5, 6.7 and 6.8.
     #[test]
     fn floors_of_receive_side_control() {
         let share = |bytes, kbit, latency_us| {

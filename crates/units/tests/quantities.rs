@@ -176,7 +176,7 @@ fn handles_are_hexadecimal() {
 }
 
 /// Figures of the theses that need nothing but size over rate: experiments
-/// ADSL-6.1, ADSL-6.2, ADSL-7.5 and section 5.
+/// ADSL-6.1, ADSL-6.2, ADSL-7.5.
 #[test]
 fn serialisation_times_of_the_theses() {
     let ms = |bytes, kbit| {

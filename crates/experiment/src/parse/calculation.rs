@@ -20,8 +20,7 @@ pub(super) fn figures(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Figur
             if root.has(key) {
                 let message = format!("a calculation has no `{key}`");
                 let hint = "leave it out, or leave out every `[[figure]]`";
-                root.problems()
-                    .error(codes::ARM, field::head(root), message, hint);
+                root.problems().error(codes::ARM, field::TOP, message, hint);
             }
         }
         scope.arms.insert(ARM.to_owned());

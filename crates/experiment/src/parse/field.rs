@@ -10,11 +10,13 @@ use weirgate_units::{Rate, Size, Span};
 /// The longest name of a phase, flow, probe, arm or class.
 const LONGEST_NAME: usize = 32;
 
-/// Where to point for what is missing in a table: its head, not its body.
+/// Where to point for what concerns a whole table: its head, not its body.
 pub(super) fn head(reader: &Reader<'_, '_>) -> Place {
-    let span = reader.span();
-    span.start..span.end.min(span.start + 1)
+    reader.span()
 }
+
+/// Where to point for what concerns the whole file.
+pub(super) const TOP: Place = 0..0;
 
 /// A time span within bounds, both included.
 pub(super) fn span(

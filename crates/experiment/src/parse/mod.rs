@@ -113,7 +113,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
         let hint = "add a `[[traffic]]` or a `[[probe]]`";
         let message = "nothing is sent in this experiment";
         root.problems()
-            .error(codes::EMPTY, field::head(root), message, hint);
+            .error(codes::EMPTY, field::TOP, message, hint);
     }
     scope.check_load(root);
     empty.sampling = sampling(root);

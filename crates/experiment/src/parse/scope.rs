@@ -188,7 +188,7 @@ impl Scope {
             );
             let hint = "end the phases earlier or make the line slower";
             root.problems()
-                .error(codes::LIMIT, field::head(root), message, hint);
+                .error(codes::LIMIT, field::TOP, message, hint);
         }
     }
 }

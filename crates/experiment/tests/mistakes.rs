@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said about wrong experiment files: every problem in one run, with
+//! its place and what would be right.
+
+use std::fmt::Write as _;
+use weirgate_experiment::{CODES, parse};
+
+/// A correct file that the tests spoil.
+const GOOD: &str = include_str!("good.toml");
+
+fn render(source: &str) -> String {
+    let (_, problems) = parse(source);
+    let mut text = String::new();
+    for problem in problems {
+        writeln!(text, "{}\n", problem.render("file.toml", source)).expect("a string takes it");
+    }
+    text
+}
+
+/// The codes found in the good file with `from` replaced by `to`.
+fn codes(from: &str, to: &str) -> Vec<&'static str> {
+    assert!(GOOD.contains(from), "`{from}` is not in the good file");
+    let source = GOOD.replacen(from, to, 1);
+    let (experiment, problems) = parse(&source);
+    assert!(experiment.is_none(), "`{to}` is accepted");
+    problems.iter().map(|problem| problem.code).collect()
+}
+
+#[test]
+fn the_good_file_is_good() {
+    let (experiment, problems) = parse(GOOD);
+    assert_eq!(problems, []);
+    let experiment = experiment.unwrap();
+    insta::assert_debug_snapshot!(experiment);
+}
+
+#[test]
+fn many_mistakes_are_all_reported_at_once() {
+    let source = include_str!("mistakes.toml");
+    insta::assert_snapshot!(render(source));
+}
+
+#[test]
+fn each_mistake_has_its_code() {
+    for (from, to, code) in [
+        ("version = 1", "version = 2", "E101"),
+        ("version = 1", "", "D002"),
+        ("name = \"good\"", "name = \"Good one\"", "E102"),
+        ("name = \"upload\"\nstart", "name = \"rtt\"\nstart", "E102"),
+        (
+            "name = \"upload\"\nstart",
+            "name = \"alone\"\nstart",
+            "E102",
+        ),
+        ("name = \"up\"", "name = \"down\"", "E102"),
+        ("kind = \"access-line\"", "kind = \"acess-line\"", "E103"),
+        ("framing = \"atm\"", "framing = \"atn\"", "E103"),
+        ("kind = \"udp\"", "kind = \"upd\"", "E103"),
+        ("to = \"provider\"", "to = \"provder\"", "E104"),
+        ("from = \"host2\"", "from = \"host3\"", "E104"),
+        ("commands = [\"gateway: ", "commands = [\"gatewy: ", "E104"),
+        ("end = \"40s\"", "end = \"9s\"", "E105"),
+        ("start = \"20s\"", "start = \"10s\"", "E105"),
+        ("end = \"40s\"", "end = \"24s\"", "E105"),
+        ("stop = \"30s\"", "stop = \"3000s\"", "E105"),
+        ("stagger = \"1s\"", "stagger = \"25s\"", "E105"),
+        ("during = [\"upload\"]", "during = [\"uploads\"]", "E106"),
+        ("during = [\"upload\"]", "during = []", "E106"),
+        ("interval = \"10ms\"", "interval = \"0s\"", "E107"),
+        (
+            "interval = \"10ms\"\npacket = 40\npackets = 1000",
+            "interval = \"10us\"\npacket = 40\ncount = 9",
+            "E107",
+        ),
+        ("buffer = \"200kB\"", "buffer = \"0 packets\"", "E107"),
+        ("rate = \"512kbit\"", "rate = \"0bit\"", "E107"),
+        ("rate = \"2000kbit\"", "rate = \"90gbit\"", "E107"),
+        ("shape = 1.4", "shape = 1.0", "E107"),
+        ("within-ms = [35]", "within-ms = [0]", "E107"),
+        ("packet = 40", "packet = 39", "E108"),
+        ("packet = 40", "packet = 1501", "E108"),
+        ("port = 5003", "port = 5002", "E109"),
+        (
+            "policy = \"policies/a.toml\"",
+            "policy = \"/etc/passwd\"",
+            "E116",
+        ),
+        (
+            "policy = \"policies/a.toml\"",
+            "policy = \"../../x.toml\"",
+            "E116",
+        ),
+        ("programs = [\"tc\"]", "", "E114"),
+        ("programs = [\"tc\"]", "programs = [\"/sbin/tc\"]", "E114"),
+        ("commands = [\"gateway: ", "commands = [\"", "E114"),
+        ("rate {rate}", "rate '{rate}", "E114"),
+        ("rate {rate}", "rate 1mbit", "E115"),
+        ("rate {rate}", "rate {rates}", "E115"),
+        ("values = [\"500kbit\", \"510kbit\"]", "values = []", "E115"),
+        ("sch_htb.htb_hysteresis=1", "htb_hysteresis", "E117"),
+        ("highres=off", "console=tty0", "E117"),
+        ("without = [\"voice\"]", "without = [\"voise\"]", "E112"),
+        ("to = \"server1\"\nduring", "to = \"host2\"\nduring", "E119"),
+        ("arm = \"tree\"", "arm = \"three\"", "E110"),
+        ("rtt.interactive.max_ms", "rtt.interactiv.max_ms", "E112"),
+        ("rtt.interactive.max_ms", "rtt.interactive.max_s", "E111"),
+        ("upload.iprate.down", "uplaod.iprate.down", "E106"),
+        ("queue.modem.max_bytes", "queue.modum.max_bytes", "E112"),
+        ("tolerance = \"2%\"", "", "E113"),
+        ("tolerance = \"2%\"", "tolerance = \"2 per cent\"", "E113"),
+        ("at-most = 40", "at-most = 40\nat-least = 30", "E113"),
+        ("value = \"512 * 8", "value = \"512 * * 8", "E120"),
+        (
+            "value = \"512 * 8 / upload",
+            "value = \"512 * 8 / uplod",
+            "E106",
+        ),
+        ("source = \"a book\"", "", "D002"),
+        ("seed = 7", "seed = -1", "D005"),
+        ("seed = 7", "sed = 7", "D003"),
+        ("count = 2", "count = 0", "D005"),
+        ("delay = \"2ms\"", "delay = \"2\"", "D004"),
+    ] {
+        let found = codes(from, to);
+        assert!(found.contains(&code), "`{to}`: {found:?}, not {code}");
+    }
+}
+
+#[test]
+fn a_calculation_excludes_what_is_run() {
+    let head = "version = 1\nname = \"c\"\ntitle = \"c\"\n";
+    let figure = "[[figure]]\nname = \"a\"\nformula = \"1 + 1\"\n";
+    let (experiment, problems) = parse(&format!("{head}{figure}"));
+    assert_eq!(problems, []);
+    let metrics = experiment.unwrap().calculate().unwrap();
+    assert_eq!(
+        metrics.into_iter().collect::<Vec<_>>(),
+        [("calculated.a.value".to_owned(), 2.0)]
+    );
+    let (none, problems) = parse(&format!("{head}{figure}[[arm]]\nname = \"x\"\n"));
+    assert!(none.is_none());
+    assert_eq!(problems[0].code, "E110");
+    let later = figure.replace("1 + 1", "calculated.b.value");
+    let (none, problems) = parse(&format!("{head}{later}"));
+    assert!(none.is_none());
+    assert_eq!(problems[0].code, "E112");
+}
+
+#[test]
+fn codes_are_unique_and_explained() {
+    let mut seen = std::collections::BTreeSet::new();
+    for (code, meaning) in CODES {
+        assert!(code.len() == 4 && code.starts_with("E1"), "{code}");
+        assert!(seen.insert(code), "{code} is there twice");
+        assert!(meaning.len() > 10, "{code}");
+    }
+}

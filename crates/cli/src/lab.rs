@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate lab`: run, list, prepare; and `weirgate report`.
+
+use crate::campaign::{self, Campaign};
+use crate::exit::{Failure, Outcome, Status};
+use crate::{output, saved, source};
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use weirgate_experiment::Experiment;
+
+/// What is asked of the laboratory.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run experiments on a stock kernel in a virtual machine under virtual time.
+    ///
+    /// Needs no root. Exit status 1 if a figure differs from what its
+    /// experiment expects.
+    Run(Run),
+    /// Describe experiments.
+    List {
+        /// Experiment files, or folders of them.
+        #[arg(default_value = "experiments")]
+        paths: Vec<PathBuf>,
+    },
+    /// Make the laboratory ready: fetch a guest kernel, build the guest image.
+    Prepare {
+        /// Fetch the kernel even if one is there.
+        #[arg(long)]
+        refresh: bool,
+        /// A kernel to use instead: a bzImage, or a folder with `vmlinuz` and modules.
+        #[arg(long)]
+        kernel: Option<PathBuf>,
+    },
+}
+
+/// Arguments of `lab run`.
+#[derive(Args)]
+pub struct Run {
+    /// Experiment files.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Run only this arm (repeatable).
+    #[arg(long = "arm", value_name = "ARM")]
+    pub arms: Vec<String>,
+    /// Use this seed instead of the file's.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Print results as JSON, one document per experiment.
+    #[arg(long)]
+    pub json: bool,
+    /// Write an HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Keep recordings, results, commands and machine facts in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Virtual machines at once; the number of processors unless given.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Wall-clock limit for one arm, in seconds.
+    #[arg(long, default_value_t = 900, value_name = "SECONDS")]
+    pub limit: u64,
+    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    #[arg(long)]
+    pub kernel: Option<PathBuf>,
+    /// Run in namespaces of the running kernel instead, in real time; needs
+    /// CAP_NET_ADMIN and CAP_SYS_ADMIN.
+    #[arg(long, conflicts_with = "kernel")]
+    pub here: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Run(arguments) => campaign::run(&Campaign::new(arguments)),
+        Command::List { paths } => list(&paths),
+        Command::Prepare { refresh, kernel } => prepare(refresh, kernel),
+    }
+}
+
+fn prepare(refresh: bool, kernel: Option<PathBuf>) -> Outcome {
+    let options = weirgate_lab::Options {
+        kernel,
+        ..weirgate_lab::Options::default()
+    };
+    weirgate_lab::prepare(&options, refresh, &mut |note| output::note(note))?;
+    Ok(Status::Done)
+}
+
+fn list(paths: &[PathBuf]) -> Outcome {
+    let mut text = String::new();
+    for file in experiment_files(paths)? {
+        let experiment = load(&file)?.1;
+        let arms: Vec<&str> = experiment
+            .arms
+            .iter()
+            .map(|arm| arm.name.as_str())
+            .collect();
+        text.push_str(&format!("{}  {}\n", experiment.name, experiment.title));
+        text.push_str(&format!("    from  {}\n", experiment.source));
+        if !experiment.covers.is_empty() {
+            text.push_str(&format!("    also  {}\n", experiment.covers.join(", ")));
+        }
+        text.push_str(&format!("    arms  {}\n", arms.join(", ")));
+        let seconds = experiment.duration().as_secs_f64();
+        if seconds > 0.0 {
+            text.push_str(&format!(
+                "    takes {seconds:.0} virtual seconds for each arm\n"
+            ));
+        }
+    }
+    output::data(&text)?;
+    Ok(Status::Done)
+}
+
+/// The named files, and the `.toml` files of named folders in order of name.
+fn experiment_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let unreadable = |error: std::io::Error| {
+            Failure::Input(format!("weirgate: {}: {error}", path.display()))
+        };
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
+            let file = entry.map_err(unreadable)?.path();
+            if file
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
+                inside.push(file);
+            }
+        }
+        inside.sort();
+        if inside.is_empty() {
+            let message = format!("weirgate: {}: no experiment files (*.toml)", path.display());
+            return Err(Failure::Input(message));
+        }
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// Reads and checks an experiment file.
+pub fn load(path: &Path) -> Result<(String, Experiment), Failure> {
+    let text = source::read(path)?;
+    let experiment = source::parse(path, &text, weirgate_experiment::parse)?;
+    Ok((text, experiment))
+}
+
+/// `weirgate report`: draws saved results again.
+pub fn report(folders: &[PathBuf], file: &Path) -> Outcome {
+    let mut results = Vec::new();
+    for folder in folders {
+        results.push(saved::read(folder)?);
+    }
+    saved::write_report(&results, file)?;
+    Ok(Status::Done)
+}

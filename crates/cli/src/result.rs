@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One experiment's recordings with everything that follows from them.
+
+use crate::policy;
+use std::collections::BTreeMap;
+use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
+use weirgate_measure::predict::{Prediction, Shaper, predict};
+use weirgate_measure::{ArmFigures, Verdict, best, calculate, judge, measure, outcome};
+
+/// What one run of one arm gave.
+#[derive(Clone)]
+pub struct ArmResult {
+    /// The arm.
+    pub arm: String,
+    /// The sweep's choice, empty without one.
+    pub parameters: BTreeMap<String, String>,
+    /// What was observed.
+    pub recording: Recording,
+    /// Wall time of the run.
+    pub wall_seconds: f64,
+    /// Wall time until the agent started.
+    pub boot_seconds: f64,
+    /// The virtual machine's command line.
+    pub command: String,
+}
+
+/// A whole experiment, measured and judged.
+pub struct ExperimentResult {
+    /// The experiment file's text.
+    pub text: String,
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The seed that was used.
+    pub seed: u64,
+    /// The policies, by the path written in the experiment.
+    pub files: BTreeMap<String, String>,
+    /// The run of each arm; of a sweep, the best.
+    pub arms: Vec<ArmResult>,
+    /// What each value of a sweep gave: arm, value, figure.
+    pub tried: Vec<(String, String, Option<f64>)>,
+    /// Figures by arm.
+    pub figures: BTreeMap<String, ArmFigures>,
+    /// Expectations, judged.
+    pub verdicts: Vec<Verdict>,
+    /// The document of `--json`.
+    pub outcome: Outcome,
+}
+
+impl ExperimentResult {
+    /// Measures and judges what was recorded.
+    pub fn new(
+        text: String,
+        experiment: Experiment,
+        seed: u64,
+        files: BTreeMap<String, String>,
+        runs: Vec<ArmResult>,
+    ) -> anyhow::Result<Self> {
+        let mut arms = Vec::new();
+        let mut tried = Vec::new();
+        let mut figures = BTreeMap::new();
+        for arm in &experiment.arms {
+            let of_arm: Vec<&ArmResult> = runs.iter().filter(|run| run.arm == arm.name).collect();
+            let measured = of_arm
+                .iter()
+                .map(|run| measure(&experiment, &run.recording))
+                .collect::<Result<Vec<_>, _>>()?;
+            let chosen = match &arm.sweep {
+                None => 0,
+                Some(sweep) => {
+                    for (run, figures) in of_arm.iter().zip(&measured) {
+                        let value = run.parameters.values().next().cloned().unwrap_or_default();
+                        let figure = figures.metrics.get(&sweep.best).copied();
+                        tried.push((arm.name.clone(), value, figure));
+                    }
+                    best(sweep, &measured).unwrap_or(0)
+                }
+            };
+            if let (Some(run), Some(measured)) = (of_arm.get(chosen), measured.get(chosen)) {
+                arms.push((*run).clone());
+                figures.insert(arm.name.clone(), measured.clone());
+            }
+        }
+        let recordings: Vec<&Recording> = arms.iter().map(|arm| &arm.recording).collect();
+        let predictions: BTreeMap<String, Vec<Prediction>> = experiment
+            .arms
+            .iter()
+            .filter(|arm| figures.contains_key(&arm.name))
+            .map(|arm| {
+                let shaper = shaper(arm, &files);
+                (arm.name.clone(), predict(&experiment, arm, shaper.as_ref()))
+            })
+            .collect();
+        let verdicts = judge(&experiment, &figures, &predictions);
+        let outcome = outcome(&experiment, seed, &recordings, &figures);
+        Ok(Self {
+            text,
+            experiment,
+            seed,
+            files,
+            arms,
+            tried,
+            figures,
+            verdicts,
+            outcome,
+        })
+    }
+
+    /// An experiment that is calculated, not run.
+    pub fn calculated(text: String, experiment: Experiment, seed: u64) -> anyhow::Result<Self> {
+        let arm = calculate(&experiment)?;
+        let figures = BTreeMap::from([(arm.arm.clone(), arm)]);
+        let verdicts = judge(&experiment, &figures, &BTreeMap::new());
+        let outcome = outcome(&experiment, seed, &[], &figures);
+        Ok(Self {
+            text,
+            experiment,
+            seed,
+            files: BTreeMap::new(),
+            arms: Vec::new(),
+            tried: Vec::new(),
+            figures,
+            verdicts,
+            outcome,
+        })
+    }
+
+    /// Whether every expectation was kept.
+    pub fn kept(&self) -> bool {
+        self.verdicts.iter().all(Verdict::kept)
+    }
+}
+
+/// What shapes the upstream in an arm, for predictions.
+fn shaper(arm: &Arm, files: &BTreeMap<String, String>) -> Option<Shaper> {
+    match &arm.policy {
+        Some(path) => policy::shaper(files.get(path)?),
+        None => {
+            let commands: Vec<Vec<String>> = arm
+                .commands
+                .iter()
+                .map(|command| command.argv.clone())
+                .collect();
+            Shaper::from_commands(&commands)
+        }
+    }
+}
+
+impl ExperimentResult {
+    /// The result as terminal text.
+    pub fn terminal(&self) -> String {
+        let mut text = String::new();
+        for v in &self.verdicts {
+            text.push_str(&format!(
+                "{} {} {} {:?} {:?}\n",
+                v.expectation.arm,
+                v.expectation.metric,
+                v.kept(),
+                v.measured,
+                v.promise
+            ));
+        }
+        text
+    }
+}
+
+/// HTML of several results.
+pub fn html(_results: &[ExperimentResult]) -> String {
+    String::new()
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results in a folder: everything needed to draw them again or to repeat the
+//! run, and apart from that, what differs from machine to machine.
+//!
+//! ```text
+//! FOLDER/experiment.toml   the file that was run
+//! FOLDER/outcome.json      the figures; equal for equal seeds, byte for byte
+//! FOLDER/run.json          seed, policies, arms; wall time, virtual machine
+//! FOLDER/N.recording       what arm N of run.json observed
+//! ```
+
+use crate::exit::Failure;
+use crate::result::{ArmResult, ExperimentResult};
+use crate::source;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use weirgate_experiment::Recording;
+
+/// `run.json`.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    weirgate: String,
+    seed: u64,
+    files: BTreeMap<String, String>,
+    arms: Vec<SavedArm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedArm {
+    arm: String,
+    parameters: BTreeMap<String, String>,
+    wall_seconds: f64,
+    boot_seconds: f64,
+    command: String,
+}
+
+/// Writes a result into a folder of its own.
+pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
+    let place = |name: &str| folder.join(name);
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let put = |name: &str, bytes: &[u8]| {
+        fs::write(place(name), bytes).with_context(|| place(name).display().to_string())
+    };
+    let mut arms = Vec::new();
+    for (index, arm) in result.arms.iter().enumerate() {
+        put(&format!("{index}.recording"), &arm.recording.encode()?)?;
+        arms.push(SavedArm {
+            arm: arm.arm.clone(),
+            parameters: arm.parameters.clone(),
+            wall_seconds: arm.wall_seconds,
+            boot_seconds: arm.boot_seconds,
+            command: arm.command.clone(),
+        });
+    }
+    let saved = Saved {
+        weirgate: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: result.seed,
+        files: result.files.clone(),
+        arms,
+    };
+    put("experiment.toml", result.text.as_bytes())?;
+    put(
+        "outcome.json",
+        serde_json::to_string_pretty(&result.outcome)?.as_bytes(),
+    )?;
+    put("run.json", serde_json::to_string_pretty(&saved)?.as_bytes())
+}
+
+/// Reads a folder that [`write`] wrote, and measures and judges it anew.
+pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
+    let file = folder.join("experiment.toml");
+    let text = source::read(&file)?;
+    let experiment = source::parse(&file, &text, weirgate_experiment::parse)?;
+    let at = |name: &str| {
+        let path = folder.join(name);
+        fs::read(&path).with_context(|| path.display().to_string())
+    };
+    let saved: Saved = serde_json::from_slice(&at("run.json")?)
+        .with_context(|| format!("{}/run.json", folder.display()))?;
+    if experiment.is_calculation() {
+        return Ok(ExperimentResult::calculated(text, experiment, saved.seed)?);
+    }
+    let mut arms = Vec::new();
+    for (index, arm) in saved.arms.into_iter().enumerate() {
+        let name = format!("{index}.recording");
+        let recording = Recording::decode(&at(&name)?)
+            .with_context(|| format!("{}/{name}", folder.display()))?;
+        arms.push(ArmResult {
+            arm: arm.arm,
+            parameters: arm.parameters,
+            recording,
+            wall_seconds: arm.wall_seconds,
+            boot_seconds: arm.boot_seconds,
+            command: arm.command,
+        });
+    }
+    Ok(ExperimentResult::new(
+        text,
+        experiment,
+        saved.seed,
+        saved.files,
+        arms,
+    )?)
+}
+
+/// Writes one HTML file for all results.
+pub fn write_report(results: &[ExperimentResult], file: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let html = crate::result::html(results);
+    fs::write(file, html).with_context(|| file.display().to_string())?;
+    crate::output::note(&format!("report: {}", file.display()));
+    Ok(())
+}

@@ -84,6 +84,8 @@ fn here(job: &Path, result: &Path) -> Result<()> {
     let recording = agent::run(&job, Machine::Shared, &mut |at_s, of_s, what| {
         eprintln!("{at_s}/{of_s} s {what}");
     })?;
-    let bytes = recording.encode().context("the recording cannot be encoded")?;
+    let bytes = recording
+        .encode()
+        .context("the recording cannot be encoded")?;
     fs::write(result, seal(bytes)).with_context(|| result.display().to_string())
 }

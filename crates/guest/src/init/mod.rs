@@ -64,7 +64,9 @@ fn do_job(job: &Job) -> Result<Vec<u8>> {
     let recording = agent::run(job, Machine::Own, &mut |at_s, of_s, what| {
         say(&format!("@progress {at_s} {of_s} {what}"));
     })?;
-    recording.encode().context("the recording cannot be encoded")
+    recording
+        .encode()
+        .context("the recording cannot be encoded")
 }
 
 /// Prints a line on the console. Line breaks in it would end the lab's

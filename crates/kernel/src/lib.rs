@@ -1,2 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! kernel
+//! The only crate that changes a kernel.
+//!
+//! [`Kernel`] speaks netlink to one network namespace: [`Kernel::observe`]
+//! reads what is there into a [`State`](weirgate_state::State),
+//! [`Kernel::apply`] carries out a [`Plan`](weirgate_plan::Plan) and verifies
+//! it, or undoes what it did, [`Kernel::stats`] reads counters,
+//! [`Kernel::capabilities`] asks what the kernel offers. It decides nothing:
+//! what to do is in the plan.
+//!
+//! Everything here needs CAP_NET_ADMIN in the namespace, and no other
+//! privilege; observing and counters need none.
+
+mod apply;
+mod capability;
+mod channel;
+mod error;
+mod link;
+mod nft;
+mod observe;
+mod offload;
+mod tc;
+mod wire;
+
+pub use apply::Applied;
+pub use error::{ApplyError, Cause, KernelError, Refusal};
+pub use observe::Scope;
+pub use tc::stats::{Counters, DeviceCounters};
+
+use channel::Channel;
+use nlink::netlink::Protocol;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tc::decode::Entry;
+use weirgate_state::DeviceName;
+
+/// One network namespace, through its own netlink sockets. They stay in that
+/// namespace wherever the calling thread goes.
+pub struct Kernel {
+    route: Channel,
+    nft: Channel,
+    /// The namespace, for sockets that are opened when first needed; `None`
+    /// is the calling thread's.
+    netns: Option<OwnedFd>,
+}
+
+/// A device by the kernel's number, which is valid while the device exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceIndex(u32);
+
+impl Kernel {
+    /// The namespace of the calling thread. Needs a tokio runtime.
+    pub fn open() -> Result<Self, KernelError> {
+        Self::with(None)
+    }
+
+    /// The namespace behind a descriptor such as `/proc/PID/ns/net`. Entering
+    /// it needs CAP_SYS_ADMIN there (setns(2)), once. Needs a tokio runtime.
+    pub fn open_in(netns: BorrowedFd<'_>) -> Result<Self, KernelError> {
+        let own = netns
+            .try_clone_to_owned()
+            .map_err(|error| KernelError::Socket {
+                doing: "keeping the namespace open",
+                source: error.into(),
+            })?;
+        Self::with(Some(own))
+    }
+
+    fn with(netns: Option<OwnedFd>) -> Result<Self, KernelError> {
+        let fd = netns.as_ref().map(AsFd::as_fd);
+        Ok(Self {
+            route: Channel::open(Protocol::Route, fd)?,
+            nft: Channel::open(Protocol::Netfilter, fd)?,
+            netns,
+        })
+    }
+
+    /// The number of a device.
+    pub async fn device(&self, name: &DeviceName) -> Result<DeviceIndex, KernelError> {
+        let found = self
+            .route
+            .get(&link::find(name), name.as_str(), true)
+            .await?;
+        found
+            .iter()
+            .find_map(|payload| link::read(payload))
+            .map(|link| DeviceIndex(link.index))
+            .ok_or_else(|| KernelError::NoDevice(name.to_string()))
+    }
+
+    /// The counters of a device's qdiscs and classes: two requests. The kernel
+    /// lists the qdiscs of all devices, so this is cheap where they are few.
+    pub async fn stats(&self, device: DeviceIndex) -> Result<DeviceCounters, KernelError> {
+        let DeviceIndex(index) = device;
+        let (qdiscs, classes) = self.listings(index).await?;
+        let read = |payloads: &[Vec<u8>]| {
+            payloads
+                .iter()
+                .filter_map(|payload| Entry::of(payload))
+                .filter(|entry| entry.ifindex == index)
+                .filter_map(|entry| tc::stats::counters(&entry))
+                .collect()
+        };
+        Ok(DeviceCounters {
+            qdiscs: read(&qdiscs),
+            classes: read(&classes),
+        })
+    }
+
+    /// All qdiscs, and the classes of one device.
+    async fn listings(&self, index: u32) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), KernelError> {
+        let ask = |kind| tc::encode::message(kind, 0, index, 0, 0);
+        let qdiscs = self
+            .route
+            .get(&ask(tc::RTM_GETQDISC), "listing qdiscs", false)
+            .await?;
+        let classes = self
+            .route
+            .get(&ask(tc::RTM_GETTCLASS), "listing classes", false)
+            .await?;
+        Ok((qdiscs, classes))
+    }
+}

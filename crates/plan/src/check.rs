@@ -263,6 +263,13 @@ impl Found {
                     "a netdev table has no postrouting hook",
                     "put the chain into an inet table",
                 ),
+                Hook::Other(text) => self.add(
+                    "K304",
+                    &label,
+                    &none,
+                    format!("weirgate cannot hang a chain at {text}"),
+                    "use postrouting or ingress",
+                ),
                 Hook::Ingress { .. } if !table.netdev => self.add(
                     "K304",
                     &label,
@@ -284,7 +291,7 @@ impl Found {
                         "add the IFB device",
                     );
                 }
-                _ => {}
+                Hook::Postrouting { .. } | Hook::Ingress { .. } => {}
             }
             for rule in &chain.rules {
                 for fault in rule.matches.iter().filter_map(match_fault) {

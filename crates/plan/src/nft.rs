@@ -32,6 +32,7 @@ fn chain_text(text: &mut String, chain: &Chain, netdev: bool) {
             format!("fwd to \"{redirect_to}\""),
             Some(format!("fwd to \"{redirect_to}\"")),
         ),
+        Hook::Other(text) => (text.clone(), None, String::from("accept"), None),
     };
     // Writing to a String cannot fail.
     let _ = writeln!(text, "  chain {} {{\n    {hook}", chain.name);

@@ -53,6 +53,8 @@ pub enum Hook {
         /// The IFB device whose egress gets them.
         redirect_to: DeviceName,
     },
+    /// Anything else, described: observed only, never desired.
+    Other(String),
 }
 
 /// One rule: all matches hold, then the class is set and the chain ends.
@@ -257,6 +259,7 @@ impl Table {
                 device,
                 redirect_to,
             } => vec![device, redirect_to],
+            Hook::Other(_) => vec![],
         })
     }
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Carries out a plan: all of it, or none of it.
+//!
+//! Steps that follow one another and go through one socket are sent in one
+//! call, so that being killed leaves whole trees and whole tables. If a step
+//! fails, or the kernel accepts all and still holds something else, the way
+//! back is planned from what is there then, which is surer than undoing what
+//! should have been done.
+
+use crate::channel::Request;
+use crate::error::{ApplyError, Cause, KernelError};
+use crate::link;
+use crate::nft;
+use crate::observe::Scope;
+use crate::tc::encode;
+use crate::{DeviceIndex, Kernel};
+use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
+use weirgate_state::{DeviceName, State};
+
+/// A plan that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// How many steps it took.
+    pub steps: usize,
+    /// What the kernel held afterwards: as desired.
+    pub after: State,
+}
+
+impl Kernel {
+    /// Carries out a plan and verifies the result.
+    pub async fn apply(&self, plan: &Plan) -> Result<Applied, ApplyError> {
+        let scope = Scope::of([&plan.before, &plan.desired]);
+        let cause = match self.attempt(plan, &scope).await {
+            Ok(after) => {
+                return Ok(Applied {
+                    steps: plan.steps.len(),
+                    after,
+                });
+            }
+            Err(cause) => cause,
+        };
+        match self.restore(&plan.before, &scope).await {
+            Ok(()) => Err(ApplyError::Restored { cause }),
+            Err(Cause::Differs(differences)) => Err(ApplyError::Lost {
+                cause,
+                because: None,
+                differences,
+            }),
+            Err(because) => Err(ApplyError::Lost {
+                cause,
+                because: Some(because),
+                differences: Vec::new(),
+            }),
+        }
+    }
+
+    async fn attempt(&self, plan: &Plan, scope: &Scope) -> Result<State, Cause> {
+        self.execute(&plan.steps).await?;
+        let after = self.observe(scope).await?;
+        let differences = verify(&after, &plan.desired);
+        if differences.is_empty() {
+            Ok(after)
+        } else {
+            Err(Cause::Differs(differences))
+        }
+    }
+
+    /// Goes back to a former state from whatever is there.
+    async fn restore(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
+        let now = self.observe(scope).await?;
+        let options = Options {
+            previous: None,
+            replace_foreign: true,
+        };
+        let back = plan_with(&now, before, &options).map_err(Cause::NoWay)?;
+        self.execute(&back.steps).await?;
+        let differences = verify(&self.observe(scope).await?, before);
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Cause::Differs(differences))
+        }
+    }
+
+    async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {
+        let mut batch = Vec::new();
+        for step in steps {
+            match &step.action {
+                Action::CreateIfb { device } => {
+                    self.flush(&mut batch).await?;
+                    batch = requests(step, link::create_ifb(device));
+                    // Later steps need the number that the kernel gives it.
+                    self.flush(&mut batch).await?;
+                }
+                Action::SetOffloads { device, offloads } => {
+                    self.flush(&mut batch).await?;
+                    self.set_offloads(device, *offloads).await?;
+                }
+                Action::DeleteTable { netdev, name } => {
+                    self.flush(&mut batch).await?;
+                    let request = nft::encode::delete(*netdev, name);
+                    self.nft
+                        .batch(nft::encode::transaction(vec![request]))
+                        .await?;
+                }
+                Action::SetTable { table } => {
+                    self.flush(&mut batch).await?;
+                    let links = self.links().await?;
+                    let index = |name: &DeviceName| {
+                        let link = links.iter().find(|link| link.name == *name);
+                        link.map(|link| link.index)
+                    };
+                    let requests = nft::encode::set(table, index)?;
+                    self.nft.batch(nft::encode::transaction(requests)).await?;
+                }
+                Action::DeleteIfb { device } => {
+                    let index = self.index(device).await?;
+                    batch.extend(requests(step, [link::delete(index)]));
+                }
+                action => {
+                    let Some(device) = action.device() else {
+                        continue;
+                    };
+                    let index = self.index(device).await?;
+                    batch.extend(requests(step, traffic_control(action, index)));
+                }
+            }
+        }
+        self.flush(&mut batch).await
+    }
+
+    async fn index(&self, device: &DeviceName) -> Result<u32, KernelError> {
+        let DeviceIndex(index) = self.device(device).await?;
+        Ok(index)
+    }
+
+    /// Sends what has been gathered, in one call.
+    async fn flush(&self, batch: &mut Vec<Request>) -> Result<(), KernelError> {
+        self.route.batch(std::mem::take(batch)).await
+    }
+}
+
+fn requests(
+    step: &Step,
+    messages: impl IntoIterator<Item = nlink::netlink::MessageBuilder>,
+) -> Vec<Request> {
+    messages
+        .into_iter()
+        .map(|message| Request {
+            message,
+            object: step.action.to_string(),
+            origin: step.origin.clone(),
+            frame: false,
+        })
+        .collect()
+}
+
+/// The message of a step that is about qdiscs and classes; `None` for others.
+fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::MessageBuilder> {
+    Some(match action {
+        Action::AddQdisc { place, qdisc, .. } => encode::add_qdisc(index, *place, qdisc),
+        Action::ReplaceRoot { qdisc, .. } => encode::replace_root(index, qdisc),
+        Action::ChangeQdisc { place, qdisc, .. } => encode::change_qdisc(index, *place, qdisc),
+        Action::ChangeStab { handle, stab, .. } => {
+            encode::change_stab(index, *handle, stab.as_ref())
+        }
+        Action::DeleteQdisc { place, handle, .. } => encode::delete_qdisc(index, *place, *handle),
+        Action::AddClass { class, .. } => encode::add_class(index, class),
+        Action::ChangeClass { class, .. } => encode::change_class(index, class),
+        Action::DeleteClass { id, .. } => encode::delete_class(index, *id),
+        Action::DeleteTable { .. }
+        | Action::CreateIfb { .. }
+        | Action::SetOffloads { .. }
+        | Action::SetTable { .. }
+        | Action::DeleteIfb { .. } => return None,
+    })
+}

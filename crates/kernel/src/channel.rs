@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests over one netlink socket: batches with an answer for each message,
+//! and dumps.
+//!
+//! A batch is one `sendmsg`. rtnetlink handles all of its messages inside that
+//! call, so a process that is killed leaves either none or all of them done;
+//! nf_tables makes it a transaction besides.
+
+use crate::error::{KernelError, Refusal};
+use crate::wire::{self, Attrs};
+use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
+use std::os::fd::BorrowedFd;
+use tokio::sync::Mutex;
+use weirgate_state::Origin;
+
+const NLM_F_ACK: u16 = 0x04;
+const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const NLM_F_CAPPED: u16 = 0x100;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// How often an interrupted dump is begun again.
+const DUMP_ATTEMPTS: usize = 5;
+
+/// One request of a batch: the message, and what it means to a person.
+pub(crate) struct Request {
+    pub(crate) message: MessageBuilder,
+    pub(crate) object: String,
+    pub(crate) origin: Origin,
+    /// Whether this is the begin or end of an nf_tables batch, which is
+    /// answered only if the whole batch fails.
+    pub(crate) frame: bool,
+}
+
+/// A socket with one exchange at a time.
+pub(crate) struct Channel {
+    socket: Mutex<NetlinkSocket>,
+}
+
+/// An answer by the sequence number of its request.
+struct Answer {
+    seq: u32,
+    errno: i32,
+    text: Option<String>,
+}
+
+impl Channel {
+    /// A socket in the namespace, or in the calling thread's.
+    pub(crate) fn open(
+        protocol: Protocol,
+        netns: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, KernelError> {
+        let socket = match netns {
+            Some(fd) => NetlinkSocket::new_in_namespace(protocol, fd),
+            None => NetlinkSocket::new(protocol),
+        };
+        let failed = |source| KernelError::Socket {
+            doing: "opening a netlink socket",
+            source,
+        };
+        let socket = socket.map_err(failed)?;
+        socket.set_ext_ack(true).map_err(failed)?;
+        socket.set_cap_ack(true).map_err(failed)?;
+        Ok(Self {
+            socket: Mutex::new(socket),
+        })
+    }
+
+    /// Sends all requests in one call and returns the first refusal, if any.
+    /// The kernel goes on after a refusal, except in an nf_tables batch.
+    pub(crate) async fn batch(&self, requests: Vec<Request>) -> Result<(), KernelError> {
+        match self.answers(requests).await?.into_iter().next() {
+            Some(refusal) => Err(KernelError::Refused(refusal)),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends all requests in one call and returns every refusal, in order.
+    pub(crate) async fn answers(
+        &self,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Refusal>, KernelError> {
+        let socket = self.socket.lock().await;
+        // The kernel answers every refusal by itself. One answer to the last
+        // request says that it is through; more would only fill the socket.
+        let last = requests.iter().rposition(|request| !request.frame);
+        let mut end = None;
+        let mut bytes = Vec::new();
+        let mut named = Vec::new();
+        for (index, request) in requests.into_iter().enumerate() {
+            let seq = socket.next_seq();
+            let mut message = request.message;
+            message.set_seq(seq);
+            let mut raw = message.finish();
+            if Some(index) == last {
+                raw[6] |= NLM_F_ACK as u8;
+                end = Some(seq);
+            }
+            bytes.extend_from_slice(&raw);
+            named.push((seq, request.object, request.origin, request.frame));
+        }
+        let Some(end) = end else {
+            return Ok(Vec::new());
+        };
+        send(&socket, &bytes).await?;
+        let mut refused = Vec::new();
+        let mut over = false;
+        while !over {
+            let mut frame = Some(next_frame(&socket).await?);
+            while let Some(datagram) = frame {
+                for answer in answers(&datagram) {
+                    let Some(item) = named.iter().find(|item| item.0 == answer.seq) else {
+                        continue;
+                    };
+                    // A refused frame ends its batch without further answers.
+                    over |= answer.seq == end || item.3;
+                    if answer.errno != 0 {
+                        refused.push(Refusal {
+                            object: item.1.clone(),
+                            errno: answer.errno,
+                            text: answer.text,
+                            origin: item.2.clone(),
+                        });
+                    }
+                }
+                // Answers are queued before `sendmsg` returns.
+                frame = socket
+                    .try_recv_unicast()
+                    .map_err(|source| KernelError::Socket {
+                        doing: "reading the kernel's answer",
+                        source,
+                    })?;
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Sends a request for objects and returns the payload of every answer,
+    /// without its netlink header. `what` names it in errors. With `single`
+    /// it is no dump, and an object that does not exist is an empty answer.
+    pub(crate) async fn get(
+        &self,
+        message: &MessageBuilder,
+        what: &str,
+        single: bool,
+    ) -> Result<Vec<Vec<u8>>, KernelError> {
+        let socket = self.socket.lock().await;
+        for _ in 0..DUMP_ATTEMPTS {
+            if let Some(found) = attempt(&socket, message.clone(), what, single).await? {
+                return Ok(found);
+            }
+        }
+        Err(KernelError::Unsteady {
+            what: what.to_owned(),
+        })
+    }
+}
+
+/// One dump; `None` where the kernel says that it changed meanwhile.
+async fn attempt(
+    socket: &NetlinkSocket,
+    mut message: MessageBuilder,
+    what: &str,
+    single: bool,
+) -> Result<Option<Vec<Vec<u8>>>, KernelError> {
+    let seq = socket.next_seq();
+    message.set_seq(seq);
+    let mut raw = message.finish();
+    let flags = if single { NLM_F_ACK } else { NLM_F_DUMP };
+    raw[6] |= flags as u8;
+    raw[7] |= (flags >> 8) as u8;
+    send(socket, &raw).await?;
+    let mut found = Vec::new();
+    let mut steady = true;
+    loop {
+        let frame = next_frame(socket).await?;
+        for message in MessageIter::new(&frame) {
+            let Ok((header, payload)) = message else {
+                return Err(KernelError::Malformed {
+                    what: what.to_owned(),
+                });
+            };
+            if header.nlmsg_seq != seq {
+                continue;
+            }
+            steady &= header.nlmsg_flags & NLM_F_DUMP_INTR == 0;
+            match header.nlmsg_type {
+                NLMSG_ERROR | NLMSG_DONE => {
+                    let errno = wire::i32_at(payload, 0).map_or(0, i32::wrapping_neg);
+                    let absent = [crate::error::ENOENT, crate::error::ENODEV].contains(&errno);
+                    if errno != 0 && !absent {
+                        let answer = error(seq, header.nlmsg_flags, payload);
+                        return Err(KernelError::Refused(Refusal {
+                            object: what.to_owned(),
+                            errno,
+                            text: answer.and_then(|answer| answer.text),
+                            origin: Origin::default(),
+                        }));
+                    }
+                    return Ok(steady.then_some(found));
+                }
+                _ => found.push(payload.to_vec()),
+            }
+        }
+    }
+}
+
+async fn next_frame(socket: &NetlinkSocket) -> Result<Vec<u8>, KernelError> {
+    socket
+        .recv_unicast()
+        .await
+        .map_err(|source| KernelError::Socket {
+            doing: "reading the kernel's answer",
+            source,
+        })
+}
+
+async fn send(socket: &NetlinkSocket, bytes: &[u8]) -> Result<(), KernelError> {
+    socket
+        .send(bytes)
+        .await
+        .map_err(|source| KernelError::Socket {
+            doing: "sending to the kernel",
+            source,
+        })
+}
+
+/// The error answers of a datagram; number 0 is success.
+fn answers(datagram: &[u8]) -> Vec<Answer> {
+    MessageIter::new(datagram)
+        .map_while(Result::ok)
+        .filter(|(header, _)| header.nlmsg_type == NLMSG_ERROR)
+        .filter_map(|(header, payload)| error(header.nlmsg_seq, header.nlmsg_flags, payload))
+        .collect()
+}
+
+/// Reads `struct nlmsgerr` and its attributes (`netlink_ack`,
+/// net/netlink/af_netlink.c).
+fn error(seq: u32, flags: u16, payload: &[u8]) -> Option<Answer> {
+    let errno = wire::i32_at(payload, 0)?.wrapping_neg();
+    let original = wire::u32_at(payload, 4).unwrap_or(16) as usize;
+    let skip = if flags & NLM_F_CAPPED != 0 {
+        16
+    } else {
+        original.next_multiple_of(4)
+    };
+    let text = Attrs::after(payload, skip.saturating_add(4)).text(NLMSGERR_ATTR_MSG);
+    Some(Answer { seq, errno, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_with_words_is_read() {
+        let mut payload = (-22_i32).to_ne_bytes().to_vec();
+        payload.extend([36, 0, 0, 0, 36, 0, 5, 6, 1, 0, 0, 0, 0, 0, 0, 0]);
+        payload.extend([8, 0, 1, 0, b'n', b'o', b'!', 0]);
+        let answer = error(1, NLM_F_CAPPED | 0x200, &payload).unwrap();
+        assert_eq!(answer.errno, 22);
+        assert_eq!(answer.text.as_deref(), Some("no!"));
+    }
+
+    #[test]
+    fn any_bytes_are_harmless() {
+        for length in 0..40 {
+            for fill in [0_u8, 0x7f, 0xff] {
+                let payload = vec![fill; length];
+                let _ = error(1, 0, &payload);
+                let _ = error(1, NLM_F_CAPPED, &payload);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a kernel says when it refuses, with the object and the policy line.
+
+use std::fmt;
+use weirgate_plan::{Difference, Problem};
+use weirgate_state::Origin;
+
+/// Occurs when the kernel refuses a request, or cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// Occurs when the kernel answers a request with an error number.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// Occurs when a netlink socket cannot be opened, written or read.
+    #[error("K311: {doing}: {source}")]
+    Socket {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: nlink::Error,
+    },
+    /// Occurs when an answer does not have the form the kernel documents.
+    #[error("K312: {what}: the kernel's answer cannot be read")]
+    Malformed {
+        /// What was asked for.
+        what: String,
+    },
+    /// Occurs when a listing changes under the reader each time it is tried.
+    #[error("K313: {what}: something else keeps changing it")]
+    Unsteady {
+        /// What was listed.
+        what: String,
+    },
+    /// Occurs when a state that was only ever observed shall be written.
+    #[error("K315: {0}: this cannot be written")]
+    Unwritable(String),
+    /// Occurs when a device is not in this namespace.
+    #[error("K301: {0}: there is no such network device")]
+    NoDevice(String),
+}
+
+/// A refused request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The object and what should happen to it.
+    pub object: String,
+    /// The error number (errno-base.h, errno.h), positive.
+    pub errno: i32,
+    /// The kernel's own words (`NLMSGERR_ATTR_MSG`), where it has any.
+    pub text: Option<String>,
+    /// The policy line behind the object.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "K310: {}: the kernel refused: ", self.object)?;
+        match errno_name(self.errno) {
+            Some(name) => f.write_str(name)?,
+            None => write!(f, "error {}", self.errno)?,
+        }
+        if let Some(text) = &self.text {
+            write!(f, ": {text}")?;
+        }
+        if self.errno == EPERM {
+            f.write_str(" (this needs CAP_NET_ADMIN in this network namespace)")?;
+        }
+        if self.origin.line != 0 {
+            write!(f, " [{}]", self.origin)?;
+        }
+        Ok(())
+    }
+}
+
+/// Operation not permitted.
+pub(crate) const EPERM: i32 = 1;
+/// No such file or directory: netlink's "no such object".
+pub(crate) const ENOENT: i32 = 2;
+/// No such device.
+pub(crate) const ENODEV: i32 = 19;
+/// Invalid argument.
+pub(crate) const EINVAL: i32 = 22;
+/// Operation not supported.
+pub(crate) const EOPNOTSUPP: i32 = 95;
+
+/// The name of an error number that net/sched, rtnetlink or nf_tables use.
+fn errno_name(errno: i32) -> Option<&'static str> {
+    Some(match errno {
+        EPERM => "EPERM",
+        ENOENT => "ENOENT",
+        4 => "EINTR",
+        6 => "ENXIO",
+        7 => "E2BIG",
+        11 => "EAGAIN",
+        12 => "ENOMEM",
+        13 => "EACCES",
+        16 => "EBUSY",
+        17 => "EEXIST",
+        ENODEV => "ENODEV",
+        EINVAL => "EINVAL",
+        23 => "ENFILE",
+        28 => "ENOSPC",
+        31 => "EMLINK",
+        34 => "ERANGE",
+        38 => "ENOSYS",
+        40 => "ELOOP",
+        75 => "EOVERFLOW",
+        90 => "EMSGSIZE",
+        EOPNOTSUPP => "EOPNOTSUPP",
+        97 => "EAFNOSUPPORT",
+        100 => "ENETDOWN",
+        105 => "ENOBUFS",
+        110 => "ETIMEDOUT",
+        _ => return None,
+    })
+}
+
+/// Occurs when a plan could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Occurs when something failed and everything is as it was before. Exit
+    /// status 3.
+    #[error("{cause}\nThe former state is back.")]
+    Restored {
+        /// What failed.
+        cause: Cause,
+    },
+    /// Occurs when something failed and the former state could not be
+    /// restored. Exit status 4.
+    #[error("{cause}\nThe former state could not be restored: {}", lost(.differences, .because.as_ref()))]
+    Lost {
+        /// What failed first.
+        cause: Cause,
+        /// Why going back failed, where it is one error.
+        because: Option<Cause>,
+        /// What still differs from the former state.
+        differences: Vec<Difference>,
+    },
+}
+
+/// Why a plan was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// Occurs when a step fails.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Occurs when every step succeeds and the kernel still holds something
+    /// else than was asked for.
+    #[error("K314: the kernel accepted every step, but differs from what was asked for: {}", list(.0))]
+    Differs(Vec<Difference>),
+    /// Occurs when no plan leads back.
+    #[error("{}", problems(.0))]
+    NoWay(Vec<Problem>),
+}
+
+fn list(differences: &[Difference]) -> String {
+    let lines: Vec<String> = differences.iter().map(Difference::to_string).collect();
+    lines.join("; ")
+}
+
+fn problems(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    lines.join("; ")
+}
+
+fn lost(differences: &[Difference], because: Option<&Cause>) -> String {
+    match because {
+        Some(cause) if differences.is_empty() => cause.to_string(),
+        Some(cause) => format!("{cause}; {}", list(differences)),
+        None => list(differences),
+    }
+}

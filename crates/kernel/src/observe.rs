@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads what a kernel has, within a scope, into a state.
+
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::link::{self, Link};
+use crate::nft::sets::ConstantSet;
+use crate::nft::{self, GETCHAIN, GETRULE, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::tc::decode::{self, Entry};
+use crate::tc::{self, RTM_GETTFILTER};
+use crate::wire::Attrs;
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_state::{Device, DeviceName, Origin, QdiscKind, Stab, State, Table};
+
+/// What to look at: nothing else is read, and so nothing else is planned for.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Devices by name. IFB devices of weirgate's are looked at in any case.
+    pub devices: BTreeSet<DeviceName>,
+    /// Tables by family (true is `netdev`) and name.
+    pub tables: BTreeSet<(bool, String)>,
+    /// Size tables that may be found again: the kernel never shows their data.
+    pub stabs: Vec<Stab>,
+}
+
+impl Scope {
+    /// Everything that these states name: what is desired, and what the caller
+    /// remembers of earlier.
+    pub fn of<'a>(states: impl IntoIterator<Item = &'a State>) -> Self {
+        let mut scope = Self::default();
+        for state in states {
+            for (name, device) in &state.devices {
+                scope.devices.insert(name.clone());
+                let stab = device.root.as_ref().and_then(|root| root.stab.clone());
+                scope.stabs.extend(stab);
+            }
+            for table in &state.tables {
+                scope.tables.insert((table.netdev, table.name.clone()));
+            }
+        }
+        scope
+    }
+}
+
+impl Kernel {
+    /// What the namespace has of the scope. Devices that do not exist are not
+    /// in the result.
+    pub async fn observe(&self, scope: &Scope) -> Result<State, KernelError> {
+        let links = self.links().await?;
+        let mut state = State::default();
+        for link in &links {
+            if link.owned_ifb || scope.devices.contains(&link.name) {
+                state
+                    .devices
+                    .insert(link.name.clone(), self.observe_device(link, scope).await?);
+            }
+        }
+        let names: Vec<DeviceName> = state
+            .devices
+            .iter()
+            .filter(|(_, device)| !device.owned_ifb)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for (name, offloads) in names.iter().zip(self.offloads(&names).await?) {
+            if let Some(device) = state.devices.get_mut(name) {
+                device.offloads = offloads;
+            }
+        }
+        let by_index: BTreeMap<u32, DeviceName> = links
+            .into_iter()
+            .map(|link| (link.index, link.name))
+            .collect();
+        for (netdev, name) in &scope.tables {
+            let table = self.observe_table(*netdev, name, &by_index).await?;
+            state.tables.extend(table);
+        }
+        Ok(state)
+    }
+
+    pub(crate) async fn links(&self) -> Result<Vec<Link>, KernelError> {
+        let found = self
+            .route
+            .get(&link::list(), "listing network devices", false)
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(|payload| link::read(payload))
+            .collect())
+    }
+
+    async fn observe_device(&self, link: &Link, scope: &Scope) -> Result<Device, KernelError> {
+        let (qdiscs, classes) = self.listings(link.index).await?;
+        let of_device = |payloads| -> Vec<Entry<'_>> { entries(payloads, link.index) };
+        let mut root = decode::tree(&of_device(&qdiscs), &of_device(&classes), &scope.stabs);
+        if let Some(root) = &mut root
+            && matches!(root.kind, QdiscKind::Htb(_))
+            && self.has_filters(link.index, root.handle.as_u32()).await?
+        {
+            // Filters are not in the state; a tree that has some is not one
+            // that could be put back.
+            root.kind = QdiscKind::Other(String::from("htb"));
+        }
+        Ok(Device {
+            owned_ifb: link.owned_ifb,
+            offloads: None,
+            root,
+            origin: Origin::default(),
+        })
+    }
+
+    async fn has_filters(&self, index: u32, parent: u32) -> Result<bool, KernelError> {
+        let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, parent);
+        let found = self.route.get(&ask, "listing filters", false).await?;
+        Ok(!found.is_empty())
+    }
+
+    async fn observe_table(
+        &self,
+        netdev: bool,
+        name: &str,
+        by_index: &BTreeMap<u32, DeviceName>,
+    ) -> Result<Option<Table>, KernelError> {
+        let what = nft::label(netdev, name);
+        let ask = |kind| nft::message(kind, 0, family(netdev));
+        let tables = self.nft.get(&ask(GETTABLE), &what, false).await?;
+        let exists = tables.iter().any(|payload| {
+            let own = Attrs::after(payload, NFGENMSG).text(NFTA_TABLE_NAME);
+            own.as_deref() == Some(name)
+        });
+        if !exists {
+            return Ok(None);
+        }
+        let chains = self.nft.get(&ask(GETCHAIN), &what, false).await?;
+        let rules = self.nft.get(&ask(GETRULE), &what, false).await?;
+        let mut sets = BTreeSet::new();
+        for set in ConstantSet::ALL {
+            let listed = self.nft.get(&set.list(netdev, name), &what, false).await?;
+            if nft::decode::elements(&listed) == set.elements() {
+                sets.insert(set);
+            }
+        }
+        let device = |index| by_index.get(&index).cloned();
+        Ok(Some(nft::decode::table(
+            netdev, name, &chains, &rules, &sets, device,
+        )))
+    }
+}
+
+fn entries(payloads: &[Vec<u8>], index: u32) -> Vec<Entry<'_>> {
+    payloads
+        .iter()
+        .filter_map(|payload| Entry::of(payload))
+        .filter(|entry| entry.ifindex == index)
+        .collect()
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Segmentation and receive offloads, through ethtool's netlink family.
+//!
+//! Only the four features that [`Offloads`] names are read and written.
+
+use crate::Kernel;
+use crate::error::KernelError;
+use nlink::netlink::{Connection, Ethtool};
+use std::os::fd::AsFd;
+use weirgate_state::{DeviceName, Offloads};
+
+const TSO: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
+const GSO: [&str; 1] = ["tx-generic-segmentation"];
+const GRO: [&str; 1] = ["rx-gro"];
+
+impl Kernel {
+    async fn ethtool(&self) -> Result<Connection<Ethtool>, KernelError> {
+        let opened = match &self.netns {
+            Some(fd) => Connection::<Ethtool>::new_in_async(fd.as_fd()).await,
+            None => Connection::<Ethtool>::new_async().await,
+        };
+        opened.map_err(|source| KernelError::Socket {
+            doing: "opening the kernel's ethtool family",
+            source,
+        })
+    }
+
+    /// The offloads of each device, in their order; `None` for a device that
+    /// tells nothing about its features.
+    pub(crate) async fn offloads(
+        &self,
+        names: &[DeviceName],
+    ) -> Result<Vec<Option<Offloads>>, KernelError> {
+        let mut all = Vec::with_capacity(names.len());
+        if names.is_empty() {
+            return Ok(all);
+        }
+        let ethtool = self.ethtool().await?;
+        for name in names {
+            let features = ethtool.get_features_by_name(name.as_str()).await;
+            all.push(features.ok().map(|features| {
+                let any = |names: &[&str]| names.iter().any(|name| features.is_active(name));
+                Offloads {
+                    tso: any(&TSO),
+                    gso: any(&GSO),
+                    gro: any(&GRO),
+                }
+            }));
+        }
+        Ok(all)
+    }
+
+    /// Switches a device's offloads; what the device holds fixed is left, and
+    /// shows when the result is verified.
+    pub(crate) async fn set_offloads(
+        &self,
+        name: &DeviceName,
+        offloads: Offloads,
+    ) -> Result<(), KernelError> {
+        let failed = |source| KernelError::Socket {
+            doing: "switching offloads",
+            source,
+        };
+        let ethtool = self.ethtool().await?;
+        let features = ethtool
+            .get_features_by_name(name.as_str())
+            .await
+            .map_err(failed)?;
+        let wanted = [
+            (&TSO[..], offloads.tso),
+            (&GSO[..], offloads.gso),
+            (&GRO[..], offloads.gro),
+        ];
+        ethtool
+            .set_features_by_name(name.as_str(), |mut change| {
+                for (names, on) in wanted {
+                    for feature in names.iter().filter(|name| features.is_changeable(name)) {
+                        change = if on {
+                            change.enable(feature)
+                        } else {
+                            change.disable(feature)
+                        };
+                    }
+                }
+                change
+            })
+            .await
+            .map_err(failed)
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Counters of qdiscs and classes.
+
+use super::decode::Entry;
+use super::{TCA_KIND, TCA_STATS2};
+use crate::wire::{self, Attrs};
+use weirgate_units::Handle;
+
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_APP: u16 = 4;
+const TCA_STATS_PKT64: u16 = 8;
+const TCA_CAKE_STATS_TIN_STATS: u16 = 10;
+const TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS: u16 = 8;
+
+/// The counters of one qdisc or class since it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// Its handle or class id.
+    pub handle: Handle,
+    /// Where it hangs; `None` at the device.
+    pub parent: Option<Handle>,
+    /// The qdisc's kind.
+    pub kind: String,
+    /// Bytes sent, counted as the root's size table counts them.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u32,
+    /// How often sending had to wait, as the qdisc counts it.
+    pub overlimits: u32,
+    /// Packets taken back from the device.
+    pub requeues: u32,
+    /// Bytes waiting now, counted like `bytes`.
+    pub backlog_bytes: u32,
+    /// Packets waiting now.
+    pub queued_packets: u32,
+    /// ECN marks, where the qdisc tells.
+    pub marks: Option<u64>,
+}
+
+/// The counters of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceCounters {
+    /// Its qdiscs.
+    pub qdiscs: Vec<Counters>,
+    /// Their classes.
+    pub classes: Vec<Counters>,
+}
+
+/// The counters of a listing's entry; `None` where it has none.
+pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
+    let stats = entry.attrs.nest(TCA_STATS2);
+    let basic = stats.bytes(TCA_STATS_BASIC)?;
+    let queue = stats.bytes(TCA_STATS_QUEUE).unwrap_or_default();
+    let word = |offset| wire::u32_at(queue, offset).unwrap_or(0);
+    Some(Counters {
+        handle: Handle::from_u32(entry.handle),
+        parent: (entry.parent != super::TC_H_ROOT).then(|| Handle::from_u32(entry.parent)),
+        kind: entry.attrs.text(TCA_KIND)?,
+        bytes: wire::u64_at(basic, 0)?,
+        packets: match stats.u64(TCA_STATS_PKT64) {
+            Some(packets) => packets,
+            None => u64::from(wire::u32_at(basic, 8)?),
+        },
+        queued_packets: word(0),
+        backlog_bytes: word(4),
+        drops: word(8),
+        requeues: word(12),
+        overlimits: word(16),
+        marks: marks(&entry.kind, stats.bytes(TCA_STATS_APP).unwrap_or_default()),
+    })
+}
+
+/// ECN marks from a qdisc's own statistics (linux/pkt_sched.h).
+fn marks(kind: &str, app: &[u8]) -> Option<u64> {
+    match kind {
+        // struct tc_fq_codel_xstats: type 0 is the qdisc's.
+        "fq_codel" if wire::u32_at(app, 0)? == 0 => wire::u32_at(app, 12).map(u64::from),
+        // struct tc_red_xstats: early, pdrop, other, marked.
+        "red" => wire::u32_at(app, 12).map(u64::from),
+        "cake" => {
+            let tins = Attrs::of(app).nest(TCA_CAKE_STATS_TIN_STATS);
+            let marks = tins
+                .nests()
+                .filter_map(|tin| tin.u32(TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS));
+            Some(marks.map(u64::from).sum())
+        }
+        _ => None,
+    }
+}

@@ -2,19 +2,18 @@
 //! Counters of the gateway's qdiscs and classes.
 //!
 //! A place is a device (`wan`: its root qdisc) or a device and a handle
-//! (`wan 1:50`). Reading is by netlink in the gateway's namespace.
+//! (`wan 1:50`). Reading the counters is the crate `kernel`'s.
 
 use super::tick;
+use crate::agent::nodes::Nodes;
 use crate::agent::session::Session;
 use anyhow::{Context, Result};
-use nlink::netlink::messages::TcMessage;
-use nlink::netlink::{Connection, Route};
 use std::collections::BTreeMap;
+use std::io;
 use weirgate_experiment::{Node, QueueSample};
-use weirgate_units::Span;
-
-/// `TC_H_ROOT` of linux/pkt_sched.h: the parent of a device's root qdisc.
-const ROOT: u32 = u32::MAX;
+use weirgate_kernel::{Counters, DeviceIndex, Kernel};
+use weirgate_state::DeviceName;
+use weirgate_units::{Handle, Span};
 
 /// Kinds whose classes are an administrator's. Others show their flows as
 /// classes, which come and go.
@@ -23,108 +22,92 @@ const CLASSFUL: [&str; 7] = ["htb", "hfsc", "drr", "qfq", "ets", "prio", "cbq"];
 /// Starts sampling each `interval`.
 pub fn start(session: &Session, interval: Span) -> Result<()> {
     let gateway = session.nodes.space(Node::Gateway)?;
-    let connection = Connection::<Route>::new_in(gateway)
-        .context("open a netlink socket in the gateway")?
-        .no_timeout();
-    let sampling = sample(session.clone(), connection, interval);
+    let kernel = Kernel::open_in(gateway).context("open netlink sockets in the gateway")?;
+    let names = devices(&session.nodes).context("list the gateway's devices")?;
+    let sampling = sample(session.clone(), kernel, names, interval);
     session.spawn("sample queues of the gateway".to_owned(), sampling);
     Ok(())
 }
 
-async fn sample(session: Session, connection: Connection<Route>, interval: Span) -> Result<()> {
-    let mut devices: BTreeMap<u32, String> = connection
-        .get_interface_names()
-        .await
-        .context("list the gateway's devices")?
-        .into_iter()
-        .collect();
-    devices.retain(|_, name| name != "lo");
+/// The gateway's devices but for the loopback.
+fn devices(nodes: &Nodes) -> io::Result<Vec<DeviceName>> {
+    let file = "/proc/thread-self/net/dev";
+    let text = nodes.enter(Node::Gateway, || std::fs::read_to_string(file))?;
+    // Two lines of heads, then `name: counters`.
+    let names = text.lines().skip(2).filter_map(|line| {
+        let (name, _) = line.split_once(':')?;
+        DeviceName::new(name.trim()).filter(|name| name.as_str() != "lo")
+    });
+    Ok(names.collect())
+}
+
+async fn sample(
+    session: Session,
+    kernel: Kernel,
+    names: Vec<DeviceName>,
+    interval: Span,
+) -> Result<()> {
+    let mut places = Places::default();
+    let mut devices: Vec<(DeviceName, DeviceIndex)> = Vec::new();
+    for name in names {
+        let index = kernel.device(&name).await?;
+        devices.push((name, index));
+    }
     loop {
         tick(&session.clock, interval).await?;
-        let qdiscs = connection.get_qdiscs().await.context("list qdiscs")?;
-        let at_ns = session.clock.now_ns();
-        for qdisc in &qdiscs {
-            if let Some(device) = devices.get(&qdisc.ifindex()) {
-                record(&session, at_ns, device, qdisc, qdisc);
-            }
-        }
-        for (&index, device) in &devices {
-            let classful = |qdisc: &TcMessage| {
-                qdisc.ifindex() == index
-                    && qdisc.kind().is_some_and(|kind| CLASSFUL.contains(&kind))
-            };
-            if !qdiscs.iter().any(classful) {
-                continue;
-            }
-            let classes = connection.get_classes_by_index(index).await;
-            let classes = classes.with_context(|| format!("list the classes of {device}"))?;
+        for (name, index) in &devices {
+            let counters = kernel.stats(*index).await;
+            let counters = counters.with_context(|| format!("read the counters of {name}"))?;
             let at_ns = session.clock.now_ns();
-            for class in classes.iter().filter(|class| classful(class)) {
-                // What a leaf drops when it is emptied, and what it marks, the
-                // class does not count.
-                let handle = class.handle_raw();
-                let leaf = qdiscs
-                    .iter()
-                    .find(|qdisc| qdisc.ifindex() == index && qdisc.parent_raw() == handle);
-                record(&session, at_ns, device, class, leaf.unwrap_or(class));
+            let mut record = |object: &Counters, dropper: &Counters| {
+                session.recorder.queue(QueueSample {
+                    place: places.number(&session, *index, name, object),
+                    at_ns,
+                    bytes: object.bytes,
+                    packets: object.packets,
+                    drops: u64::from(dropper.drops),
+                    marks: dropper.marks.unwrap_or(0),
+                    backlog_bytes: object.backlog_bytes,
+                    backlog_packets: object.queued_packets,
+                });
+            };
+            for qdisc in &counters.qdiscs {
+                record(qdisc, qdisc);
+            }
+            for class in &counters.classes {
+                if CLASSFUL.contains(&class.kind.as_str()) {
+                    // What a leaf drops when it is emptied, and what it marks,
+                    // the class does not count.
+                    let own = |qdisc: &&Counters| qdisc.parent == Some(class.handle);
+                    let leaf = counters.qdiscs.iter().find(own);
+                    record(class, leaf.unwrap_or(class));
+                }
             }
         }
     }
 }
 
-/// Records the counters of `object`, with drops and marks as `dropper` has
-/// them.
-fn record(session: &Session, at_ns: u64, device: &str, object: &TcMessage, dropper: &TcMessage) {
-    let handle = object.handle_raw();
-    let place = match (handle >> 16, handle & 0xffff) {
-        // A class right under the root has that parent as well.
-        (_, 0) if object.parent_raw() == ROOT => device.to_owned(),
-        (major, 0) => format!("{device} {major:x}:"),
-        (major, minor) => format!("{device} {major:x}:{minor:x}"),
-    };
-    let marks = dropper
-        .kind()
-        .zip(dropper.xstats())
-        .map_or(0, |(kind, xstats)| marks(kind, xstats));
-    session.recorder.queue(QueueSample {
-        place: session.recorder.place(&place),
-        at_ns,
-        bytes: object.bytes(),
-        packets: object.packets(),
-        drops: u64::from(dropper.drops()),
-        marks,
-        backlog_bytes: object.backlog(),
-        backlog_packets: object.qlen(),
-    });
+/// The numbers of places, so that a name is made once and not for each sample.
+#[derive(Debug, Default)]
+struct Places {
+    known: BTreeMap<(DeviceIndex, Option<Handle>), u16>,
 }
 
-/// Packets marked, from a qdisc's own statistics (linux/pkt_sched.h); 0 for
-/// kinds that do not mark.
-fn marks(kind: &str, xstats: &[u8]) -> u64 {
-    // `tc_red_xstats`: early, pdrop, other, marked. `tc_fq_codel_xstats`:
-    // type, maxpacket, drop_overlimit, ecn_mark. `tc_codel_xstats`: maxpacket,
-    // count, lastcount, ldelay, drop_next, drop_overlimit, ecn_mark.
-    let word = match kind {
-        "red" | "fq_codel" => 3,
-        "codel" => 6,
-        _ => return 0,
-    };
-    let bytes = xstats.get(4 * word..).and_then(<[u8]>::first_chunk);
-    bytes.map_or(0, |bytes| u64::from(u32::from_ne_bytes(*bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::marks;
-
-    #[test]
-    fn marks_are_where_the_kernel_puts_them() {
-        let words: Vec<u8> = (10..20_u32).flat_map(u32::to_ne_bytes).collect();
-        assert_eq!(marks("red", &words), 13);
-        assert_eq!(marks("fq_codel", &words), 13);
-        assert_eq!(marks("codel", &words), 16);
-        assert_eq!(marks("pfifo", &words), 0);
-        assert_eq!(marks("codel", &words[..25]), 0);
-        assert_eq!(marks("red", &[]), 0);
+impl Places {
+    fn number(
+        &mut self,
+        session: &Session,
+        index: DeviceIndex,
+        name: &DeviceName,
+        object: &Counters,
+    ) -> u16 {
+        // A class right under the root has that parent as well; its handle has
+        // a minor number.
+        let is_root = object.parent.is_none() && object.handle.as_u32() & 0xffff == 0;
+        let handle = (!is_root).then_some(object.handle);
+        *self.known.entry((index, handle)).or_insert_with(|| {
+            let place = handle.map_or_else(|| name.to_string(), |h| format!("{name} {h}"));
+            session.recorder.place(&place)
+        })
     }
 }

@@ -103,7 +103,7 @@ impl Places {
     ) -> u16 {
         // A class right under the root has that parent as well; its handle has
         // a minor number.
-        let is_root = object.parent.is_none() && object.handle.as_u32() & 0xffff == 0;
+        let is_root = object.parent.is_none() && object.handle.as_u32() as u16 == 0;
         let handle = (!is_root).then_some(object.handle);
         *self.known.entry((index, handle)).or_insert_with(|| {
             let place = handle.map_or_else(|| name.to_string(), |h| format!("{name} {h}"));

@@ -8,6 +8,7 @@ use super::pace::Pace;
 use crate::agent::nodes::{self, is_behind_gateway, name};
 use crate::agent::stamp::Stamp;
 use anyhow::{Context, Result, ensure};
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use weirgate_experiment::{Delivered, Node};
@@ -97,6 +98,7 @@ fn connected(flow: &Flow, own: (Node, u16), peer: (Node, u16)) -> Result<Rc<Endp
 fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Result<()> {
     let length = payload_of(stream.packet, flow.entry.ipv6)?;
     let clock = flow.session.clock.clone();
+    let alarm = clock.alarm()?;
     let runs = flow.runs();
     let endpoint = Rc::clone(endpoint);
     flow.spawn("send datagrams", async move {
@@ -105,8 +107,12 @@ fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Res
         for run in runs {
             let mut pace = Pace::new(run, stream.interval.as_nanos(), stream.packets);
             while let Some(due_ns) = pace.next_ns() {
-                clock.until(due_ns).await?;
                 let mut now_ns = clock.now_ns();
+                while now_ns < due_ns {
+                    alarm.set(Some(due_ns))?;
+                    poll_fn(|cx| alarm.poll_ring(cx)).await?;
+                    now_ns = clock.now_ns();
+                }
                 for _ in 0..pace.take(now_ns, BATCH) {
                     Stamp::new(index, seq, now_ns).write(&mut payload);
                     // A full socket loses the datagram, as a full queue would:

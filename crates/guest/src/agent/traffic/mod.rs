@@ -33,10 +33,8 @@ use flow::{Flow, Shared};
 use std::rc::Rc;
 use weirgate_experiment::{Traffic, TrafficKind};
 
-/// Kernel settings of every node.
-const SETTINGS: [(&str, &str); 3] = [
-    // A flow is not to inherit what an earlier one learnt of the path.
-    ("/proc/sys/net/ipv4/tcp_no_metrics_save", "1"),
+/// Kernel settings of every node that its sockets need.
+const SETTINGS: [(&str, &str); 2] = [
     // Entries of different code points may share a listening port.
     ("/proc/sys/net/ipv4/tcp_reflect_tos", "1"),
     // Echo sockets for every group.

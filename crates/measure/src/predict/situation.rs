@@ -190,11 +190,6 @@ impl Way<'_> {
         }
     }
 
-    /// Transfers at all.
-    pub(super) fn flows(&self) -> f64 {
-        self.transfers.iter().map(|transfers| transfers.count).sum()
-    }
-
     /// Segments that all windows hold together; `None` where one has no limit.
     pub(super) fn segments(&self) -> Option<f64> {
         self.transfers

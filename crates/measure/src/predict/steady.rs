@@ -3,8 +3,10 @@
 //!
 //! A transfer whose window is larger than its path keeps the rest of the
 //! window in the queue before the bottleneck, whatever the rate is. A mean
-//! queue is therefore the sum of the windows less what is on its way, and less
-//! half a delayed ACK per transfer; a transfer that waits for its ACKs in the
+//! queue is therefore the sum of the windows less what is on its way. A segment
+//! that waits for the second one that its ACK needs is in no queue; segments
+//! travel in the pairs that an ACK released, so at any time half a pair is
+//! missing, of all transfers together. A transfer that waits for its ACKs in the
 //! other direction's queue gets its window per round trip.
 
 use super::Prediction;
@@ -78,7 +80,7 @@ fn queue(situation: &Situation, way: &Way, ack_bits: f64, other_wait: f64) -> Qu
         };
     };
     let by_window = segments / (away + situation.full_bits / way.rate);
-    let wait = ((segments - way.flows() * DELAYED / 2.0) * time - away).max(0.0);
+    let wait = ((segments - DELAYED / 2.0) * time - away).max(0.0);
     let full = wait / time > way.buffer_packets();
     let packets = by_window.min(capacity);
     Queue {
@@ -146,13 +148,18 @@ fn round_trip(
         }
         return;
     }
-    if let [(_, up_way, up), (_, _, down)] = ways
-        && !up.full
-        && !down.full
-        && !up_way.transfers.is_empty()
-    {
-        let text = waits(situation, up_way, up) + &format!("; {base}");
-        push("mean", idle + up.wait + down.wait, text);
+    if !steady.up.full && !steady.down.full {
+        let wait = steady.up.wait + steady.down.wait;
+        let mut parts: Vec<String> = ways
+            .iter()
+            .filter(|(_, _, queue)| queue.wait > 0.0)
+            .map(|(direction, way, queue)| format!("{direction} {}", waits(situation, way, queue)))
+            .collect();
+        // Where no transfer fills a queue, what waits is chance.
+        if wait > 0.0 {
+            parts.push(base);
+            push("mean", idle + wait, parts.join("; "));
+        }
         return;
     }
     for (direction, way, queue) in ways {
@@ -176,10 +183,9 @@ fn round_trip(
 
 fn waits(situation: &Situation, way: &Way, queue: &Queue) -> String {
     format!(
-        "{:.0} windows hold {:.0} full packets, less one per window for delayed ACKs; each takes \
+        "the windows hold {:.0} full packets, less one for delayed ACKs; each takes \
          {:.2} ms of the {:.0} kbit/s that other packets leave; less what is on its way the wait \
          is {:.0} ms",
-        way.flows(),
         way.segments().unwrap_or_default(),
         situation.full_bits / queue.room * 1e3,
         queue.room / 1e3,

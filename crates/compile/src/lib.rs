@@ -1,2 +1,151 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! compile
+//! A policy and what a kernel offers, made into the state that the kernel
+//! should have; and what that state promises.
+//!
+//! * [`compile`] makes the [`State`]: two HTB qdiscs for each direction
+//!   (`tree`), queues (`leaf`), nftables rules (`classify`), devices.
+//! * [`bounds`] derives the worst-case waits, and from them the buckets that
+//!   `tree` gives to classes: bound and tree are one calculation.
+//! * [`check_report`] is what `weirgate check` prints.
+//!
+//! This crate never sees what a kernel holds at the moment; comparing is
+//! crate `plan`'s work. It knows nothing of files.
+
+pub mod bounds;
+mod classify;
+mod codes;
+mod leaf;
+mod report;
+mod scheduler;
+mod tree;
+mod verdict;
+mod write;
+
+pub use codes::{CODES, Code};
+pub use report::{
+    Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,
+    check_report,
+};
+pub use scheduler::{Member, Scheduler};
+
+use std::collections::BTreeMap;
+use weirgate_document::{Problem, Problems};
+use weirgate_policy::{Direction, Inbound, Policy};
+use weirgate_state::{
+    Capabilities, Chain, Device, DeviceName, Hook, Offloads, Origin, Qdisc, State, Table,
+};
+
+/// The name of the tables.
+pub const TABLE: &str = "weirgate";
+
+/// The state that a policy asks for, and what stands in its way or should be
+/// known; no state where one of the problems is an error.
+///
+/// The problems' spans are those of the policy's text, their codes those of
+/// [`CODES`]. The same policy and capabilities always give the same state.
+#[must_use]
+pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
+    let problems = Problems::default();
+    verdict::kernel(policy, kernel, &problems);
+    verdict::doubts(policy, &problems);
+    let schedulers: Vec<Scheduler> = Direction::BOTH
+        .into_iter()
+        .filter_map(|direction| scheduler::of(policy, direction, &problems))
+        .collect();
+    let state = state(policy, &schedulers);
+    let usable = !problems.has_errors();
+    (usable.then_some(state), problems.into_sorted())
+}
+
+fn state(policy: &Policy, schedulers: &[Scheduler]) -> State {
+    let link = &policy.link;
+    let mut state = State::default();
+    let mut inet = Table {
+        netdev: false,
+        name: TABLE.to_owned(),
+        chains: Vec::new(),
+    };
+    let mut netdev = Table {
+        netdev: true,
+        name: TABLE.to_owned(),
+        chains: Vec::new(),
+    };
+    let mut roots: BTreeMap<DeviceName, Qdisc> = BTreeMap::new();
+    for scheduler in schedulers {
+        let rules = classify::rules(policy, scheduler);
+        let name = scheduler.direction.to_string();
+        let device = match (scheduler.direction, link.inbound.value) {
+            (Direction::Up, _) => &link.device.value,
+            (Direction::Down, Inbound::Lan) => match link.lan.first() {
+                Some(lan) => &lan.value,
+                None => continue,
+            },
+            (Direction::Down, _) => &link.ifb.value,
+        };
+        roots.insert(device.clone(), tree::root(policy, scheduler));
+        if scheduler.direction == Direction::Down && link.inbound.value == Inbound::Ifb {
+            let hook = Hook::Ingress {
+                device: link.device.value.clone(),
+                redirect_to: device.clone(),
+            };
+            netdev.chains.push(Chain { name, hook, rules });
+        } else {
+            let hook = Hook::Postrouting {
+                device: device.clone(),
+            };
+            inet.chains.push(Chain { name, hook, rules });
+        }
+    }
+    state.tables = [inet, netdev]
+        .into_iter()
+        .filter(|table| !table.chains.is_empty())
+        .collect();
+    devices(policy, &mut roots, &mut state);
+    state
+}
+
+/// Every device that the policy names: what shapes, and what must not hand
+/// several packets over as one.
+fn devices(policy: &Policy, roots: &mut BTreeMap<DeviceName, Qdisc>, state: &mut State) {
+    let link = &policy.link;
+    let off = Some(Offloads {
+        tso: false,
+        gso: false,
+        gro: false,
+    });
+    let wan = (
+        &link.device.value,
+        link.device.line,
+        "leaves for the outside",
+    );
+    let lan = link
+        .lan
+        .iter()
+        .map(|lan| (&lan.value, lan.line, "brings what goes outside"));
+    for (name, line, role) in std::iter::once(wan).chain(lan) {
+        let reason = format!(
+            "{name} {role}; tso, gso and gro off, because the gate must see one packet at a time: \
+             a merged one would hold the link for as long as all its parts"
+        );
+        let device = Device {
+            owned_ifb: false,
+            offloads: off,
+            root: roots.remove(name),
+            origin: Origin::new(line, reason),
+        };
+        state.devices.insert(name.clone(), device);
+    }
+    if let Some(root) = roots.remove(&link.ifb.value) {
+        let reason = format!(
+            "{} is where what arrives on {} is shaped",
+            link.ifb.value, wan.0
+        );
+        let device = Device {
+            owned_ifb: true,
+            offloads: None,
+            root: Some(root),
+            origin: Origin::new(link.inbound.line, reason),
+        };
+        state.devices.insert(link.ifb.value.clone(), device);
+    }
+}

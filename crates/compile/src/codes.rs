@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The codes of this crate's problems, each with its meaning: the one table
+//! from which the reference is written.
+
+/// A code with its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The code, `C2` and two digits; it never changes its meaning.
+    pub code: &'static str,
+    /// What it stands for, one sentence.
+    pub meaning: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident $code:literal $meaning:literal;)*) => {
+        $(pub(crate) const $name: &str = $code;)*
+
+        /// Every code of this crate, in order.
+        pub const CODES: &[Code] = &[$(Code { code: $code, meaning: $meaning }),*];
+    };
+}
+
+codes! {
+    NO_QDISC "C201" "The kernel lacks a qdisc that the policy needs.";
+    NO_IFB "C202" "The kernel has no IFB devices, which `inbound = \"ifb\"` needs.";
+    NO_POSTROUTING "C203" "The kernel cannot classify with nftables at postrouting.";
+    NO_INGRESS "C204" "The kernel cannot redirect arriving packets with nftables.";
+    LAN_UNSTATED "C205" "No inside device is named, so that merged packets may reach the gate (warning).";
+    TRANSLATED "C206" "A downstream rule tests the inside address or port where only the translated one is seen (warning).";
+    RATIO "C207" "Guarantees of one priority are too unequal to be served in turn.";
+    OBJECTIVE_MISSED "C210" "A class can wait longer than its objective allows (warning).";
+    OBJECTIVE_OPEN "C211" "A class has an objective and a queue without a hard bound (warning).";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CODES;
+
+    #[test]
+    fn codes_are_distinct_ordered_and_explained() {
+        for pair in CODES.windows(2) {
+            assert!(pair[0].code < pair[1].code, "{pair:?}");
+        }
+        for code in CODES {
+            assert!(
+                code.code.len() == 4 && code.code.starts_with("C2"),
+                "{code:?}"
+            );
+            assert!(code.meaning.ends_with('.'), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Queues of classes, every setting explicit. What a policy leaves out is
+//! chosen here, by the rate of the link.
+
+use crate::bounds;
+use crate::scheduler::{Member, Scheduler};
+use weirgate_policy::{CakeQueue, Direction, FqCodelQueue, Queue, RedQueue, SfqQueue};
+use weirgate_state::{
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+};
+use weirgate_units::{Handle, Rate, Span};
+
+/// Below this, queues are kept short in packets and memory (as OpenWrt does).
+const SMALL_LINK: Rate = Rate::kbit(10_000);
+
+/// CoDel's target and interval (RFC 8289 sections 4.2 and 4.3).
+const TARGET: Span = Span::from_millis(5);
+const INTERVAL: Span = Span::from_millis(100);
+
+/// The queue of a class that states none.
+pub(crate) fn stated(member: &Member) -> Queue {
+    let usual = || Queue::FqCodel(FqCodelQueue::default());
+    member
+        .class
+        .queue
+        .as_ref()
+        .map_or_else(usual, |queue| queue.value.clone())
+}
+
+/// The queue of a class.
+pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
+    let queue = stated(member);
+    let line = member
+        .class
+        .queue
+        .as_ref()
+        .map_or(member.class.line, |queue| queue.line);
+    let kind = match &queue {
+        Queue::Bfifo(limit) => QdiscKind::Bfifo(Bfifo { limit: *limit }),
+        Queue::Pfifo(limit) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
+        Queue::Sfq(sfq) => QdiscKind::Sfq(self::sfq(sfq, scheduler)),
+        Queue::Red(red) => QdiscKind::Red(self::red(red, member.class.rate)),
+        Queue::FqCodel(codel) => QdiscKind::FqCodel(fq_codel(codel, scheduler)),
+        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler)),
+    };
+    Qdisc {
+        // The same digits as the class, so that both read alike.
+        handle: Handle::new(member.id.minor, 0),
+        stab: None,
+        kind,
+        origin: Origin::new(line, format!("the queue of class {}", member.class.name)),
+    }
+}
+
+fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
+    Sfq {
+        // The kernel's own default for both (tc-sfq(8)); a new hash now and
+        // then would reorder packets.
+        limit: queue.limit.unwrap_or(127),
+        perturb: queue.perturb.unwrap_or(0),
+        quantum: scheduler.full_packet,
+    }
+}
+
+fn fq_codel(queue: &FqCodelQueue, scheduler: &Scheduler) -> FqCodel {
+    let small = scheduler.gate < SMALL_LINK;
+    // RFC 8289 section 4.4: a target below the time of a full packet would
+    // drop what cannot be helped.
+    let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
+    let one_and_a_half = Span::from_nanos(packet.as_nanos() * 3 / 2);
+    let target = queue
+        .target
+        .unwrap_or_else(|| micros(TARGET.max(one_and_a_half)));
+    let interval = queue
+        .interval
+        .unwrap_or_else(|| micros(INTERVAL - TARGET + target));
+    FqCodel {
+        limit: queue.limit.unwrap_or(if small { 1024 } else { 10_240 }),
+        flows: queue.flows.unwrap_or(1024),
+        target,
+        interval,
+        quantum: queue.quantum.unwrap_or(scheduler.full_packet),
+        ecn: queue.ecn.unwrap_or(true),
+        memory_limit: queue
+            .memory
+            .map_or(if small { 4 << 20 } else { 32 << 20 }, |memory| {
+                u32::try_from(memory.as_bytes()).unwrap_or(u32::MAX)
+            }),
+    }
+}
+
+fn micros(span: Span) -> Span {
+    Span::from_micros(span.as_nanos() / 1000)
+}
+
+fn cake(queue: &CakeQueue, scheduler: &Scheduler) -> Cake {
+    Cake {
+        bandwidth: None,
+        rtt: queue.rtt.unwrap_or(INTERVAL),
+        flow_mode: match scheduler.direction {
+            Direction::Up => CakeFlowMode::DualSrcHost,
+            Direction::Down => CakeFlowMode::DualDstHost,
+        },
+        nat: queue.nat.unwrap_or(true),
+        ack_filter: CakeAckFilter::No,
+        ingress: false,
+        split_gso: true,
+        memory_limit: queue.memory.map_or(4 << 20, |memory| {
+            u32::try_from(memory.as_bytes()).unwrap_or(u32::MAX)
+        }),
+    }
+}
+
+/// Bytes of an average packet, as tc-red(8) recommends.
+const AVPKT: u32 = 1000;
+
+/// RED's own parameters, by the formulas that tc uses (`tc_red_eval_ewma`,
+/// `tc_red_eval_P`, `tc_red_eval_idle_damping` of iproute2's tc/tc_red.c).
+fn red(queue: &RedQueue, rate: Rate) -> Red {
+    let (min, max) = (queue.min.as_bytes() as f64, queue.max.as_bytes() as f64);
+    let packet = f64::from(AVPKT).min(min);
+    // tc-red(8): burst = (2 min + max) / (3 avpkt).
+    let burst = ((2.0 * min + max) / (3.0 * packet)).max(1.0).round();
+    let wlog = weight(burst, min / packet).unwrap_or(9);
+    let probability = f64::from(queue.probability_millionths) / 1e6;
+    Red {
+        limit: queue.limit,
+        min: queue.min,
+        max: queue.max,
+        probability_millionths: queue.probability_millionths,
+        wlog,
+        plog: spacing(max - min, probability).unwrap_or(31),
+        scell_log: idle_scale(wlog, packet, rate),
+        ecn: queue.ecn,
+        adaptive: queue.adaptive,
+        bandwidth: rate,
+        avpkt: packet as u32,
+    }
+}
+
+/// The smallest weight 2^-n for which a burst of so many packets is taken.
+fn weight(burst: f64, min_packets: f64) -> Option<u8> {
+    let wanted = burst + 1.0 - min_packets;
+    if wanted < 1.0 {
+        return None;
+    }
+    (1..32_u8).find(|wlog| {
+        let weight = 0.5_f64.powi(i32::from(*wlog));
+        wanted <= (1.0 - (1.0 - weight).powf(burst)) / weight
+    })
+}
+
+/// The power of two by which probability over distance is scaled.
+fn spacing(distance: f64, probability: f64) -> Option<u8> {
+    if distance <= 0.0 {
+        return None;
+    }
+    let per_byte = probability / distance;
+    (0..32_u8).find(|plog| per_byte * 2.0_f64.powi(i32::from(*plog)) > 1.0)
+}
+
+/// The power of two of microseconds in which idle time is counted: a table of
+/// 512 steps must reach the time after which the average is forgotten.
+fn idle_scale(wlog: u8, packet: f64, rate: Rate) -> u8 {
+    let micros = packet * 8e6 / (rate.as_bits_per_second() as f64).max(1.0);
+    let weight = 0.5_f64.powi(i32::from(wlog));
+    let forgotten = 31.0 * micros / -(1.0 - weight).ln();
+    (0..31_u8)
+        .find(|log| forgotten / 2.0_f64.powi(i32::from(*log)) < 512.0)
+        .unwrap_or(31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_units::Size;
+
+    /// RED of Mylonas, scenario 4, by hand: a burst of (2*15+45)/3 = 25 packets
+    /// over a minimum of 15 needs (1 - (1-W)^25) / W >= 11, which W = 1/16 is
+    /// the first to give (12.8; 1/8 gives 7.7). 0.1 over 30000 bytes first
+    /// passes 1 when doubled 19 times.
+    #[test]
+    fn red_as_tc_sets_it() {
+        let queue = RedQueue {
+            limit: Size::bytes(60_000),
+            min: Size::bytes(15_000),
+            max: Size::bytes(45_000),
+            probability_millionths: 100_000,
+            ecn: false,
+            adaptive: false,
+        };
+        let red = red(&queue, Rate::kbit(10_000));
+        assert_eq!((red.wlog, red.plog, red.avpkt), (4, 19, 1000));
+    }
+
+    #[test]
+    fn red_never_gives_up() {
+        for (min, max) in [(1, 2), (100, 101), (1_000_000, 4_000_000_000)] {
+            let queue = RedQueue {
+                limit: Size::bytes(max),
+                min: Size::bytes(min),
+                max: Size::bytes(max),
+                probability_millionths: 1,
+                ecn: true,
+                adaptive: true,
+            };
+            let red = red(&queue, Rate::kbit(1));
+            assert!(
+                red.wlog < 32 && red.plog < 32 && red.scell_log < 32,
+                "{red:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy promises, as plain values; `write` turns them into text.
+//!
+//! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
+
+use crate::bounds::{self, HOST};
+use crate::codes;
+use crate::leaf;
+use crate::scheduler::{self, Member, Scheduler};
+use weirgate_document::{Problem, Problems};
+use weirgate_linklayer::LinkLayer;
+use weirgate_policy::{Direction, Inbound, Policy, Queue};
+use weirgate_units::{Handle, Rate, Size, Span};
+
+/// What a policy promises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// The directions that it shapes, upstream first.
+    pub directions: Vec<DirectionReport>,
+    /// What its author should know: objectives that are not met.
+    pub problems: Vec<Problem>,
+}
+
+/// One direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectionReport {
+    /// The direction.
+    pub direction: Direction,
+    /// The device on which it is shaped.
+    pub device: String,
+    /// The line's rate.
+    pub line: Rate,
+    /// The gate's rate.
+    pub gate: Rate,
+    /// What a packet costs.
+    pub layer: LinkLayer,
+    /// The cost of some sizes.
+    pub costs: Vec<Cost>,
+    /// What the modem may hold besides the packet that it sends, in time.
+    pub line_extra: Span,
+    /// The classes, in the order in which they are served.
+    pub classes: Vec<ClassReport>,
+}
+
+/// What packets of one size cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// Length of the IP packet, bytes.
+    pub ip: u32,
+    /// Bytes on the wire.
+    pub wire: u32,
+    /// How long one occupies the line.
+    pub time: Span,
+    /// How many fill the line, in thousandths per second.
+    pub milli_packets_per_second: u64,
+    /// Their IP rate then.
+    pub ip_rate: Rate,
+}
+
+/// A rate as it is counted on the wire and in IP bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wire {
+    /// Wire bits.
+    pub wire: Rate,
+    /// IP bits in packets of the link's MTU.
+    pub ip: Rate,
+}
+
+/// One class in one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassReport {
+    /// Its name.
+    pub name: String,
+    /// Its number in the scheduler's HTB.
+    pub id: Handle,
+    /// Its line in the policy, from 1.
+    pub line: u32,
+    /// Its priority.
+    pub priority: u8,
+    /// Takes what no rule matches.
+    pub default: bool,
+    /// What it has whatever the others do.
+    pub guaranteed: Wire,
+    /// What it has at most, when the others are silent.
+    pub maximum: Wire,
+    /// Wire bytes of its largest packet.
+    pub largest: u32,
+    /// The time of its largest packet on the line.
+    pub own_time: Span,
+    /// The queue in words.
+    pub queue: String,
+    /// A packet that finds none of its own class waiting, the class being
+    /// within its guarantee: from its arrival until the gate lets it go.
+    pub lone: Bound,
+    /// A packet of traffic that keeps to the guaranteed rate and `burst`; the
+    /// reason where there is no bound.
+    pub within: Result<Bound, String>,
+    /// Wire bytes at once that count as keeping to the rate, besides one
+    /// packet.
+    pub burst: Size,
+    /// A packet that takes the last place in a full queue; the reason where
+    /// there is no bound.
+    pub full: FullQueue,
+    /// Its objective, if it states one.
+    pub objective: Option<ObjectiveReport>,
+}
+
+/// A worst-case wait with its derivation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// The wait: the sum of the steps.
+    pub wait: Span,
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// One summand of a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What is waited for.
+    pub what: String,
+    /// How long at most.
+    pub time: Span,
+}
+
+/// The wait in a full queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FullQueue {
+    /// It has a bound.
+    Bound(Bound),
+    /// It has none.
+    NoHardBound {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// An objective of ITU-T Y.1541 and how the bound compares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectiveReport {
+    /// The Y.1541 class, 0 to 5.
+    pub class: u8,
+    /// Mean one-way delay (IPTD), where specified.
+    pub delay: Option<Span>,
+    /// Variation: 99.9th percentile less the minimum (IPDV), where specified.
+    pub variation: Option<Span>,
+    /// The wait within the guarantee and the time of the largest packet on the
+    /// line: this hop's part of the delay, at worst.
+    pub here: Option<Span>,
+    /// True where this hop alone cannot miss it.
+    pub met: bool,
+}
+
+impl Bound {
+    fn of(steps: Vec<Step>) -> Self {
+        let wait = steps.iter().fold(Span::ZERO, |sum, step| sum + step.time);
+        Self { wait, steps }
+    }
+}
+
+/// What a policy promises.
+#[must_use]
+pub fn check_report(policy: &Policy) -> CheckReport {
+    let problems = Problems::default();
+    let directions = Direction::BOTH
+        .into_iter()
+        .filter_map(|direction| {
+            // Its problems belong to `compile`.
+            let scheduler = scheduler::of(policy, direction, &Problems::default())?;
+            Some(direction_report(policy, &scheduler, &problems))
+        })
+        .collect();
+    CheckReport {
+        directions,
+        problems: problems.into_sorted(),
+    }
+}
+
+fn direction_report(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    problems: &Problems,
+) -> DirectionReport {
+    let link = &policy.link;
+    let layer = link.layer.value;
+    let device = match (scheduler.direction, link.inbound.value) {
+        (Direction::Up, _) => link.device.value.to_string(),
+        (Direction::Down, Inbound::Lan) => link
+            .lan
+            .first()
+            .map_or_else(String::new, |lan| lan.value.to_string()),
+        (Direction::Down, _) => link.ifb.value.to_string(),
+    };
+    let sizes = [link.mtu.value, 576, 40];
+    DirectionReport {
+        direction: scheduler.direction,
+        device,
+        line: scheduler.line,
+        gate: scheduler.gate,
+        layer,
+        costs: sizes
+            .into_iter()
+            .map(|ip| cost(&layer, scheduler.line, ip))
+            .collect(),
+        line_extra: bounds::line_extra(scheduler),
+        classes: (0..scheduler.members.len())
+            .map(|at| class_report(policy, scheduler, at, problems))
+            .collect(),
+    }
+}
+
+fn cost(layer: &LinkLayer, line: Rate, ip: u32) -> Cost {
+    Cost {
+        ip,
+        wire: layer.wire_bytes(ip),
+        time: layer.serialisation(line, ip).unwrap_or_default(),
+        milli_packets_per_second: (layer.packets_per_second(line, ip) * 1000.0) as u64,
+        ip_rate: layer.ip_ceiling(line, ip),
+    }
+}
+
+fn class_report(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    at: usize,
+    problems: &Problems,
+) -> ClassReport {
+    let member = &scheduler.members[at];
+    let class = &member.class;
+    let layer = &policy.link.layer.value;
+    let ip = |wire: Rate| {
+        let bits = u128::from(wire.as_bits_per_second()) * u128::from(policy.link.mtu.value)
+            / u128::from(scheduler.full_packet.max(1));
+        Wire {
+            wire,
+            ip: Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX)),
+        }
+    };
+    let queue = leaf::stated(member);
+    let lone = lone(scheduler, at);
+    let within = match unordered(&queue) {
+        Some(reason) => Err(reason.to_owned()),
+        None => Ok(within(scheduler, at, &lone)),
+    };
+    let own_time = bounds::time(u64::from(member.largest), scheduler.line);
+    let objective = class
+        .objective
+        .as_ref()
+        .map(|objective| judged(member, objective, within.as_ref().ok(), own_time, problems));
+    ClassReport {
+        name: class.name.clone(),
+        id: member.id,
+        line: class.line,
+        priority: class.priority,
+        default: class.default,
+        guaranteed: ip(class.rate),
+        maximum: ip(class.ceiling),
+        largest: member.largest,
+        own_time,
+        queue: described(&queue),
+        full: full(scheduler, at, &queue, layer),
+        lone,
+        within,
+        burst: class.burst,
+        objective,
+    }
+}
+
+fn described(queue: &Queue) -> String {
+    match queue {
+        Queue::Bfifo(limit) => format!("bfifo of {} bytes on the wire", limit.as_bytes()),
+        Queue::Pfifo(limit) => format!("pfifo of {limit} packets"),
+        Queue::Red(red) => format!("red of {} bytes on the wire", red.limit.as_bytes()),
+        other => other.kind().to_owned(),
+    }
+}
+
+/// Why packets of a queue do not leave in the order in which they came.
+fn unordered(queue: &Queue) -> Option<&'static str> {
+    match queue {
+        Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
+        Queue::FqCodel(_) => Some(
+            "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
+             flow that does not slow down fills its own queue",
+        ),
+        Queue::Sfq(_) => {
+            Some("sfq serves flows in turn: a packet waits for every flow that is active")
+        }
+        Queue::Cake(_) => Some(
+            "cake serves hosts and flows in turn: a packet waits for every one that is active, \
+             and a flow that does not slow down fills its own queue",
+        ),
+    }
+}
+
+fn host() -> Step {
+    Step {
+        what: "timers and the kernel's own work".to_owned(),
+        time: HOST,
+    }
+}
+
+fn lone(scheduler: &Scheduler, at: usize) -> Bound {
+    let (ahead, rate) = bounds::ahead(scheduler, at);
+    let mut steps: Vec<Step> = ahead
+        .into_iter()
+        .map(|ahead| Step {
+            time: bounds::time(ahead.bytes, rate),
+            what: ahead.what,
+        })
+        .collect();
+    if rate < scheduler.gate
+        && let Some(first) = steps.first_mut()
+    {
+        let left = weirgate_policy::in_kbit(rate);
+        first.what = format!(
+            "{}; all at the {left} that higher guarantees leave",
+            first.what
+        );
+    }
+    steps.push(host());
+    Bound::of(steps)
+}
+
+fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
+    let member = &scheduler.members[at];
+    let mut steps = lone.steps.clone();
+    let turns = member
+        .latency
+        .saturating_sub(lone.wait.saturating_sub(HOST));
+    if turns > Span::ZERO
+        && scheduler
+            .members
+            .iter()
+            .enumerate()
+            .any(|(index, other)| index != at && other.class.priority == member.class.priority)
+    {
+        steps.push(Step {
+            what: "a turn more of each class of equal priority".to_owned(),
+            time: turns,
+        });
+    }
+    let burst = member.class.burst.as_bytes();
+    if burst > 0 {
+        let rate = bounds::turn_rate(scheduler, at);
+        steps.push(Step {
+            what: format!("its own class's burst of {burst} B before it"),
+            time: bounds::time(burst, rate),
+        });
+    }
+    Bound::of(steps)
+}
+
+fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
+    if let Some(reason) = unordered(queue) {
+        return FullQueue::NoHardBound {
+            reason: reason.to_owned(),
+        };
+    }
+    let member = &scheduler.members[at];
+    let (rate, largest) = (member.class.rate, u64::from(member.largest));
+    let smallest = u64::from(layer.wire_bytes(SMALLEST_IP));
+    let before = match queue {
+        Queue::Pfifo(limit) => u64::from(limit.saturating_sub(1)).saturating_mul(largest),
+        Queue::Bfifo(limit) => limit.as_bytes().saturating_sub(smallest),
+        Queue::Red(red) => red.limit.as_bytes().saturating_sub(smallest),
+        Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
+    };
+    let at_rate = weirgate_policy::in_kbit(rate);
+    FullQueue::Bound(Bound::of(vec![
+        Step {
+            what: format!("{before} B before it in the queue, at the guaranteed {at_rate}"),
+            time: bounds::time(before, rate),
+        },
+        Step {
+            what: format!("a packet of {largest} B sent on credit just before, at the same rate"),
+            time: bounds::time(largest, rate),
+        },
+        Step {
+            what: "until the class is served again, as derived above".to_owned(),
+            time: member.latency,
+        },
+        host(),
+    ]))
+}
+
+/// A bare IPv4 header.
+const SMALLEST_IP: u32 = 20;
+
+/// ITU-T Y.1541 table 1: IPTD and IPDV of classes 0 to 5, milliseconds.
+const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
+    (Some(100), Some(50)),
+    (Some(400), Some(50)),
+    (Some(100), None),
+    (Some(400), None),
+    (Some(1000), None),
+    (None, None),
+];
+
+fn judged(
+    member: &Member,
+    objective: &weirgate_document::Value<u8>,
+    within: Option<&Bound>,
+    own_time: Span,
+    problems: &Problems,
+) -> ObjectiveReport {
+    let (delay, variation) = OBJECTIVES
+        .get(usize::from(objective.value))
+        .copied()
+        .unwrap_or_default();
+    let (delay, variation) = (
+        delay.map(Span::from_millis),
+        variation.map(Span::from_millis),
+    );
+    let here = within.map(|bound| bound.wait + own_time);
+    let name = &member.class.name;
+    let needs = delay.is_some() || variation.is_some();
+    let mut met = true;
+    match (within, here) {
+        (Some(bound), Some(here)) => {
+            if let Some(delay) = delay.filter(|delay| here > *delay) {
+                met = false;
+                problems.warning(
+                    codes::OBJECTIVE_MISSED,
+                    objective.span.clone(),
+                    format!(
+                        "`{name}` may take {} here, more than the {} of Y.1541 class {}",
+                        ms(here),
+                        ms(delay),
+                        objective.value
+                    ),
+                    "raise its priority, share less above it, or state a lower objective",
+                );
+            }
+            if let Some(variation) = variation.filter(|variation| bound.wait > *variation) {
+                met = false;
+                problems.warning(
+                    codes::OBJECTIVE_MISSED,
+                    objective.span.clone(),
+                    format!(
+                        "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
+                        ms(bound.wait), ms(variation), objective.value
+                    ),
+                    "a full packet of another class is always possible; a faster line or a lower \
+                     MTU would shorten it",
+                );
+            }
+        }
+        _ if needs => {
+            met = false;
+            problems.warning(
+                codes::OBJECTIVE_OPEN,
+                objective.span.clone(),
+                format!("nothing bounds the delay of `{name}` under load"),
+                "give it a `bfifo` or `pfifo` queue, or leave out the objective",
+            );
+        }
+        _ => {}
+    }
+    ObjectiveReport {
+        class: objective.value,
+        delay,
+        variation,
+        here,
+        met,
+    }
+}
+
+/// Milliseconds to a hundredth.
+pub(crate) fn ms(span: Span) -> String {
+    format!("{:.2} ms", span.as_millis_f64())
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One direction's scheduler, before it is written as qdiscs: classes with
+//! their numbers, largest packets, turns and buckets.
+//!
+//! `tree` writes it down for the kernel, `bounds` derives from it how long a
+//! packet may wait; both see the same values.
+
+use crate::bounds;
+use crate::codes;
+use weirgate_document::Problems;
+use weirgate_linklayer::LinkLayer;
+use weirgate_policy::{Direction, Lengths, Policy, Rule, SharedClass};
+use weirgate_units::{Handle, Rate, Span};
+
+/// The major number of the gate's HTB.
+pub(crate) const OUTER: u16 = 1;
+/// The major number of the scheduler's HTB.
+pub(crate) const INNER: u16 = 2;
+
+/// The longest packet without TCP payload, IP bytes: two headers of 60 bytes.
+const LONGEST_PURE_ACK: u32 = 120;
+
+/// Turns of one priority may differ this much: above, a class's turn would be
+/// long enough to need a priority of its own.
+const MOST_UNEQUAL: u64 = 1000;
+
+/// A full packet that takes at least this long makes a link slow.
+const SLOW: Span = Span::from_millis(2);
+/// The gate's bucket on slow links: what a timer may be late. A byte at 512
+/// kbit/s takes as long (`burst 1`, measured; design.md).
+const LATE_SLOW: Span = Span::from_micros(16);
+/// The same where full packets take less than 2 ms: interrupts and idle states
+/// of real machines, in exchange for at most 0.1 ms of queue in the modem.
+const LATE_FAST: Span = Span::from_micros(100);
+
+/// One direction's scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduler {
+    /// The direction.
+    pub direction: Direction,
+    /// The line's rate as stated.
+    pub line: Rate,
+    /// The rate of the gate.
+    pub gate: Rate,
+    /// The gate's bucket, in time.
+    pub gate_buffer: Span,
+    /// What a full packet takes on the wire, in bytes.
+    pub full_packet: u32,
+    /// The classes, by priority and then as written.
+    pub members: Vec<Member>,
+}
+
+/// A class in its scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The class with its rates.
+    pub class: SharedClass,
+    /// Its number in the scheduler's HTB.
+    pub id: Handle,
+    /// Wire bytes of the largest packet that rules let into it.
+    pub largest: u32,
+    /// Wire bytes of a turn among classes of equal priority.
+    pub quantum: u32,
+    /// The worst-case time until it is served again while it is owed service:
+    /// the latency of Stiliadis and Varma's latency-rate servers.
+    pub latency: Span,
+    /// Its bucket, in time at its rate: the burst, and what it is owed while
+    /// others are served ([`Member::latency`]).
+    pub buffer: Span,
+}
+
+/// The scheduler of a direction; `None` where the policy does not shape it.
+pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> Option<Scheduler> {
+    let shares = policy.share_out(direction)?;
+    let mut classes = shares.classes;
+    // A stable sort: equal priorities stay as written.
+    classes.sort_by_key(|class| class.priority);
+    let top = classes.first().map(|class| class.name.clone());
+    let members = classes
+        .iter()
+        .enumerate()
+        .map(|(at, class)| Member {
+            id: Handle::new(INNER, 0x10 * (at as u16 + 1)),
+            largest: if top.as_ref() == Some(&class.name) {
+                // Control packets of any length go there.
+                shares.full_packet
+            } else {
+                largest(policy, class, direction).min(shares.full_packet)
+            },
+            quantum: quantum(&classes, class, shares.full_packet, problems),
+            latency: Span::ZERO,
+            buffer: Span::ZERO,
+            class: class.clone(),
+        })
+        .collect();
+    let full_time = bounds::time(u64::from(shares.full_packet), shares.gate);
+    let late = if full_time >= SLOW {
+        LATE_SLOW
+    } else {
+        LATE_FAST
+    };
+    let mut scheduler = Scheduler {
+        direction,
+        line: shares.line,
+        gate: shares.gate,
+        gate_buffer: late.max(bounds::time(1, shares.gate)),
+        full_packet: shares.full_packet,
+        members,
+    };
+    // Bounds of a class need the buckets of those before it, which are
+    // complete when its turn comes.
+    for at in 0..scheduler.members.len() {
+        let latency = bounds::latency(&scheduler, at);
+        let member = &mut scheduler.members[at];
+        let burst = bounds::time(member.class.burst.as_bytes(), member.class.rate);
+        member.latency = latency;
+        member.buffer = whole_ticks(burst + latency);
+    }
+    Some(scheduler)
+}
+
+/// HTB counts buckets in ticks of 64 ns (`PSCHED_SHIFT`, net/pkt_sched.h), 32
+/// bits of them, and forgets what is older than a minute (`mbuffer`).
+fn whole_ticks(span: Span) -> Span {
+    let longest = 60_000_000_000;
+    Span::from_nanos(span.as_nanos().min(longest).div_ceil(64) * 64)
+}
+
+impl Scheduler {
+    /// The class for what no rule sees: ARP and other packets that are not IP,
+    /// and what is sent around the firewall. The class that is served first,
+    /// unless it has a ceiling, which would then hold for everything if the
+    /// rules were lost; then the default class.
+    #[must_use]
+    pub fn unseen(&self) -> Handle {
+        let first = self
+            .members
+            .first()
+            .filter(|member| member.class.ceiling >= self.gate);
+        first
+            .or_else(|| self.default_class())
+            .map_or(Handle::new(INNER, 0x10), |member| member.id)
+    }
+
+    /// The class for what no rule matches.
+    #[must_use]
+    pub fn default_class(&self) -> Option<&Member> {
+        self.members.iter().find(|member| member.class.default)
+    }
+
+    /// The class of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.class.name == name)
+    }
+}
+
+/// Turns in proportion to guarantees, the smallest one full packet, so that
+/// excess among equals is shared as the guarantees are.
+fn quantum(
+    classes: &[SharedClass],
+    class: &SharedClass,
+    full_packet: u32,
+    problems: &Problems,
+) -> u32 {
+    let equals = classes
+        .iter()
+        .filter(|other| other.priority == class.priority);
+    let least = equals
+        .map(|other| other.rate.as_bits_per_second())
+        .min()
+        .unwrap_or(1)
+        .max(1);
+    let rate = class.rate.as_bits_per_second();
+    if rate / least > MOST_UNEQUAL {
+        problems.error(
+            codes::RATIO,
+            class.span.clone(),
+            format!(
+                "`{}` is guaranteed more than {MOST_UNEQUAL} times as much as another class of \
+                 priority {}",
+                class.name, class.priority
+            ),
+            "give the small class a higher priority (a lower number) than the large one",
+        );
+        return full_packet;
+    }
+    let bytes = u128::from(full_packet) * u128::from(rate);
+    u32::try_from((bytes + u128::from(least) / 2) / u128::from(least)).unwrap_or(u32::MAX)
+}
+
+/// Wire bytes of the largest packet that can get into a class, where rules
+/// limit the length of every packet that leads there.
+fn largest(policy: &Policy, class: &SharedClass, direction: Direction) -> u32 {
+    let layer = &policy.link.layer.value;
+    let full = layer.wire_bytes(policy.link.mtu.value);
+    if class.default {
+        return full;
+    }
+    let rules = policy
+        .rules
+        .iter()
+        .filter(|rule| rule.class.value == class.name && rule.directions.contains(direction))
+        .map(|rule| longest(rule, layer, full));
+    let implicit = class.ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
+    rules.chain(implicit).max().unwrap_or(full)
+}
+
+fn longest(rule: &Rule, layer: &LinkLayer, full: u32) -> u32 {
+    let lengths = rule.lengths.iter().map(|length| length.value);
+    let stated = lengths
+        .map(|Lengths { to, .. }| layer.wire_bytes(u32::from(to)))
+        .max();
+    let pure = rule.pure_ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
+    stated.into_iter().chain(pure).min().unwrap_or(full)
+}

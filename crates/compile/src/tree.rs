@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The two HTB qdiscs of a direction.
+//!
+//! The outer one, at the root, is the gate: one class at the rate of the link,
+//! with a bucket of next to nothing, counted in wire bytes by the root's size
+//! table. Its queue is the inner one, the scheduler, which never limits the
+//! whole: it holds a guarantee, a ceiling, a priority and a turn for each
+//! class, and is asked for exactly one packet each time the gate opens.
+//!
+//! In a single HTB tree a leaf with tokens of its own sends without regard to
+//! the root's (`htb_dequeue` looks at leaves first), so that several classes
+//! may send at once and the queue forms in the modem.
+
+use crate::leaf;
+use crate::scheduler::{INNER, Member, OUTER, Scheduler};
+use weirgate_policy::{Direction, Inbound, Policy, in_kbit};
+use weirgate_state::{Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind};
+use weirgate_units::{Handle, Rate, Span};
+
+/// How far above the gate the scheduler's own root is, so that it never says
+/// no: ten packets could pass it in the time of one.
+const ABOVE: u64 = 10;
+
+/// A bucket that never runs dry at ten times the gate's rate.
+const AMPLE: Span = Span::from_millis(100);
+
+/// HTB's divisor for classes without a quantum; all of ours have one.
+const R2Q: u32 = 10;
+
+/// The class on a LAN device for what does not come from the link.
+pub(crate) const LOCAL: Handle = Handle::new(OUTER, 2);
+
+/// A rate that no LAN device reaches and tc can count in 32 bits of byte/s.
+const UNLIMITED: Rate = Rate::bits_per_second(32_000_000_000);
+
+/// Packets that may wait for a busy LAN device, the kernel's own default.
+const LOCAL_QUEUE: u32 = 1000;
+
+/// The root qdisc of a direction's device.
+pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
+    let link = &policy.link;
+    let on_lan = scheduler.direction == Direction::Down && link.inbound.value == Inbound::Lan;
+    let kind = if on_lan {
+        link.lan_kind.value
+    } else {
+        link.device_kind.value
+    };
+    let mut classes = vec![gate(policy, scheduler)];
+    if on_lan {
+        classes.push(local(policy, scheduler));
+    }
+    Qdisc {
+        handle: Handle::new(OUTER, 0),
+        stab: Some(link.layer.value.stab(kind)),
+        kind: QdiscKind::Htb(Htb {
+            default_minor: 1,
+            r2q: R2Q,
+            classes,
+        }),
+        origin: Origin::new(
+            link.layer.line,
+            format!(
+                "counts every {} packet as on the wire ({})",
+                scheduler.direction.stream(),
+                link.layer.value
+            ),
+        ),
+    }
+}
+
+/// The policy line that states the rate of the direction.
+fn rate_line(policy: &Policy, scheduler: &Scheduler) -> u32 {
+    match (scheduler.direction, &policy.link.down) {
+        (Direction::Down, Some(down)) => down.line,
+        _ => policy.link.up.line,
+    }
+}
+
+fn gate(policy: &Policy, scheduler: &Scheduler) -> HtbClass {
+    HtbClass {
+        id: Handle::new(OUTER, 1),
+        parent: Handle::new(OUTER, 0),
+        rate: scheduler.gate,
+        ceil: scheduler.gate,
+        buffer: scheduler.gate_buffer,
+        cbuffer: scheduler.gate_buffer,
+        prio: 0,
+        quantum: scheduler.full_packet,
+        leaf: Some(Box::new(inner(policy, scheduler))),
+        origin: Origin::new(
+            rate_line(policy, scheduler),
+            format!(
+                "the gate that every {} packet passes: {} of a line of {}, next to no bucket",
+                scheduler.direction.stream(),
+                in_kbit(scheduler.gate),
+                in_kbit(scheduler.line)
+            ),
+        ),
+    }
+}
+
+/// The class for what leaves through the LAN device and never was on the link.
+fn local(policy: &Policy, scheduler: &Scheduler) -> HtbClass {
+    let reason = "what does not come from the link is not slowed; behind the gate in priority, \
+                  which cannot fill a LAN";
+    let origin = Origin::new(policy.link.inbound.line, reason);
+    HtbClass {
+        id: LOCAL,
+        parent: Handle::new(OUTER, 0),
+        rate: UNLIMITED,
+        ceil: UNLIMITED,
+        buffer: AMPLE,
+        cbuffer: AMPLE,
+        prio: 1,
+        quantum: scheduler.full_packet,
+        leaf: Some(Box::new(Qdisc {
+            handle: Handle::new(3, 0),
+            stab: None,
+            kind: QdiscKind::Pfifo(Pfifo { limit: LOCAL_QUEUE }),
+            origin: origin.clone(),
+        })),
+        origin,
+    }
+}
+
+fn inner(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
+    let top = Handle::new(INNER, 1);
+    let above = above(scheduler);
+    let line = rate_line(policy, scheduler);
+    let mut classes = vec![HtbClass {
+        id: top,
+        parent: Handle::new(INNER, 0),
+        rate: above,
+        ceil: above,
+        buffer: AMPLE,
+        cbuffer: AMPLE,
+        prio: 0,
+        quantum: scheduler.full_packet,
+        leaf: None,
+        origin: Origin::new(
+            line,
+            "lends what guarantees leave; far above the gate, which alone limits",
+        ),
+    }];
+    classes.extend(
+        scheduler
+            .members
+            .iter()
+            .map(|member| class(scheduler, member, top)),
+    );
+    Qdisc {
+        handle: Handle::new(INNER, 0),
+        stab: None,
+        kind: QdiscKind::Htb(Htb {
+            default_minor: scheduler.unseen().minor,
+            r2q: R2Q,
+            classes,
+        }),
+        origin: Origin::new(
+            line,
+            "the scheduler: guarantees first, then the rest by priority and in turns",
+        ),
+    }
+}
+
+fn above(scheduler: &Scheduler) -> Rate {
+    Rate::bits_per_second(scheduler.gate.as_bits_per_second().saturating_mul(ABOVE))
+}
+
+fn class(scheduler: &Scheduler, member: &Member, parent: Handle) -> HtbClass {
+    let class = &member.class;
+    // A ceiling of the whole link is left to the gate: here it would only
+    // make the scheduler say no at the very moment that it is asked.
+    let limited = class.ceiling < scheduler.gate;
+    let (ceil, cbuffer) = if limited {
+        // The bucket of the ceiling is no smaller, in time, than that of the
+        // rate needs, so that a ceiling equal to the guarantee does not cut it.
+        (class.ceiling, member.buffer)
+    } else {
+        (above(scheduler), AMPLE)
+    };
+    let most = if limited {
+        format!(", {} at most", in_kbit(class.ceiling))
+    } else {
+        String::new()
+    };
+    let reason = format!(
+        "class {}: {} guaranteed{most}, priority {}",
+        class.name,
+        in_kbit(class.rate),
+        class.priority
+    );
+    HtbClass {
+        id: member.id,
+        parent,
+        rate: class.rate,
+        ceil,
+        buffer: member.buffer,
+        cbuffer,
+        prio: class.priority,
+        quantum: member.quantum,
+        leaf: Some(Box::new(leaf::qdisc(scheduler, member))),
+        origin: Origin::new(class.line, reason),
+    }
+}

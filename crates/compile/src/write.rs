@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The text of `weirgate check`. The figures come from `report`.
+
+use crate::report::{
+    Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Wire, ms,
+};
+use std::fmt::{self, Display, Formatter};
+use weirgate_policy::in_kbit;
+
+impl Display for CheckReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (at, direction) in self.directions.iter().enumerate() {
+            if at > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{direction}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for DirectionReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} on {}: a line of {}, shaped to {}",
+            self.direction.stream(),
+            self.device,
+            in_kbit(self.line),
+            in_kbit(self.gate)
+        )?;
+        writeln!(f, "  {}", self.layer)?;
+        writeln!(
+            f,
+            "  {:>9} {:>9} {:>10} {:>10} {:>11} {:>15}",
+            "IP packet", "on wire", "efficiency", "time", "packets/s", "IP rate"
+        )?;
+        for cost in &self.costs {
+            writeln!(f, "  {cost}")?;
+        }
+        writeln!(
+            f,
+            "  The modem holds one packet at a time, and for at most {} a second one.",
+            ms(self.line_extra)
+        )?;
+        for class in &self.classes {
+            write!(f, "\n{class}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Cost {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let efficiency = f64::from(self.ip) * 100.0 / f64::from(self.wire.max(1));
+        let packets = self.milli_packets_per_second as f64 / 1e3;
+        write!(
+            f,
+            "{:>7} B {:>7} B {:>8.1} % {:>10} {:>11.1} {:>15}",
+            self.ip,
+            self.wire,
+            efficiency,
+            ms(self.time),
+            packets,
+            rounded(self.ip_rate.as_kbit())
+        )
+    }
+}
+
+fn rounded(kbit: f64) -> String {
+    format!("{kbit:.1} kbit/s")
+}
+
+impl Display for Wire {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} on the wire, {} of IP in full packets",
+            rounded(self.wire.as_kbit()),
+            rounded(self.ip.as_kbit())
+        )
+    }
+}
+
+impl Display for ClassReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let default = if self.default { ", default" } else { "" };
+        writeln!(
+            f,
+            "  class {} ({}, line {}): priority {}, {}{default}",
+            self.name, self.id, self.line, self.priority, self.queue
+        )?;
+        writeln!(f, "    guaranteed  {}", self.guaranteed)?;
+        writeln!(f, "    at most     {}", self.maximum)?;
+        writeln!(
+            f,
+            "    Within its guarantee a packet with none of its class before it waits at most {}:",
+            ms(self.lone.wait)
+        )?;
+        write!(f, "{}", self.lone)?;
+        match &self.within {
+            Ok(bound) if bound.wait > self.lone.wait => {
+                writeln!(
+                    f,
+                    "    Traffic that keeps to its rate, and to {} B at once beyond it, waits at most {}:",
+                    self.burst.as_bytes(),
+                    ms(bound.wait)
+                )?;
+                for step in bound.steps.iter().skip(self.lone.steps.len()) {
+                    writeln!(
+                        f,
+                        "      {:>11}  {}, besides the above",
+                        ms(step.time),
+                        step.what
+                    )?;
+                }
+            }
+            Ok(_) => {
+                writeln!(
+                    f,
+                    "    Traffic that keeps to its rate waits no longer than that."
+                )?;
+            }
+            Err(_) => {}
+        }
+        match &self.full {
+            FullQueue::Bound(bound) => {
+                let wait = ms(bound.wait);
+                writeln!(
+                    f,
+                    "    When its queue is full, the last packet in it waits at most {wait}:"
+                )?;
+                write!(f, "{bound}")?;
+            }
+            FullQueue::NoHardBound { reason } => {
+                writeln!(f, "    Otherwise no hard bound: {reason}.")?;
+            }
+        }
+        writeln!(
+            f,
+            "    Then it is on the line, for at most {} ({} B).",
+            ms(self.own_time),
+            self.largest
+        )?;
+        match &self.objective {
+            Some(objective) => writeln!(f, "    {objective}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Bound {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for step in &self.steps {
+            writeln!(f, "      {:>11}  {}", ms(step.time), step.what)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ObjectiveReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Objective, Y.1541 class {}: ", self.class)?;
+        match (self.delay, self.variation) {
+            (Some(delay), Some(variation)) => {
+                write!(f, "mean delay {}, variation {}", ms(delay), ms(variation))?;
+            }
+            (Some(delay), None) => write!(f, "mean delay {}", ms(delay))?,
+            (None, _) => write!(f, "none for delay")?,
+        }
+        match (self.here, self.met) {
+            (Some(here), true) => write!(f, "; kept, this hop takes at most {}", ms(here)),
+            (Some(here), false) => write!(f, "; not kept, this hop may take {}", ms(here)),
+            (None, true) => Ok(()),
+            (None, false) => write!(f, "; open, there is no hard bound"),
+        }
+    }
+}

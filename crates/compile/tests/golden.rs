@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What shipped policies promise and compile to, word by word.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weirgate_compile::{check_report, compile};
+use weirgate_policy::Policy;
+use weirgate_state::{Capabilities, Htb, HtbClass, Qdisc, QdiscKind, State};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn policies() -> Vec<(String, Policy)> {
+    let shipped = fs::read_dir(root().join("policies")).expect("policies");
+    let tests = fs::read_dir(root().join("tests/policy/state")).expect("tests");
+    let mut found: Vec<(String, Policy)> = shipped
+        .chain(tests)
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .map(|path| {
+            let source = fs::read_to_string(&path).expect("a policy");
+            let (policy, problems) = weirgate_policy::parse(&source);
+            let name = path
+                .file_stem()
+                .and_then(|name| name.to_str())
+                .expect("a name");
+            (
+                name.to_owned(),
+                policy.unwrap_or_else(|| panic!("{name}: {problems:#?}")),
+            )
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+fn compare(folder: &str, name: &str, text: &str) {
+    let path = root()
+        .join("tests/policy")
+        .join(folder)
+        .join(name)
+        .with_extension("txt");
+    // `with_extension` would take `adsl-6.2` for a name with an extension.
+    let path = path.with_file_name(format!("{name}.txt"));
+    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
+        fs::write(&path, text).expect("writable");
+    }
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, before, "{folder}/{name} has changed");
+}
+
+#[test]
+fn promises() {
+    for (name, policy) in policies() {
+        let report = check_report(&policy);
+        let mut text = report.to_string();
+        for problem in &report.problems {
+            writeln!(text, "\n{}: {}", problem.code, problem.message).expect("a string");
+        }
+        compare("check", &name, &text);
+    }
+}
+
+#[test]
+fn states() {
+    for (name, policy) in policies() {
+        let (state, problems) = compile(&policy, &Capabilities::all());
+        let mut text = String::new();
+        for problem in &problems {
+            writeln!(text, "# {}: {}", problem.code, problem.message).expect("a string");
+        }
+        show(&state.expect("compiles"), &mut text).expect("a string");
+        compare("state", &name, &text);
+    }
+}
+
+/// One object a line, its reason after `#`.
+fn show(state: &State, out: &mut String) -> std::fmt::Result {
+    for (name, device) in &state.devices {
+        let made = if device.owned_ifb { " (made)" } else { "" };
+        writeln!(
+            out,
+            "device {name}{made} {:?}  # {}",
+            device.offloads, device.origin
+        )?;
+        if let Some(root) = &device.root {
+            qdisc(root, "root", 1, out)?;
+        }
+    }
+    for table in &state.tables {
+        let family = if table.netdev { "netdev" } else { "inet" };
+        writeln!(out, "table {family} {}", table.name)?;
+        for chain in &table.chains {
+            writeln!(out, "  chain {} {:?}", chain.name, chain.hook)?;
+            for rule in &chain.rules {
+                let matches: Vec<String> =
+                    rule.matches.iter().map(|one| format!("{one:?}")).collect();
+                writeln!(
+                    out,
+                    "    {} -> {}  # {}",
+                    matches.join(" "),
+                    rule.class,
+                    rule.origin
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn qdisc(qdisc: &Qdisc, parent: &str, depth: usize, out: &mut String) -> std::fmt::Result {
+    let indent = "  ".repeat(depth);
+    let stab = qdisc.stab.as_ref().map_or_else(String::new, |stab| {
+        format!(
+            " stab {} slots, {} for 1514",
+            stab.data.len(),
+            stab.charge(1514)
+        )
+    });
+    write!(out, "{indent}qdisc {} parent {parent}{stab} ", qdisc.handle)?;
+    match &qdisc.kind {
+        QdiscKind::Htb(htb) => {
+            let Htb {
+                default_minor,
+                r2q,
+                classes,
+            } = htb;
+            writeln!(
+                out,
+                "htb default {default_minor:x} r2q {r2q}  # {}",
+                qdisc.origin
+            )?;
+            for one in classes {
+                class(one, depth + 1, out)?;
+            }
+            Ok(())
+        }
+        other => writeln!(out, "{other:?}  # {}", qdisc.origin),
+    }
+}
+
+fn class(class: &HtbClass, depth: usize, out: &mut String) -> std::fmt::Result {
+    let indent = "  ".repeat(depth);
+    let HtbClass {
+        id,
+        parent,
+        rate,
+        ceil,
+        buffer,
+        cbuffer,
+        prio,
+        quantum,
+        leaf,
+        origin,
+    } = class;
+    writeln!(
+        out,
+        "{indent}class {id} parent {parent} rate {rate} ceil {ceil} buffer {buffer} \
+         cbuffer {cbuffer} prio {prio} quantum {quantum}  # {origin}"
+    )?;
+    match leaf {
+        Some(leaf) => qdisc(leaf, &id.to_string(), depth + 1, out),
+        None => Ok(()),
+    }
+}

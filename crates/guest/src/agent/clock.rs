@@ -5,22 +5,33 @@
 //! granularity of 1 ms, which is a tenth of a full packet on a slow line.
 //! Timerfds are kept and reused, so that a wait costs one system call besides
 //! the event loop's own.
+//!
+//! A kernel that was booted with `highres=off` expires timers at its tick only.
+//! What an experiment wants to see of that is the shaper's doing; the line and
+//! the senders stand for other machines and stay precise. So on such a kernel
+//! the last tick before a time is spent looking at the clock, which costs the
+//! host's time and no virtual time that anybody misses.
 
 use super::watch::watch;
 use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_getres,
+    clock_gettime, timerfd_create, timerfd_settime,
 };
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// A timer of this resolution needs no help. High-resolution timers have 1 ns.
+const PRECISE_NS: u64 = 10_000;
 
 /// The run's clock. Clones share their zero and their timers.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +43,9 @@ pub struct Clock {
 struct Shared {
     /// `CLOCK_MONOTONIC` at the start of traffic.
     zero_ns: Cell<u64>,
+    /// How long before a time the clock is watched: a little more than a tick
+    /// where timers expire at ticks, else 0.
+    watch_ns: u64,
     /// Disarmed timers for the next wait.
     idle: RefCell<Vec<Rc<Timer>>>,
 }
@@ -40,7 +54,19 @@ impl Clock {
     /// A clock whose zero is now; [`Clock::start`] moves it.
     #[must_use]
     pub fn new() -> Self {
-        let clock = Self::default();
+        let tick = clock_getres(ClockId::Monotonic);
+        let tick_ns = tick.tv_sec as u64 * SECOND_NS + tick.tv_nsec as u64;
+        let watch_ns = if tick_ns > PRECISE_NS {
+            tick_ns + tick_ns / 8
+        } else {
+            0
+        };
+        let clock = Self {
+            shared: Rc::new(Shared {
+                watch_ns,
+                ..Shared::default()
+            }),
+        };
         clock.start();
         clock
     }
@@ -62,13 +88,30 @@ impl Clock {
             return Ok(());
         }
         let wait = Wait::new(self)?;
-        wait.timer.arm(self.shared.zero_ns.get() + at_ns)?;
+        wait.timer.arm(self.timer_value(at_ns))?;
         // The expiry count is not read: arming clears it, and the clock says
         // whether this wake-up is the one waited for.
-        while self.now_ns() < at_ns {
-            poll_fn(|cx| wait.timer.poll_ready(cx)).await?;
+        loop {
+            let now_ns = self.now_ns();
+            if now_ns >= at_ns {
+                return Ok(());
+            } else if self.is_watched(at_ns, now_ns) {
+                yield_now().await;
+            } else {
+                poll_fn(|cx| wait.timer.poll_ready(cx)).await?;
+            }
         }
-        Ok(())
+    }
+
+    /// The value of `CLOCK_MONOTONIC` to arm a timer with, never 0.
+    fn timer_value(&self, at_ns: u64) -> u64 {
+        let early_ns = at_ns.saturating_sub(self.shared.watch_ns);
+        self.shared.zero_ns.get().saturating_add(early_ns).max(1)
+    }
+
+    /// True where the clock has to be watched until `at_ns`.
+    fn is_watched(&self, at_ns: u64, now_ns: u64) -> bool {
+        at_ns - now_ns <= self.shared.watch_ns
     }
 
     /// Waits for `ns`.
@@ -104,14 +147,25 @@ impl Alarm {
         if at_ns == u64::MAX {
             return self.wait.timer.arm(0);
         }
-        self.wait
-            .timer
-            .arm((self.wait.clock.shared.zero_ns.get() + at_ns).max(1))
+        self.wait.timer.arm(self.wait.clock.timer_value(at_ns))
     }
 
     /// Ready when the timer has rung since the last call; it may be for an
     /// earlier setting, so the caller looks at the clock.
     pub fn poll_ring(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let armed_ns = self.armed_ns.get();
+        let clock = &self.wait.clock;
+        if clock.shared.watch_ns > 0 && armed_ns != u64::MAX {
+            let now_ns = clock.now_ns();
+            if now_ns >= armed_ns {
+                self.armed_ns.set(u64::MAX);
+                return Poll::Ready(Ok(()));
+            } else if clock.is_watched(armed_ns, now_ns) {
+                // Comes back after the event loop has looked at everything
+                // else.
+                return pin!(yield_now()).poll(cx).map(Ok);
+            }
+        }
         let rung = self.wait.timer.poll_ready(cx);
         if rung.is_ready() {
             self.armed_ns.set(u64::MAX);
@@ -194,8 +248,9 @@ fn monotonic_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::{Clock, Shared};
     use std::future::poll_fn;
+    use std::rc::Rc;
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread()
@@ -230,6 +285,35 @@ mod tests {
             assert!(start < 40_000_000);
             clock.until(start + 60_000_000).await.expect("a wait");
             assert!(clock.now_ns() >= start + 60_000_000);
+        });
+    }
+
+    /// A clock as on a kernel with ticks of 4 ms.
+    fn ticking() -> Clock {
+        Clock {
+            shared: Rc::new(Shared {
+                watch_ns: 4_500_000,
+                ..Shared::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn where_timers_tick_the_clock_is_watched() {
+        block_on(async {
+            let clock = ticking();
+            clock.start();
+            for at_ns in [100_000, 3_000_000, 20_000_000] {
+                clock.until(at_ns).await.expect("a wait");
+                assert!(clock.now_ns() >= at_ns);
+            }
+            let alarm = clock.alarm().expect("an alarm");
+            for at_ns in [22_000_000, 40_000_000] {
+                while clock.now_ns() < at_ns {
+                    alarm.set(Some(at_ns)).expect("set");
+                    poll_fn(|cx| alarm.poll_ring(cx)).await.expect("a ring");
+                }
+            }
         });
     }
 

@@ -18,6 +18,7 @@ pub mod recorder;
 mod run;
 pub mod sample;
 pub mod session;
+mod shaper;
 pub mod stamp;
 pub mod topology;
 pub mod traffic;

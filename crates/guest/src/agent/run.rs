@@ -4,9 +4,11 @@
 use super::line::tap::Emulation;
 use super::recorder::Recorder;
 use super::session::Session;
+use super::shaper::Shaper;
 use super::{arm, topology, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
+use std::fs;
 use std::rc::Rc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -18,6 +20,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Time between the last change to the topology and the start of traffic, in
 /// which devices become usable and announce themselves.
 const SETTLE_NS: u64 = 200_000_000;
+
+const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";
 
 /// Whose kernel a run has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +56,14 @@ pub fn run(
         progress(at, seconds, "traffic");
     })?;
     progress(seconds, seconds, "taking down");
-    let arm = Rc::clone(&stage.session.arm);
+    if let Some(shaper) = stage.shaper.take() {
+        let removed = runtime.block_on(shaper.remove(&recorder));
+        removed.context("remove the policy")?;
+    }
 
     let mut recording = recorder.take();
     recording.kernel = kernel();
-    recording.arm.clone_from(&arm.name);
+    recording.arm.clone_from(&job.arm);
     recording.duration_ns = duration_ns;
     Ok(recording)
 }
@@ -87,6 +94,7 @@ struct Stage {
     session: Session,
     failures: UnboundedReceiver<Error>,
     line: Option<Rc<RefCell<Emulation>>>,
+    shaper: Option<Shaper>,
 }
 
 impl Stage {
@@ -98,6 +106,10 @@ impl Stage {
         arm: Arm,
         recorder: Recorder,
     ) -> Result<Self> {
+        if machine == Machine::Own {
+            // Ordinary FIFOs where an arm sets nothing else, as the thesis had.
+            fs::write(DEFAULT_QDISC, "pfifo").with_context(|| format!("write {DEFAULT_QDISC}"))?;
+        }
         runtime.block_on(async {
             let mut nodes = topology::build(&experiment.topology).await?;
             let line = &experiment.topology.line;
@@ -110,6 +122,16 @@ impl Stage {
             };
             arm::set_parameters(&arm, machine, &recorder)?;
             arm::run_commands(&arm, &job.parameters, &nodes, &recorder)?;
+            let shaper = match &arm.policy {
+                Some(path) => {
+                    let text = job.files.get(path).with_context(|| {
+                        format!("policy {path}: its text did not come with the job")
+                    })?;
+                    let shaper = Shaper::apply(path, text, &nodes, &recorder).await;
+                    Some(shaper.with_context(|| format!("apply the policy {path}"))?)
+                }
+                None => None,
+            };
             let line = experiment.topology.line.clone();
             let (session, failures) = Session::new(experiment, arm, job.seed, nodes, recorder);
             let line = match taps {
@@ -125,6 +147,7 @@ impl Stage {
                 session,
                 failures,
                 line,
+                shaper,
             })
         })
     }

@@ -14,10 +14,11 @@ use crate::agent::recorder::Recorder;
 use crate::agent::topology::Taps;
 use crate::agent::watch::watch;
 use anyhow::{Context as _, Result};
+use nlink::tuntap::{Mode, TunTap};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
@@ -31,35 +32,14 @@ const BATCH: usize = 32;
 
 /// Creates a TAP device in the namespace that this thread is in. It lives as
 /// long as the descriptor.
-#[expect(unsafe_code, reason = "TUNSETIFF has no safe wrapper in rustix")]
 pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
-    // SAFETY: the path is a string that ends with 0; the flags need no mode.
-    let fd = unsafe {
-        libc::open(
-            c"/dev/net/tun".as_ptr(),
-            libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `open` returned this descriptor, and nothing else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: an `ifreq` of zeros is valid: it is integers and a union of them.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *place = byte as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags =
-        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
-    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let device = TunTap::builder()
+        .name(name)
+        .mode(Mode::Tap)
+        .no_pi(true)
+        .create();
+    let fd = OwnedFd::from(device.map_err(io::Error::other)?.into_file());
+    rustix::io::ioctl_fionbio(&fd, true)?;
     Ok(fd)
 }
 

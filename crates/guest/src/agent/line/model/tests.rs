@@ -40,7 +40,7 @@ fn run(side: &mut Side<usize>, arrivals: &[(u64, u32, u32)]) -> Run {
             sent.push(departure);
         }
         side.arrive(at_ns, number, ip_bytes, wire_bytes, |packet| {
-            dropped.push(packet)
+            dropped.push(packet);
         });
     }
     while let Some(due_ns) = side.next_due_ns() {

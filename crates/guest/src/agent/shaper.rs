@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The arm's policy: applied on the gateway before traffic, removed after it.
+//!
+//! It takes the way that a user's policy takes (policy, compile, plan,
+//! kernel), so that every run also tests that way; and it checks that removal
+//! leaves nothing behind.
+
+use super::nodes::Nodes;
+use super::recorder::Recorder;
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt::{Display, Write};
+use weirgate_document::{Problem, Severity};
+use weirgate_experiment::Node;
+use weirgate_kernel::{Kernel, Scope};
+use weirgate_plan::{Options, Plan, plan, plan_with, verify, with_former};
+use weirgate_state::State;
+
+/// A policy in force.
+pub struct Shaper {
+    kernel: Kernel,
+    name: String,
+    former: State,
+    desired: State,
+}
+
+impl Shaper {
+    /// Applies the policy `text` on the gateway; `name` is its path.
+    pub async fn apply(name: &str, text: &str, nodes: &Nodes, recorder: &Recorder) -> Result<Self> {
+        let mut report = String::new();
+        let (policy, problems) = weirgate_policy::parse(text);
+        note(&mut report, &problems, name, text)?;
+        let policy = policy.with_context(|| format!("{name} cannot be used"))?;
+        let kernel = Kernel::open_in(nodes.space(Node::Gateway)?)?;
+        let capabilities = kernel.capabilities().await?;
+        let (desired, problems) = weirgate_compile::compile(&policy, &capabilities);
+        note(&mut report, &problems, name, text)?;
+        let desired = desired.with_context(|| format!("{name} cannot be compiled"))?;
+
+        let former = kernel.observe(&Scope::of([&desired])).await?;
+        let plan = plan(&former, &desired)
+            .map_err(|problems| anyhow::anyhow!("there is no plan: {}", list(&problems)))?;
+        write_plan(&mut report, &plan);
+        recorder.transcript(format!("gateway: policy {name}"), report, 0);
+        kernel.apply(&plan).await?;
+        Ok(Self {
+            kernel,
+            name: name.to_owned(),
+            former,
+            desired,
+        })
+    }
+
+    /// Removes the policy, and verifies that the gateway is as it was before.
+    pub async fn remove(self, recorder: &Recorder) -> Result<()> {
+        let scope = Scope::of([&self.former, &self.desired]);
+        let observed = self.kernel.observe(&scope).await?;
+        let options = Options {
+            previous: Some(&self.desired),
+            ..Options::default()
+        };
+        let wanted = with_former(&State::default(), &self.former);
+        let plan = plan_with(&observed, &wanted, &options)
+            .map_err(|problems| anyhow::anyhow!("there is no plan back: {}", list(&problems)))?;
+        let mut report = String::new();
+        write_plan(&mut report, &plan);
+        recorder.transcript(format!("gateway: remove {}", self.name), report, 0);
+        self.kernel.apply(&plan).await?;
+        let after = self.kernel.observe(&scope).await?;
+        let differences = verify(&after, &wanted);
+        ensure!(
+            differences.is_empty(),
+            "something is left after removing {}: {}",
+            self.name,
+            list(&differences)
+        );
+        Ok(())
+    }
+}
+
+/// Keeps warnings for the record; errors end the run.
+fn note(report: &mut String, problems: &[Problem], name: &str, text: &str) -> Result<()> {
+    let mut wrong = String::new();
+    for problem in problems {
+        let into = match problem.severity {
+            Severity::Error => &mut wrong,
+            Severity::Warning => &mut *report,
+        };
+        into.push_str(&problem.render(name, text));
+        into.push('\n');
+    }
+    if !wrong.is_empty() {
+        bail!("{name} has mistakes:\n{wrong}");
+    }
+    Ok(())
+}
+
+fn write_plan(report: &mut String, plan: &Plan) {
+    for step in &plan.steps {
+        // Writing to a string cannot fail.
+        let _ = writeln!(report, "# {step}\n{}", step.action.command());
+    }
+}
+
+fn list(items: &[impl Display]) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}

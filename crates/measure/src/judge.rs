@@ -192,6 +192,29 @@ pub fn expected(expectation: &Expectation, metrics: &BTreeMap<String, f64>) -> O
     })
 }
 
+/// What is expected of an arm by metric name; a second expectation on one
+/// metric is named `NAME#2`, and so on.
+fn expected_of(experiment: &Experiment, figures: &ArmFigures) -> BTreeMap<String, Expected> {
+    let mut all = BTreeMap::new();
+    let own = experiment
+        .expectations
+        .iter()
+        .filter(|e| e.arm == figures.arm);
+    for expectation in own {
+        let Some(expected) = expected(expectation, &figures.metrics) else {
+            continue;
+        };
+        let mut name = expectation.metric.clone();
+        let mut number = 1;
+        while all.contains_key(&name) {
+            number += 1;
+            name = format!("{}#{number}", expectation.metric);
+        }
+        all.insert(name, expected);
+    }
+    all
+}
+
 /// The result document of the arms that ran. The kernel is that of the
 /// recordings, the virtual time that of the longest.
 pub fn outcome(
@@ -202,12 +225,7 @@ pub fn outcome(
 ) -> Outcome {
     let arm = |figures: &ArmFigures| ArmOutcome {
         metrics: figures.metrics.clone(),
-        expected: experiment
-            .expectations
-            .iter()
-            .filter(|expectation| expectation.arm == figures.arm)
-            .filter_map(|e| Some((e.metric.clone(), expected(e, &figures.metrics)?)))
-            .collect(),
+        expected: expected_of(experiment, figures),
     };
     let longest = recordings
         .iter()

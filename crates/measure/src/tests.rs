@@ -561,7 +561,10 @@ fn the_result_document_states_promises_as_agreed() {
         let stated = expected(&expectation("a", promise), &BTreeMap::new());
         assert_eq!(stated.unwrap().tolerance, text);
     }
-    experiment.expectations = vec![expectation("rtt.p.max_ms", Promise::AtMost(36.0))];
+    experiment.expectations = vec![
+        expectation("rtt.p.max_ms", Promise::AtMost(36.0)),
+        expectation("rtt.p.max_ms", Promise::AtLeast(10.0)),
+    ];
     let figures = ArmFigures {
         arm: "modem-only".into(),
         metrics: [("rtt.p.max_ms".to_owned(), 33.5)].into(),
@@ -572,6 +575,7 @@ fn the_result_document_states_promises_as_agreed() {
     assert_eq!((outcome.seed, outcome.virtual_seconds), (42, 140.0));
     assert_eq!(outcome.kernel, "test");
     let arm = &outcome.arms["modem-only"];
+    assert_eq!(arm.expected["rtt.p.max_ms#2"].value, 10.0);
     assert_eq!(arm.metrics["rtt.p.max_ms"], 33.5);
     assert_eq!(arm.expected["rtt.p.max_ms"].value, 36.0);
 }
@@ -622,6 +626,22 @@ fn predictions_of_an_upload_are_its_window() {
             .iter()
             .all(|prediction| prediction.metric != "upload.rtt.p.mean_ms")
     );
+}
+
+#[test]
+fn staggered_uploads_are_predicted_one_by_one() {
+    let mut experiment = sample::experiment(&[("n1", 0, 16), ("n2", 16, 32)]);
+    experiment.settle = Span::from_secs(5);
+    experiment.probes = vec![sample::probe("p", 32)];
+    let mut up = sample::windowed("up", Direction::Up, 18750, &[(0, 32)]);
+    up.count = 2;
+    up.stagger = Span::from_secs(16);
+    experiment.traffic = vec![up];
+    let predictions = predict(&experiment, &experiment.arms[0], None);
+    // 12 and 24 segments, less one, at 26.5 ms and a little for probes; Brouer
+    // 3.2: 300 ms per upload.
+    predicts(&predictions, "n1.rtt.p.mean_ms", 11.0 * 26.95 + 3.1, 1.0);
+    predicts(&predictions, "n2.rtt.p.mean_ms", 23.0 * 26.95 + 3.1, 1.0);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::activity::data_direction;
 use weirgate_experiment::{
     Arm, Buffer, Direction, Experiment, Line, LineSide, Phase, Probe, Traffic, TrafficKind,
 };
+use weirgate_units::Span;
 
 /// TCP/IP headers with timestamps, as Linux sends them: 20 + 20 + 12.
 const HEADERS: u64 = 52;
@@ -22,7 +23,7 @@ pub(super) struct Transfers<'a> {
     pub(super) count: f64,
     /// Segments that the window of one holds; `None` where nothing limits it.
     pub(super) segments: Option<f64>,
-    /// Payload bytes of a segment.
+    /// Wire bits of an ACK without payload.
     pub(super) ack_bits: f64,
 }
 
@@ -90,10 +91,9 @@ impl<'a> Situation<'a> {
             .iter()
             .filter(|t| !arm.without.contains(&t.name))
         {
-            match runs(&traffic.runs, from, phase.end) {
-                Some(false) => {}
-                Some(true) => situation.add(line, traffic)?,
-                None => return None,
+            let count = members(traffic, from, phase.end)?;
+            if count > 0 {
+                situation.add(line, traffic, f64::from(count))?;
             }
         }
         for probe in &experiment.probes {
@@ -110,7 +110,7 @@ impl<'a> Situation<'a> {
         Some(situation)
     }
 
-    fn add(&mut self, line: &Line, traffic: &'a Traffic) -> Option<()> {
+    fn add(&mut self, line: &Line, traffic: &'a Traffic, count: f64) -> Option<()> {
         let way = match data_direction(traffic.from, traffic.to)? {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
@@ -126,7 +126,7 @@ impl<'a> Situation<'a> {
                 let segments = |window: u64| (window / payload) as f64;
                 way.transfers.push(Transfers {
                     name: &traffic.name,
-                    count: f64::from(traffic.count),
+                    count,
                     segments: tcp.window.map(|window| segments(window.as_bytes())),
                     ack_bits: bits(line, headers),
                 });
@@ -139,7 +139,7 @@ impl<'a> Situation<'a> {
                 way.datagrams.push(Datagrams {
                     name: &traffic.name,
                     class: traffic.class.as_deref(),
-                    per_second: per_second(*interval)? * f64::from(traffic.count),
+                    per_second: per_second(*interval)? * count,
                     ip_bytes: u64::from(*packet),
                     wire_bits: bits(line, u64::from(*packet)),
                 });
@@ -199,13 +199,22 @@ impl Way<'_> {
     }
 }
 
+/// How many members of a traffic entry run through a stretch; `None` where one
+/// starts or stops in it.
+fn members(traffic: &Traffic, from: Span, until: Span) -> Option<u16> {
+    let mut count = 0;
+    for member in 0..traffic.count {
+        let shift = traffic.stagger.as_nanos().saturating_mul(u64::from(member));
+        let shifted = |run: &(Span, Span)| (run.0 + Span::from_nanos(shift), run.1);
+        let own: Vec<(Span, Span)> = traffic.runs.iter().map(shifted).collect();
+        count += u16::from(runs(&own, from, until)?);
+    }
+    Some(count)
+}
+
 /// Whether one of the runs covers a stretch (true), none touches it (false),
 /// or neither (`None`).
-fn runs(
-    runs: &[(weirgate_units::Span, weirgate_units::Span)],
-    from: weirgate_units::Span,
-    until: weirgate_units::Span,
-) -> Option<bool> {
+fn runs(runs: &[(Span, Span)], from: Span, until: Span) -> Option<bool> {
     if runs.iter().any(|run| run.0 <= from && run.1 >= until) {
         return Some(true);
     }
@@ -213,7 +222,7 @@ fn runs(
     (!touches).then_some(false)
 }
 
-fn per_second(interval: weirgate_units::Span) -> Option<f64> {
+fn per_second(interval: Span) -> Option<f64> {
     let seconds = interval.as_secs_f64();
     (seconds > 0.0).then(|| 1.0 / seconds)
 }

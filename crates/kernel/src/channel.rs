@@ -104,6 +104,7 @@ impl Channel {
         let Some(end) = end else {
             return Ok(Vec::new());
         };
+        make_room(&socket, bytes.len());
         send(&socket, &bytes).await?;
         let mut refused = Vec::new();
         let mut over = false;
@@ -215,6 +216,19 @@ async fn next_frame(socket: &NetlinkSocket) -> Result<Vec<u8>, KernelError> {
             doing: "reading the kernel's answer",
             source,
         })
+}
+
+/// Lets one call send this much. Where that is not permitted, the call itself
+/// fails with EMSGSIZE and says so.
+fn make_room(socket: &NetlinkSocket, length: usize) {
+    // The kernel's own default (`SK_WMEM_DEFAULT`) is above this.
+    const ENOUGH: usize = 100_000;
+    if length > ENOUGH {
+        let forced = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, length * 2);
+        if forced.is_err() {
+            let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, length * 2);
+        }
+    }
 }
 
 async fn send(socket: &NetlinkSocket, bytes: &[u8]) -> Result<(), KernelError> {

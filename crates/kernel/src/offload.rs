@@ -50,8 +50,9 @@ impl Kernel {
         Ok(all)
     }
 
-    /// Switches a device's offloads; what the device holds fixed is left, and
-    /// shows when the result is verified.
+    /// Switches a device's offloads, only those that are otherwise: a feature
+    /// that is off though requested stays requested. What the device holds
+    /// fixed is left, and shows when the result is verified.
     pub(crate) async fn set_offloads(
         &self,
         name: &DeviceName,
@@ -74,7 +75,10 @@ impl Kernel {
         ethtool
             .set_features_by_name(name.as_str(), |mut change| {
                 for (names, on) in wanted {
-                    for feature in names.iter().filter(|name| features.is_changeable(name)) {
+                    let differs = |name: &&&str| {
+                        features.is_changeable(name) && features.is_active(name) != on
+                    };
+                    for feature in names.iter().filter(differs) {
                         change = if on {
                             change.enable(feature)
                         } else {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plans between random states, executed on the model of a kernel.
 
-use proptest::collection::{btree_map, vec};
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_plan::{Options, inverse, plan, plan_with, run, verify};
@@ -289,16 +294,5 @@ proptest! {
     fn states_survive_being_saved(a in state()) {
         let text = serde_json::to_string(&a).unwrap();
         prop_assert_eq!(serde_json::from_str::<State>(&text).unwrap(), a);
-    }
-
-    #[test]
-    fn any_names_of_devices_keep_their_order(names in btree_map("[a-z]{1,8}", any::<bool>(), 0..4)) {
-        let devices = names.keys().map(|n| (name(n), Device {
-            owned_ifb: true, offloads: None, root: None, origin: Origin::default(),
-        })).collect();
-        let wanted = State { devices, tables: vec![] };
-        let made: Vec<String> = plan(&State::default(), &wanted).unwrap().steps
-            .iter().map(|step| step.action.device().unwrap().to_string()).collect();
-        prop_assert_eq!(made, names.into_keys().collect::<Vec<_>>());
     }
 }

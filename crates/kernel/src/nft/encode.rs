@@ -5,8 +5,8 @@ use super::rule::{self, End};
 use super::{
     DELTABLE, HOOK_INGRESS, HOOK_POSTROUTING, NEWCHAIN, NEWRULE, NEWTABLE, NFTA_CHAIN_HOOK,
     NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_DEV,
-    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE,
-    NFTA_TABLE_NAME, PRIORITY_MANGLE, family, frame, label, message,
+    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_TABLE_NAME,
+    PRIORITY_MANGLE, family, frame, label, message,
 };
 use crate::channel::Request;
 use crate::error::KernelError;
@@ -129,9 +129,7 @@ fn chain_requests(
         let mut message = message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, family(table.netdev));
         message.append_attr_str(NFTA_RULE_TABLE, &table.name);
         message.append_attr_str(NFTA_RULE_CHAIN, &chain.name);
-        let nest = message.nest_start(NFTA_RULE_EXPRESSIONS);
         write_expressions(&mut message, exprs);
-        message.nest_end(nest);
         if origin.line != 0 || !origin.reason.is_empty() {
             message.append_attr(NFTA_RULE_USERDATA, &comment(&origin.to_string()));
         }

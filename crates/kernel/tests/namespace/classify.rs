@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules: written and read back, and held against packets.
+
+use crate::harness::{class, htb, in_namespace, name, observe, pfifo, rule, whole};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use rustix::net::{AddressFamily, Protocol, SendFlags, SocketType, ipproto, sendto, socket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::time::{Duration, Instant};
+use weirgate_kernel::{DeviceCounters, Kernel};
+use weirgate_plan::{plan, verify};
+use weirgate_state::{HtbClass, IpVersion, Match, Rule, State};
+use weirgate_units::{Dscp, Handle, Rate, Span};
+
+const V4: IpVersion = IpVersion::V4;
+const V6: IpVersion = IpVersion::V6;
+
+fn version() -> impl Strategy<Value = IpVersion> {
+    prop_oneof![Just(V4), Just(V6)]
+}
+
+fn range() -> impl Strategy<Value = (u16, u16)> {
+    (any::<u16>(), any::<u16>(), any::<bool>())
+        .prop_map(|(a, b, point)| if point { (a, a) } else { (a.min(b), a.max(b)) })
+}
+
+fn network() -> impl Strategy<Value = (IpAddr, u8)> {
+    prop_oneof![
+        (any::<u32>(), 0_u8..=32).prop_map(|(a, prefix)| (Ipv4Addr::from(a).into(), prefix)),
+        (any::<u128>(), 0_u8..=128).prop_map(|(a, prefix)| (Ipv6Addr::from(a).into(), prefix)),
+    ]
+}
+
+fn any_match() -> impl Strategy<Value = Match> {
+    prop_oneof![
+        version().prop_map(Match::Version),
+        any::<u8>().prop_map(Match::Protocol),
+        network().prop_map(|(address, prefix)| Match::Source { address, prefix }),
+        network().prop_map(|(address, prefix)| Match::Destination { address, prefix }),
+        range().prop_map(|(a, b)| Match::SourcePort(a, b)),
+        range().prop_map(|(a, b)| Match::DestinationPort(a, b)),
+        (version(), 0_u8..64).prop_map(|(v, d)| Match::Dscp(v, Dscp::new(d).unwrap())),
+        (version(), range()).prop_map(|(v, (a, b))| match v {
+            V4 => Match::Length(v, a, b),
+            V6 => Match::Length(v, a.max(40), b.max(40)),
+        }),
+        (any::<u8>(), any::<u8>()).prop_map(|(mask, value)| Match::TcpFlags {
+            mask,
+            value: value & mask
+        }),
+        version().prop_map(Match::TcpPayloadEmpty),
+        (any::<u8>(), any::<u8>()).prop_map(|(a, b)| Match::Icmpv6Type(a.min(b), a.max(b))),
+        Just(Match::InputDevice(name("some0"))),
+        Just(Match::NotInputDevice(name("other.15-bytes-"))),
+    ]
+}
+
+#[test]
+fn any_rules_are_read_back_as_they_were_written() {
+    in_namespace(|kernel| async move {
+        let rule = (prop::collection::vec(any_match(), 0..4), any::<u32>())
+            .prop_map(|(matches, class)| rule(matches, Handle::from_u32(class)));
+        let rules = prop::collection::vec(rule, 200..201);
+        let mut runner = TestRunner::deterministic();
+        for _ in 0..4 {
+            let desired = whole(&rules.new_tree(&mut runner).unwrap().current());
+            let before = observe(&kernel, &[&desired]).await;
+            kernel
+                .apply(&plan(&before, &desired).unwrap())
+                .await
+                .unwrap();
+            let after = observe(&kernel, &[&desired]).await;
+            assert_eq!(verify(&after, &desired), vec![]);
+            let lines = |state: &State| -> Vec<u32> {
+                let rules = state.tables.iter().flat_map(|t| &t.chains[0].rules);
+                rules.map(|rule| rule.origin.line).collect()
+            };
+            assert_eq!(lines(&after), lines(&desired));
+        }
+    });
+}
+
+/// A packet by its parts; checksums are not needed, nobody receives it.
+#[derive(Clone, Copy)]
+struct Packet {
+    version: IpVersion,
+    protocol: u8,
+    dscp: u8,
+    ip_options: usize,
+    tcp_options: usize,
+    flags: u8,
+    ports: (u16, u16),
+    payload: usize,
+}
+
+const SEGMENT: Packet = Packet {
+    version: V4,
+    protocol: 6,
+    dscp: 0,
+    ip_options: 0,
+    tcp_options: 0,
+    flags: 0x10,
+    ports: (1000, 2000),
+    payload: 0,
+};
+
+impl Packet {
+    fn bytes(&self) -> Vec<u8> {
+        let mut upper = Vec::new();
+        upper.extend(self.ports.0.to_be_bytes());
+        upper.extend(self.ports.1.to_be_bytes());
+        if self.protocol == 6 {
+            upper.extend([0; 8]);
+            upper.push((((20 + self.tcp_options) / 4) << 4) as u8);
+            upper.extend([self.flags, 0, 0, 0, 0, 0, 0]);
+            upper.extend(vec![1; self.tcp_options]);
+        } else {
+            upper.extend([0; 4]);
+        }
+        upper.extend(vec![0; self.payload]);
+        let mut packet = Vec::new();
+        match self.version {
+            V4 => {
+                let header = 20 + self.ip_options;
+                let total = (header + upper.len()) as u16;
+                packet.push(0x40 | (header / 4) as u8);
+                packet.push(self.dscp << 2);
+                packet.extend(total.to_be_bytes());
+                packet.extend([0, 1, 0, 0, 64, self.protocol, 0, 0]);
+                packet.extend([10, 9, 0, 1, 10, 9, 0, 2]);
+                packet.extend(vec![1; self.ip_options]);
+            }
+            V6 => {
+                let class = u32::from(self.dscp) << 2;
+                packet.extend((0x6000_0000 | class << 20).to_be_bytes());
+                packet.extend((upper.len() as u16).to_be_bytes());
+                packet.extend([self.protocol, 64]);
+                for last in [1, 2_u16] {
+                    let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);
+                    packet.extend(address.octets());
+                }
+            }
+        }
+        packet.extend(upper);
+        packet
+    }
+
+    fn send(&self) {
+        let raw = Some(Protocol::from_raw(ipproto::RAW.as_raw()));
+        let bytes = self.bytes();
+        let sent = match self.version {
+            V4 => {
+                let fd = socket(AddressFamily::INET, SocketType::RAW, raw).unwrap();
+                let to = SocketAddrV4::new(Ipv4Addr::new(10, 9, 0, 2), 0);
+                sendto(fd, &bytes, SendFlags::empty(), &to).unwrap()
+            }
+            V6 => {
+                let fd = socket(AddressFamily::INET6, SocketType::RAW, raw).unwrap();
+                let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+                let to = SocketAddrV6::new(address, 0, 0, 0);
+                sendto(fd, &bytes, SendFlags::empty(), &to).unwrap()
+            }
+        };
+        assert_eq!(sent, bytes.len());
+    }
+}
+
+/// Packets that entered a class, sent or waiting.
+fn packets(counters: &DeviceCounters, minor: u16) -> u64 {
+    let id = Handle::new(1, minor);
+    let class = counters.classes.iter().find(|class| class.handle == id);
+    let class = class.unwrap();
+    class.packets + u64::from(class.queued_packets)
+}
+
+/// Classes 1:10 for what the rules match and 1:20 for the rest, on both paths.
+fn sieve(matches: &[Match]) -> State {
+    let rules: Vec<Rule> = vec![rule(matches.to_vec(), Handle::new(1, 0x10))];
+    let mut state = whole(&rules);
+    let fast = |minor| HtbClass {
+        rate: Rate::kbit(1_000_000),
+        ceil: Rate::kbit(1_000_000),
+        buffer: Span::from_millis(100),
+        cbuffer: Span::from_millis(100),
+        ..class(1, minor, 0, Some(pfifo(minor, 100)))
+    };
+    let tree = htb(1, 0x20, vec![fast(0x10), fast(0x20)]);
+    for device in ["wan", "ifb-far"] {
+        state.devices.get_mut(&name(device)).unwrap().root = Some(tree.clone());
+    }
+    state
+}
+
+async fn counters(kernel: &Kernel, device: &str) -> DeviceCounters {
+    let index = kernel.device(&name(device)).await.unwrap();
+    kernel.stats(index).await.unwrap()
+}
+
+/// Sends a packet and asserts whether the rule took it: leaving `wan`, and
+/// arriving at `far`.
+async fn try_packet(kernel: &Kernel, packet: &Packet, hit: bool, text: &str) {
+    let (expected, other) = if hit { (0x10, 0x20) } else { (0x20, 0x10) };
+    let devices = ["wan", "ifb-far"];
+    let before = [
+        counters(kernel, devices[0]).await,
+        counters(kernel, devices[1]).await,
+    ];
+    packet.send();
+    for (device, before) in devices.iter().zip(before) {
+        let limit = Instant::now() + Duration::from_secs(2);
+        let mut after = counters(kernel, device).await;
+        // Arrival is the softirq's work, which may come after the sending.
+        while packets(&after, expected) == packets(&before, expected) {
+            assert!(
+                Instant::now() < limit,
+                "{device}: not in 1:{expected:x}: {text}"
+            );
+            after = counters(kernel, device).await;
+        }
+        if !hit {
+            assert_eq!(
+                packets(&after, other),
+                packets(&before, other),
+                "{device}: {text}"
+            );
+        }
+    }
+}
+
+/// A packet, and whether the rule shall take it.
+type Trial = (Packet, bool);
+
+/// Asserts which of the packets the conditions take, on both paths.
+fn check(cases: Vec<(Vec<Match>, Vec<Trial>)>) {
+    in_namespace(|kernel| async move {
+        for (matches, packets) in cases {
+            let desired = sieve(&matches);
+            let before = observe(&kernel, &[&desired]).await;
+            kernel
+                .apply(&plan(&before, &desired).unwrap())
+                .await
+                .unwrap();
+            for (packet, hit) in packets {
+                let head = packet.bytes();
+                let text = format!("{matches:?}: {:02x?}", &head[..head.len().min(80)]);
+                try_packet(&kernel, &packet, hit, &text).await;
+            }
+        }
+    });
+}
+
+fn v6(packet: Packet) -> Packet {
+    Packet {
+        version: V6,
+        ..packet
+    }
+}
+
+#[test]
+fn segments_without_payload_are_told_from_others() {
+    let with = |ip_options, tcp_options, payload| Packet {
+        ip_options,
+        tcp_options,
+        payload,
+        ..SEGMENT
+    };
+    let udp = Packet {
+        protocol: 17,
+        ..SEGMENT
+    };
+    check(vec![
+        (
+            vec![Match::TcpPayloadEmpty(V4)],
+            vec![
+                (with(0, 0, 0), true),
+                (with(0, 12, 0), true),
+                (with(8, 40, 0), true),
+                (with(40, 40, 0), true),
+                (with(0, 0, 1), false),
+                (with(0, 12, 12), false),
+                (with(12, 0, 12), false),
+                (udp, false),
+                (v6(with(0, 0, 0)), false),
+            ],
+        ),
+        (
+            vec![Match::TcpPayloadEmpty(V6)],
+            vec![
+                (v6(with(0, 0, 0)), true),
+                (v6(with(0, 40, 0)), true),
+                (v6(with(0, 12, 1)), false),
+                (v6(udp), false),
+                (with(0, 0, 0), false),
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn header_fields_are_matched_in_both_versions() {
+    let ef = Packet {
+        dscp: 46,
+        ..SEGMENT
+    };
+    let long = Packet {
+        payload: 960,
+        ..SEGMENT
+    };
+    let syn = Packet {
+        flags: 0x02,
+        ..SEGMENT
+    };
+    let synack = Packet {
+        flags: 0x12,
+        ..SEGMENT
+    };
+    let dscp = |version| vec![Match::Dscp(version, Dscp::new(46).unwrap())];
+    let flags = Match::TcpFlags {
+        mask: 0x12,
+        value: 0x02,
+    };
+    check(vec![
+        (
+            dscp(V4),
+            vec![(ef, true), (SEGMENT, false), (v6(ef), false)],
+        ),
+        (
+            dscp(V6),
+            vec![(v6(ef), true), (v6(SEGMENT), false), (ef, false)],
+        ),
+        (
+            vec![Match::Length(V4, 1000, 1000)],
+            vec![(long, true), (SEGMENT, false)],
+        ),
+        (
+            vec![Match::Length(V6, 1020, 1500)],
+            vec![(v6(long), true), (v6(SEGMENT), false)],
+        ),
+        (
+            vec![flags],
+            vec![
+                (syn, true),
+                (v6(syn), true),
+                (synack, false),
+                (SEGMENT, false),
+            ],
+        ),
+        (
+            vec![Match::Version(V6), Match::Protocol(6)],
+            vec![(v6(SEGMENT), true), (SEGMENT, false)],
+        ),
+    ]);
+}
+
+#[test]
+fn addresses_and_ports_are_matched() {
+    let source = |text: &str, prefix| Match::Source {
+        address: text.parse().unwrap(),
+        prefix,
+    };
+    let destination = |text: &str, prefix| Match::Destination {
+        address: text.parse().unwrap(),
+        prefix,
+    };
+    // An ICMP echo whose first bytes would pass for a port.
+    let icmp = Packet {
+        protocol: 1,
+        ..SEGMENT
+    };
+    let udp = Packet {
+        protocol: 17,
+        ..SEGMENT
+    };
+    check(vec![
+        (
+            vec![source("10.9.0.0", 22), destination("10.9.0.2", 32)],
+            vec![(SEGMENT, true), (v6(SEGMENT), false)],
+        ),
+        (vec![source("10.9.0.2", 31)], vec![(SEGMENT, false)]),
+        (
+            vec![source("2001:db8::", 33), destination("2001:db8::2", 128)],
+            vec![(v6(SEGMENT), true), (SEGMENT, false)],
+        ),
+        (
+            vec![destination("2001:db8::3", 128)],
+            vec![(v6(SEGMENT), false)],
+        ),
+        (
+            vec![Match::SourcePort(1000, 1000)],
+            vec![
+                (SEGMENT, true),
+                (v6(SEGMENT), true),
+                (udp, true),
+                (icmp, false),
+            ],
+        ),
+        (
+            vec![Match::DestinationPort(2001, 65535)],
+            vec![(SEGMENT, false)],
+        ),
+        (
+            vec![Match::DestinationPort(1, 2000), Match::Protocol(17)],
+            vec![(udp, true), (SEGMENT, false)],
+        ),
+        (vec![], vec![(SEGMENT, true), (v6(SEGMENT), true)]),
+    ]);
+}
+
+#[test]
+fn thousands_of_rules_and_classes_go_in_one_transaction() {
+    in_namespace(|kernel| async move {
+        let rules: Vec<Rule> = (1..=2_000)
+            .map(|port| rule(vec![Match::SourcePort(port, port)], Handle::new(1, port)))
+            .collect();
+        let mut desired = whole(&rules);
+        let classes = (1..=1_000)
+            .map(|minor| class(1, minor, 0, Some(pfifo(0x1000 + minor, 10))))
+            .collect();
+        desired.devices.get_mut(&name("wan")).unwrap().root = Some(htb(1, 1, classes));
+        let before = observe(&kernel, &[&desired]).await;
+        let plan = plan(&before, &desired).unwrap();
+        kernel.apply(&plan).await.unwrap();
+        let after = observe(&kernel, &[&desired]).await;
+        assert_eq!(verify(&after, &desired), vec![]);
+    });
+}

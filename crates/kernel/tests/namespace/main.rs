@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Applies states to the running kernel, each test in a network namespace of
+//! its own. Needs root, and ip(8) to make the devices. Only HTB, pfifo and
+//! bfifo are used, which every kernel has; the rest is tested in the lab.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+mod apply;
+mod classify;
+mod harness;

@@ -9,7 +9,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::NamedTempFile;
+
+/// How long a built file is kept: longer than any campaign of runs lasts.
+const KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// A cache directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +82,20 @@ impl Cache {
             .map_err(LabError::file("cannot be written", &path))?;
         file.persist(&path)
             .map_err(|error| LabError::file("cannot be written", &path)(error.error))?;
+        forget_old(&directory);
         Ok(path)
+    }
+}
+
+/// Deletes files made long ago: each build of the guest leaves an image. What
+/// is still needed is made again.
+fn forget_old(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let made = entry.metadata().and_then(|file| file.modified());
+        if made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > KEPT)) {
+            // Another process may have deleted it first.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -102,5 +119,59 @@ impl Key {
             let _ = write!(name, "{byte:02x}");
             name
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn files_are_made_once_and_forgotten_late() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache::at(place.path());
+        let first = cache.keep("d", "a", || Ok(b"one".to_vec())).unwrap();
+        cache.keep("d", "a", || unreachable!("it is kept")).unwrap();
+        assert_eq!(fs::read(&first).unwrap(), b"one");
+        let long_ago = SystemTime::now() - KEPT - KEPT;
+        fs::File::options()
+            .write(true)
+            .open(&first)
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        cache.keep("d", "b", || Ok(Vec::new())).unwrap();
+        let left: Vec<_> = fs::read_dir(place.path().join("d"))
+            .unwrap()
+            .flatten()
+            .collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].file_name(), "b");
+    }
+
+    #[test]
+    fn a_failed_making_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let failed = Cache::at(place.path()).keep("d", "a", || {
+            Err(LabError::Fetch {
+                reason: "no".into(),
+            })
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(place.path().join("d")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn keys_do_not_run_together() {
+        let key = |parts: &[&[u8]]| {
+            let mut key = Key::default();
+            for part in parts {
+                key.add(part);
+            }
+            key.name()
+        };
+        assert_ne!(key(&[b"ab", b"c"]), key(&[b"a", b"bc"]));
+        assert_eq!(key(&[b"ab"]).len(), 32);
     }
 }

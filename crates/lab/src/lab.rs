@@ -6,11 +6,11 @@ use crate::error::LabError;
 use crate::image::{Parts, guest_binary, job_archive};
 use crate::kernel::{Kernel, fetch};
 use crate::tool::{QEMU, SETPRIV};
-use crate::vm::{Limits, Machine, Progress, Run};
+use crate::vm::{Limits, Machine, Progress, Run, processors};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use weirgate_experiment::Job;
@@ -18,6 +18,9 @@ use weirgate_experiment::Job;
 /// Word of the kernel's command line by which the guest knows that it has no
 /// job.
 const INSPECT: &str = "weirgate.inspect";
+
+/// The same for the measurement of charges.
+const CHARGES: &str = "weirgate.charges";
 
 /// What a lab is made of.
 #[derive(Debug, Clone)]
@@ -139,14 +142,29 @@ impl Lab {
     /// kernel, its modules and its clock serve. The result is text, one
     /// `name: value` per line, some of it random by `seed`.
     pub fn inspect(&self, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
+        self.without_job(INSPECT, seed, limits)
+    }
+
+    /// Boots the machine to ask its kernel what it charges for packets: every
+    /// named link layer, on every kind of device that can be made, for every
+    /// size of IP packet. The result is text, one line for each layer and
+    /// device: the layer, the device, the name of its kind, then the bytes
+    /// charged for IP packets of 1 byte, 2 bytes and so on.
+    pub fn charges(&self, limits: Limits) -> Result<ArmOutput, LabError> {
+        self.without_job(CHARGES, 1, limits)
+    }
+
+    /// Boots a machine that knows by a word what to do.
+    fn without_job(&self, word: &str, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
         let machine = Machine {
             kernel: &self.kernel,
             image: &self.image,
             job: &[],
             seed,
-            boot_options: &[INSPECT.to_owned()],
+            boot_options: &[word.to_owned()],
             limits,
-            arm: "inspect",
+            processor: here(),
+            arm: word,
         };
         Ok(self.output(machine.run(&mut |_| ())?))
     }
@@ -158,6 +176,15 @@ impl Lab {
         request: &Request,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ArmOutput, LabError> {
+        self.run_on(here(), request, progress)
+    }
+
+    fn run_on(
+        &self,
+        processor: usize,
+        request: &Request,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ArmOutput, LabError> {
         let machine = Machine {
             kernel: &self.kernel,
             image: &self.image,
@@ -165,6 +192,7 @@ impl Lab {
             seed: request.job.seed,
             boot_options: &request.boot_options,
             limits: request.limits,
+            processor,
             arm: &request.job.arm,
         };
         Ok(self.output(machine.run(progress)?))
@@ -189,19 +217,23 @@ impl Lab {
         jobs: usize,
         progress: &(dyn Fn(usize, Progress) + Sync),
     ) -> Vec<Result<ArmOutput, LabError>> {
+        let processors = processors::allowed();
         let next = AtomicUsize::new(0);
         let outcomes = Mutex::new(Vec::new());
         thread::scope(|scope| {
-            for _ in 0..jobs.clamp(1, requests.len().max(1)) {
-                scope.spawn(|| {
+            for worker in 0..jobs.clamp(1, requests.len().max(1)) {
+                let processor = processors[worker % processors.len()];
+                let (next, outcomes) = (&next, &outcomes);
+                scope.spawn(move || {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(request) = requests.get(index) else {
                             break;
                         };
-                        let outcome = self.run(request, &mut |step| progress(index, step));
-                        let mut outcomes =
-                            outcomes.lock().unwrap_or_else(|poison| poison.into_inner());
+                        let outcome = self.run_on(processor, request, &mut |step| {
+                            progress(index, step);
+                        });
+                        let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
                         outcomes.push((index, outcome));
                     }
                 });
@@ -209,8 +241,13 @@ impl Lab {
         });
         let mut outcomes = outcomes
             .into_inner()
-            .unwrap_or_else(|poison| poison.into_inner());
+            .unwrap_or_else(PoisonError::into_inner);
         outcomes.sort_by_key(|&(index, _)| index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
+}
+
+/// The processor to run a machine on when it is the only one.
+fn here() -> usize {
+    processors::allowed()[0]
 }

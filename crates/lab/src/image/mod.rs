@@ -70,16 +70,15 @@ pub(crate) fn job_archive(job: &Job) -> Result<Vec<u8>, LabError> {
 /// The guest's binary: where given, else beside the running program, or one
 /// directory up, where tests and examples are built.
 pub(crate) fn guest_binary(explicit: Option<&Path>) -> Result<PathBuf, LabError> {
-    let looked: Vec<PathBuf> = match explicit {
-        Some(path) => vec![path.to_owned()],
-        None => {
-            let own = env::current_exe().map_err(LabError::host("own program's path"))?;
-            own.ancestors()
-                .skip(1)
-                .take(2)
-                .map(|directory| directory.join("weirgate-guest"))
-                .collect()
-        }
+    let looked: Vec<PathBuf> = if let Some(path) = explicit {
+        vec![path.to_owned()]
+    } else {
+        let own = env::current_exe().map_err(LabError::host("own program's path"))?;
+        own.ancestors()
+            .skip(1)
+            .take(2)
+            .map(|directory| directory.join("weirgate-guest"))
+            .collect()
     };
     match looked.iter().find(|path| path.is_file()) {
         Some(found) => Ok(found.clone()),

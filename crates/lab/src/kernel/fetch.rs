@@ -192,7 +192,7 @@ fn adopt(root: &Path, cache: &Cache) -> Result<PathBuf, LabError> {
     let modules = ["usr/lib/modules", "lib/modules"]
         .iter()
         .filter_map(|place| fs::read_dir(root.join(place)).ok())
-        .flat_map(|entries| entries.flatten())
+        .flat_map(Iterator::flatten)
         .map(|entry| entry.path())
         .find(|tree| tree.join("kernel").is_dir());
     let Some(tree) = modules else {

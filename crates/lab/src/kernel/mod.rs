@@ -175,9 +175,6 @@ mod tests {
             own_kernels(&boot, &modules),
             [boot.join("vmlinuz-6.1.0-10"), boot.join("vmlinuz-6.1.0-9")]
         );
-        assert_eq!(
-            own_kernels(&machine.path().join("none"), &modules),
-            [PathBuf::new(); 0]
-        );
+        assert!(own_kernels(&machine.path().join("none"), &modules).is_empty());
     }
 }

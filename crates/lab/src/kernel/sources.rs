@@ -100,7 +100,9 @@ fn stanzas_of(text: &str) -> Vec<Vec<(String, String)>> {
 fn stanza(fields: &[(String, String)], suite: &str) -> String {
     let mut text = format!("Types: deb\nSuites: {suite}\nComponents: main\n");
     for (name, value) in fields {
-        text.push_str(&format!("{name}: {value}\n"));
+        for part in [name, ": ", value, "\n"] {
+            text.push_str(part);
+        }
     }
     text
 }

@@ -17,11 +17,13 @@ const MACHINE: &str = "pc,accel=tcg,usb=off,vmport=off,smbus=off,i8042=off";
 const PROCESSOR: &str = "qemu64,+rdrand";
 
 /// Words of every guest's kernel command line.
-const BOOT_OPTIONS: [&str; 11] = [
+const BOOT_OPTIONS: [&str; 12] = [
     "console=ttyS0",
     "quiet",
-    // A panic ends the machine at once.
+    // A panic ends the machine at once; other ways of restarting wait for
+    // devices that are not there.
     "panic=-1",
+    "reboot=t",
     // The same addresses in every run.
     "nokaslr",
     // The local timer is calibrated by 0.1 s of busy waiting, in which each

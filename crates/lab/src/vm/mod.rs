@@ -4,16 +4,17 @@
 
 mod command;
 mod console;
+pub(crate) mod processors;
 
 use crate::error::{Failure, LabError};
 use crate::kernel::Kernel;
 use crate::tool::command_line;
 use command::Files;
 use console::Console;
+use processors::Pinned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::os::fd::AsFd;
@@ -39,7 +40,7 @@ impl Default for Limits {
     /// Ten minutes, 512 MiB, 4 MiB.
     fn default() -> Self {
         Self {
-            wall: Duration::from_secs(600),
+            wall: Duration::from_mins(10),
             memory_mib: 512,
             console_bytes: 4 << 20,
         }
@@ -57,6 +58,8 @@ pub(crate) struct Machine<'a> {
     /// Further words of the kernel's command line.
     pub(crate) boot_options: &'a [String],
     pub(crate) limits: Limits,
+    /// The host's processor that it runs on.
+    pub(crate) processor: usize,
     /// Named in errors.
     pub(crate) arm: &'a str,
 }
@@ -95,7 +98,7 @@ impl Machine<'_> {
         let shown = command_line(&command);
         let start = Instant::now();
         let child = {
-            let _pinned = Pinned::here();
+            let _pinned = Pinned::to(self.processor);
             command
                 .spawn()
                 .map_err(LabError::host("qemu cannot be started"))?
@@ -114,13 +117,12 @@ impl Machine<'_> {
             failure,
             console: watch.console.last_lines(),
         };
-        let status = match outcome? {
-            Ok(status) => status,
-            Err(failure) => return Err(failed(failure)),
-        };
+        // What the guest said explains more than how its machine ended.
+        let outcome = outcome?;
         if let Some(failure) = watch.console.failure() {
             return Err(failed(failure));
         }
+        let status = outcome.map_err(failed)?;
         let mut sealed = Vec::new();
         result
             .rewind()
@@ -148,35 +150,6 @@ fn memory_file(name: &str) -> Result<File, LabError> {
     memfd_create(name, MemfdFlags::empty())
         .map(File::from)
         .map_err(LabError::host("no memory file"))
-}
-
-/// Keeps this thread, and what it starts meanwhile, on one processor. The
-/// emulator's two threads take turns at every wake-up of the guest, which
-/// costs a third less when they share a processor.
-struct Pinned {
-    before: Option<CpuSet>,
-}
-
-impl Pinned {
-    /// On the processor that runs this thread now. Where the host refuses,
-    /// nothing is lost but speed.
-    fn here() -> Self {
-        let mut one = CpuSet::new();
-        one.set(sched_getcpu());
-        let before = sched_getaffinity(None)
-            .ok()
-            .filter(|_| sched_setaffinity(None, &one).is_ok());
-        Self { before }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            // It was allowed before.
-            let _ = sched_setaffinity(None, before);
-        }
-    }
 }
 
 /// The emulator's process, which never outlives this value.

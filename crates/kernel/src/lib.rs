@@ -20,6 +20,8 @@ mod nft;
 mod observe;
 mod offload;
 mod tc;
+#[cfg(test)]
+mod total;
 mod wire;
 
 pub use apply::Applied;

@@ -221,12 +221,12 @@ impl fmt::Display for Action {
             } => write!(f, "{device}: delete qdisc {handle} at {place}"),
             Self::AddClass { device, class } => write!(
                 f,
-                "{device}: add class {} below {}: rate {}, ceil {}, prio {}",
+                "{device}: add class {} below {} with rate {}, ceil {}, prio {}",
                 class.id, class.parent, class.rate, class.ceil, class.prio
             ),
             Self::ChangeClass { device, class } => write!(
                 f,
-                "{device}: change class {}: rate {}, ceil {}, prio {}",
+                "{device}: change class {} to rate {}, ceil {}, prio {}",
                 class.id, class.rate, class.ceil, class.prio
             ),
             Self::DeleteClass { device, id } => write!(f, "{device}: delete class {id}"),

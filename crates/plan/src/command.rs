@@ -5,6 +5,7 @@
 use crate::action::{Action, Place, table_name};
 use crate::settle;
 use weirgate_state::{CakeAckFilter, CakeFlowMode, HtbClass, Qdisc, QdiscKind, Stab};
+use weirgate_units::{Rate, Span};
 
 impl Action {
     /// The nearest command line; several lines for a table. A size table is
@@ -87,11 +88,18 @@ fn class_text(class: &HtbClass) -> String {
         class.id,
         class.rate,
         class.ceil,
-        class.rate.bytes_in(settle::ticks(class.buffer)).as_bytes(),
-        class.ceil.bytes_in(settle::ticks(class.cbuffer)).as_bytes(),
+        bucket(class.rate, class.buffer),
+        bucket(class.ceil, class.cbuffer),
         class.prio,
         class.quantum
     )
+}
+
+/// A bucket in bytes, at least one: tc takes no empty one.
+fn bucket(rate: Rate, span: Span) -> u64 {
+    let nanos = u128::from(settle::ticks(span).as_nanos());
+    let bytes = (u128::from(rate.as_bits_per_second()) * nanos).div_ceil(8_000_000_000);
+    u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
 }
 
 fn qdisc_text(place: Place, qdisc: &Qdisc) -> String {

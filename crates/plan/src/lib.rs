@@ -6,9 +6,9 @@
 //! the way back, [`verify`] says what still differs afterwards. Nothing here
 //! talks to a kernel or knows a policy.
 //!
-//! The order of a plan: tables that go, IFB devices that come, offloads, the
-//! trees of qdiscs and classes, tables that come or change, IFB devices that
-//! go. So a packet is never sent to a device that is not there, and a class is
+//! The order of a plan: tables that go, IFB devices that come, offloads that
+//! go, the trees of qdiscs and classes, offloads that come back, tables that
+//! come or change, IFB devices that go. So a packet is never sent to a device that is not there, and a class is
 //! there before a rule names it. At every step each device has a qdisc that
 //! passes packets, because HTB passes what it cannot classify.
 
@@ -130,21 +130,9 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
             });
         }
     }
-    for (name, device) in &desired.devices {
-        let seen = observed.devices.get(name);
-        let before = seen.and_then(|seen| seen.offloads);
-        if let Some(offloads) = device.offloads
-            && before != Some(offloads)
-        {
-            out.push(Step {
-                action: Action::SetOffloads {
-                    device: name.clone(),
-                    offloads,
-                },
-                origin: device.origin.clone(),
-            });
-        }
-    }
+    // Offloads go before the gate works, and come back when it is gone.
+    let (off, on) = offloads(observed, desired);
+    out.extend(off);
     for (name, device) in &desired.devices {
         let old = observed
             .devices
@@ -155,6 +143,7 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
             tree::root(&mut out, name, old, new.as_ref());
         }
     }
+    out.extend(on);
     for table in &desired.tables {
         let same = observed
             .tables
@@ -180,4 +169,30 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
         }
     }
     out
+}
+
+/// The changes of offloads that switch something off, and the others.
+fn offloads(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    for (name, device) in &desired.devices {
+        let seen = observed.devices.get(name);
+        let before = seen.and_then(|seen| seen.offloads);
+        let Some(offloads) = device.offloads.filter(|wanted| before != Some(*wanted)) else {
+            continue;
+        };
+        let loses = before.is_none_or(|before| {
+            (before.tso && !offloads.tso)
+                || (before.gso && !offloads.gso)
+                || (before.gro && !offloads.gro)
+        });
+        let step = Step {
+            action: Action::SetOffloads {
+                device: name.clone(),
+                offloads,
+            },
+            origin: device.origin.clone(),
+        };
+        if loses { off.push(step) } else { on.push(step) }
+    }
+    (off, on)
 }

@@ -46,12 +46,11 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
                 .ok_or("no such table")
         }
         Action::SetTable { table } => {
-            if let Some(missing) = table.devices().find(|d| !state.devices.contains_key(*d))
-                && table.netdev
-            {
-                let _ = missing;
+            let mut devices = table.devices();
+            if table.netdev && devices.any(|device| !state.devices.contains_key(device)) {
                 return Err("a device of the table does not exist");
             }
+            drop(devices);
             state
                 .tables
                 .retain(|old| (old.netdev, &old.name) != (table.netdev, &table.name));

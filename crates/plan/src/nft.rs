@@ -8,6 +8,20 @@ use weirgate_state::{Chain, Hook, IpVersion, Match, PROTOCOLS_WITH_PORTS, Rule, 
 pub(crate) fn table_text(table: &Table) -> String {
     let name = crate::action::table_name(table.netdev, &table.name);
     let mut text = format!("table {name}\ndelete table {name}\ntable {name} {{\n");
+    let rules = || table.chains.iter().flat_map(|chain| &chain.rules);
+    for (version, set) in [
+        (IpVersion::V4, "ip length . ip hdrlength . tcp doff"),
+        (IpVersion::V6, "ip6 length . tcp doff"),
+    ] {
+        let empty = Match::TcpPayloadEmpty(version);
+        if rules().any(|rule| rule.matches.contains(&empty)) {
+            let number = if version == IpVersion::V4 { 4 } else { 6 };
+            let _ = writeln!(
+                text,
+                "  # set tcp_empty_v{number}: each {set} of a segment without payload"
+            );
+        }
+    }
     for chain in &table.chains {
         chain_text(&mut text, chain, table.netdev);
     }
@@ -40,7 +54,12 @@ fn chain_text(text: &mut String, chain: &Chain, netdev: bool) {
         let _ = writeln!(text, "    {line}");
     }
     for rule in &chain.rules {
-        let _ = writeln!(text, "    {} {end}", rule_text(rule, netdev));
+        let origin = rule.origin.to_string().replace('"', "'");
+        let comment = match origin.as_str() {
+            "" => String::new(),
+            words => format!(" comment \"{words}\""),
+        };
+        let _ = writeln!(text, "    {} {end}{comment}", rule_text(rule, netdev));
     }
     if let Some(line) = last {
         let _ = writeln!(text, "    {line}");

@@ -72,7 +72,9 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
         files.result.as_raw_fd()
     );
     command.args(["-chardev", &result]);
-    command.args(["-device", "virtio-serial-pci"]);
+    // With event descriptors, qemu's other thread would serve the guest's
+    // notices, at a moment that depends on how busy the host is.
+    command.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     command.args([
         "-device",
         "virtserialport,chardev=result,name=weirgate.result",

@@ -11,12 +11,26 @@ use crate::{output, policy, saved, source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_experiment::{Experiment, Job, Recording};
+use weirgate_experiment::{Arm, Experiment, Job, Recording};
 use weirgate_lab::{Lab, Limits, Options, Request};
+use weirgate_report::html::Section;
+use weirgate_report::terminal;
 
-/// What is run, and how.
-pub struct Campaign {
-    arguments: Run,
+/// How experiments are run.
+struct Setting {
+    kernel: Option<PathBuf>,
+    here: bool,
+    jobs: usize,
+    limit: Duration,
+    arms: Vec<String>,
+    seed: Option<u64>,
+}
+
+/// One experiment, read and checked, with the policies that its arms name.
+struct Loaded {
+    text: String,
+    experiment: Experiment,
+    files: BTreeMap<String, String>,
 }
 
 /// One arm to run: its name, and the request for the lab.
@@ -25,25 +39,31 @@ struct Planned {
     request: Request,
 }
 
-impl Campaign {
-    /// From the command line.
-    pub fn new(arguments: Run) -> Self {
-        Self { arguments }
-    }
-
-    fn jobs(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.arguments.jobs.map_or_else(processors, usize::from)
+impl Setting {
+    fn of(arguments: &Run) -> Self {
+        Self {
+            kernel: arguments.kernel.clone(),
+            here: arguments.here,
+            jobs: arguments.jobs.map_or_else(processors, usize::from),
+            limit: Duration::from_secs(arguments.limit),
+            arms: arguments.arms.clone(),
+            seed: arguments.seed,
+        }
     }
 }
 
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs every file; stops at the first that cannot be run.
-pub fn run(campaign: &Campaign) -> Outcome {
+pub fn run(arguments: &Run) -> Outcome {
+    let setting = Setting::of(arguments);
     let mut loaded = Vec::new();
-    for file in &campaign.arguments.files {
+    for file in &arguments.files {
         let (text, experiment) = load(file)?;
         let files = policies(file, &experiment)?;
-        for arm in &campaign.arguments.arms {
+        for arm in &setting.arms {
             if experiment.arm(arm).is_none() {
                 let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
                 return Err(Failure::Input(format!(
@@ -53,43 +73,67 @@ pub fn run(campaign: &Campaign) -> Outcome {
                 )));
             }
         }
-        loaded.push((text, experiment, files));
+        loaded.push(Loaded {
+            text,
+            experiment,
+            files,
+        });
     }
-    let lab = open(campaign, &loaded)?;
-    let mut results = Vec::new();
-    for (text, experiment, files) in loaded {
-        let result = one(campaign, lab.as_ref(), text, experiment, &files)?;
-        show(campaign, &result)?;
-        if let Some(folder) = &campaign.arguments.out {
+    let lab = open(&setting, &loaded)?;
+    let mut sections = Vec::new();
+    let mut status = Status::Done;
+    for one in loaded {
+        let result = experiment(&setting, lab.as_ref(), one)?;
+        show(arguments.json, &result)?;
+        if let Some(folder) = &arguments.out {
             saved::write(&folder.join(&result.experiment.name), &result)?;
         }
-        results.push(result);
+        if !result.kept() {
+            status = Status::Differs;
+        }
+        if arguments.report.is_some() {
+            sections.push(result.findings(Section::new));
+        }
     }
-    if let Some(file) = &campaign.arguments.report {
-        saved::write_report(&results, file)?;
+    if let Some(file) = &arguments.report {
+        saved::write_report("weirgate: experiments", &sections, file)?;
     }
-    let kept = results.iter().all(ExperimentResult::kept);
-    Ok(if kept { Status::Done } else { Status::Differs })
+    Ok(status)
+}
+
+/// Runs an experiment that comes with the program.
+pub fn bundled(
+    text: &str,
+    experiment: Experiment,
+    files: BTreeMap<String, String>,
+    kernel: Option<PathBuf>,
+) -> Result<ExperimentResult, Failure> {
+    let setting = Setting {
+        kernel,
+        here: false,
+        jobs: processors(),
+        limit: Duration::from_mins(10),
+        arms: Vec::new(),
+        seed: None,
+    };
+    let loaded = Loaded {
+        text: text.to_owned(),
+        experiment,
+        files,
+    };
+    let lab = open(&setting, std::slice::from_ref(&loaded))?;
+    self::experiment(&setting, lab.as_ref(), loaded)
 }
 
 /// The lab, with every program that an arm needs; `None` where none is needed.
-fn open(
-    campaign: &Campaign,
-    loaded: &[(String, Experiment, BTreeMap<String, String>)],
-) -> Result<Option<Lab>, Failure> {
-    let needed = loaded
-        .iter()
-        .any(|(_, experiment, _)| !experiment.is_calculation());
-    if campaign.arguments.here || !needed {
+fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
+    if setting.here || loaded.iter().all(|one| one.experiment.is_calculation()) {
         return Ok(None);
     }
-    let arms = loaded
-        .iter()
-        .flat_map(|(_, experiment, _)| &experiment.arms);
+    let arms = loaded.iter().flat_map(|one| &one.experiment.arms);
     let programs: BTreeSet<String> = arms.flat_map(|arm| arm.programs.iter().cloned()).collect();
-    let kernel = campaign.arguments.kernel.clone();
     let options = Options {
-        kernel,
+        kernel: setting.kernel.clone(),
         programs,
         ..Options::default()
     };
@@ -112,72 +156,49 @@ fn policies(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Str
     Ok(files)
 }
 
-fn one(
-    campaign: &Campaign,
+fn experiment(
+    setting: &Setting,
     lab: Option<&Lab>,
-    text: String,
-    experiment: Experiment,
-    files: &BTreeMap<String, String>,
+    loaded: Loaded,
 ) -> Result<ExperimentResult, Failure> {
-    let seed = campaign.arguments.seed.unwrap_or(experiment.seed);
-    if experiment.is_calculation() {
-        return Ok(ExperimentResult::calculated(text, experiment, seed)?);
+    let seed = setting.seed.unwrap_or(loaded.experiment.seed);
+    if loaded.experiment.is_calculation() {
+        return Ok(ExperimentResult::calculated(
+            loaded.text,
+            loaded.experiment,
+            seed,
+        )?);
     }
-    let planned = plan(campaign, &text, &experiment, files, seed);
+    let planned = plan(setting, &loaded, seed);
     let runs = match lab {
-        Some(lab) => in_machines(campaign, lab, &experiment.name, &planned)?,
-        None => here::run(
-            &planned
-                .iter()
-                .map(|plan| plan.request.job.clone())
-                .collect::<Vec<_>>(),
-        )?,
+        Some(lab) => in_machines(setting, lab, &loaded.experiment.name, &planned)?,
+        None => here::run(planned.iter().map(|plan| &plan.request.job))?,
     };
     Ok(ExperimentResult::new(
-        text,
-        experiment,
+        loaded.text,
+        loaded.experiment,
         seed,
-        files.clone(),
+        loaded.files,
         runs,
     )?)
 }
 
 /// Every arm that is asked for, a sweep once for each value.
-fn plan(
-    campaign: &Campaign,
-    text: &str,
-    experiment: &Experiment,
-    files: &BTreeMap<String, String>,
-    seed: u64,
-) -> Vec<Planned> {
-    let arguments = &campaign.arguments;
+fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
     let limits = Limits {
-        wall: Duration::from_secs(arguments.limit),
+        wall: setting.limit,
         ..Limits::default()
     };
-    let wanted = |arm: &&weirgate_experiment::Arm| {
-        arguments.arms.is_empty() || arguments.arms.contains(&arm.name)
-    };
+    let wanted = |arm: &&Arm| setting.arms.is_empty() || setting.arms.contains(&arm.name);
     let mut planned = Vec::new();
-    for arm in experiment.arms.iter().filter(wanted) {
-        let choices: Vec<BTreeMap<String, String>> = match &arm.sweep {
-            None => vec![BTreeMap::new()],
-            Some(sweep) => {
-                let choice = |value: &String| (sweep.parameter.clone(), value.clone());
-                sweep
-                    .values
-                    .iter()
-                    .map(|value| BTreeMap::from([choice(value)]))
-                    .collect()
-            }
-        };
-        for parameters in choices {
+    for arm in loaded.experiment.arms.iter().filter(wanted) {
+        for parameters in choices(arm) {
             let job = Job {
-                experiment: text.to_owned(),
+                experiment: loaded.text.clone(),
                 arm: arm.name.clone(),
                 parameters,
                 seed,
-                files: files.clone(),
+                files: loaded.files.clone(),
             };
             let boot_options = arm.kernel_options.clone();
             planned.push(Planned {
@@ -193,8 +214,23 @@ fn plan(
     planned
 }
 
+/// The values that a sweep tries; one empty choice without a sweep.
+fn choices(arm: &Arm) -> Vec<BTreeMap<String, String>> {
+    match &arm.sweep {
+        None => vec![BTreeMap::new()],
+        Some(sweep) => {
+            let choice = |value: &String| (sweep.parameter.clone(), value.clone());
+            sweep
+                .values
+                .iter()
+                .map(|value| BTreeMap::from([choice(value)]))
+                .collect()
+        }
+    }
+}
+
 fn in_machines(
-    campaign: &Campaign,
+    setting: &Setting,
     lab: &Lab,
     experiment: &str,
     planned: &[Planned],
@@ -202,7 +238,7 @@ fn in_machines(
     let progress = Progress::new();
     let requests: Vec<Request> = planned.iter().map(|plan| plan.request.clone()).collect();
     let title = |index: usize| label(experiment, &planned[index]);
-    let outputs = lab.run_all(&requests, campaign.jobs(), &|index, step| {
+    let outputs = lab.run_all(&requests, setting.jobs, &|index, step| {
         progress.update(&title(index), step.at_s, step.of_s, &step.what);
     });
     let mut results = Vec::new();
@@ -236,11 +272,11 @@ fn label(experiment: &str, planned: &Planned) -> String {
     }
 }
 
-fn show(campaign: &Campaign, result: &ExperimentResult) -> Result<(), Failure> {
-    if campaign.arguments.json {
+fn show(json: bool, result: &ExperimentResult) -> Result<(), Failure> {
+    if json {
         output::data(&serde_json::to_string_pretty(&result.outcome)?)?;
     } else {
-        output::data(&result.terminal())?;
+        output::data(&result.findings(terminal))?;
     }
     let virtual_s = result.outcome.virtual_seconds;
     for arm in &result.arms {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use weirgate_experiment::{Job, Recording, unseal};
 
 /// Runs the jobs one after the other, in real time.
-pub fn run(jobs: &[Job]) -> anyhow::Result<Vec<ArmResult>> {
+pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmResult>> {
     let guest = std::env::current_exe()?.with_file_name("weirgate-guest");
     let folder = tempfile::tempdir()?;
     let (input, output) = (folder.path().join("job.json"), folder.path().join("result"));

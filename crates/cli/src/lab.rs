@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate lab`: run, list, prepare; and `weirgate report`.
 
-use crate::campaign::{self, Campaign};
+use crate::campaign;
 use crate::exit::{Failure, Outcome, Status};
 use crate::{output, saved, source};
 use clap::{Args, Subcommand};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weirgate_experiment::Experiment;
+use weirgate_report::html::Section;
 
 /// What is asked of the laboratory.
 #[derive(Subcommand)]
@@ -72,7 +74,7 @@ pub struct Run {
 /// Runs the subcommand.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Run(arguments) => campaign::run(&Campaign::new(arguments)),
+        Command::Run(arguments) => campaign::run(&arguments),
         Command::List { paths } => list(&paths),
         Command::Prepare { refresh, kernel } => prepare(refresh, kernel),
     }
@@ -96,17 +98,15 @@ fn list(paths: &[PathBuf]) -> Outcome {
             .iter()
             .map(|arm| arm.name.as_str())
             .collect();
-        text.push_str(&format!("{}  {}\n", experiment.name, experiment.title));
-        text.push_str(&format!("    from  {}\n", experiment.source));
+        let _ = writeln!(text, "{}  {}", experiment.name, experiment.title);
+        let _ = writeln!(text, "    from  {}", experiment.source);
         if !experiment.covers.is_empty() {
-            text.push_str(&format!("    also  {}\n", experiment.covers.join(", ")));
+            let _ = writeln!(text, "    also  {}", experiment.covers.join(", "));
         }
-        text.push_str(&format!("    arms  {}\n", arms.join(", ")));
+        let _ = writeln!(text, "    arms  {}", arms.join(", "));
         let seconds = experiment.duration().as_secs_f64();
         if seconds > 0.0 {
-            text.push_str(&format!(
-                "    takes {seconds:.0} virtual seconds for each arm\n"
-            ));
+            let _ = writeln!(text, "    takes {seconds:.0} virtual seconds for each arm");
         }
     }
     output::data(&text)?;
@@ -153,10 +153,10 @@ pub fn load(path: &Path) -> Result<(String, Experiment), Failure> {
 
 /// `weirgate report`: draws saved results again.
 pub fn report(folders: &[PathBuf], file: &Path) -> Outcome {
-    let mut results = Vec::new();
+    let mut sections = Vec::new();
     for folder in folders {
-        results.push(saved::read(folder)?);
+        sections.push(saved::read(folder)?.findings(Section::new));
     }
-    saved::write_report(&results, file)?;
+    saved::write_report("weirgate: experiments", &sections, file)?;
     Ok(Status::Done)
 }

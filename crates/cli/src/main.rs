@@ -8,12 +8,16 @@ mod campaign;
 mod exit;
 mod here;
 mod lab;
+mod memory;
 mod output;
 mod policy;
 mod progress;
+mod promises;
 mod result;
 mod saved;
+mod shape;
 mod source;
+mod trial;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -29,11 +33,38 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show what weirgate does: an emulated ADSL line, before and after.
+    ///
+    /// Needs no root and changes nothing on this machine.
+    Try(trial::Arguments),
     /// Check a policy; say what it promises to each class and what the link layer costs.
     Check {
         /// The policy file.
         policy: PathBuf,
     },
+    /// Show what applying a policy would change in the kernel.
+    ///
+    /// Needs CAP_NET_ADMIN to read the kernel's state.
+    Plan {
+        /// The policy file.
+        policy: PathBuf,
+    },
+    /// Apply a policy and read it back.
+    ///
+    /// Needs CAP_NET_ADMIN. What was there before is kept for `remove`.
+    Apply {
+        /// The policy file.
+        policy: PathBuf,
+        /// Replace a root qdisc that weirgate did not make.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Remove what a policy applied, without trace.
+    ///
+    /// Needs CAP_NET_ADMIN.
+    Remove,
+    /// Show what weirgate has applied, as the kernel has it now.
+    Show,
     /// Run experiments in the laboratory.
     Lab {
         #[command(subcommand)]
@@ -56,7 +87,12 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let outcome = match arguments.command {
+        Command::Try(arguments) => trial::run(&arguments),
         Command::Check { policy } => policy::check(&policy),
+        Command::Plan { policy } => shape::plan(&policy),
+        Command::Apply { policy, replace } => shape::apply(&policy, replace),
+        Command::Remove => shape::remove(),
+        Command::Show => shape::show(),
         Command::Lab { command } => lab::run(command),
         Command::Report { folders, output } => lab::report(&folders, &output),
     };

@@ -4,28 +4,58 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::{output, source};
 use std::path::Path;
-use weirgate_measure::predict::Shaper;
-use weirgate_policy::Policy;
+use weirgate_compile::check_report;
+use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
+use weirgate_policy::{Direction, Policy};
+use weirgate_state::{Capabilities, State};
 
 /// Parses a policy; all its problems become one failure.
 pub fn parse(path: &Path, text: &str) -> Result<Policy, Failure> {
     source::parse(path, text, weirgate_policy::parse)
 }
 
-/// Reads and parses a policy file.
-pub fn load(path: &Path) -> Result<Policy, Failure> {
+/// Reads and parses a policy file; also returns its text.
+pub fn load(path: &Path) -> Result<(Policy, String), Failure> {
     let text = source::read(path)?;
-    parse(path, &text)
+    Ok((parse(path, &text)?, text))
 }
 
-/// `weirgate check`.
+/// Compiles a policy for a kernel; all problems become one failure.
+pub fn compile(
+    path: &Path,
+    text: &str,
+    policy: &Policy,
+    kernel: &Capabilities,
+) -> Result<State, Failure> {
+    source::parse(path, text, |_| weirgate_compile::compile(policy, kernel))
+}
+
+/// `weirgate check`: for a kernel that has everything.
 pub fn check(path: &Path) -> Outcome {
-    let policy = load(path)?;
-    output::data(&format!("{policy:?}"))?;
+    let (policy, text) = load(path)?;
+    let report = check_report(&policy);
+    output::data(&report.to_string())?;
+    source::parse(path, &text, |_| (Some(()), report.problems))?;
+    compile(path, &text, &policy, &Capabilities::all())?;
     Ok(Status::Done)
 }
 
-/// What the policy's upstream gate and classes are, for predictions.
-pub fn shaper(_text: &str) -> Option<Shaper> {
-    None
+/// The policy's upstream gate and classes, for predictions.
+pub fn shaper(text: &str) -> Option<Shaper> {
+    let policy = weirgate_policy::parse(text).0?;
+    let report = check_report(&policy);
+    let up = report
+        .directions
+        .iter()
+        .find(|one| one.direction == Direction::Up)?;
+    let class = |class: &weirgate_compile::ClassReport| ShaperClass {
+        name: class.name.clone(),
+        rate_bits: class.guaranteed.wire.as_bits_per_second() as f64,
+        priority: u32::from(class.priority),
+    };
+    Some(Shaper {
+        rate_bits: up.gate.as_bits_per_second() as f64,
+        counting: Counting::Wire,
+        classes: up.classes.iter().map(class).collect(),
+    })
 }

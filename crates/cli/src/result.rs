@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One experiment's recordings with everything that follows from them.
 
-use crate::policy;
+use crate::exit::Status;
+use crate::{policy, promises};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
 use weirgate_measure::predict::{Prediction, Shaper, predict};
 use weirgate_measure::{ArmFigures, Verdict, best, calculate, judge, measure, outcome};
+use weirgate_report::{Findings, Tried};
 
 /// What one run of one arm gave.
 #[derive(Clone)]
@@ -36,10 +38,12 @@ pub struct ExperimentResult {
     pub files: BTreeMap<String, String>,
     /// The run of each arm; of a sweep, the best.
     pub arms: Vec<ArmResult>,
-    /// What each value of a sweep gave: arm, value, figure.
-    pub tried: Vec<(String, String, Option<f64>)>,
+    /// What each value of a sweep gave.
+    pub tried: Vec<Tried>,
     /// Figures by arm.
     pub figures: BTreeMap<String, ArmFigures>,
+    /// Calculated figures by arm.
+    pub predictions: BTreeMap<String, Vec<Prediction>>,
     /// Expectations, judged.
     pub verdicts: Vec<Verdict>,
     /// The document of `--json`.
@@ -53,7 +57,7 @@ impl ExperimentResult {
         experiment: Experiment,
         seed: u64,
         files: BTreeMap<String, String>,
-        runs: Vec<ArmResult>,
+        runs: &[ArmResult],
     ) -> anyhow::Result<Self> {
         let mut arms = Vec::new();
         let mut tried = Vec::new();
@@ -70,7 +74,11 @@ impl ExperimentResult {
                     for (run, figures) in of_arm.iter().zip(&measured) {
                         let value = run.parameters.values().next().cloned().unwrap_or_default();
                         let figure = figures.metrics.get(&sweep.best).copied();
-                        tried.push((arm.name.clone(), value, figure));
+                        tried.push(Tried {
+                            arm: arm.name.clone(),
+                            value,
+                            figure,
+                        });
                     }
                     best(sweep, &measured).unwrap_or(0)
                 }
@@ -90,6 +98,17 @@ impl ExperimentResult {
                 (arm.name.clone(), predict(&experiment, arm, shaper.as_ref()))
             })
             .collect();
+        let mut experiment = experiment;
+        for arm in experiment.arms.clone() {
+            let Some(figures) = figures.get_mut(&arm.name) else {
+                continue;
+            };
+            let policy = arm.policy.as_ref().and_then(|path| files.get(path));
+            if let Some(text) = policy {
+                let promised = promises::of(&arm.name, text, figures);
+                experiment.expectations.extend(promised);
+            }
+        }
         let verdicts = judge(&experiment, &figures, &predictions);
         let outcome = outcome(&experiment, seed, &recordings, &figures);
         Ok(Self {
@@ -100,6 +119,7 @@ impl ExperimentResult {
             arms,
             tried,
             figures,
+            predictions,
             verdicts,
             outcome,
         })
@@ -119,6 +139,7 @@ impl ExperimentResult {
             arms: Vec::new(),
             tried: Vec::new(),
             figures,
+            predictions: BTreeMap::new(),
             verdicts,
             outcome,
         })
@@ -132,38 +153,48 @@ impl ExperimentResult {
 
 /// What shapes the upstream in an arm, for predictions.
 fn shaper(arm: &Arm, files: &BTreeMap<String, String>) -> Option<Shaper> {
-    match &arm.policy {
-        Some(path) => policy::shaper(files.get(path)?),
-        None => {
-            let commands: Vec<Vec<String>> = arm
-                .commands
-                .iter()
-                .map(|command| command.argv.clone())
-                .collect();
-            Shaper::from_commands(&commands)
-        }
+    if let Some(path) = &arm.policy {
+        return policy::shaper(files.get(path)?);
     }
+    let commands = arm.commands.iter().map(|command| command.argv.clone());
+    Shaper::from_commands(&commands.collect::<Vec<_>>())
 }
 
 impl ExperimentResult {
-    /// The result as terminal text.
-    pub fn terminal(&self) -> String {
-        let mut text = String::new();
-        for v in &self.verdicts {
-            text.push_str(&format!(
-                "{} {} {} {:?} {:?}\n",
-                v.expectation.arm,
-                v.expectation.metric,
-                v.kept(),
-                v.measured,
-                v.promise
-            ));
-        }
-        text
+    /// Hands the result to `show` in the form that reports take.
+    pub fn findings<T>(&self, show: impl FnOnce(&Findings<'_>) -> T) -> T {
+        let none = BTreeMap::new();
+        let runs: Vec<weirgate_report::Run<'_>> = self
+            .experiment
+            .arms
+            .iter()
+            .filter_map(|arm| {
+                let figures = self.figures.get(&arm.name)?;
+                let run = self.arms.iter().find(|run| run.arm == arm.name);
+                Some(weirgate_report::Run {
+                    figures,
+                    recording: run.map(|run| &run.recording),
+                    parameters: run.map_or(&none, |run| &run.parameters),
+                })
+            })
+            .collect();
+        show(&Findings {
+            experiment: &self.experiment,
+            seed: self.seed,
+            runs: &runs,
+            verdicts: &self.verdicts,
+            calculated: &self.predictions,
+            tried: &self.tried,
+            policies: &self.files,
+        })
     }
-}
 
-/// HTML of several results.
-pub fn html(_results: &[ExperimentResult]) -> String {
-    String::new()
+    /// Whether what was promised was measured.
+    pub fn status(&self) -> Status {
+        if self.kept() {
+            Status::Done
+        } else {
+            Status::Differs
+        }
+    }
 }

@@ -11,13 +11,14 @@
 
 use crate::exit::Failure;
 use crate::result::{ArmResult, ExperimentResult};
-use crate::source;
+use crate::{output, source};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use weirgate_experiment::Recording;
+use weirgate_report::html::{Section, page};
 
 /// `run.json`.
 #[derive(Serialize, Deserialize)]
@@ -106,16 +107,15 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
     )?)
 }
 
-/// Writes one HTML file for all results.
-pub fn write_report(results: &[ExperimentResult], file: &Path) -> anyhow::Result<()> {
+/// Writes one HTML file of sections.
+pub fn write_report(title: &str, sections: &[Section], file: &Path) -> anyhow::Result<()> {
     if let Some(folder) = file
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
     {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let html = crate::result::html(results);
-    fs::write(file, html).with_context(|| file.display().to_string())?;
-    crate::output::note(&format!("report: {}", file.display()));
+    fs::write(file, page(title, sections)).with_context(|| file.display().to_string())?;
+    output::note(&format!("report: {}", file.display()));
     Ok(())
 }

@@ -86,6 +86,10 @@ pub enum Quantity {
     Queue,
     /// Time a class's own packets waited in the gateway.
     Sojourn,
+    /// What `weirgate check` states as a class's worst wait in a full queue.
+    Bound,
+    /// The same for traffic that keeps to the class's guarantee.
+    Promise,
     /// Packets dropped at a place.
     Drops,
     /// Packets marked at a place.
@@ -200,7 +204,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 26] = [
+const GRAMMAR: [Row; 28] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -216,6 +220,8 @@ const GRAMMAR: [Row; 26] = [
     row(Quantity::Util,          "util",          Subject::Link,        "ratio",        ONLY),
     row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_MAX),
     row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
+    row(Quantity::Bound,         "bound",         Subject::Class,       "ms",           &[Statistic::Max]),
+    row(Quantity::Promise,       "promise",       Subject::Class,       "ms",           &[Statistic::Max]),
     row(Quantity::Drops,         "drops",         Subject::Place,       "packets",      ONLY),
     row(Quantity::Marks,         "marks",         Subject::Place,       "packets",      ONLY),
     row(Quantity::Jain,          "jain",          Subject::Flow,        "index",        ONLY),

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate plan`, `apply`, `remove`, `show`: a policy and this kernel.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::{memory, output, policy};
+use std::path::Path;
+use weirgate_kernel::{ApplyError, Kernel, Scope};
+use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
+use weirgate_state::State;
+
+/// `weirgate plan`: exit status 1 if something would change.
+pub fn plan(path: &Path) -> Outcome {
+    in_runtime(async {
+        let kernel = Kernel::open()?;
+        let plan = planned(&kernel, path, false).await?.0;
+        describe(&plan)?;
+        Ok(if plan.steps.is_empty() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
+    })
+}
+
+/// `weirgate apply`.
+pub fn apply(path: &Path, replace: bool) -> Outcome {
+    in_runtime(async {
+        let kernel = Kernel::open()?;
+        let _lock = memory::lock()?;
+        let (plan, former) = planned(&kernel, path, replace).await?;
+        describe(&plan)?;
+        // Kept before anything changes: whatever happens next, `remove` knows
+        // what to go back to.
+        memory::write(&memory::Memory {
+            former,
+            applied: plan.desired.clone(),
+        })?;
+        let applied = kernel.apply(&plan).await.map_err(|error| failure(&error))?;
+        output::note(&format!("{} steps done and read back", applied.steps));
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate remove`.
+pub fn remove() -> Outcome {
+    in_runtime(async {
+        let kernel = Kernel::open()?;
+        let _lock = memory::lock()?;
+        let Some(memory) = memory::read()? else {
+            output::note("nothing is applied");
+            return Ok(Status::Done);
+        };
+        let desired = with_former(&State::default(), &memory.former);
+        let scope = Scope::of([&memory.applied, &memory.former]);
+        let observed = kernel.observe(&scope).await?;
+        // A device that has gone takes its qdiscs along; nothing to restore.
+        let desired = State {
+            devices: desired
+                .devices
+                .into_iter()
+                .filter(|(name, _)| observed.devices.contains_key(name))
+                .collect(),
+            ..desired
+        };
+        let options = Options {
+            previous: Some(&memory.applied),
+            replace_foreign: false,
+        };
+        let plan = plan_with(&observed, &desired, &options).map_err(|found| problems(&found))?;
+        describe(&plan)?;
+        kernel.apply(&plan).await.map_err(|error| failure(&error))?;
+        memory::forget()?;
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate show`: exit status 1 if the kernel differs from what was applied.
+pub fn show() -> Outcome {
+    in_runtime(async {
+        let kernel = Kernel::open()?;
+        let Some(memory) = memory::read()? else {
+            output::data("nothing is applied")?;
+            return Ok(Status::Done);
+        };
+        let observed = kernel.observe(&Scope::of([&memory.applied])).await?;
+        let empty = State::default();
+        let whole = plan_with(&empty, &memory.applied, &Options::default());
+        for device in memory.applied.devices.keys() {
+            output::data(&format!("device {device}"))?;
+        }
+        for step in whole.map(|plan| plan.steps).unwrap_or_default() {
+            output::data(&format!("  {step}"))?;
+        }
+        let differences = verify(&observed, &memory.applied);
+        for difference in &differences {
+            output::data(&format!("differs: {difference}"))?;
+        }
+        Ok(if differences.is_empty() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
+    })
+}
+
+/// Compiles the policy for this kernel and compares it with what is there.
+/// Also returns the state to go back to at `remove`.
+async fn planned(kernel: &Kernel, path: &Path, replace: bool) -> Result<(Plan, State), Failure> {
+    let (policy, text) = policy::load(path)?;
+    let capabilities = kernel.capabilities().await?;
+    let wanted = policy::compile(path, &text, &policy, &capabilities)?;
+    let memory = memory::read()?;
+    let applied = memory.as_ref().map(|memory| &memory.applied);
+    let empty = State::default();
+    let scope = Scope::of([&wanted, applied.unwrap_or(&empty)]);
+    let observed = kernel.observe(&scope).await?;
+    let mut former = memory
+        .as_ref()
+        .map_or_else(State::default, |memory| memory.former.clone());
+    for (name, device) in &observed.devices {
+        if !device.owned_ifb {
+            former
+                .devices
+                .entry(name.clone())
+                .or_insert_with(|| device.clone());
+        }
+    }
+    let desired = with_former(&wanted, &former);
+    let options = Options {
+        previous: applied,
+        replace_foreign: replace,
+    };
+    let plan = plan_with(&observed, &desired, &options).map_err(|found| problems(&found))?;
+    Ok((plan, former))
+}
+
+fn describe(plan: &Plan) -> Result<(), Failure> {
+    if plan.steps.is_empty() {
+        output::data("nothing to change")?;
+    }
+    for step in &plan.steps {
+        output::data(&step.to_string())?;
+    }
+    Ok(())
+}
+
+fn problems(problems: &[weirgate_plan::Problem]) -> Failure {
+    let lines: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("weirgate: {problem}"))
+        .collect();
+    Failure::Input(lines.join("\n"))
+}
+
+fn failure(error: &ApplyError) -> Failure {
+    match error {
+        ApplyError::Restored { .. } => Failure::Refused(error.to_string()),
+        ApplyError::Lost { .. } => Failure::Broken(error.to_string()),
+    }
+}
+
+fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}

@@ -179,7 +179,7 @@ fn experiment(
         loaded.experiment,
         seed,
         loaded.files,
-        runs,
+        &runs,
     )?)
 }
 

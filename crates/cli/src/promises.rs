@@ -8,9 +8,10 @@ use weirgate_experiment::{Expectation, Metric, Promise, Quantity, Statistic};
 use weirgate_measure::ArmFigures;
 use weirgate_units::Span;
 
-/// Adds the figures `bound.CLASS-up.max_ms` (a full queue) and
-/// `promise.CLASS-up.max_ms` (traffic within its guarantee) for every class and
-/// direction, and returns the expectation that no packet waited longer than
+/// Adds the figures `bound.CLASS-up.max_ms` (a full queue),
+/// `promise.CLASS-up.max_ms` (traffic within its guarantee and burst) and
+/// `lone.CLASS-up.max_ms` (a packet with none of its class before it) for every
+/// class and direction, and returns the expectation that no packet waited longer than
 /// the bound, wherever waits were measured.
 pub fn of(arm: &str, policy: &str, figures: &mut ArmFigures) -> Vec<Expectation> {
     let Some(policy) = weirgate_policy::parse(policy).0 else {
@@ -24,6 +25,8 @@ pub fn of(arm: &str, policy: &str, figures: &mut ArmFigures) -> Vec<Expectation>
                 Metric::new(quantity, subject, Statistic::Max).to_string()
             };
             let milliseconds = |span: Span| (span.as_millis_f64() * 1e3).ceil() / 1e3;
+            let lone = name(Quantity::Lone, &subject);
+            figures.metrics.insert(lone, milliseconds(class.lone.wait));
             if let Ok(within) = &class.within {
                 let metric = name(Quantity::Promise, &subject);
                 figures.metrics.insert(metric, milliseconds(within.wait));

@@ -103,7 +103,7 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
         experiment,
         saved.seed,
         saved.files,
-        arms,
+        &arms,
     )?)
 }
 

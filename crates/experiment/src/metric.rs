@@ -88,8 +88,10 @@ pub enum Quantity {
     Sojourn,
     /// What `weirgate check` states as a class's worst wait in a full queue.
     Bound,
-    /// The same for traffic that keeps to the class's guarantee.
+    /// The same for traffic that keeps to the class's guarantee and burst.
     Promise,
+    /// The same for a packet within the guarantee with none of its class before it.
+    Lone,
     /// Packets dropped at a place.
     Drops,
     /// Packets marked at a place.
@@ -204,7 +206,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 28] = [
+const GRAMMAR: [Row; 29] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -222,6 +224,7 @@ const GRAMMAR: [Row; 28] = [
     row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
     row(Quantity::Bound,         "bound",         Subject::Class,       "ms",           &[Statistic::Max]),
     row(Quantity::Promise,       "promise",       Subject::Class,       "ms",           &[Statistic::Max]),
+    row(Quantity::Lone,          "lone",          Subject::Class,       "ms",           &[Statistic::Max]),
     row(Quantity::Drops,         "drops",         Subject::Place,       "packets",      ONLY),
     row(Quantity::Marks,         "marks",         Subject::Place,       "packets",      ONLY),
     row(Quantity::Jain,          "jain",          Subject::Flow,        "index",        ONLY),

@@ -117,6 +117,14 @@ pub enum LabError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Occurs when the guest is given less memory than it needs to start.
+    #[error("the guest cannot start in {given} MiB of memory; this kernel and image need {needed}")]
+    Memory {
+        /// MiB given.
+        given: u32,
+        /// MiB needed at least.
+        needed: u64,
+    },
     /// Occurs when the job cannot be written down.
     #[error("the job cannot be encoded: {0}")]
     Job(#[from] serde_json::Error),

@@ -39,6 +39,19 @@ impl<'a> Charged<'a> {
         }
     }
 
+    /// What the model says, except for one packet that no IP stack can send:
+    /// below a VLAN device with `reorder_hdr off` the kernel moves the tag
+    /// beside the packet, but not if fewer than 2 bytes follow it (seen in
+    /// kernel 7.3, `vlan_dev_hard_start_xmit`). Those are counted with the tag.
+    fn expected(&self, ip_len: u32) -> u32 {
+        let tag = DeviceKind::VlanInline.counted() - DeviceKind::Ethernet.counted();
+        if self.place == "inline-lower" && ip_len < 2 {
+            self.case.expected(ip_len + tag)
+        } else {
+            self.case.expected(ip_len)
+        }
+    }
+
     fn label(&self) -> String {
         format!("{} on {}", self.case.layer.name(), self.place)
     }
@@ -64,7 +77,7 @@ fn the_kernel_charges_what_the_model_says() {
         );
         for (ip_len, &bytes) in SIZES.zip(&charged.bytes) {
             compared += 1;
-            let expected = charged.case.expected(ip_len);
+            let expected = charged.expected(ip_len);
             if bytes != expected {
                 different += 1;
                 let label = charged.label();

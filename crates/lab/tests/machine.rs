@@ -110,8 +110,9 @@ fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
         wall,
         ..Limits::default()
     };
+    let lab = lab(&["cat"]);
     let start = Instant::now();
-    let outcome = lab(&["cat"]).run(&instead("/usr/bin/cat", limits), &mut |_| ());
+    let outcome = lab.run(&instead("/usr/bin/cat", limits), &mut |_| ());
     let taken = start.elapsed();
     let (failure, console, text) = failure(outcome);
     assert!(
@@ -162,15 +163,16 @@ fn a_guest_without_result_is_told_from_one_with() {
 }
 
 #[test]
-fn too_little_memory_fails_and_says_so() {
+fn too_little_memory_is_refused() {
     let limits = Limits {
         memory_mib: 64,
-        wall: Duration::from_mins(1),
         ..Limits::default()
     };
-    let outcome = lab(&[]).inspect(1, limits);
-    let (failure, _, text) = failure(outcome);
-    assert!(!matches!(failure, Failure::Hang { .. }), "{text}");
+    let error = lab(&[]).inspect(1, limits).unwrap_err();
+    assert!(
+        matches!(error, LabError::Memory { given: 64, needed } if needed > 64),
+        "{error}"
+    );
 }
 
 #[test]

@@ -25,6 +25,9 @@ use weirgate_experiment::unseal;
 
 pub use console::Progress;
 
+/// What the guest needs beside its kernel and its image, in MiB.
+const WORK_MIB: u64 = 128;
+
 /// Bounds of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -79,6 +82,7 @@ impl Machine<'_> {
     /// Blocks its thread, which must outlive the call: the emulator is told to
     /// end with it.
     pub(crate) fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, LabError> {
+        self.check_memory()?;
         // In memory, not in files: they vanish with the processes that hold
         // them, however these end.
         let mut initrd = memory_file("initrd")?;
@@ -142,6 +146,23 @@ impl Machine<'_> {
             boot,
             command: shown,
         })
+    }
+}
+
+impl Machine<'_> {
+    /// Firmware that finds no room for the kernel stops without a word.
+    fn check_memory(&self) -> Result<(), LabError> {
+        let size = |path: &Path| {
+            let file = fs::metadata(path).map_err(LabError::file("cannot be read", path));
+            file.map(|file| file.len() >> 20)
+        };
+        // The image is there twice, packed and unpacked.
+        let needed = size(&self.kernel.boot)? + 2 * size(self.image)? + WORK_MIB;
+        let given = self.limits.memory_mib;
+        if u64::from(given) < needed {
+            return Err(LabError::Memory { given, needed });
+        }
+        Ok(())
     }
 }
 

@@ -32,7 +32,7 @@
 //! | `connect`, `response` | of connections started in the window, to established and to the last byte |
 //! | `util.LINK.ratio` | time in which the line transmitted over the window's length |
 //! | `queue.PLACE.*_bytes` | IP bytes; `modem` and `exchange` from the line's log with the packet in transmission, weighted by time; other places from samples, each holding until the next |
-//! | `sojourn.CLASS.*_ms` | of stamped packets that left the gateway in the window; `CLASS-up` and `CLASS-down` where both directions have some |
+//! | `sojourn.CLASS.*_ms` | of stamped packets that left the gateway in the window; of `CLASS` in both directions, of `CLASS-up` and `CLASS-down` in one |
 //! | `drops`, `marks` | counted in the window |
 //! | `jain.GROUP.index` | (sum x)^2 / (n sum x^2) of the members' goodput |
 //! | `ahead.NAME.*_packets` | packets waiting or in transmission upstream when a packet of the flow or probe came |

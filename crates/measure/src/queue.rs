@@ -6,7 +6,6 @@ use crate::line::{Level, max_level, mean_level};
 use crate::run::Run;
 use crate::stats::Sorted;
 use crate::window::Window;
-use std::collections::BTreeSet;
 use weirgate_experiment::{Direction, Quantity, QueueSample, Recording, Sojourn, Statistic};
 
 /// `queue`, `drops`, `marks` of sampled places, `sojourn` of classes.
@@ -119,9 +118,6 @@ fn sojourn(recording: &Recording, class: usize, window: &Window, figures: &mut F
     };
     let name = &recording.classes[class];
     put(name, None);
-    let directions: BTreeSet<Direction> = own.iter().map(|sojourn| sojourn.direction).collect();
-    if directions.len() > 1 {
-        put(&format!("{name}-up"), Some(Direction::Up));
-        put(&format!("{name}-down"), Some(Direction::Down));
-    }
+    put(&format!("{name}-up"), Some(Direction::Up));
+    put(&format!("{name}-down"), Some(Direction::Down));
 }

@@ -1,2 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! report
+//! Results as text: terminal tables, SVG plots, one self-contained HTML file.
+//!
+//! Pure: [`Findings`] in, text out; where the text goes is the caller's. All
+//! figures come from `weirgate-measure`; nothing here computes one, but for
+//! choosing which to show. All text from experiments, recordings and commands
+//! is escaped where it enters SVG or HTML ([`markup`]).
+//!
+//! - [`terminal`]: a table of arms and metrics, then expectations, in 80 columns.
+//! - [`try_summary`]: what `weirgate try` says.
+//! - [`svg`]: plots, alone or inside HTML; light and dark follow the reader's
+//!   setting.
+//! - [`html`]: sections of experiments and the page around them. Needs no
+//!   script and no other file.
+
+mod format;
+pub mod html;
+mod markup;
+mod rows;
+pub mod svg;
+mod terminal;
+mod words;
+
+pub use terminal::terminal;
+pub use words::try_summary;
+
+use std::collections::BTreeMap;
+use weirgate_experiment::{Experiment, Recording};
+use weirgate_measure::predict::Prediction;
+use weirgate_measure::{ArmFigures, Verdict};
+
+/// One arm that ran.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// Its figures.
+    pub figures: &'a ArmFigures,
+    /// What it observed; `None` for a calculation.
+    pub recording: Option<&'a Recording>,
+    /// The values of its sweep parameters, empty without a sweep.
+    pub parameters: &'a BTreeMap<String, String>,
+}
+
+/// One value that a sweep tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// The arm.
+    pub arm: String,
+    /// The parameter's value.
+    pub value: String,
+    /// The figure that the sweep compares.
+    pub figure: Option<f64>,
+}
+
+/// One experiment with its results.
+#[derive(Debug, Clone, Copy)]
+pub struct Findings<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The seed of the runs.
+    pub seed: u64,
+    /// The arms that ran, in the order in which they are shown.
+    pub runs: &'a [Run<'a>],
+    /// What became of the expectations.
+    pub verdicts: &'a [Verdict],
+    /// Calculated figures by arm.
+    pub calculated: &'a BTreeMap<String, Vec<Prediction>>,
+    /// What sweeps tried.
+    pub tried: &'a [Tried],
+    /// Texts of the policies, by the path written in the experiment.
+    pub policies: &'a BTreeMap<String, String>,
+}
+
+impl Findings<'_> {
+    /// Expectations kept, and all of them.
+    pub fn score(&self) -> (usize, usize) {
+        let kept = self
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.kept())
+            .count();
+        (kept, self.verdicts.len())
+    }
+
+    /// The kernel that ran.
+    fn kernel(&self) -> Option<&str> {
+        self.runs
+            .iter()
+            .find_map(|run| Some(run.recording?.kernel.as_str()))
+    }
+}

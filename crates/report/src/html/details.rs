@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands folded below an experiment: calculations, service classes,
+//! set-up, commands and policies, all figures.
+
+use super::table::{Cell, table};
+use crate::format::{number, percent, quantity};
+use crate::markup::escaped;
+use crate::{Findings, Run};
+use std::fmt::Write as _;
+use weirgate_experiment::{
+    Amount, Arm, Buffer, DropEnd, Emulator, Framing, LineSide, Node, ProbeKind, TcpSettings,
+    Traffic, TrafficKind,
+};
+use weirgate_measure::y1541::{self, CLASSES, Minute, Variation};
+use weirgate_units::Span;
+
+/// Writes all of them.
+pub(super) fn write(out: &mut String, findings: &Findings) {
+    calculations(out, findings);
+    service_classes(out, findings);
+    if !findings.experiment.is_calculation() {
+        set_up(out, findings);
+    }
+    for run in findings.runs {
+        if let Some(arm) = findings.experiment.arm(&run.figures.arm) {
+            of_arm(out, findings, run, arm);
+        }
+    }
+    all_figures(out, findings);
+}
+
+fn folded(out: &mut String, summary: &str, content: &str) {
+    let summary = escaped(summary);
+    let _ = writeln!(
+        out,
+        "<details><summary>{summary}</summary>\n{content}</details>"
+    );
+}
+
+/// Predictions against what was measured.
+fn calculations(out: &mut String, findings: &Findings) {
+    let mut rows = Vec::new();
+    for run in findings.runs {
+        let Some(list) = findings.calculated.get(&run.figures.arm) else {
+            continue;
+        };
+        for prediction in list {
+            let measured = run.figures.metrics.get(&prediction.metric).copied();
+            let difference = measured.map(|m| prediction.deviation(m));
+            rows.push(vec![
+                Cell::metric(&prediction.metric),
+                Cell::text(run.figures.arm.clone()),
+                Cell::Number(quantity(prediction.value, &prediction.metric)),
+                Cell::Number(
+                    measured.map_or_else(String::new, |m| quantity(m, &prediction.metric)),
+                ),
+                Cell::Number(difference.map_or_else(String::new, percent)),
+                Cell::text(prediction.derivation.clone()),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let mut content = String::from(
+        "<p>Calculated from line and traffic alone, without any measurement, by the report's own \
+         arithmetic.</p>\n",
+    );
+    let columns = [
+        "figure",
+        "arm",
+        "calculated",
+        "measured",
+        "differs by",
+        "how it follows",
+    ];
+    table(&mut content, "Calculated and measured", &columns, &rows);
+    folded(out, "What line and traffic let expect", &content);
+}
+
+/// Y.1541, over the full minutes of each arm.
+fn service_classes(out: &mut String, findings: &Findings) {
+    let mut rows = Vec::new();
+    for run in findings.runs {
+        let Some(recording) = run.recording else {
+            continue;
+        };
+        let minutes = y1541::evaluate(findings.experiment, recording).unwrap_or_default();
+        for probe in &findings.experiment.probes {
+            let own: Vec<&Minute> = minutes.iter().filter(|m| m.probe == probe.name).collect();
+            if !own.is_empty() {
+                rows.push(service_row(&run.figures.arm, &probe.name, &own));
+            }
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let mut content = String::from(
+        "<p>ITU-T Y.1541 bounds the mean one-way delay, here half the round trip, and its \
+         variation, p99.9 minus minimum, minute by minute. Below 1000 answers a minute has too few \
+         for the variation.</p>\n",
+    );
+    let columns = [
+        "arm",
+        "probe",
+        "minutes",
+        "worst mean, ms",
+        "worst variation, ms",
+        "meets",
+    ];
+    table(
+        &mut content,
+        "Service classes met in every minute",
+        &columns,
+        &rows,
+    );
+    folded(out, "Service classes (Y.1541)", &content);
+}
+
+fn service_row(arm: &str, probe: &str, minutes: &[&Minute]) -> Vec<Cell> {
+    let mean = minutes
+        .iter()
+        .map(|minute| minute.mean_ms)
+        .fold(0.0, f64::max);
+    let mut variation = None;
+    let mut fewest = None;
+    for minute in minutes {
+        match minute.variation {
+            Variation::Ms(ms) => variation = Some(ms.max(variation.unwrap_or(0.0))),
+            Variation::TooFew(count) => fewest = Some(count.min(fewest.unwrap_or(count))),
+        }
+    }
+    let variation = match (variation, fewest) {
+        (_, Some(count)) => format!("too few ({count} of 1000)"),
+        (Some(ms), None) => number(ms),
+        (None, None) => String::new(),
+    };
+    let met: Vec<String> = CLASSES
+        .iter()
+        .filter(|class| {
+            minutes
+                .iter()
+                .all(|minute| minute.meets(class) == Some(true))
+        })
+        .map(|class| class.number.to_string())
+        .collect();
+    vec![
+        Cell::text(arm),
+        Cell::text(probe),
+        Cell::Number(minutes.len().to_string()),
+        Cell::Number(number(mean)),
+        Cell::Number(variation),
+        Cell::text(format!("class {}", met.join(", "))),
+    ]
+}
+
+fn node(node: Node) -> String {
+    match node {
+        Node::Host(number) => format!("host{number}"),
+        Node::Gateway => "gateway".to_owned(),
+        Node::Provider => "provider".to_owned(),
+        Node::Server(number) => format!("server{number}"),
+    }
+}
+
+fn runs(runs: &[(Span, Span)]) -> String {
+    let parts: Vec<String> = runs
+        .iter()
+        .map(|run| {
+            format!(
+                "{} to {} s",
+                number(run.0.as_secs_f64()),
+                number(run.1.as_secs_f64())
+            )
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn set_up(out: &mut String, findings: &Findings) {
+    let experiment = findings.experiment;
+    let line = &experiment.topology.line;
+    let framing = match line.framing {
+        Framing::None => "no framing",
+        Framing::Atm => "ATM cells",
+        Framing::Ptm => "PTM, 64 bytes in 65",
+    };
+    let facts = [
+        ("kernel", findings.kernel().unwrap_or("not run").to_owned()),
+        ("seed", findings.seed.to_string()),
+        (
+            "nodes",
+            format!(
+                "{} hosts, {} servers",
+                experiment.topology.hosts, experiment.topology.servers
+            ),
+        ),
+        ("upstream", direction(&line.up)),
+        ("downstream", direction(&line.down)),
+        (
+            "framing",
+            format!(
+                "{framing}, {} bytes per packet, mpu {}",
+                line.overhead, line.mpu
+            ),
+        ),
+        (
+            "measured from",
+            format!("{} after a phase begins", experiment.settle),
+        ),
+    ];
+    let rows: Vec<Vec<Cell>> = facts
+        .into_iter()
+        .map(|(name, value)| vec![Cell::text(name), Cell::text(value)])
+        .collect();
+    let mut content = String::new();
+    table(&mut content, "Set-up", &["what", "value"], &rows);
+    let mut rows: Vec<Vec<Cell>> = experiment.traffic.iter().map(traffic_row).collect();
+    for probe in &experiment.probes {
+        let kind = match probe.kind {
+            ProbeKind::Icmp => "echo probe".to_owned(),
+            ProbeKind::Udp { port } => format!("UDP probe to port {port}"),
+        };
+        let what = format!("{kind}, {} bytes each {}", probe.packet, probe.interval);
+        rows.push(vec![
+            Cell::text(probe.name.clone()),
+            Cell::text(what),
+            Cell::text(format!("{} to {}", node(probe.from), node(probe.to))),
+            Cell::text(runs(&probe.runs)),
+            Cell::text(probe.dscp.to_string()),
+        ]);
+    }
+    let columns = ["name", "what", "way", "when", "DSCP"];
+    table(&mut content, "Traffic and probes", &columns, &rows);
+    folded(out, "Set-up, kernel, seed", &content);
+}
+
+fn direction(side: &LineSide) -> String {
+    let buffer = match side.buffer {
+        Buffer::Bytes(bytes) => bytes.to_string(),
+        Buffer::Packets(packets) => format!("{packets} packets"),
+    };
+    let drop = match side.drop {
+        DropEnd::Tail => "the arriving packet",
+        DropEnd::Front => "the oldest packet",
+    };
+    format!(
+        "{}/s, {} fixed delay, buffer {buffer} that drops {drop}",
+        side.rate, side.delay
+    )
+}
+
+fn traffic_row(traffic: &Traffic) -> Vec<Cell> {
+    let what = match &traffic.kind {
+        TrafficKind::Tcp(tcp) => format!("TCP transfer{}", settings(tcp)),
+        TrafficKind::Udp {
+            interval,
+            packet,
+            packets,
+        } => {
+            let most = packets.map_or_else(String::new, |count| format!(", at most {count}"));
+            format!("UDP, {packet} bytes each {interval}{most}")
+        }
+        TrafficKind::Requests {
+            request,
+            response,
+            think,
+            tcp,
+        } => {
+            format!(
+                "requests of {request}, responses of {response}, {think} between{}",
+                settings(tcp)
+            )
+        }
+        TrafficKind::ShortFlows {
+            mean_gap,
+            mean_length,
+            shape,
+            tcp,
+        } => format!(
+            "short TCP flows, one each {mean_gap}, {mean_length} on average, shape {shape}{}",
+            settings(tcp)
+        ),
+        TrafficKind::Voice { interval, packet } => {
+            format!("voice, {packet} bytes each {interval} both ways")
+        }
+    };
+    let count = if traffic.count > 1 {
+        format!("{} times ({} apart) ", traffic.count, traffic.stagger)
+    } else {
+        String::new()
+    };
+    let version = if traffic.ipv6 { ", IPv6" } else { "" };
+    vec![
+        Cell::text(traffic.name.clone()),
+        Cell::text(format!("{count}{what}{version}")),
+        Cell::text(format!("{} to {}", node(traffic.from), node(traffic.to))),
+        Cell::text(runs(&traffic.runs)),
+        Cell::text(traffic.dscp.to_string()),
+    ]
+}
+
+fn settings(tcp: &TcpSettings) -> String {
+    let mut parts = vec![String::new()];
+    if let Some(Amount::Bytes(size)) = tcp.amount {
+        parts.push(format!("{size} long"));
+    }
+    if let Some(congestion) = &tcp.congestion {
+        parts.push(congestion.clone());
+    }
+    if let Some(window) = tcp.window {
+        parts.push(format!("window {} bytes", window.as_bytes()));
+    }
+    parts.join(", ")
+}
+
+/// What one arm did: its commands with the sweep's choice, its policy, what
+/// they said.
+fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
+    let mut content = String::new();
+    if !arm.about.is_empty() {
+        let _ = writeln!(content, "<p>{}</p>", escaped(&arm.about));
+    }
+    let mut facts: Vec<String> = Vec::new();
+    if arm.emulator == Emulator::Netem {
+        facts.push("the line is the kernel's netem".to_owned());
+    }
+    facts.extend(
+        arm.kernel_options
+            .iter()
+            .map(|option| format!("kernel option {option}")),
+    );
+    facts.extend(
+        arm.module_parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
+    facts.extend(arm.without.iter().map(|name| format!("without {name}")));
+    facts.extend(
+        run.parameters
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}")),
+    );
+    if !facts.is_empty() {
+        let _ = writeln!(content, "<p>{}.</p>", escaped(&facts.join("; ")));
+    }
+    tried(&mut content, findings, arm);
+    let commands: Vec<String> = arm
+        .commands
+        .iter()
+        .map(|command| {
+            format!(
+                "{}: {}",
+                node(command.node),
+                command.resolve(run.parameters).join(" ")
+            )
+        })
+        .collect();
+    preformatted(&mut content, "Commands", &commands.join("\n"));
+    if let Some(path) = &arm.policy {
+        let text = findings.policies.get(path).map_or("", String::as_str);
+        preformatted(&mut content, &format!("Policy {path}"), text);
+    }
+    for entry in run
+        .recording
+        .map(|recording| &recording.transcript)
+        .into_iter()
+        .flatten()
+    {
+        let status = if entry.status == 0 {
+            String::new()
+        } else {
+            format!(" (exit status {})", entry.status)
+        };
+        if entry.status != 0 || !entry.output.trim().is_empty() {
+            preformatted(
+                &mut content,
+                &format!("{}{status}", entry.what),
+                &entry.output,
+            );
+        }
+    }
+    if !content.is_empty() {
+        folded(out, &format!("What arm {} did", arm.name), &content);
+    }
+}
+
+fn tried(content: &mut String, findings: &Findings, arm: &Arm) {
+    let (Some(sweep), true) = (&arm.sweep, findings.tried.iter().any(|t| t.arm == arm.name)) else {
+        return;
+    };
+    let own = findings.tried.iter().filter(|tried| tried.arm == arm.name);
+    let rows: Vec<Vec<Cell>> = own
+        .map(|tried| {
+            let figure = tried.figure.map_or_else(|| "no figure".to_owned(), number);
+            vec![Cell::text(tried.value.clone()), Cell::Number(figure)]
+        })
+        .collect();
+    let caption = format!("Values tried for {}; the lowest is shown", sweep.parameter);
+    table(content, &caption, &[&sweep.parameter, &sweep.best], &rows);
+}
+
+fn preformatted(content: &mut String, title: &str, text: &str) {
+    if !text.trim().is_empty() {
+        let (title, text) = (escaped(title), escaped(text.trim_end()));
+        let _ = writeln!(
+            content,
+            "<h4>{title}</h4>\n<pre tabindex=\"0\">{text}</pre>"
+        );
+    }
+}
+
+/// Every figure of every arm.
+fn all_figures(out: &mut String, findings: &Findings) {
+    let mut names: Vec<&String> = findings
+        .runs
+        .iter()
+        .flat_map(|run| run.figures.metrics.keys())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let rows: Vec<Vec<Cell>> = names
+        .iter()
+        .map(|name| {
+            let mut cells = vec![Cell::metric(name)];
+            let value = |run: &Run| {
+                let value = run.figures.metrics.get(*name);
+                Cell::Number(value.map_or_else(|| "\u{2013}".to_owned(), |value| number(*value)))
+            };
+            cells.extend(findings.runs.iter().map(value));
+            cells
+        })
+        .collect();
+    let mut columns = vec!["figure"];
+    columns.extend(findings.runs.iter().map(|run| run.figures.arm.as_str()));
+    let mut content = String::new();
+    table(&mut content, "All figures", &columns, &rows);
+    folded(out, &format!("All {} figures", names.len()), &content);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One self-contained HTML file: no script, no other file.
+//!
+//! [`Section::new`] writes one experiment; [`page`] puts sections under a
+//! title, with an index where there are several. Sections are made one by one,
+//! so that recordings need not be in memory together.
+
+mod details;
+mod section;
+mod table;
+
+pub use section::Section;
+
+use crate::markup::escaped;
+use crate::words;
+use std::fmt::Write as _;
+
+/// The page's own style.
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+#[must_use]
+pub fn page(title: &str, sections: &[Section]) -> String {
+    let mut out = String::new();
+    let title = escaped(title);
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n\
+         <body class=\"plot-page\">\n<main>\n<h1>{title}</h1>\n",
+        crate::svg::STYLE
+    );
+    if sections.len() > 1 {
+        index(&mut out, sections);
+    }
+    for section in sections {
+        out += section.body();
+    }
+    let _ = write!(
+        out,
+        "</main>\n<footer>Written by weirgate {}. Times are virtual: the same experiment and \
+         seed give the same figures on any machine.</footer>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    out
+}
+
+fn index(out: &mut String, sections: &[Section]) {
+    let kept: usize = sections.iter().map(|section| section.kept).sum();
+    let all: usize = sections.iter().map(|section| section.expected).sum();
+    let _ = writeln!(
+        out,
+        "<p class=\"lead\">{} experiments. {}</p>\n<table class=\"wide\">\n<caption>Experiments\
+         </caption>\n<thead><tr><th scope=\"col\">name</th><th scope=\"col\">what</th>\
+         <th scope=\"col\">expectations</th></tr></thead>\n<tbody>",
+        sections.len(),
+        words::score(kept, all)
+    );
+    for section in sections {
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\"><a href=\"#{}\">{}</a></th><td>{}</td><td>{}</td></tr>",
+            section.id,
+            escaped(&section.name),
+            escaped(&section.title),
+            section.badge()
+        );
+    }
+    *out += "</tbody>\n</table>\n";
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which figures a table shows.
+//!
+//! Of every phase: each probe's mean, p99 and longest round trip, what each
+//! flow got, how busy the line was, and whatever an expectation names. With
+//! many phases only the first probe's mean and what is expected.
+
+use crate::{Findings, format};
+use weirgate_experiment::{Experiment, Metric, Quantity, Statistic, TrafficKind};
+
+/// Phases up to which everything is shown.
+const FEW_PHASES: usize = 6;
+
+/// One metric of all arms.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// Its full name.
+    pub(crate) metric: String,
+    /// What it is, without the phase: `rtt interactive mean`.
+    pub(crate) label: String,
+    /// Its unit.
+    pub(crate) unit: &'static str,
+    /// Its value in each arm that ran.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// The rows of one phase, or of the whole run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Block {
+    /// The phase; `None` for the whole run.
+    pub(crate) phase: Option<String>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The table of an experiment.
+pub(crate) fn blocks(findings: &Findings) -> Vec<Block> {
+    let experiment = findings.experiment;
+    let phases = experiment
+        .phases
+        .iter()
+        .map(|phase| Some(phase.name.as_str()));
+    let mut all: Vec<Block> = phases
+        .chain([None])
+        .map(|phase| Block {
+            phase: phase.map(str::to_owned),
+            rows: metrics(experiment, phase)
+                .iter()
+                .filter_map(|m| row(findings, m))
+                .collect(),
+        })
+        .collect();
+    all.retain(|block| !block.rows.is_empty());
+    all
+}
+
+fn row(findings: &Findings, metric: &Metric) -> Option<Row> {
+    let name = metric.to_string();
+    let values: Vec<Option<f64>> = findings
+        .runs
+        .iter()
+        .map(|run| run.figures.metrics.get(&name).copied())
+        .collect();
+    let unit = format::unit(&name);
+    let label = label(metric);
+    values.iter().any(Option::is_some).then_some(Row {
+        metric: name,
+        label,
+        unit,
+        values,
+    })
+}
+
+/// A metric without its phase and unit, in words.
+pub(crate) fn label(metric: &Metric) -> String {
+    let statistic = match metric.statistic {
+        Statistic::Only => "",
+        Statistic::Min => "min",
+        Statistic::Mean => "mean",
+        Statistic::P50 => "median",
+        Statistic::P95 => "p95",
+        Statistic::P99 => "p99",
+        Statistic::P999 => "p99.9",
+        Statistic::Max => "max",
+        Statistic::Variation => "variation",
+        Statistic::WithinMs(bound) => return within(metric, bound),
+    };
+    let word = match metric.quantity {
+        Quantity::IpRate => "IP rate",
+        Quantity::PacketRate => "packets",
+        Quantity::Util => "utilisation",
+        Quantity::Calculated => "",
+        quantity => quantity.word(),
+    };
+    let parts = [word, &metric.subject, statistic];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}
+
+fn within(metric: &Metric, bound: u32) -> String {
+    format!(
+        "{} {} <= {bound} ms",
+        metric.quantity.word(),
+        metric.subject
+    )
+}
+
+fn metrics(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
+    let in_phase = |metric: Metric| match phase {
+        Some(phase) => metric.in_phase(phase),
+        None => metric,
+    };
+    let mut found: Vec<Metric> = Vec::new();
+    let few = experiment.phases.len() <= FEW_PHASES;
+    // The whole run is told by its phases where there are some.
+    if phase.is_some() || experiment.phases.is_empty() {
+        found.extend(usual(experiment, few).into_iter().map(in_phase));
+    }
+    let expected = experiment
+        .expectations
+        .iter()
+        .map(|expectation| expectation.metric.as_str())
+        .filter_map(|name| name.parse::<Metric>().ok())
+        .filter(|metric| metric.phase.as_deref() == phase);
+    for metric in expected.chain(figures(experiment, phase)) {
+        if !found.contains(&metric) {
+            found.push(metric);
+        }
+    }
+    found
+}
+
+fn figures(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
+    let calculated = experiment.figures.iter().filter(|_| phase.is_none());
+    calculated
+        .map(|figure| Metric::new(Quantity::Calculated, &figure.name, Statistic::Only))
+        .collect()
+}
+
+fn usual(experiment: &Experiment, few: bool) -> Vec<Metric> {
+    let mut found = Vec::new();
+    let rtt = |name: &str, statistic| Metric::new(Quantity::Rtt, name, statistic);
+    if !few {
+        let first = experiment.probes.first();
+        return first
+            .map(|probe| rtt(&probe.name, Statistic::Mean))
+            .into_iter()
+            .collect();
+    }
+    for probe in &experiment.probes {
+        for statistic in [Statistic::Mean, Statistic::P99, Statistic::Max] {
+            found.push(rtt(&probe.name, statistic));
+        }
+    }
+    for traffic in &experiment.traffic {
+        let statistics: &[(Quantity, Statistic)] = match traffic.kind {
+            TrafficKind::Tcp(_) => &[(Quantity::IpRate, Statistic::Mean)],
+            TrafficKind::Udp { .. } => &[
+                (Quantity::PacketRate, Statistic::Only),
+                (Quantity::Loss, Statistic::Only),
+            ],
+            TrafficKind::Requests { .. } | TrafficKind::ShortFlows { .. } => &[
+                (Quantity::Response, Statistic::Mean),
+                (Quantity::Response, Statistic::P95),
+            ],
+            TrafficKind::Voice { .. } => &[
+                (Quantity::Jitter, Statistic::Mean),
+                (Quantity::Loss, Statistic::Only),
+            ],
+        };
+        for &(quantity, statistic) in statistics {
+            found.push(Metric::new(quantity, &traffic.name, statistic));
+        }
+    }
+    for link in ["up", "down"] {
+        found.push(Metric::new(Quantity::Util, link, Statistic::Only));
+    }
+    found
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results for a terminal: plain text, 80 columns, no colour.
+
+use crate::format::{self, number, promise, quantity};
+use crate::rows::{self, Block};
+use crate::{Findings, words};
+use std::fmt::Write as _;
+use weirgate_measure::{Judgement, Verdict};
+
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+
+/// Columns of one arm, with the space before it.
+const ARM_MIN: usize = 10;
+const ARM_MAX: usize = 22;
+
+/// The results of one experiment: figures of all arms by phase, then what was
+/// expected.
+#[must_use]
+pub fn terminal(findings: &Findings) -> String {
+    let mut out = String::new();
+    let experiment = findings.experiment;
+    for line in wrapped(
+        &format!("{}: {}", experiment.name, experiment.title),
+        WIDTH,
+        "",
+    ) {
+        out += &line;
+        out.push('\n');
+    }
+    out.push('\n');
+    let arms: Vec<&str> = findings
+        .runs
+        .iter()
+        .map(|run| run.figures.arm.as_str())
+        .collect();
+    table(&mut out, &arms, &rows::blocks(findings));
+    out += &expectations(findings);
+    out
+}
+
+/// A table of metrics by arms; arms that do not fit go into another one.
+fn table(out: &mut String, arms: &[&str], blocks: &[Block]) {
+    let rows = || blocks.iter().flat_map(|block| &block.rows);
+    let label = rows()
+        .map(|row| text_width(&labelled(row)))
+        .max()
+        .unwrap_or(0)
+        + 2;
+    let widths: Vec<usize> = arms
+        .iter()
+        .map(|arm| (text_width(arm) + 2).clamp(ARM_MIN, ARM_MAX))
+        .collect();
+    let mut start = 0;
+    while start < arms.len() {
+        let mut end = start + 1;
+        while end < arms.len() && label + widths[start..=end].iter().sum::<usize>() <= WIDTH {
+            end += 1;
+        }
+        part(out, arms, &widths, (start, end), label, blocks);
+        start = end;
+    }
+}
+
+/// The part of the table with the arms from the first to before the second.
+fn part(
+    out: &mut String,
+    arms: &[&str],
+    widths: &[usize],
+    (start, end): (usize, usize),
+    label: usize,
+    blocks: &[Block],
+) {
+    let name = |arm: usize| right(&shortened(arms[arm], widths[arm] - 1), widths[arm]);
+    for (index, block) in blocks.iter().enumerate() {
+        let title = block.phase.as_deref().unwrap_or("whole run");
+        let mut heading = left(&shortened(title, label - 1), label);
+        if index == 0 {
+            heading.extend((start..end).map(name));
+        }
+        let _ = writeln!(out, "{}", heading.trim_end());
+        for row in &block.rows {
+            let _ = write!(out, "{}", left(&format!("  {}", labelled(row)), label));
+            for (value, width) in row.values[start..end].iter().zip(&widths[start..end]) {
+                let text = value.map_or_else(|| "-".to_owned(), number);
+                out.push_str(&right(&text, *width));
+            }
+            out.push('\n');
+        }
+    }
+    out.push('\n');
+}
+
+fn labelled(row: &rows::Row) -> String {
+    let text = if row.unit.is_empty() {
+        row.label.clone()
+    } else {
+        format!("{}, {}", row.label, row.unit)
+    };
+    shortened(&text, WIDTH / 2 - 4)
+}
+
+fn expectations(findings: &Findings) -> String {
+    let mut out = String::new();
+    let (kept, all) = findings.score();
+    if all == 0 {
+        out += "Nothing was expected.\n";
+        return out;
+    }
+    let _ = writeln!(out, "{}", words::score(kept, all));
+    for verdict in findings.verdicts {
+        let _ = writeln!(out, "{}", verdict_line(verdict));
+        for line in reasons(verdict) {
+            for line in wrapped(&line, WIDTH - 12, "            ") {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    out
+}
+
+/// `kept       weirgate  upload1.rtt.interactive.max_ms` and what it is.
+fn verdict_line(verdict: &Verdict) -> String {
+    let expectation = &verdict.expectation;
+    let measured = verdict.measured.map_or_else(
+        || "no figure".to_owned(),
+        |measured| quantity(measured, &expectation.metric),
+    );
+    let deviation = format::deviation(verdict);
+    let deviation = if deviation.is_empty() {
+        deviation
+    } else {
+        format!(" ({deviation})")
+    };
+    format!(
+        "  {:<9} {} {}\n            {measured}, expected {}{deviation}",
+        format::judgement(verdict),
+        expectation.arm,
+        expectation.metric,
+        promise(expectation, verdict.promise),
+    )
+}
+
+/// Why, where the promise was not kept.
+fn reasons(verdict: &Verdict) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &verdict.judgement {
+        Judgement::Kept => return lines,
+        Judgement::NoData(reason) => lines.push(format!("{reason}.")),
+        Judgement::Broken => {}
+    }
+    lines.push(format!(
+        "Source: {}.",
+        verdict.expectation.source.trim_end_matches('.')
+    ));
+    if let Some(calculated) = &verdict.calculated {
+        lines.push(format!(
+            "Calculated: {}. {}.",
+            quantity(calculated.value, &calculated.metric),
+            words::capitalised(&calculated.derivation)
+        ));
+    }
+    lines
+}
+
+/// Columns that a text takes; every character counts as one.
+fn text_width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn left(text: &str, width: usize) -> String {
+    format!("{text:<width$}")
+}
+
+fn right(text: &str, width: usize) -> String {
+    format!("{text:>width$}")
+}
+
+/// At most so many columns, with an ellipsis where something was cut.
+fn shortened(text: &str, width: usize) -> String {
+    if text_width(text) <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(3)).collect();
+    format!("{kept}...")
+}
+
+/// Lines of at most `width` columns after the indent; a longer word stands
+/// alone.
+pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && text_width(&line) + 1 + text_width(word) > width {
+            lines.push(format!("{indent}{line}"));
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    if !line.is_empty() {
+        lines.push(format!("{indent}{line}"));
+    }
+    lines
+}
+
+/// Lines of a small table: the first column left, the others right aligned.
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| text_width(cell))
+            .max()
+    };
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| match column {
+            0 => left(cell, widths[column]),
+            _ => right(cell, widths[column] + 3),
+        });
+        out += cells.collect::<String>().trim_end();
+        out.push('\n');
+    }
+    out
+}

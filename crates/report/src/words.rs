@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results in sentences.
+
+use crate::format::{number, percent};
+use crate::terminal::{aligned, wrapped};
+use weirgate_experiment::{Experiment, Node, Traffic, TrafficKind};
+use weirgate_measure::ArmFigures;
+use weirgate_measure::predict::ip_ceiling_kbit;
+
+/// `All 12 expectations are kept.` or how many are not.
+pub(crate) fn score(kept: usize, all: usize) -> String {
+    match (kept, all) {
+        (_, 0) => "Nothing was expected.".to_owned(),
+        (1, 1) => "The expectation is kept.".to_owned(),
+        (0, 1) => "The expectation is not kept.".to_owned(),
+        (kept, all) if kept == all => format!("All {all} expectations are kept."),
+        (0, all) => format!("None of {all} expectations is kept."),
+        (kept, all) => format!("{kept} of {all} expectations are kept, {} not.", all - kept),
+    }
+}
+
+/// With its first letter in upper case.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => String::new(),
+    }
+}
+
+/// What happened to the interactive round trip, download and upload: before
+/// (the modem alone), and after (under the policy).
+///
+/// The round trip is the first probe's; download and upload are the first TCP
+/// transfers towards the hosts and from them; the phase is the one with the
+/// most uploads beside the download. What cannot be told is left out.
+#[must_use]
+pub fn try_summary(experiment: &Experiment, before: &ArmFigures, after: &ArmFigures) -> String {
+    let told = Told::new(experiment, before, after);
+    let mut out = String::new();
+    for sentence in told.sentences() {
+        for line in wrapped(&sentence, 78, "") {
+            out += &line;
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    out += &told.table();
+    out
+}
+
+/// The same sentences, for the HTML report.
+pub(crate) fn sentences(
+    experiment: &Experiment,
+    before: &ArmFigures,
+    after: &ArmFigures,
+) -> Vec<String> {
+    Told::new(experiment, before, after).sentences()
+}
+
+fn near(node: Node) -> bool {
+    matches!(node, Node::Host(_) | Node::Gateway)
+}
+
+fn download(traffic: &Traffic) -> bool {
+    matches!(traffic.kind, TrafficKind::Tcp(_)) && !near(traffic.from) && near(traffic.to)
+}
+
+fn upload(traffic: &Traffic) -> bool {
+    matches!(traffic.kind, TrafficKind::Tcp(_)) && near(traffic.from) && !near(traffic.to)
+}
+
+/// Names and phases by their roles.
+struct Told<'a> {
+    before: &'a ArmFigures,
+    after: &'a ArmFigures,
+    probe: Option<&'a str>,
+    down: Option<&'a str>,
+    up: Option<&'a str>,
+    /// The phase in which uploads run beside the download.
+    busy: Option<&'a str>,
+    /// One without uploads.
+    quiet: Option<&'a str>,
+    down_ceiling: f64,
+    up_ceiling: f64,
+}
+
+impl<'a> Told<'a> {
+    fn new(experiment: &'a Experiment, before: &'a ArmFigures, after: &'a ArmFigures) -> Self {
+        let line = &experiment.topology.line;
+        let name = |kind: fn(&Traffic) -> bool| {
+            experiment
+                .traffic
+                .iter()
+                .find(|t| kind(t))
+                .map(|traffic| traffic.name.as_str())
+        };
+        let running = |phase: &weirgate_experiment::Phase, kind: fn(&Traffic) -> bool| -> u32 {
+            let covers = |t: &&Traffic| {
+                t.runs
+                    .iter()
+                    .any(|run| run.0 <= phase.start + experiment.settle && run.1 >= phase.end)
+            };
+            let running = experiment.traffic.iter().filter(|t| kind(t)).filter(covers);
+            running.map(|traffic| u32::from(traffic.count)).sum()
+        };
+        let mut busy: Option<(&str, u32)> = None;
+        for phase in &experiment.phases {
+            let (ups, downs) = (running(phase, upload), running(phase, download));
+            let more = busy.is_none_or(|(_, most)| ups > most);
+            if ups > 0 && (downs > 0 || name(download).is_none()) && more {
+                busy = Some((&phase.name, ups));
+            }
+        }
+        let quiet = |phase: &&weirgate_experiment::Phase| {
+            running(phase, upload) == 0 && running(phase, download) > 0
+        };
+        Self {
+            before,
+            after,
+            probe: experiment.probes.first().map(|probe| probe.name.as_str()),
+            down: name(download),
+            up: name(upload),
+            busy: busy.map(|(name, _)| name),
+            quiet: experiment
+                .phases
+                .iter()
+                .find(quiet)
+                .map(|phase| phase.name.as_str()),
+            down_ceiling: ip_ceiling_kbit(line, line.down.rate),
+            up_ceiling: ip_ceiling_kbit(line, line.up.rate),
+        }
+    }
+
+    fn both(&self, phase: Option<&str>, rest: &str) -> Option<(f64, f64)> {
+        let name = format!("{}.{rest}", phase?);
+        Some((
+            *self.before.metrics.get(&name)?,
+            *self.after.metrics.get(&name)?,
+        ))
+    }
+
+    fn round_trip(&self, phase: Option<&str>, statistic: &str) -> Option<(f64, f64)> {
+        self.both(phase, &format!("rtt.{}.{statistic}_ms", self.probe?))
+    }
+
+    fn rate(&self, phase: Option<&str>, flow: Option<&str>) -> Option<(f64, f64)> {
+        self.both(phase, &format!("iprate.{}.mean_kbit", flow?))
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if let (Some(mean), Some(max)) = (
+            self.round_trip(self.busy, "mean"),
+            self.round_trip(self.busy, "max"),
+        ) {
+            found.push(format!(
+                "While an upload ran, an interactive packet and its answer took {} ms on average \
+                 with the modem alone, {} ms at worst. Under the policy they took {} ms, {} ms at \
+                 worst: {}.",
+                number(mean.0),
+                number(max.0),
+                number(mean.1),
+                number(max.1),
+                times(mean.0, mean.1, "shorter", "longer")
+            ));
+        }
+        if let Some(rate) = self.rate(self.busy, self.down) {
+            let part = |kbit: f64| percent(kbit / self.down_ceiling);
+            found.push(format!(
+                "The download beside it got {} kbit/s, {} of what the line carries; under the \
+                 policy it got {} kbit/s, {}.",
+                number(rate.0),
+                part(rate.0),
+                number(rate.1),
+                part(rate.1)
+            ));
+        }
+        if let Some(rate) = self.rate(self.busy, self.up) {
+            let part = |kbit: f64| percent(kbit / self.up_ceiling);
+            found.push(format!(
+                "The upload itself went from {} kbit/s ({} of the line) to {} kbit/s ({}).",
+                number(rate.0),
+                part(rate.0),
+                number(rate.1),
+                part(rate.1)
+            ));
+        }
+        found
+    }
+
+    fn table(&self) -> String {
+        let header = |title: &str| {
+            vec![
+                title.to_owned(),
+                self.before.arm.clone(),
+                self.after.arm.clone(),
+            ]
+        };
+        let mut rows = Vec::new();
+        for (phase, title) in [
+            (self.busy, "while uploads run"),
+            (self.quiet, "download alone"),
+        ] {
+            let mut block = Vec::new();
+            let mut add = |label: &str, unit: &str, values: Option<(f64, f64)>| {
+                if let Some((before, after)) = values {
+                    let cell = |value| format!("{} {unit}", number(value));
+                    block.push(vec![format!("  {label}"), cell(before), cell(after)]);
+                }
+            };
+            add("round trip, mean", "ms", self.round_trip(phase, "mean"));
+            add(
+                "round trip, 99 of 100 within",
+                "ms",
+                self.round_trip(phase, "p99"),
+            );
+            add("round trip, longest", "ms", self.round_trip(phase, "max"));
+            add("download", "kbit/s", self.rate(phase, self.down));
+            add("upload", "kbit/s", self.rate(phase, self.up));
+            if !block.is_empty() {
+                rows.push(header(title));
+                rows.extend(block);
+            }
+        }
+        aligned(&rows)
+    }
+}
+
+/// `76 times shorter`, `1.4 times longer`, or `the same`.
+fn times(before: f64, after: f64, less: &str, more: &str) -> String {
+    if before <= 0.0 || after <= 0.0 {
+        return "not to be compared".to_owned();
+    }
+    let (factor, word) = if before >= after {
+        (before / after, less)
+    } else {
+        (after / before, more)
+    };
+    if factor < 1.005 {
+        return "the same".to_owned();
+    }
+    format!("{} times {word}", number(factor))
+}

@@ -3,6 +3,8 @@
 //! fresh namespaces of the running kernel.
 //!
 //! [`agent`] builds the topology, emulates the line, drives traffic and
-//! records. The binary adds what PID 1 needs: mounts, modules, job and result.
+//! records; [`charges`] asks the kernel what it counts for a packet. The binary
+//! adds what PID 1 needs: mounts, modules, job and result.
 
 pub mod agent;
+pub mod charges;

@@ -15,9 +15,10 @@ pub enum DeviceKind {
     /// An 802.1Q device, `eth0.7`: the tag travels beside the packet and is
     /// inserted after the qdisc, here and on the device below.
     Vlan,
-    /// An 802.1Q device with `reorder_hdr off`: the tag is in the packet. On
-    /// the device below it is beside the packet again (seen on kernel 7.3), so
-    /// that one is [`DeviceKind::Ethernet`].
+    /// An 802.1Q device with `reorder_hdr off`: the tag is in the packet. If the
+    /// device below inserts tags itself (`tx-vlan-hw-insert`), kernel 7.3 moves
+    /// the tag beside the packet, and that device is [`DeviceKind::Ethernet`];
+    /// else it is of this kind too.
     VlanInline,
     /// The Ethernet device that carries a PPPoE session: header, 6 bytes of
     /// PPPoE and 2 of PPP are in front of the IP packet.

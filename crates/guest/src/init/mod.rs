@@ -19,6 +19,7 @@ use std::io::Write;
 use std::panic;
 use weirgate_experiment::{Job, seal};
 use weirgate_guest::agent::{self, Machine};
+use weirgate_guest::charges;
 
 /// Where the lab puts the job.
 const JOB: &str = "/job.json";
@@ -26,6 +27,9 @@ const JOB: &str = "/job.json";
 /// Word of the kernel's command line that asks for a look at the machine in
 /// place of a job.
 const INSPECT: &str = "weirgate.inspect";
+
+/// The same for what the kernel charges for packets.
+const CHARGES: &str = "weirgate.charges";
 
 /// Runs the machine from start to end.
 pub(crate) fn run() -> ! {
@@ -47,9 +51,13 @@ fn work() -> Result<()> {
         modules::load_if_there(module)?;
     }
     let command_line = fs::read_to_string("/proc/cmdline").context("/proc/cmdline")?;
-    let result = if command_line.split_whitespace().any(|word| word == INSPECT) {
+    let asked = |what| command_line.split_whitespace().any(|word| word == what);
+    let result = if asked(INSPECT) {
         say("@start");
         inspect::look()?
+    } else if asked(CHARGES) {
+        say("@start");
+        charges::measure(&mut |done, of, what| say(&format!("@progress {done} {of} {what}")))?
     } else {
         let text = fs::read(JOB).context(JOB)?;
         let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;

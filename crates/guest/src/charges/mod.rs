@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this kernel charges for a packet: asked of the kernel itself, for each
+//! named link layer, on each kind of device that it can make, and for each
+//! size.
+//!
+//! Size tables get to the kernel the way a policy's do (plan, kernel), and the
+//! devices put their own headers in front of the packets, so nothing of what
+//! crate linklayer says about either is taken for granted. Whether the answer
+//! is what crate linklayer says is not judged here: the result holds the
+//! charges alone, and a test of the lab compares them.
+//!
+//! The result is text, one line for each layer and place: the layer's name,
+//! the place (its device), the name of its kind, and the bytes charged for IP
+//! packets of 1 byte, 2 bytes and so on.
+
+mod packets;
+mod places;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nlink::{Connection, Route};
+use packets::Inlets;
+use places::{PLACES, Place};
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::thread;
+use tokio::runtime::Builder;
+use weirgate_kernel::{Kernel, Scope};
+use weirgate_linklayer::LinkLayer;
+use weirgate_plan::{Options, plan_with};
+use weirgate_state::State;
+
+/// IP packets that are sent, in bytes.
+const SIZES: RangeInclusive<u32> = 1..=2_047;
+
+/// How often a processor is given up to a packet that is still under way.
+const PATIENCE: u32 = 1_000;
+
+/// Measures everything. Makes devices in the network namespace of the calling
+/// thread and leaves them there, so it needs a machine of its own. `progress`
+/// is told the layers done, those there are, and the one under work.
+pub fn measure(progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Vec<u8>> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the event loop")?;
+    runtime.block_on(async {
+        let mut bench = Bench::set_up().await?;
+        let mut text = String::new();
+        let all = LinkLayer::all().count() as u64;
+        for (done, layer) in (0..).zip(LinkLayer::all()) {
+            progress(done, all, layer.name());
+            let charges = bench.charges(&layer).await;
+            let charges = charges.with_context(|| format!("measure {layer}"))?;
+            for (place, charges) in PLACES.iter().zip(charges) {
+                write!(
+                    text,
+                    "{} {} {}",
+                    layer.name(),
+                    place.device,
+                    place.kind.name()
+                )?;
+                for charge in charges {
+                    write!(text, " {charge}")?;
+                }
+                text.push('\n');
+            }
+        }
+        Ok(text.into_bytes())
+    })
+}
+
+/// Devices, ways to send on them, and what is in force.
+struct Bench {
+    kernel: Kernel,
+    route: Connection<Route>,
+    inlets: Inlets,
+    /// The number of each place's device.
+    indices: Vec<u32>,
+    applied: State,
+}
+
+/// What a root qdisc has sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sent {
+    bytes: u64,
+    packets: u64,
+}
+
+impl Bench {
+    async fn set_up() -> Result<Self> {
+        let route = Connection::<Route>::new().context("open a netlink socket")?;
+        let tun = places::make(&route).await?;
+        let mut bench = Self {
+            kernel: Kernel::open()?,
+            inlets: Inlets::open(&route, tun).await?,
+            route,
+            indices: Vec::new(),
+            applied: State::default(),
+        };
+        // This makes the IFB devices.
+        bench.apply(places::state(None)).await?;
+        for Place { device, .. } in PLACES {
+            let index = places::index(&bench.route, device).await?;
+            bench.indices.push(index);
+        }
+        Ok(bench)
+    }
+
+    async fn apply(&mut self, desired: State) -> Result<()> {
+        let scope = Scope::of([&self.applied, &desired]);
+        let observed = self.kernel.observe(&scope).await?;
+        let options = Options {
+            previous: Some(&self.applied),
+            ..Options::default()
+        };
+        let plan = plan_with(&observed, &desired, &options).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            anyhow!("there is no plan: {}", lines.join("; "))
+        })?;
+        self.kernel.apply(&plan).await?;
+        self.applied = desired;
+        Ok(())
+    }
+
+    /// Sends one packet of each size through every place, and returns what
+    /// each place charged for it.
+    async fn charges(&mut self, layer: &LinkLayer) -> Result<Vec<Vec<u64>>> {
+        self.apply(places::state(Some(layer))).await?;
+        let mut charges = vec![Vec::new(); PLACES.len()];
+        let mut before = self.sent().await?;
+        for size in SIZES {
+            self.inlets
+                .send(size)
+                .with_context(|| format!("send IP packets of {size} bytes"))?;
+            let after = self
+                .sent_one_more(&before)
+                .await
+                .with_context(|| format!("after sending IP packets of {size} bytes"))?;
+            for ((charges, before), after) in charges.iter_mut().zip(&before).zip(&after) {
+                charges.push(after.bytes - before.bytes);
+            }
+            before = after;
+        }
+        Ok(charges)
+    }
+
+    /// What the places have sent once each has sent exactly one packet more. A
+    /// packet may wait for the kernel's receiving side, which runs when this
+    /// process gives up the processor.
+    async fn sent_one_more(&self, before: &[Sent]) -> Result<Vec<Sent>> {
+        for _ in 0..PATIENCE {
+            let after = self.sent().await?;
+            let mut more = after.iter().zip(before).map(|(a, b)| a.packets - b.packets);
+            if more.clone().all(|packets| packets == 1) {
+                return Ok(after);
+            }
+            if let Some(place) = more.position(|packets| packets > 1) {
+                bail!("{} sent a packet that is not ours", PLACES[place].device);
+            }
+            thread::yield_now();
+        }
+        bail!("not every device sent its packet")
+    }
+
+    /// The counters of all places, by one request.
+    async fn sent(&self) -> Result<Vec<Sent>> {
+        let mut sent = vec![None; PLACES.len()];
+        for qdisc in self.route.get_qdiscs().await? {
+            let place = self
+                .indices
+                .iter()
+                .position(|&index| index == qdisc.ifindex());
+            if let Some(place) = place
+                && qdisc.is_root()
+            {
+                sent[place] = Some(Sent {
+                    bytes: qdisc.bytes(),
+                    packets: qdisc.packets(),
+                });
+            }
+        }
+        let found: Option<Vec<Sent>> = sent.into_iter().collect();
+        found.context("a device has no root qdisc")
+    }
+}

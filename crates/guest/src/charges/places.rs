@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The devices on which charges are measured, and what hangs on them.
+//!
+//! ```text
+//! veth ========== pppoe-lower > ifb-veth      tun > ifb-tun
+//! vlan - vlan-lower ====== inline-lower - inline
+//! ```
+//!
+//! `=` is a pair of veth devices, and `>` what weirgate does to shape arriving
+//! packets: an ingress chain that hands them to an IFB. There is no PPP device:
+//! Debian's cloud kernel has none.
+
+use anyhow::{Context, Result};
+use nlink::netlink::link::{VethLink, VlanLink};
+use nlink::tuntap::{Mode, TunTap};
+use nlink::{Connection, Route};
+use std::fs::{self, File};
+use weirgate_linklayer::{DeviceKind, LinkLayer};
+use weirgate_state::{
+    Chain, Device, DeviceName, Hook, Origin, Pfifo, Qdisc, QdiscKind, State, Table,
+};
+use weirgate_units::Handle;
+
+/// A root qdisc whose counter is read.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Its device.
+    pub(super) device: &'static str,
+    /// What Linux counts there, by crate linklayer.
+    pub(super) kind: DeviceKind,
+    /// Whether it is an IFB.
+    ifb: bool,
+}
+
+/// Every place; each gets one packet of each size.
+pub(super) const PLACES: [Place; 9] = [
+    place("veth", DeviceKind::Ethernet),
+    place("vlan", DeviceKind::Vlan),
+    // On both lower devices the tag is beside the packet, with either setting
+    // of the device above. One packet of `inline` keeps it inside: that of 1
+    // byte, which no IP stack sends. `vlan_dev_hard_start_xmit` moves the tag
+    // only if 2 bytes follow it (seen in kernel 7.3).
+    place("vlan-lower", DeviceKind::Ethernet),
+    place("inline", DeviceKind::VlanInline),
+    place("inline-lower", DeviceKind::Ethernet),
+    place("pppoe-lower", DeviceKind::PppoeLower),
+    place("tun", DeviceKind::Tun),
+    ifb("ifb-veth", DeviceKind::Ethernet),
+    ifb("ifb-tun", DeviceKind::Tun),
+];
+
+const fn place(device: &'static str, kind: DeviceKind) -> Place {
+    Place {
+        device,
+        kind,
+        ifb: false,
+    }
+}
+
+const fn ifb(device: &'static str, kind: DeviceKind) -> Place {
+    Place {
+        device,
+        kind,
+        ifb: true,
+    }
+}
+
+/// Where packets arrive, and the IFB that gets them.
+const ARRIVALS: [(&str, &str); 2] = [("pppoe-lower", "ifb-veth"), ("tun", "ifb-tun")];
+
+/// Room for the largest packet with all headers.
+const MTU: u32 = 2_200;
+
+/// Packets that a root holds; never more than one is there.
+const LIMIT: u32 = 1_000;
+
+/// IPv6 greets its neighbours on every new device, which would be counted.
+const QUIET: &str = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+
+/// Makes all devices but the IFBs, and returns the TUN device's file.
+pub(super) async fn make(route: &Connection<Route>) -> Result<File> {
+    fs::write(QUIET, "1").context(QUIET)?;
+    // Both ends are places: every further device would cost time in each of
+    // the many readings of counters.
+    for (near, far) in [("veth", "pppoe-lower"), ("vlan-lower", "inline-lower")] {
+        let pair = VethLink::new(near, far).mtu(MTU).peer_mtu(MTU);
+        let made = route.add_link(pair).await;
+        made.with_context(|| format!("create {near} and {far}"))?;
+        switch_on(route, far).await?;
+        switch_on(route, near).await?;
+    }
+    // Different numbers, so that neither receives what the other sends.
+    for (device, lower, id, reorder) in [
+        ("vlan", "vlan-lower", 7, true),
+        ("inline", "inline-lower", 8, false),
+    ] {
+        // 4 bytes less than below, for the tag.
+        let vlan = VlanLink::new(device, lower, id).mtu(MTU - 4);
+        let made = route.add_link(vlan.reorder_hdr(reorder)).await;
+        made.with_context(|| format!("create the VLAN device {device}"))?;
+        switch_on(route, device).await?;
+    }
+    let tun = TunTap::builder().name("tun").mode(Mode::Tun).create();
+    let tun = tun.context("create the TUN device")?.into_file();
+    route.set_link_mtu("tun", MTU).await.context("tun")?;
+    switch_on(route, "tun").await?;
+    Ok(tun)
+}
+
+async fn switch_on(route: &Connection<Route>, device: &str) -> Result<()> {
+    let index = index(route, device).await?;
+    let on = route.set_link_up_by_index(index).await;
+    on.with_context(|| format!("switch on {device}"))
+}
+
+/// The kernel's number of a device.
+pub(super) async fn index(route: &Connection<Route>, device: &str) -> Result<u32> {
+    let link = route.get_link_by_name(device).await;
+    let link = link.with_context(|| format!("look for {device}"))?;
+    let link = link.with_context(|| format!("there is no device {device}"))?;
+    Ok(link.ifindex())
+}
+
+/// Every place with a FIFO at its root, with the layer's size table.
+pub(super) fn state(layer: Option<&LinkLayer>) -> State {
+    let origin = Origin::new(0, "measures charges");
+    let device = |place: &Place| Device {
+        owned_ifb: place.ifb,
+        offloads: None,
+        root: Some(Qdisc {
+            handle: Handle::new(1, 0),
+            stab: layer.map(|layer| layer.stab(place.kind)),
+            kind: QdiscKind::Pfifo(Pfifo { limit: LIMIT }),
+            origin: origin.clone(),
+        }),
+        origin: origin.clone(),
+    };
+    let chain = |&(from, to): &(&str, &str)| {
+        Some(Chain {
+            name: from.to_owned(),
+            hook: Hook::Ingress {
+                device: DeviceName::new(from)?,
+                redirect_to: DeviceName::new(to)?,
+            },
+            rules: Vec::new(),
+        })
+    };
+    State {
+        devices: PLACES
+            .iter()
+            .filter_map(|place| Some((DeviceName::new(place.device)?, device(place))))
+            .collect(),
+        tables: vec![Table {
+            netdev: true,
+            name: "charges".to_owned(),
+            chains: ARRIVALS.iter().filter_map(chain).collect(),
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A name that the kernel refuses would be left out of the state.
+    #[test]
+    fn every_place_is_in_the_state() {
+        let layer = LinkLayer::named("docsis").unwrap();
+        let state = state(Some(&layer));
+        assert_eq!(state.devices.len(), PLACES.len());
+        assert_eq!(state.tables[0].chains.len(), ARRIVALS.len());
+        for place in PLACES {
+            let device = &state.devices[&DeviceName::new(place.device).unwrap()];
+            let stab = device.root.as_ref().unwrap().stab.as_ref();
+            assert_eq!(stab, Some(&layer.stab(place.kind)), "{}", place.device);
+        }
+    }
+
+    /// What cannot be made here is what the module says.
+    #[test]
+    fn every_kind_but_ppp_has_a_place() {
+        let here: BTreeSet<DeviceKind> = PLACES.iter().map(|place| place.kind).collect();
+        let absent = DeviceKind::ALL
+            .into_iter()
+            .filter(|kind| !here.contains(kind));
+        assert!(absent.eq([DeviceKind::PppoeInterface, DeviceKind::Ppp]));
+    }
+}

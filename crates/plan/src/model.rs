@@ -206,7 +206,9 @@ fn change_qdisc(device: &mut Device, place: Place, qdisc: &Qdisc) -> Result<(), 
         return Err("another qdisc is there");
     }
     match (&old.kind, &qdisc.kind) {
-        (QdiscKind::Htb(_) | QdiscKind::Other(_), _) => Err("the kind has no change operation"),
+        (QdiscKind::Htb(_) | QdiscKind::Sfq(_) | QdiscKind::Other(_), _) => {
+            Err("the kind has no change operation")
+        }
         (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) if a.flows != b.flows => {
             Err("fq_codel keeps its number of flows")
         }

@@ -3,8 +3,8 @@
 //!
 //! What the kernel can change in place keeps its queue: class settings, qdisc
 //! settings, the root's size table. What it cannot (HTB's default class and
-//! r2q, a class's parent, a handle, fq_codel's number of flows) is deleted and
-//! built anew. All deletions come first, because a handle that is still in use
+//! r2q, a class's parent, a handle, sfq, fq_codel's number of flows) is deleted
+//! and built anew. All deletions come first, because a handle that is still in use
 //! would make the kernel hang the old qdisc in the new place as well
 //! (`__tc_modify_qdisc`, net/sched/sch_api.c).
 
@@ -107,6 +107,8 @@ fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
             }
             // `fq_codel_change` refuses another number of flows.
             (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) => a.flows == b.flows,
+            // `sfq_qdisc_ops` has no change operation.
+            (QdiscKind::Sfq(a), QdiscKind::Sfq(b)) => a == b,
             (QdiscKind::Other(_), _) | (_, QdiscKind::Other(_)) => false,
             (a, b) => a.name() == b.name(),
         }

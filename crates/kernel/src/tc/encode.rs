@@ -67,7 +67,7 @@ fn whole_qdisc(flags: u16, ifindex: u32, place: Place, qdisc: &Qdisc) -> Message
     let handle = qdisc.handle.as_u32();
     let mut message = message(RTM_NEWQDISC, flags, ifindex, handle, parent(place));
     message.append_attr_str(TCA_KIND, qdisc.kind.name());
-    options(&mut message, &qdisc.kind);
+    options(&mut message, &qdisc.kind, flags & NLM_F_CREATE == 0);
     if let Some(stab) = &qdisc.stab {
         size_table(&mut message, stab);
     }
@@ -177,8 +177,9 @@ fn size_table(message: &mut MessageBuilder, stab: &Stab) {
     message.nest_end(nest);
 }
 
-/// Appends `TCA_OPTIONS`.
-fn options(message: &mut MessageBuilder, kind: &QdiscKind) {
+/// Appends `TCA_OPTIONS`. A change leaves out what cannot change, since the
+/// kernel refuses even the value that it has.
+fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
     match kind {
         QdiscKind::Htb(htb) => {
             let nest = message.nest_start(TCA_OPTIONS);
@@ -193,7 +194,6 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind) {
             let nest = message.nest_start(TCA_OPTIONS);
             for (kind, value) in [
                 (TCA_FQ_CODEL_LIMIT, q.limit),
-                (TCA_FQ_CODEL_FLOWS, q.flows),
                 (TCA_FQ_CODEL_QUANTUM, q.quantum),
                 (TCA_FQ_CODEL_TARGET, micros(q.target)),
                 (TCA_FQ_CODEL_INTERVAL, micros(q.interval)),
@@ -201,6 +201,9 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind) {
                 (TCA_FQ_CODEL_MEMORY_LIMIT, q.memory_limit),
             ] {
                 message.append_attr_u32(kind, value);
+            }
+            if !change {
+                message.append_attr_u32(TCA_FQ_CODEL_FLOWS, q.flows);
             }
             message.nest_end(nest);
         }

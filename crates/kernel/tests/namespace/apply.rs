@@ -7,8 +7,11 @@ use crate::harness::{
 use std::os::fd::AsFd;
 use weirgate_kernel::{ApplyError, Kernel, Scope};
 use weirgate_plan::{Action, Options, Step, plan, plan_with, verify, with_former};
-use weirgate_state::{FqCodel, HtbClass, Match, Offloads, Qdisc, QdiscKind, State};
-use weirgate_units::{Handle, Rate, Span};
+use weirgate_state::{
+    Cake, CakeAckFilter, CakeFlowMode, FqCodel, HtbClass, Match, Offloads, Qdisc, QdiscKind, Red,
+    Sfq, State,
+};
+use weirgate_units::{Handle, Rate, Size, Span};
 
 fn only(root: Option<Qdisc>) -> State {
     State {
@@ -188,6 +191,100 @@ fn an_unknown_qdisc_is_refused_by_name() {
         if let Err(error) = result {
             assert!(error.to_string().contains("ENOENT"), "{error}");
             assert_eq!(observe(&kernel, &[&desired]).await, before);
+        }
+    });
+}
+
+/// Every leaf that a policy can ask for, each in two settings.
+fn leaves() -> [[QdiscKind; 2]; 6] {
+    let fq_codel = |target| {
+        QdiscKind::FqCodel(FqCodel {
+            limit: 600,
+            flows: 1_024,
+            target: Span::from_millis(target),
+            interval: Span::from_millis(100),
+            quantum: 300,
+            ecn: true,
+            memory_limit: 4 << 20,
+        })
+    };
+    let sfq = |limit, quantum| {
+        QdiscKind::Sfq(Sfq {
+            limit,
+            perturb: 10,
+            quantum,
+        })
+    };
+    let red = |adaptive: bool, wlog| {
+        QdiscKind::Red(Red {
+            limit: Size::bytes(90_000),
+            min: Size::bytes(9_000),
+            max: Size::bytes(27_001),
+            probability_millionths: 20_000,
+            wlog,
+            plog: 20,
+            scell_log: 11,
+            ecn: !adaptive,
+            adaptive,
+            bandwidth: Rate::kbit(512),
+            avpkt: 500,
+        })
+    };
+    let cake = |flow_mode, bandwidth, ack_filter| {
+        QdiscKind::Cake(Cake {
+            bandwidth,
+            rtt: Span::from_millis(85),
+            flow_mode,
+            nat: true,
+            ack_filter,
+            ingress: bandwidth.is_some(),
+            split_gso: bandwidth.is_none(),
+            memory_limit: 0,
+        })
+    };
+    let rate = Some(Rate::kbit(1_999));
+    [
+        [pfifo(1, 7).kind, pfifo(1, 8).kind],
+        [bfifo(1, 7_000).kind, bfifo(1, 8_000).kind],
+        [fq_codel(5), fq_codel(17)],
+        [sfq(127, 0), sfq(40, 2_000)],
+        [red(false, 9), red(true, 5)],
+        [
+            cake(CakeFlowMode::Triple, None, CakeAckFilter::Filter),
+            cake(CakeFlowMode::DualDstHost, rate, CakeAckFilter::Aggressive),
+        ],
+    ]
+}
+
+#[test]
+fn leaves_are_read_back_and_changed_in_place() {
+    in_namespace(|kernel| async move {
+        let capabilities = kernel.capabilities().await.unwrap();
+        for [first, second] in leaves() {
+            if !capabilities.has_qdisc(first.name()) {
+                println!("{} is not in {}", first.name(), capabilities.release);
+                continue;
+            }
+            let with = |kind: &QdiscKind| {
+                let leaf = Qdisc {
+                    kind: kind.clone(),
+                    ..pfifo(0x10, 1)
+                };
+                only(Some(htb(1, 1, vec![class(1, 1, 0, Some(leaf))])))
+            };
+            let changeable = first.name() != "sfq";
+            let (first, second) = (with(&first), with(&second));
+            apply(&kernel, &first, Some(&second)).await;
+            let steps = apply(&kernel, &second, Some(&first)).await;
+            let in_place = matches!(
+                steps.as_slice(),
+                [Step {
+                    action: Action::ChangeQdisc { .. },
+                    ..
+                }]
+            );
+            assert_eq!(in_place, changeable, "{steps:?}");
+            apply(&kernel, &first, Some(&second)).await;
         }
     });
 }

@@ -15,16 +15,25 @@
 //! 2. a class h of higher priority may send what its bucket holds, what it
 //!    earns meanwhile, and one packet more: HTB lets a class send while its
 //!    tokens are not negative (`htb_class_mode`, net/sched/sch_htb.c), so that
-//!    the last packet may overdraw. In a time t: `B_h + r_h t + L_h`.
+//!    its last packet may overdraw. What it earns after that packet has begun
+//!    is of no use to it any more: with t_h the time at which it begins,
+//!    `B_h + r_h t_h + L_h`.
 //! 3. a class e of equal priority has its turn first: `Q_e + L_e` bytes, as a
 //!    turn ends with the packet that overdraws the quantum Q_e.
 //!
-//! Hence the wait T of a packet that finds its class without others before it,
-//! with H the classes of higher and E those of equal priority:
+//! Nothing is sent before the gate opens again, F / C at most, and buckets hold
+//! no more than B_h then. Of what follows, the last packets of the classes in H,
+//! all those of higher priority, leave one after the other, so that t_h is at
+//! least `U_h / C` before the end, U_h being the last packets from h's own on.
+//! Their order is the worst one when what is earned in vain, the sum of
+//! `r_h U_h / C`, is least, which is in the order of `r_h / L_h` (Smith's rule).
+//! With E the classes of equal priority, the wait T of a packet that finds none
+//! of its own class before it is
 //!
 //! ```text
-//! C T = F + sum over H of (B_h + r_h T + L_h) + sum over E of (Q_e + L_e)
-//!   T = (F + sum over H of (B_h + L_h) + sum over E of (Q_e + L_e)) / (C - sum over H of r_h)
+//! C (T - F/C) = sum over H of (B_h + r_h (T - F/C - U_h/C) + L_h) + sum over E of (Q_e + L_e)
+//!   T = F/C + (sum over H of (B_h + L_h - r_h U_h/C) + sum over E of (Q_e + L_e))
+//!             / (C - sum over H of r_h)
 //! ```
 //!
 //! A class that always has packets may in addition begin with a turn that is
@@ -46,6 +55,7 @@
 //! waiting, only to what the modem may hold ([`line_extra`]).
 
 use crate::scheduler::{Member, Scheduler};
+use weirgate_policy::in_kbit;
 use weirgate_units::{Rate, Size, Span};
 
 /// Timers and the kernel's own work: late interrupts, softirq, the path from
@@ -65,45 +75,75 @@ fn earned(rate: Rate, span: Span) -> u64 {
     u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
 }
 
-/// One summand of a wait, in wire bytes that the gate sends before.
+/// One summand of a wait: wire bytes that the gate sends before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ahead {
     /// Whose and why.
     pub(crate) what: String,
-    /// How many.
-    pub(crate) bytes: u64,
+    /// How long they take.
+    pub(crate) time: Span,
 }
 
 /// Everything that the gate may send before a packet of the class that finds
-/// none of its own class's, and the rate at which that is worked off.
-pub(crate) fn ahead(scheduler: &Scheduler, at: usize) -> (Vec<Ahead>, Rate) {
+/// none of its own class's.
+pub(crate) fn ahead(scheduler: &Scheduler, at: usize) -> Vec<Ahead> {
     let own = &scheduler.members[at];
     let full = u64::from(scheduler.full_packet);
     let mut list = vec![Ahead {
         what: format!("the packet already on its way, {full} B at most"),
-        bytes: full,
+        time: time(full, scheduler.gate),
     }];
-    for other in higher(scheduler, own) {
+    let rate = left_by_higher(scheduler, own);
+    let pace = if rate < scheduler.gate {
+        format!(", at the {} that higher guarantees leave", in_kbit(rate))
+    } else {
+        String::new()
+    };
+    for (other, unused) in overdrafts(scheduler, own) {
         let (bucket, packet) = (bucket(other), u64::from(other.largest));
         list.push(Ahead {
             what: format!(
-                "`{}` first: its bucket of {bucket} B and a packet of {packet} B",
+                "`{}` first: a bucket of {bucket} B and a packet of {packet} B on credit, less \
+                 {unused} B earned in vain{pace}",
                 other.class.name
             ),
-            bytes: bucket + packet,
+            time: time((bucket + packet).saturating_sub(unused), rate),
         });
     }
     for (_, other) in equals(scheduler, at) {
         let (turn, packet) = (u64::from(other.quantum), u64::from(other.largest));
         list.push(Ahead {
             what: format!(
-                "the turn of `{}`: {turn} B and a packet of {packet} B",
+                "the turn of `{}`: {turn} B and a packet of {packet} B{pace}",
                 other.class.name
             ),
-            bytes: turn + packet,
+            time: time(turn + packet, rate),
         });
     }
-    (list, left_by_higher(scheduler, own))
+    list
+}
+
+/// The classes of higher priority, in the order of priority, each with what it
+/// earns after its last packet has begun, in whole bytes rounded down.
+fn overdrafts<'s>(scheduler: &'s Scheduler, own: &Member) -> Vec<(&'s Member, u64)> {
+    let gate = u128::from(scheduler.gate.as_bits_per_second());
+    let rate = |member: &Member| u128::from(member.class.rate.as_bits_per_second());
+    let packet = |member: &Member| u128::from(member.largest);
+    let mut list: Vec<(usize, &Member, u64)> = higher(scheduler, own)
+        .enumerate()
+        .map(|(at, other)| (at, other, 0))
+        .collect();
+    // From the end: the class whose packet is short for its rate comes last.
+    list.sort_by(|(_, a, _), (_, b, _)| (packet(a) * rate(b)).cmp(&(packet(b) * rate(a))));
+    let mut last_packets = 0;
+    for (_, other, unused) in &mut list {
+        last_packets += packet(other);
+        *unused = u64::try_from(rate(other) * last_packets / gate.max(1)).unwrap_or(0);
+    }
+    list.sort_by_key(|entry| entry.0);
+    list.into_iter()
+        .map(|(_, other, unused)| (other, unused))
+        .collect()
 }
 
 /// The gate's rate less what classes of higher priority are guaranteed.
@@ -137,12 +177,18 @@ pub(crate) fn bucket(member: &Member) -> u64 {
 /// The latency of the class as a latency-rate server. Needs the buckets of
 /// classes of higher priority and nothing else.
 pub(crate) fn latency(scheduler: &Scheduler, at: usize) -> Span {
-    let (list, rate) = ahead(scheduler, at);
-    let bytes: u64 = list.iter().map(|ahead| ahead.bytes).sum();
+    let before = ahead(scheduler, at)
+        .iter()
+        .fold(Span::ZERO, |sum, ahead| sum + ahead.time);
+    before + another_turn(scheduler, at)
+}
+
+/// One turn more of each equal, for a class that always has packets.
+pub(crate) fn another_turn(scheduler: &Scheduler, at: usize) -> Span {
     let turns: u64 = equals(scheduler, at)
         .map(|(_, other)| u64::from(other.quantum))
         .sum();
-    time(bytes + turns, rate)
+    time(turns, left_by_higher(scheduler, &scheduler.members[at]))
 }
 
 /// The rate at which a class that is within its guarantee is served in turns

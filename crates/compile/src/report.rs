@@ -301,23 +301,13 @@ fn host() -> Step {
 }
 
 fn lone(scheduler: &Scheduler, at: usize) -> Bound {
-    let (ahead, rate) = bounds::ahead(scheduler, at);
-    let mut steps: Vec<Step> = ahead
+    let mut steps: Vec<Step> = bounds::ahead(scheduler, at)
         .into_iter()
         .map(|ahead| Step {
-            time: bounds::time(ahead.bytes, rate),
             what: ahead.what,
+            time: ahead.time,
         })
         .collect();
-    if rate < scheduler.gate
-        && let Some(first) = steps.first_mut()
-    {
-        let left = weirgate_policy::in_kbit(rate);
-        first.what = format!(
-            "{}; all at the {left} that higher guarantees leave",
-            first.what
-        );
-    }
     steps.push(host());
     Bound::of(steps)
 }
@@ -325,20 +315,10 @@ fn lone(scheduler: &Scheduler, at: usize) -> Bound {
 fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
     let member = &scheduler.members[at];
     let mut steps = lone.steps.clone();
-    let turns = member
-        .latency
-        .saturating_sub(lone.wait.saturating_sub(HOST));
-    if turns > Span::ZERO
-        && scheduler
-            .members
-            .iter()
-            .enumerate()
-            .any(|(index, other)| index != at && other.class.priority == member.class.priority)
-    {
-        steps.push(Step {
-            what: "a turn more of each class of equal priority".to_owned(),
-            time: turns,
-        });
+    let turns = bounds::another_turn(scheduler, at);
+    if turns > Span::ZERO {
+        let what = "a turn more of each class of equal priority".to_owned();
+        steps.push(Step { what, time: turns });
     }
     let burst = member.class.burst.as_bytes();
     if burst > 0 {

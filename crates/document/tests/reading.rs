@@ -160,7 +160,7 @@ fn user_chosen_names_are_never_unknown() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No text, and no span however wrong, makes reading or showing panic.
     #[test]

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holds for every compiled state, and what is refused.
+
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use weirgate_compile::{CODES, compile};
+use weirgate_document::{Problem, Severity};
+use weirgate_linklayer::LinkLayer;
+use weirgate_policy::template::Template;
+use weirgate_policy::{Direction, Policy, parse};
+use weirgate_state::{
+    Capabilities, DeviceName, Hook, Htb, IpVersion, Match, Qdisc, QdiscKind, State,
+};
+use weirgate_units::{Handle, Rate};
+
+fn policy(source: &str) -> Policy {
+    let (policy, problems) = parse(source);
+    policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
+}
+
+fn htb(qdisc: &Qdisc) -> &Htb {
+    match &qdisc.kind {
+        QdiscKind::Htb(htb) => htb,
+        other => panic!("not HTB: {other:?}"),
+    }
+}
+
+/// Handles of qdiscs and ids of classes below a root.
+fn walk(qdisc: &Qdisc, qdiscs: &mut Vec<Handle>, classes: &mut Vec<Handle>) {
+    qdiscs.push(qdisc.handle);
+    if let QdiscKind::Htb(htb) = &qdisc.kind {
+        for class in &htb.classes {
+            classes.push(class.id);
+            if let Some(leaf) = &class.leaf {
+                walk(leaf, qdiscs, classes);
+            }
+        }
+    }
+}
+
+/// Everything that must be true of a state whatever the policy.
+fn is_sound(policy: &Policy, state: &State) {
+    for (name, device) in &state.devices {
+        let Some(root) = &device.root else {
+            continue;
+        };
+        let (mut qdiscs, mut classes) = (Vec::new(), Vec::new());
+        walk(root, &mut qdiscs, &mut classes);
+        let (all, distinct) = (qdiscs.len(), qdiscs.iter().collect::<BTreeSet<_>>().len());
+        assert_eq!(
+            all, distinct,
+            "two qdiscs of {name} have one handle: {qdiscs:?}"
+        );
+        let (all, distinct) = (classes.len(), classes.iter().collect::<BTreeSet<_>>().len());
+        assert_eq!(
+            all, distinct,
+            "two classes of {name} have one id: {classes:?}"
+        );
+        assert!(root.stab.is_some());
+
+        let outer = htb(root);
+        let gate = &outer.classes[0];
+        assert_eq!((gate.rate, outer.default_minor), (gate.ceil, gate.id.minor));
+        let inner = htb(gate.leaf.as_ref().expect("the scheduler"));
+        let leaves: Vec<_> = inner
+            .classes
+            .iter()
+            .filter(|class| class.leaf.is_some())
+            .collect();
+        let sum: u64 = leaves
+            .iter()
+            .map(|class| class.rate.as_bits_per_second())
+            .sum();
+        assert!(
+            sum <= gate.rate.as_bits_per_second(),
+            "{sum} of {}",
+            gate.rate
+        );
+        assert!(
+            leaves
+                .iter()
+                .any(|class| class.id.minor == inner.default_minor)
+        );
+        for class in &inner.classes {
+            assert!(class.ceil >= class.rate && class.rate.as_bytes_per_second() > 0);
+            assert!(
+                class.buffer.as_nanos().is_multiple_of(64),
+                "{}",
+                class.buffer
+            );
+            // HTB forgets what is older than a minute.
+            assert!(class.buffer.as_nanos() <= 60_000_000_000);
+            assert!(class.prio < 8 && class.quantum > 0);
+            assert!(class.origin.line > 0 && !class.origin.reason.is_empty());
+        }
+        for table in &state.tables {
+            for chain in &table.chains {
+                let place = match &chain.hook {
+                    Hook::Postrouting { device } => device,
+                    Hook::Ingress { redirect_to, .. } => redirect_to,
+                    other @ Hook::Other(_) => panic!("a hook that no policy asks for: {other:?}"),
+                };
+                if place != name {
+                    continue;
+                }
+                for rule in &chain.rules {
+                    assert!(classes.contains(&rule.class), "{rule:?} leads nowhere");
+                    assert!(rule.origin.line > 0, "{rule:?}");
+                    let versions: BTreeSet<IpVersion> =
+                        rule.matches.iter().filter_map(Match::version).collect();
+                    assert!(versions.len() <= 1, "{rule:?} never matches");
+                }
+                // Whatever is not matched before, both versions end somewhere.
+                let last: Vec<_> = chain
+                    .rules
+                    .iter()
+                    .rev()
+                    .take(2)
+                    .map(|r| &r.matches)
+                    .collect();
+                assert_eq!(
+                    last,
+                    [
+                        &vec![Match::Version(IpVersion::V6)],
+                        &vec![Match::Version(IpVersion::V4)]
+                    ]
+                );
+            }
+        }
+    }
+    for direction in Direction::BOTH {
+        let shaped = policy.line_rate(direction).is_some();
+        let chains = state.tables.iter().flat_map(|table| &table.chains);
+        let chains = chains
+            .filter(|chain| chain.name == direction.to_string())
+            .count();
+        assert_eq!(chains, usize::from(shaped), "{direction}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_state_is_sound(
+        up in 64_u64..2_000_000,
+        factor in 1_u64..30,
+        layer in 0_usize..22,
+        inbound in 0_usize..3,
+        shares in proptest::collection::vec((1_u32..12, 0_u8..8, 0_usize..6, any::<bool>()), 1..8),
+    ) {
+        let queues = ["bfifo 28125", "pfifo 5", "sfq", "fq_codel", "cake", "fq_codel"];
+        let inbound = ["ifb", "lan", "none"][inbound];
+        let layer = LinkLayer::all().nth(layer).expect("22 names").name();
+        let mut source = format!(
+            "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{up}kbit\"\n\
+             down = \"{}kbit\"\nlayer = \"{layer}\"\ninbound = \"{inbound}\"\n",
+            up * factor
+        );
+        for (at, (share, priority, queue, limited)) in shares.iter().enumerate() {
+            let ceiling = if *limited { "50%" } else { "100%" };
+            let _ = write!(
+                source,
+                "[[class]]\nname = \"c{at}\"\nshare = \"{share}%\"\npriority = {priority}\n\
+                 queue = \"{}\"\nceiling = \"{ceiling}\"\ndefault = {}\n\
+                 [[rule]]\nclass = \"c{at}\"\ndscp = {at}\nprotocol = [\"tcp\", \"icmpv6\"]\n\
+                 remote-address = [\"192.0.2.{at}\", \"2001:db8::{at}\"]\n",
+                queues[*queue],
+                at == 0
+            );
+        }
+        let policy = policy(&source);
+        let (state, problems) = compile(&policy, &Capabilities::all());
+        prop_assert!(problems.is_empty(), "{:?}", problems);
+        let state = state.expect("no problems");
+        is_sound(&policy, &state);
+        let (again, _) = compile(&policy, &Capabilities::all());
+        prop_assert_eq!(format!("{state:?}"), format!("{:?}", again.expect("as before")));
+    }
+
+    #[test]
+    fn the_default_policy_compiles_for_every_link(
+        up in 64_u64..2_000_000,
+        factor in 1_u64..60,
+        layer in 0_usize..22,
+    ) {
+        let name = |text: &str| DeviceName::new(text).expect("a name");
+        let template = Template {
+            device: name("wan"),
+            lan: vec![name("lan")],
+            up: Rate::kbit(up),
+            down: Some(Rate::kbit(up * factor)),
+            layer: LinkLayer::all().nth(layer).expect("22 names"),
+        };
+        let policy = policy(&template.text());
+        let (state, problems) = compile(&policy, &Capabilities::all());
+        prop_assert!(problems.is_empty(), "{:?}", problems);
+        is_sound(&policy, &state.expect("no problems"));
+        let report = weirgate_compile::check_report(&policy);
+        prop_assert_eq!(report.directions.len(), 2);
+        for class in report.directions.iter().flat_map(|direction| &direction.classes) {
+            let sum: u64 = class.lone.steps.iter().map(|step| step.time.as_nanos()).sum();
+            prop_assert_eq!(sum, class.lone.wait.as_nanos());
+        }
+    }
+}
+
+const SITE: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\n\
+    down = \"50mbit\"\nlayer = \"docsis\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\n\
+    queue = \"cake\"\ndefault = true\n";
+
+fn refused(source: &str, kernel: &Capabilities) -> Vec<(&'static str, Severity)> {
+    let (state, problems) = compile(&policy(source), kernel);
+    let errors = problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error);
+    assert_eq!(state.is_none(), errors);
+    for Problem { hint, span, .. } in &problems {
+        assert!(!hint.is_empty() && span.end <= source.len());
+    }
+    problems
+        .iter()
+        .map(|problem| (problem.code, problem.severity))
+        .collect()
+}
+
+#[test]
+fn a_kernel_without_anything_is_told_everything() {
+    let found = refused(SITE, &Capabilities::default());
+    let mut codes: Vec<&str> = found.iter().map(|found| found.0).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, ["C201", "C201", "C202", "C203", "C204"]);
+}
+
+#[test]
+fn each_lack_is_refused_by_itself() {
+    let all = Capabilities::all;
+    let mut no_cake = all();
+    no_cake.qdiscs.remove("cake");
+    no_cake.release = "6.1.0".to_owned();
+    let (_, problems) = compile(&policy(SITE), &no_cake);
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].message, "Linux 6.1.0 has no cake qdisc");
+    assert_eq!(problems[0].line_column(SITE).0, 11, "the line of the queue");
+    let no_ifb = Capabilities {
+        ifb: false,
+        ..all()
+    };
+    assert_eq!(refused(SITE, &no_ifb), [("C202", Severity::Error)]);
+    let on_lan = SITE.replace("layer", "inbound = \"lan\"\nlayer");
+    assert_eq!(refused(&on_lan, &no_ifb), []);
+}
+
+#[test]
+fn doubts_are_warnings() {
+    let no_lan = SITE.replace("lan = \"lan\"\n", "");
+    assert_eq!(
+        refused(&no_lan, &Capabilities::all()),
+        [("C205", Severity::Warning)]
+    );
+    let inside = format!("{SITE}[[rule]]\nclass = \"all\"\nlocal-address = \"10.0.0.0/8\"\n");
+    assert_eq!(
+        refused(&inside, &Capabilities::all()),
+        [("C206", Severity::Warning)]
+    );
+}
+
+#[test]
+fn guarantees_too_unequal_for_turns_are_refused() {
+    let unequal = SITE.replace("share = \"100%\"", "rate = \"9mbit\"")
+        + "[[class]]\nname = \"tiny\"\nrate = \"4kbit\"\n[[rule]]\nclass = \"tiny\"\ndscp = 1\n";
+    let found = refused(&unequal, &Capabilities::all());
+    assert_eq!(found[0], ("C207", Severity::Error));
+}
+
+#[test]
+fn objectives_are_judged() {
+    let objective = |queue: &str, class: u8| {
+        let source = format!(
+            "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"512kbit\"\n\
+             layer = \"adsl:bridged-vc-fcs\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\n\
+             priority = 0\nqueue = \"{queue}\"\nobjective = {class}\ndefault = true\n"
+        );
+        let report = weirgate_compile::check_report(&policy(&source));
+        let codes: Vec<&str> = report.problems.iter().map(|problem| problem.code).collect();
+        let judged = report.directions[0].classes[0]
+            .objective
+            .clone()
+            .expect("stated");
+        assert_eq!(judged.met, codes.is_empty());
+        codes
+    };
+    // 26.6 ms for another's packet, as much for its own burst and for itself:
+    // 80 ms of delay, 53 of variation.
+    assert_eq!(objective("bfifo 28125", 2), [""; 0]);
+    assert_eq!(
+        objective("bfifo 28125", 0),
+        ["C210"],
+        "53 of 50 ms of variation"
+    );
+    assert_eq!(objective("fq_codel", 2), ["C211"]);
+    assert_eq!(
+        objective("fq_codel", 5),
+        [""; 0],
+        "class 5 asks for nothing"
+    );
+}
+
+/// Every code has a test here.
+#[test]
+fn codes_are_those_tested() {
+    let codes: Vec<&str> = CODES.iter().map(|code| code.code).collect();
+    assert_eq!(
+        codes,
+        [
+            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C210", "C211"
+        ]
+    );
+}
+
+/// The first class takes what rules do not see, unless it has a ceiling.
+#[test]
+fn what_rules_do_not_see_is_never_held_to_a_ceiling() {
+    let source = |ceiling: &str| {
+        format!(
+            "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"1mbit\"\nlayer = \"raw\"\n\
+             [[class]]\nname = \"rest\"\nshare = \"80%\"\npriority = 5\ndefault = true\n\
+             [[class]]\nname = \"first\"\nshare = \"20%\"\npriority = 0\nceiling = \"{ceiling}\"\n\
+             [[rule]]\nclass = \"first\"\ndscp = \"EF\"\n"
+        )
+    };
+    for (ceiling, minor) in [("100%", 0x10), ("20%", 0x20)] {
+        let (state, _) = compile(&policy(&source(ceiling)), &Capabilities::all());
+        let state = state.expect("compiles");
+        let root = state
+            .devices
+            .values()
+            .find_map(|device| device.root.as_ref())
+            .expect("one");
+        let inner = htb(htb(root).classes[0].leaf.as_ref().expect("the scheduler"));
+        assert_eq!(inner.default_minor, minor);
+    }
+}

@@ -13,6 +13,7 @@ mod output;
 mod policy;
 mod progress;
 mod promises;
+mod reference;
 mod result;
 mod saved;
 mod shape;
@@ -79,6 +80,15 @@ enum Command {
         #[arg(long, default_value = "report.html")]
         output: PathBuf,
     },
+    /// Write the reference and the manual pages into a folder.
+    #[command(hide = true)]
+    Reference {
+        /// The folder.
+        folder: PathBuf,
+        /// Write nothing; exit status 1 if a file there differs.
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -94,6 +104,7 @@ fn main() -> ExitCode {
         Command::Remove => shape::remove(),
         Command::Show => shape::show(),
         Command::Lab { command } => lab::run(command),
+        Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),
     };
     exit::code(outcome)

@@ -9,6 +9,6 @@ mod problem;
 mod reader;
 mod suggest;
 
-pub use problem::{Problem, Problems, Severity, Span};
+pub use problem::{CODES, Problem, Problems, Severity, Span};
 pub use reader::{Kind, Reader, Value, parse};
 pub use suggest::nearest;

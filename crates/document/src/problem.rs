@@ -8,6 +8,18 @@ use std::ops::Range;
 /// A place in a document: byte offsets.
 pub type Span = Range<usize>;
 
+/// The codes of problems that any document may have, and what they stand for.
+pub const CODES: &[(&str, &str)] = &[
+    ("D001", "The text is not TOML."),
+    ("D002", "A field is missing that must be there."),
+    ("D003", "A field is not known in its place."),
+    (
+        "D004",
+        "A value is of another type, or its text cannot be read.",
+    ),
+    ("D005", "A number is out of its range."),
+];
+
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the tables of a document, field by field.
 
-use crate::problem::{Problems, Span, line_column};
+use crate::problem::{Problems, Span};
 use crate::suggest::nearest;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -60,6 +60,7 @@ impl<T> Deref for Value<T> {
 /// problems (code `D001`), and `read` still sees what could be understood.
 pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, '_>) -> T) -> T {
     let (root, errors) = DeTable::parse_recoverable(source);
+    let lines = Lines::of(source);
     for error in errors {
         let span = error.span().unwrap_or(0..source.len().min(1));
         problems.error(
@@ -70,7 +71,7 @@ pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, 
         );
     }
     read(Reader::new(
-        source,
+        &lines,
         root.get_ref(),
         root.span(),
         String::new(),
@@ -78,11 +79,36 @@ pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, 
     ))
 }
 
+/// Where lines begin, so that the line of a value is found without counting
+/// from the document's beginning each time.
+#[derive(Debug)]
+struct Lines {
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn of(source: &str) -> Self {
+        let ends = source
+            .bytes()
+            .enumerate()
+            .filter(|(_, byte)| *byte == b'\n');
+        Self {
+            starts: ends.map(|(at, _)| at + 1).collect(),
+        }
+    }
+
+    /// The line of a byte offset, from 1.
+    fn line(&self, offset: usize) -> u32 {
+        let before = self.starts.partition_point(|start| *start <= offset);
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
+    }
+}
+
 /// One table being read. Every field asked for counts as known; when the
 /// reader is dropped, each field left is reported as unknown (code `D003`).
 #[derive(Debug)]
 pub struct Reader<'d, 'i> {
-    source: &'d str,
+    lines: &'d Lines,
     table: &'d DeTable<'i>,
     span: Span,
     name: String,
@@ -93,14 +119,14 @@ pub struct Reader<'d, 'i> {
 
 impl<'d, 'i> Reader<'d, 'i> {
     fn new(
-        source: &'d str,
+        lines: &'d Lines,
         table: &'d DeTable<'i>,
         span: Span,
         name: String,
         problems: &'d Problems,
     ) -> Self {
         Self {
-            source,
+            lines,
             table,
             span,
             name,
@@ -119,7 +145,7 @@ impl<'d, 'i> Reader<'d, 'i> {
     /// The line of the table's place, from 1.
     #[must_use]
     pub fn line(&self) -> u32 {
-        line_column(self.source, self.span.start).0 as u32
+        self.lines.line(self.span.start)
     }
 
     /// The collector that this reader reports to.
@@ -331,7 +357,7 @@ impl<'d, 'i> Reader<'d, 'i> {
     }
 
     fn nested(&self, key: &str, table: &'d DeTable<'i>, span: Span) -> Self {
-        Self::new(self.source, table, span, key.to_owned(), self.problems)
+        Self::new(self.lines, table, span, key.to_owned(), self.problems)
     }
 
     fn field(&mut self, key: &'static str) -> Option<(&'d DeValue<'i>, Span)> {
@@ -341,7 +367,7 @@ impl<'d, 'i> Reader<'d, 'i> {
     }
 
     fn value<T>(&self, value: T, span: Span) -> Value<T> {
-        let line = line_column(self.source, span.start).0 as u32;
+        let line = self.lines.line(span.start);
         Value { value, span, line }
     }
 

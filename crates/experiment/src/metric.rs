@@ -248,6 +248,31 @@ pub struct MetricError {
     pub hint: String,
 }
 
+/// Every quantity as the reference lists it: its word, what its subject is, and
+/// the endings its names have.
+pub fn grammar() -> Vec<(&'static str, &'static str, Vec<String>)> {
+    let endings = |row: &Row| {
+        let statistics = row.statistics.iter();
+        statistics.map(|statistic| statistic.suffix(row.quantity)).collect()
+    };
+    GRAMMAR.iter().map(|row| (row.word, row.subject.word(), endings(row))).collect()
+}
+
+impl Subject {
+    /// What the subject is called in the reference.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::Flow => "flow",
+            Self::FlowOrProbe => "flow or probe",
+            Self::Link => "`up` or `down`",
+            Self::Place => "place",
+            Self::Class => "class",
+            Self::Figure => "figure",
+        }
+    }
+}
+
 impl Quantity {
     /// The word in metric names, such as `rtt`.
     pub fn word(self) -> &'static str {

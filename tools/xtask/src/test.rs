@@ -18,6 +18,11 @@ pub fn tests(root: &Path) -> Result<()> {
     timed("guest kernel and image", || {
         run(Command::new(root.join("target/release/weirgate")).args(["lab", "prepare"]))
     })?;
+    timed("reference", || {
+        let reference = ["reference", "docs/reference", "--check"];
+        let weirgate = root.join("target/release/weirgate");
+        run(Command::new(weirgate).current_dir(root).args(reference))
+    })?;
     timed("checks", || checks(root))?;
     timed("tests", || {
         run(cargo(root).args(["test", "--release", "--workspace", "--no-fail-fast"]))

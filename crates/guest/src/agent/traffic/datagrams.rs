@@ -56,13 +56,13 @@ pub fn start(flow: &Flow, stream: Stream) -> Result<()> {
 }
 
 /// Starts a stream each way between the same two sockets. What goes back from
-/// `to` to `from` is received as the flow `NAME-back`.
+/// `to` to `from` counts as further instances of the entry, after its `count`.
 pub fn start_voice(flow: &Flow, stream: Stream) -> Result<()> {
     let (source, sink) = pair(flow)?;
     let entry = &flow.entry;
-    let back = format!("{}-back", entry.name);
+    let instance = entry.count.saturating_add(flow.instance);
     let recorder = &flow.session.recorder;
-    let back = recorder.flow(&back, flow.instance, entry.class.as_deref());
+    let back = recorder.flow(&entry.name, instance, entry.class.as_deref());
     receive(flow, flow.index, entry.to, &sink);
     receive(flow, back, entry.from, &source);
     send(flow, flow.index, &source, stream)?;

@@ -409,6 +409,28 @@ fn short_flows_repeat_with_their_seed() {
 }
 
 #[test]
+fn voice_goes_both_ways() {
+    let voice = TrafficKind::Voice {
+        interval: span(20),
+        packet: 200,
+    };
+    let mut call = traffic("call", voice, HOST, SERVER, &[(0, 400)]);
+    call.count = 2;
+    let recording = run(experiment(450, vec![call], Vec::new()), topology(None)).expect("a run");
+    let instances = recording.flows.iter().map(|flow| flow.instance);
+    assert!(instances.eq([0, 2, 1, 3]));
+    for flow in 0..4 {
+        let own = recording
+            .delivered
+            .iter()
+            .filter(|record| record.flow == flow);
+        let own: Vec<(Option<u32>, u32)> = own.map(|r| (r.datagram, r.bytes)).collect();
+        let expected: Vec<_> = (0..20).map(|seq| (Some(seq), 172)).collect();
+        assert_eq!(own, expected);
+    }
+}
+
+#[test]
 fn probes_measure_the_round_trip() {
     let probes = vec![
         probe("echo", ProbeKind::Icmp, 84, false),

@@ -1,91 +1,268 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Property: no bytes from a kernel make a decoder panic or hang.
 
-use crate::link;
-use crate::nft::decode;
 use crate::nft::sets::ConstantSet;
+use crate::nft::{self, decode};
 use crate::tc::decode::{Entry, tree};
 use crate::tc::stats::counters;
+use crate::{link, tc};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use weirgate_plan::Place;
+use weirgate_state::{
+    Chain, DeviceName, Hook, Htb, HtbClass, IpVersion, Match, Origin, Pfifo, Qdisc, QdiscKind,
+    Rule, Stab, Table,
+};
+use weirgate_units::{Dscp, Handle, Rate, Span};
 
-/// Attributes that nest to some depth, with names that decoders look for,
-/// correct lengths most of the time, and any content.
-fn attributes() -> impl Strategy<Value = Vec<u8>> {
-    let word = prop_oneof![
-        Just(b"htb\0".to_vec()),
-        Just(b"fq_codel\0".to_vec()),
-        Just(b"sfq\0".to_vec()),
-        Just(b"red\0".to_vec()),
-        Just(b"cake\0".to_vec()),
-        Just(b"pfifo\0".to_vec()),
-        Just(b"t\0".to_vec()),
-        Just(b"payload\0".to_vec()),
-        Just(b"immediate\0".to_vec()),
-        Just(b"bitwise\0".to_vec()),
+/// One attribute; `wrong` is added to its length.
+fn attribute(kind: u16, payload: &[u8], wrong: u16) -> Vec<u8> {
+    let length = (payload.len() as u16 + 4).wrapping_add(wrong);
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Lengths are right most of the time.
+fn wrong() -> impl Strategy<Value = u16> {
+    prop_oneof![30 => Just(0_u16), 1 => any::<u16>()]
+}
+
+/// Contents of the sizes that the kernel's structs have, or others.
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        vec(any::<u8>(), 4),
+        vec(any::<u8>(), 20),
+        vec(any::<u8>(), 44),
         vec(any::<u8>(), 0..60),
-    ];
-    word.prop_recursive(4, 60, 8, |inner| {
-        vec(
-            (
-                0_u16..20,
-                inner,
-                prop_oneof![9 => Just(0_u16), 1 => any::<u16>()],
-            ),
-            0..8,
-        )
-        .prop_map(|items| {
-            let mut bytes = Vec::new();
-            for (kind, payload, wrong) in items {
-                let length = (payload.len() as u16 + 4).wrapping_add(wrong);
-                bytes.extend(length.to_ne_bytes());
-                bytes.extend(kind.to_ne_bytes());
-                bytes.extend(&payload);
-                bytes.resize(bytes.len().next_multiple_of(4), 0);
-            }
-            bytes
+        (0_u32..20).prop_map(|small| small.to_be_bytes().to_vec()),
+        (0_u32..20).prop_map(|small| small.to_ne_bytes().to_vec()),
+    ]
+}
+
+/// A nest of attributes, each of a kind once, some nested again.
+fn nest() -> impl Strategy<Value = Vec<u8>> {
+    content().prop_recursive(3, 40, 12, |inner| {
+        vec((1_u16..20, inner, wrong()), 0..12).prop_map(|items| {
+            items
+                .iter()
+                .flat_map(|(kind, payload, wrong)| attribute(*kind, payload, *wrong))
+                .collect()
         })
+    })
+}
+
+/// A listing's entry of qdiscs or classes, of few handles so that they meet.
+fn traffic_control() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop_oneof![
+        4 => Just("htb"),
+        1 => prop_oneof![
+            Just("fq_codel"), Just("sfq"), Just("red"), Just("cake"), Just("pfifo"), Just("tbf"),
+        ],
+    ];
+    let parents = prop_oneof![Just(u32::MAX), Just(0x1_0000), Just(0x1_0001)];
+    let parts = (nest(), nest(), nest());
+    (0_u32..3, 0_u32..3, parents, kind, parts).prop_map(
+        |(major, minor, parent, kind, (options, stats, stab))| {
+            let mut bytes = vec![0; 8];
+            bytes.extend(((major << 16) | minor).to_ne_bytes());
+            bytes.extend(parent.to_ne_bytes());
+            bytes.extend([0; 4]);
+            bytes.extend(attribute(1, format!("{kind}\0").as_bytes(), 0));
+            bytes.extend(attribute(2, &options, 0));
+            bytes.extend(attribute(7, &stats, 0));
+            bytes.extend(attribute(8, &stab, 0));
+            bytes
+        },
+    )
+}
+
+/// A listing's entry that is a chain and a rule at once.
+fn netfilter() -> impl Strategy<Value = Vec<u8>> {
+    let name = prop_oneof![
+        Just("payload"),
+        Just("immediate"),
+        Just("bitwise"),
+        Just("meta"),
+        Just("cmp"),
+        Just("range"),
+        Just("lookup"),
+        Just("fwd"),
+    ];
+    let expressions = vec((name, nest()), 0..6).prop_map(|list| -> Vec<u8> {
+        list.iter()
+            .flat_map(|(name, data)| {
+                let name = attribute(1, format!("{name}\0").as_bytes(), 0);
+                attribute(1, &[name, attribute(2, data, 0)].concat(), 0)
+            })
+            .collect()
+    });
+    let hook = (0_u32..5, prop_oneof![Just(-150_i32), Just(0)]).prop_map(|(number, priority)| {
+        [
+            attribute(1, &number.to_be_bytes(), 0),
+            attribute(2, &priority.to_be_bytes(), 0),
+            attribute(3, b"lo\0", 0),
+        ]
+        .concat()
+    });
+    (expressions, hook, nest(), any::<bool>()).prop_map(|(expressions, hook, user, rule)| {
+        [
+            vec![0; 4],
+            attribute(1, b"t\0", 0),
+            attribute(2, b"c\0", 0),
+            attribute(3, b"c\0", 0),
+            attribute(4, if rule { &expressions } else { &hook }, 0),
+            attribute(7, &user, 0),
+        ]
+        .concat()
     })
 }
 
 /// A message after its netlink header, with a small header of its own.
 fn message() -> impl Strategy<Value = Vec<u8>> {
-    let header = prop_oneof![
-        Just(vec![0; 4]),
-        Just(vec![0; 16]),
-        (0_u32..3, 0_u32..3).prop_map(|(handle, parent)| {
-            let mut header = vec![0; 8];
-            header.extend((handle << 16).to_ne_bytes());
-            let parent = if parent == 0 { u32::MAX } else { parent << 16 };
-            header.extend(parent.to_ne_bytes());
-            header.extend([0; 4]);
-            header
-        }),
-        vec(any::<u8>(), 0..24),
+    let header = prop_oneof![Just(vec![0; 4]), Just(vec![0; 16]), vec(any::<u8>(), 0..24),];
+    let loose = (header, nest()).prop_map(|(header, rest)| [header, rest].concat());
+    prop_oneof![1 => loose, 4 => traffic_control(), 4 => netfilter()]
+}
+
+/// Every kind of rule, class and qdisc as weirgate writes it: requests and
+/// listings have one form.
+fn valid() -> Vec<Vec<u8>> {
+    let lo = DeviceName::new("lo").unwrap();
+    let all = [
+        Match::Version(IpVersion::V6),
+        Match::SourcePort(1, 9),
+        Match::Dscp(IpVersion::V6, Dscp::new(46).unwrap()),
+        Match::TcpFlags { mask: 2, value: 2 },
+        Match::TcpPayloadEmpty(IpVersion::V4),
+        Match::Icmpv6Type(1, 4),
+        Match::NotInputDevice(lo.clone()),
+        Match::Source {
+            address: "2001:db8::".parse().unwrap(),
+            prefix: 33,
+        },
     ];
-    (header, attributes()).prop_map(|(header, rest)| [header, rest].concat())
+    let rules = all.iter().map(|one| Rule {
+        matches: vec![one.clone()],
+        class: Handle::new(1, 2),
+        origin: Origin::new(3, "a rule"),
+    });
+    let table = Table {
+        netdev: true,
+        name: String::from("t"),
+        chains: vec![Chain {
+            name: String::from("c"),
+            hook: Hook::Ingress {
+                device: lo.clone(),
+                redirect_to: lo,
+            },
+            rules: rules.collect(),
+        }],
+    };
+    let class = HtbClass {
+        id: Handle::new(1, 1),
+        parent: Handle::new(1, 0),
+        rate: Rate::kbit(100_000_000),
+        ceil: Rate::kbit(100_000_000),
+        buffer: Span::from_nanos(64),
+        cbuffer: Span::from_nanos(64),
+        prio: 1,
+        quantum: 1,
+        leaf: None,
+        origin: Origin::default(),
+    };
+    let root = Qdisc {
+        handle: Handle::new(1, 0),
+        stab: Some(Stab {
+            overhead: 1,
+            cell_align: 0,
+            cell_log: 0,
+            size_log: 0,
+            mpu: 0,
+            mtu: 9,
+            data: vec![1, 2],
+        }),
+        kind: QdiscKind::Htb(Htb {
+            default_minor: 1,
+            r2q: 10,
+            classes: Vec::new(),
+        }),
+        origin: Origin::default(),
+    };
+    let leaf = Qdisc {
+        handle: Handle::new(2, 0),
+        stab: None,
+        kind: QdiscKind::Pfifo(Pfifo { limit: 9 }),
+        origin: Origin::default(),
+    };
+    let mut messages = vec![
+        tc::encode::add_qdisc(1, Place::Root, &root).finish(),
+        tc::encode::add_class(1, &class).finish(),
+        tc::encode::add_qdisc(1, Place::Class(class.id), &leaf).finish(),
+    ];
+    let requests = nft::encode::set(&table, |_| Some(1)).unwrap();
+    messages.extend(requests.into_iter().map(|request| request.message.finish()));
+    // What follows the netlink header.
+    messages.iter().map(|raw| raw[16..].to_vec()).collect()
+}
+
+fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
+    let entries = || -> Vec<Entry<'_>> { all.iter().filter_map(|m| Entry::of(m)).collect() };
+    for entry in entries() {
+        let _ = counters(&entry);
+    }
+    for payload in all {
+        let _ = link::read(payload);
+    }
+    let _ = decode::elements(all);
+    let sets: BTreeSet<ConstantSet> = ConstantSet::ALL.into_iter().collect();
+    let device = |index: u32| DeviceName::new(format!("dev{index}"));
+    let _ = decode::table(false, "t", all, all, &sets, device);
+    let mut classes = entries();
+    classes.retain(|entry| entry.handle & 0xffff != 0);
+    (
+        tree(&entries(), &classes, &[]),
+        decode::table(true, "t", all, all, &sets, device),
+    )
+}
+
+#[test]
+fn what_is_written_is_understood() {
+    let (root, table) = decode_all(&valid());
+    let QdiscKind::Htb(htb) = root.unwrap().kind else {
+        panic!("the root is not read");
+    };
+    assert_eq!(htb.classes.len(), 1);
+    assert!(htb.classes[0].leaf.is_some());
+    let chain = table.chains.iter().find(|chain| chain.rules.len() == 8);
+    let read = |rule: &Rule| !matches!(rule.matches[..], [Match::Other(_)]);
+    assert!(chain.unwrap().rules.iter().all(read));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
 
     #[test]
-    fn decoders_are_total(messages in vec(message(), 1..6), raw in vec(any::<u8>(), 0..200)) {
+    fn decoders_are_total(messages in vec(message(), 1..9), raw in vec(any::<u8>(), 0..200)) {
         let mut all = messages;
         all.push(raw);
-        let entries = || -> Vec<Entry<'_>> { all.iter().filter_map(|m| Entry::of(m)).collect() };
-        let _ = tree(&entries(), &entries(), &[]);
-        for entry in entries() {
-            let _ = counters(&entry);
+        decode_all(&all);
+    }
+
+    #[test]
+    fn decoders_bear_damage(places in vec((any::<usize>(), any::<usize>(), any::<u8>()), 1..12)) {
+        let mut all = valid();
+        for (message, place, value) in places {
+            let count = all.len();
+            let message = &mut all[message % count];
+            match place % (message.len() + 8) {
+                place if place < message.len() => message[place] = value,
+                _ => message.truncate(usize::from(value)),
+            }
         }
-        for payload in &all {
-            let _ = link::read(payload);
-        }
-        let _ = decode::elements(&all);
-        let sets: BTreeSet<ConstantSet> = ConstantSet::ALL.into_iter().collect();
-        for netdev in [false, true] {
-            let _ = decode::table(netdev, "t", &all, &all, &sets, |_| None);
-        }
+        decode_all(&all);
     }
 }

@@ -19,6 +19,16 @@ const MOST_CLASSES: usize = 200;
 const MOST_RULES: usize = 4096;
 
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    // Classes are compared with each other; a crowd would take long.
+    if let Some(one_too_many) = policy.classes.get(MOST_CLASSES) {
+        problems.error(
+            codes::TOO_MANY,
+            one_too_many.span.clone(),
+            format!("there are {} classes", policy.classes.len()),
+            format!("write at most {MOST_CLASSES}"),
+        );
+        return;
+    }
     names(policy, problems);
     for direction in Direction::BOTH {
         defaults(policy, direction, problems);
@@ -52,14 +62,6 @@ fn unshaped(policy: &Policy, what: &str, span: &weirgate_document::Span, problem
 }
 
 fn names(policy: &Policy, problems: &Problems) {
-    if let Some(one_too_many) = policy.classes.get(MOST_CLASSES) {
-        problems.error(
-            codes::TOO_MANY,
-            one_too_many.span.clone(),
-            format!("there are {} classes", policy.classes.len()),
-            format!("write at most {MOST_CLASSES}"),
-        );
-    }
     for (at, class) in policy.classes.iter().enumerate() {
         let name = &class.name;
         let same = |other: &&Class| {

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs small experiments in namespaces of the running kernel, in real time.
+//! Needs root, /dev/net/tun and veth.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use weirgate_experiment::{Direction, Fate, Job, Recording};
+use weirgate_guest::agent::{Machine, run};
+
+/// An ADSL line, alone and with an upload; what a test adds comes last.
+const LINE: &str = r#"
+version = 1
+name = "here"
+title = "A line in namespaces"
+source = "none"
+about = "A test."
+settle = "100ms"
+
+[topology]
+kind = "access-line"
+
+[topology.line]
+framing = "atm"
+overhead = 28
+up = { rate = "512kbit", delay = "2ms", buffer = "200kB" }
+down = { rate = "2000kbit", delay = "2ms", buffer = "40kB" }
+
+[[phase]]
+name = "alone"
+end = "1s"
+
+[[phase]]
+name = "upload"
+end = "2s"
+
+[[probe]]
+name = "echo"
+from = "host1"
+to = "provider"
+interval = "50ms"
+class = "interactive"
+
+[[probe]]
+name = "echo6"
+from = "gateway"
+to = "server1"
+interval = "50ms"
+ipv6 = true
+
+[[traffic]]
+name = "up"
+kind = "udp"
+from = "host1"
+to = "server1"
+during = ["upload"]
+interval = "20ms"
+packet = 1500
+"#;
+
+fn job(arm: &str, more: &str) -> Job {
+    Job {
+        experiment: format!("{LINE}\n[[arm]]\nname = \"{arm}\"\nabout = \"a test\"\n{more}"),
+        arm: arm.to_owned(),
+        parameters: BTreeMap::new(),
+        seed: 1,
+        files: BTreeMap::new(),
+    }
+}
+
+/// Runs a job, and checks that the thread and its namespace are as before.
+fn run_here(job: &Job) -> anyhow::Result<Recording> {
+    let look = || {
+        let space = fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let devices = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let names = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
+        (space, devices.lines().map(names).collect::<Vec<_>>())
+    };
+    let before = look();
+    let result = run(job, Machine::Shared, &mut |_, _, _| ());
+    assert_eq!(look(), before);
+    result
+}
+
+fn failure(job: &Job) -> String {
+    format!("{:#}", run_here(job).unwrap_err())
+}
+
+#[test]
+fn a_line_keeps_its_promises_in_real_time() {
+    let recording = run_here(&job("own", "")).unwrap();
+    assert_eq!(recording.arm, "own");
+    assert_eq!(recording.duration_ns, 2_000_000_000);
+
+    // 84 bytes are three cells each way, on 512 and on 2000 kbit/s, with 2 ms
+    // of delay each way; 104 bytes of IPv6 as well.
+    let floor_ns = 3 * 53 * 8 * 1_000_000 / 512 + 3 * 53 * 8 * 1_000_000 / 2_000 + 4_000_000;
+    for probe in 0..2 {
+        let answers = recording.probes.iter().filter(|reply| reply.probe == probe);
+        let times: Vec<u64> = answers.filter_map(|reply| reply.rtt_ns).collect();
+        assert!(times.len() >= 20, "{} answers", times.len());
+        let fastest = *times.iter().min().unwrap();
+        assert!(fastest >= floor_ns, "{fastest} ns, {floor_ns} at least");
+        assert!(
+            fastest < floor_ns + 5_000_000,
+            "{fastest} ns, about {floor_ns}"
+        );
+    }
+
+    // The upload has 50 packets of 32 cells in 1 s, of which 512 kbit/s carry
+    // 37.7: what is ahead of a packet grows, and some are left.
+    let up: Vec<_> = recording
+        .line
+        .iter()
+        .filter(|packet| packet.direction == Direction::Up && packet.ip_bytes == 1_500)
+        .collect();
+    assert!((45..=51).contains(&up.len()), "{} packets", up.len());
+    assert!(up.iter().all(|packet| packet.wire_bytes == 1_696));
+    assert!(up.iter().all(|packet| packet.flow == up[0].flow));
+    assert!(up.iter().any(|packet| packet.ahead_packets >= 8));
+    assert!(up.iter().any(|packet| packet.fate == Fate::Left));
+    for packet in &recording.line {
+        if let Fate::Sent { start_ns, end_ns } = packet.fate {
+            assert!(packet.arrived_ns <= start_ns && start_ns < end_ns);
+            assert!(end_ns <= recording.duration_ns);
+        }
+    }
+
+    // Stamped packets have their waits in the gateway noted.
+    assert_eq!(recording.classes, ["interactive"]);
+    for direction in [Direction::Up, Direction::Down] {
+        let mut waits = recording.sojourns.iter();
+        assert!(waits.any(|sojourn| sojourn.direction == direction));
+    }
+}
+
+#[test]
+fn a_command_runs_in_its_node_and_is_kept() {
+    let more = r#"
+programs = ["cat"]
+commands = ["host1: cat /proc/net/dev", "gateway: cat /proc/net/dev"]
+"#;
+    let recording = run_here(&job("commands", more)).unwrap();
+    let [host, gateway] = &recording.transcript[..] else {
+        panic!("{:?}", recording.transcript);
+    };
+    assert_eq!(host.what, "host1: cat /proc/net/dev");
+    assert!(host.output.contains("eth0:") && !host.output.contains("wan:"));
+    assert!(gateway.output.contains("wan:") && gateway.output.contains("lan:"));
+}
+
+#[test]
+fn a_command_that_fails_ends_the_run() {
+    let more = r#"
+programs = ["cat"]
+commands = ["gateway: cat /nowhere"]
+"#;
+    let said = failure(&job("fails", more));
+    assert!(
+        said.starts_with("gateway: cat /nowhere: exit status: 1"),
+        "{said}"
+    );
+    assert!(said.contains("No such file or directory"), "{said}");
+
+    let more = r#"
+programs = ["weirgate-no-such-program"]
+commands = ["gateway: weirgate-no-such-program"]
+"#;
+    let said = failure(&job("absent", more));
+    assert!(said.contains("cannot be started"), "{said}");
+}
+
+#[test]
+fn what_netem_cannot_express_is_refused() {
+    let said = failure(&job("netem", "emulator = \"netem\"\n"));
+    assert!(said.contains("its limit is in packets"), "{said}");
+}
+
+#[test]
+fn a_job_that_cannot_be_understood_names_the_mistake() {
+    let mut other = job("one", "");
+    other.arm = "two".to_owned();
+    assert_eq!(failure(&other), "there is no arm `two`; there are one");
+
+    let mut broken = job("one", "");
+    broken.experiment.push_str("nonsense = 1\n");
+    let said = failure(&broken);
+    assert!(said.contains("nonsense"), "{said}");
+
+    let said = failure(&job("one", "policy = \"house.toml\"\n"));
+    assert!(
+        said.contains("its text did not come with the job"),
+        "{said}"
+    );
+
+    let mut wrong = job("one", "policy = \"house.toml\"\n");
+    let policy = ("house.toml".to_owned(), "version = 7\n".to_owned());
+    wrong.files = BTreeMap::from([policy]);
+    let said = failure(&wrong);
+    assert!(said.contains("house.toml has mistakes"), "{said}");
+}
+
+#[test]
+fn the_machine_itself_is_not_changed() {
+    let file = "/sys/module/kernel/parameters/panic";
+    let current = fs::read_to_string(file).unwrap();
+    let more = format!(
+        "module-parameters = [\"kernel.panic={}\"]\n",
+        current.trim_end().parse::<i64>().unwrap() + 1
+    );
+    let said = failure(&job("parameter", &more));
+    assert!(
+        said.contains("changing it would change the machine"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(file).unwrap(), current);
+
+    let said = failure(&job(
+        "absent",
+        "module-parameters = [\"sch_none.none=1\"]\n",
+    ));
+    assert!(
+        said.contains("/sys/module/sch_none/parameters/none"),
+        "{said}"
+    );
+}

@@ -66,6 +66,22 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
     own_ifb || remembered || marked
 }
 
+/// Whether the tree can be made again as it was read: the state expresses all
+/// of it, and the size table's slots are known.
+pub fn can_be_made(qdisc: &Qdisc) -> bool {
+    let table_is_known = qdisc.stab.as_ref().is_none_or(|stab| !stab.data.is_empty());
+    table_is_known
+        && match &qdisc.kind {
+            QdiscKind::Other(_) => false,
+            QdiscKind::Htb(htb) => htb
+                .classes
+                .iter()
+                .filter_map(|class| class.leaf.as_ref())
+                .all(|leaf| can_be_made(leaf)),
+            _ => true,
+        }
+}
+
 struct Place<'a> {
     device: &'a DeviceName,
     at_root: bool,
@@ -159,6 +175,15 @@ impl Found {
                 origin,
                 "two qdiscs of the device have this handle",
                 "give each its own",
+            );
+        }
+        if qdisc.stab.as_ref().is_some_and(|stab| stab.data.is_empty()) {
+            self.add(
+                "K304",
+                &label,
+                origin,
+                "its size table has no slots, as one that nobody remembers",
+                "the kernel never shows a table; only the state that was applied has it",
             );
         }
         if qdisc.stab.is_some() && !place.at_root {

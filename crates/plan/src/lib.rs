@@ -88,13 +88,19 @@ pub fn inverse(steps: &[Step], observed: &State) -> Result<Vec<Step>, Refusal> {
 /// The desired state that returns to `former` (observed and saved before the
 /// first apply) whatever `desired` no longer names: devices that it shaped.
 /// With an empty `desired` this is the removal of everything.
+///
+/// A former root qdisc that cannot be made again becomes the kernel's default;
+/// it was replaced because someone said that it may be.
 pub fn with_former(desired: &State, former: &State) -> State {
     let mut whole = desired.clone();
     for (name, device) in &former.devices {
         if !device.owned_ifb {
+            let root = device.root.as_ref().filter(|root| check::can_be_made(root));
             whole.devices.entry(name.clone()).or_insert_with(|| Device {
+                owned_ifb: false,
+                offloads: device.offloads,
+                root: root.cloned(),
                 origin: Origin::default(),
-                ..device.clone()
             });
         }
     }

@@ -307,6 +307,10 @@ fn what_cannot_be_put_back_is_reported() {
         let error = kernel.apply(&forced).await.unwrap_err();
         assert!(matches!(error, ApplyError::Lost { .. }), "{error}");
         assert!(error.to_string().contains("tbf"), "{error}");
+        // What was there cannot come back, but weirgate can be removed.
+        let wanted = with_former(&State::default(), &before);
+        apply(&kernel, &wanted, Some(&desired)).await;
+        assert!(run("tc qdisc show dev wan").contains("noqueue"));
     });
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_experiment::{Arm, Experiment, Job, Recording};
-use weirgate_lab::{Lab, Limits, Options, Request};
+use weirgate_lab::{Lab, LabError, Limits, Options, Request};
 use weirgate_report::html::Section;
 use weirgate_report::terminal;
 
@@ -137,7 +137,27 @@ fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
         programs,
         ..Options::default()
     };
-    Ok(Some(Lab::open(&options)?))
+    match Lab::open(&options) {
+        Ok(lab) => Ok(Some(lab)),
+        Err(error) => Err(unusable(error, options.kernel.as_deref())),
+    }
+}
+
+/// Why the lab cannot start. A kernel that was named and cannot be used is a
+/// mistake in the arguments.
+pub fn unusable(error: LabError, named: Option<&Path>) -> Failure {
+    let of_kernel = match &error {
+        LabError::NoKernel { .. } | LabError::BadKernel { .. } | LabError::NoModules { .. } => true,
+        LabError::File { path, .. } | LabError::BadModule { path, .. } => {
+            named.is_some_and(|named| path.starts_with(named))
+        }
+        _ => false,
+    };
+    if named.is_some() && of_kernel {
+        Failure::Input(format!("weirgate: {error}"))
+    } else {
+        error.into()
+    }
 }
 
 /// Reads the policies that an experiment's arms name, relative to its file,

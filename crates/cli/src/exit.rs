@@ -42,13 +42,27 @@ pub fn code(outcome: Outcome) -> ExitCode {
     let (message, code) = match outcome {
         Ok(Status::Done) => return ExitCode::SUCCESS,
         Ok(Status::Differs) => return ExitCode::from(1),
-        Err(Failure::Other(error)) => (format!("weirgate: {error:#}"), 1),
+        Err(Failure::Other(error)) => (format!("weirgate: {}", chain(&error)), 1),
         Err(Failure::Input(text)) => (text, 2),
         Err(Failure::Refused(text)) => (format!("weirgate: {text}"), 3),
         Err(Failure::Broken(text)) => (format!("weirgate: {text}"), 4),
     };
     output::note(&message);
     ExitCode::from(code)
+}
+
+/// An error and its causes. Errors of the libraries often end with their
+/// cause's text; it is not said again.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Prints clap's own message; help and version are no error.

@@ -60,7 +60,7 @@ pub struct Run {
     #[arg(long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
     /// Wall-clock limit for one arm, in seconds.
-    #[arg(long, default_value_t = 900, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 900, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
     /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
     #[arg(long)]
@@ -85,7 +85,8 @@ fn prepare(refresh: bool, kernel: Option<PathBuf>) -> Outcome {
         kernel,
         ..weirgate_lab::Options::default()
     };
-    weirgate_lab::prepare(&options, refresh, &mut |note| output::note(note))?;
+    weirgate_lab::prepare(&options, refresh, &mut |note| output::note(note))
+        .map_err(|error| campaign::unusable(error, options.kernel.as_deref()))?;
     Ok(Status::Done)
 }
 

@@ -4,7 +4,7 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::{memory, output, policy};
 use std::path::Path;
-use weirgate_kernel::{ApplyError, Kernel, Scope};
+use weirgate_kernel::{ApplyError, Kernel, KernelError, Scope};
 use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
 use weirgate_state::State;
 
@@ -27,7 +27,10 @@ pub fn apply(path: &Path, replace: bool) -> Outcome {
     in_runtime(async {
         let kernel = Kernel::open()?;
         let _lock = memory::lock()?;
-        let (plan, former) = planned(&kernel, path, replace).await?;
+        let before = memory::read()?;
+        let (plan, former) = planned(&kernel, path, replace)
+            .await
+            .map_err(refused)?;
         describe(&plan)?;
         // Kept before anything changes: whatever happens next, `remove` knows
         // what to go back to.
@@ -35,7 +38,14 @@ pub fn apply(path: &Path, replace: bool) -> Outcome {
             former,
             applied: plan.desired.clone(),
         })?;
-        let applied = kernel.apply(&plan).await.map_err(|error| failure(&error))?;
+        let outcome = kernel.apply(&plan).await;
+        if let Err(ApplyError::Restored { .. }) = outcome {
+            match &before {
+                Some(before) => memory::write(before)?,
+                None => memory::forget()?,
+            }
+        }
+        let applied = outcome.map_err(|error| failure(&error))?;
         output::note(&format!("{} steps done and read back", applied.steps));
         Ok(Status::Done)
     })
@@ -52,7 +62,8 @@ pub fn remove() -> Outcome {
         };
         let desired = with_former(&State::default(), &memory.former);
         let scope = Scope::of([&memory.applied, &memory.former]);
-        let observed = kernel.observe(&scope).await?;
+        let observed = kernel.observe(&scope).await;
+        let observed = observed.map_err(|error| refused(error.into()))?;
         // A device that has gone takes its qdiscs along; nothing to restore.
         let desired = State {
             devices: desired
@@ -156,6 +167,14 @@ fn failure(error: &ApplyError) -> Failure {
     match error {
         ApplyError::Restored { .. } => Failure::Refused(error.to_string()),
         ApplyError::Lost { .. } => Failure::Broken(error.to_string()),
+    }
+}
+
+/// What the kernel refuses while it is only asked leaves the old state as it was.
+fn refused(failure: Failure) -> Failure {
+    match failure {
+        Failure::Other(error) if error.is::<KernelError>() => Failure::Refused(error.to_string()),
+        other => other,
     }
 }
 

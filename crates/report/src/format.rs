@@ -48,7 +48,8 @@ fn with_unit(number: &str, unit: &str) -> String {
 /// A part of a whole in per cent, to a tenth.
 pub(crate) fn percent(part: f64) -> String {
     let text = format!("{:.1}", part * 100.0);
-    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    format!("{} %", if text == "-0" { "0" } else { text })
 }
 
 /// A promised number: all its digits, for it was written by somebody.
@@ -132,6 +133,9 @@ mod tests {
         );
         assert_eq!(quantity(438.7, "a.iprate.up.mean_kbit"), "439 kbit/s");
         assert_eq!(quantity(0.5, "util.up.ratio"), "0.5");
-        assert_eq!(percent(0.025), "2.5 %");
+        assert_eq!(
+            [0.025, -0.0004, 0.98].map(percent),
+            ["2.5 %", "0 %", "98 %"]
+        );
     }
 }

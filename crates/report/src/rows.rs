@@ -11,46 +11,100 @@ use weirgate_experiment::{Experiment, Metric, Quantity, Statistic, TrafficKind};
 /// Phases up to which everything is shown.
 const FEW_PHASES: usize = 6;
 
-/// One metric of all arms.
+/// A table of figures: arms beside each other, phases below each other; of a
+/// single arm, phases beside each other.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<String>,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// The rows of one phase, or of all.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Block {
+    /// Its heading; empty where the table needs none.
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One kind of figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// Its full name.
-    pub(crate) metric: String,
     /// What it is, without the phase: `rtt interactive mean`.
     pub(crate) label: String,
     /// Its unit.
     pub(crate) unit: &'static str,
-    /// Its value in each arm that ran.
+    /// Its value in each column.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// The rows of one phase, or of the whole run.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Block {
-    /// The phase; `None` for the whole run.
-    pub(crate) phase: Option<String>,
-    pub(crate) rows: Vec<Row>,
-}
+/// What the whole run is called among phases.
+const WHOLE: &str = "whole run";
 
 /// The table of an experiment.
-pub(crate) fn blocks(findings: &Findings) -> Vec<Block> {
+pub(crate) fn table(findings: &Findings) -> Table {
     let experiment = findings.experiment;
     let phases = experiment
         .phases
         .iter()
         .map(|phase| Some(phase.name.as_str()));
-    let mut all: Vec<Block> = phases
+    let mut blocks: Vec<Block> = phases
         .chain([None])
         .map(|phase| Block {
-            phase: phase.map(str::to_owned),
+            title: phase.unwrap_or(WHOLE).to_owned(),
             rows: metrics(experiment, phase)
                 .iter()
                 .filter_map(|m| row(findings, m))
                 .collect(),
         })
         .collect();
-    all.retain(|block| !block.rows.is_empty());
-    all
+    blocks.retain(|block| !block.rows.is_empty());
+    let table = Table {
+        columns: findings
+            .runs
+            .iter()
+            .map(|run| run.figures.arm.clone())
+            .collect(),
+        blocks,
+    };
+    if findings.runs.len() == 1 && table.blocks.len() > 1 {
+        transposed(&table)
+    } else {
+        table
+    }
+}
+
+/// The only column's blocks become columns.
+fn transposed(table: &Table) -> Table {
+    let columns: Vec<String> = table
+        .blocks
+        .iter()
+        .map(|block| block.title.clone())
+        .collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for (column, block) in table.blocks.iter().enumerate() {
+        for row in &block.rows {
+            let value = row.values.first().copied().flatten();
+            let same = |known: &&mut Row| known.label == row.label && known.unit == row.unit;
+            if let Some(known) = rows.iter_mut().find(same) {
+                known.values[column] = value;
+            } else {
+                let mut values = vec![None; columns.len()];
+                values[column] = value;
+                rows.push(Row {
+                    values,
+                    ..row.clone()
+                });
+            }
+        }
+    }
+    Table {
+        columns,
+        blocks: vec![Block {
+            title: String::new(),
+            rows,
+        }],
+    }
 }
 
 fn row(findings: &Findings, metric: &Metric) -> Option<Row> {
@@ -63,7 +117,6 @@ fn row(findings: &Findings, metric: &Metric) -> Option<Row> {
     let unit = format::unit(&name);
     let label = label(metric);
     values.iter().any(Option::is_some).then_some(Row {
-        metric: name,
         label,
         unit,
         values,

@@ -2,7 +2,7 @@
 //! Results for a terminal: plain text, 80 columns, no colour.
 
 use crate::format::{self, number, promise, quantity};
-use crate::rows::{self, Block};
+use crate::rows::{self, Row, Table};
 use crate::{Findings, words};
 use std::fmt::Write as _;
 use weirgate_measure::{Judgement, Verdict};
@@ -10,9 +10,9 @@ use weirgate_measure::{Judgement, Verdict};
 /// Columns of the terminal.
 const WIDTH: usize = 80;
 
-/// Columns of one arm, with the space before it.
-const ARM_MIN: usize = 10;
-const ARM_MAX: usize = 22;
+/// Width of a table's column, with the space before it.
+const NARROWEST: usize = 10;
+const WIDEST: usize = 22;
 
 /// The results of one experiment: figures of all arms by phase, then what was
 /// expected.
@@ -29,57 +29,57 @@ pub fn terminal(findings: &Findings) -> String {
         out.push('\n');
     }
     out.push('\n');
-    let arms: Vec<&str> = findings
-        .runs
-        .iter()
-        .map(|run| run.figures.arm.as_str())
-        .collect();
-    table(&mut out, &arms, &rows::blocks(findings));
+    table(&mut out, &rows::table(findings));
     out += &expectations(findings);
     out
 }
 
-/// A table of metrics by arms; arms that do not fit go into another one.
-fn table(out: &mut String, arms: &[&str], blocks: &[Block]) {
-    let rows = || blocks.iter().flat_map(|block| &block.rows);
+/// The table of figures; columns that do not fit go into another one.
+fn table(out: &mut String, table: &Table) {
+    let rows = || table.blocks.iter().flat_map(|block| &block.rows);
     let label = rows()
         .map(|row| text_width(&labelled(row)))
         .max()
         .unwrap_or(0)
         + 2;
-    let widths: Vec<usize> = arms
+    let columns = &table.columns;
+    let widths: Vec<usize> = columns
         .iter()
-        .map(|arm| (text_width(arm) + 2).clamp(ARM_MIN, ARM_MAX))
+        .map(|name| (text_width(name) + 2).clamp(NARROWEST, WIDEST))
         .collect();
     let mut start = 0;
-    while start < arms.len() {
+    while start < columns.len() {
         let mut end = start + 1;
-        while end < arms.len() && label + widths[start..=end].iter().sum::<usize>() <= WIDTH {
+        while end < columns.len() && label + widths[start..=end].iter().sum::<usize>() <= WIDTH {
             end += 1;
         }
-        part(out, arms, &widths, (start, end), label, blocks);
+        part(out, table, &widths, (start, end), label);
         start = end;
     }
 }
 
-/// The part of the table with the arms from the first to before the second.
+/// The part of the table with the columns from the first to before the second.
 fn part(
     out: &mut String,
-    arms: &[&str],
+    table: &Table,
     widths: &[usize],
     (start, end): (usize, usize),
     label: usize,
-    blocks: &[Block],
 ) {
-    let name = |arm: usize| right(&shortened(arms[arm], widths[arm] - 1), widths[arm]);
-    for (index, block) in blocks.iter().enumerate() {
-        let title = block.phase.as_deref().unwrap_or("whole run");
-        let mut heading = left(&shortened(title, label - 1), label);
+    let name = |column: usize| {
+        right(
+            &shortened(&table.columns[column], widths[column] - 1),
+            widths[column],
+        )
+    };
+    for (index, block) in table.blocks.iter().enumerate() {
+        let mut heading = left(&shortened(&block.title, label - 1), label);
         if index == 0 {
             heading.extend((start..end).map(name));
         }
         let _ = writeln!(out, "{}", heading.trim_end());
-        for row in &block.rows {
+        let some = |row: &&Row| row.values[start..end].iter().any(Option::is_some);
+        for row in block.rows.iter().filter(some) {
             let _ = write!(out, "{}", left(&format!("  {}", labelled(row)), label));
             for (value, width) in row.values[start..end].iter().zip(&widths[start..end]) {
                 let text = value.map_or_else(|| "-".to_owned(), number);
@@ -91,7 +91,7 @@ fn part(
     out.push('\n');
 }
 
-fn labelled(row: &rows::Row) -> String {
+fn labelled(row: &Row) -> String {
     let text = if row.unit.is_empty() {
         row.label.clone()
     } else {

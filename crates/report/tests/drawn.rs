@@ -179,7 +179,7 @@ fn a_report_has_everything_and_stays_small() {
     for part in [
         "What happened",
         "Expectations",
-        "Figures of each arm by phase",
+        "Chosen figures",
         "Round-trip time over time",
         "Throughput over time",
         "Queues over time",

@@ -240,6 +240,27 @@ uploads
 }
 
 #[test]
+fn a_single_arm_has_its_phases_beside_each_other() {
+    let mut experiment = experiment(UPLOADS);
+    experiment.expectations.clear();
+    let text = shown(&experiment, &both()[..1], terminal);
+    let expected = "\
+by-hand: An upload joins
+
+                                alone   uploads
+  rtt interactive mean, ms        162      1139
+  IP rate down mean, kbit/s      1762       441
+  rtt interactive p99, ms           -      1180
+  rtt interactive max, ms           -      1201
+  IP rate up mean, kbit/s           -       438
+  utilisation up                    -         1
+
+Nothing was expected.
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn many_arms_go_into_several_tables_of_80_columns() {
     let mut experiment = experiment(UPLOADS);
     let names = [

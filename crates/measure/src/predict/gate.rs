@@ -93,7 +93,7 @@ pub(super) fn naive(
     backlog_bits: f64,
     predictions: &mut Vec<Prediction>,
 ) -> f64 {
-    let Counting::Length { extra } = shaper.counting else {
+    let Counting::Length { extra, leaf_bytes } = shaper.counting else {
         return 0.0;
     };
     // With a download the ACKs depend on the queue; that is not known here.
@@ -127,7 +127,10 @@ pub(super) fn naive(
     if load > rate {
         overloaded(situation, load, backlog_bits, &text, predictions)
     } else {
-        drained(situation, load, backlog_bits, &text, predictions)
+        // A leaf that is full drops the packet after the last that fits.
+        let leaf = leaf_bytes.map(|bytes| (bytes / (MTU + u64::from(extra))) as f64 + 1.0);
+        drained(situation, load, backlog_bits, leaf, &text, predictions);
+        0.0
     }
 }
 
@@ -168,32 +171,47 @@ fn overloaded(
     reached
 }
 
-/// The queue drains by what the load leaves of the line.
+/// What the load leaves of the line moves the windows from the modem back to
+/// the shaper, which begins when the other packets have left.
+///
+/// When the shaper's leaf is full a packet is lost; a transfer that its
+/// receiver's window limits then sends nothing until the loss is repaired, and
+/// the modem's queue is gone within a round trip. `leaf` is the number of
+/// packets at which that happens.
 fn drained(
     situation: &Situation,
     load: f64,
     backlog_bits: f64,
+    leaf: Option<f64>,
     text: &str,
     predictions: &mut Vec<Prediction>,
-) -> f64 {
+) {
     let surplus = situation.up.rate - load;
-    let seconds = backlog_bits / surplus;
-    if seconds > situation.seconds {
-        return backlog_bits - surplus * situation.seconds;
+    let Some(segments) = situation.up.segments() else {
+        return;
+    };
+    // Only if the phase before ended with all windows in the modem.
+    if backlog_bits < segments * situation.full_bits {
+        return;
     }
-    if backlog_bits > 0.0 {
-        for asked in &situation.probes {
-            predictions.push(Prediction {
-                metric: situation.name(&format!("recovery.{}.s", asked.probe.name)),
-                value: seconds * RECOVERED,
-                derivation: format!(
-                    "{text}: {:.0} kbit in the modem drain at {:.1} kbit/s; nine tenths of that \
-                     time",
-                    backlog_bits / 1e3,
-                    surplus / 1e3
-                ),
-            });
-        }
+    let first = backlog_bits / situation.up.rate;
+    let (packets, end) = match leaf {
+        Some(leaf) if leaf <= segments => (leaf, "until a loss in the shaper ends it"),
+        _ => (segments * RECOVERED, "nine tenths of the windows"),
+    };
+    let seconds = first + packets * situation.full_bits / surplus;
+    if seconds >= situation.seconds {
+        return;
     }
-    0.0
+    for asked in &situation.probes {
+        predictions.push(Prediction {
+            metric: situation.name(&format!("recovery.{}.s", asked.probe.name)),
+            value: seconds,
+            derivation: format!(
+                "{text}; after {first:.1} s, when what else waited has left, {packets:.0} full \
+                 packets return to the shaper at {:.1} kbit/s, {end}",
+                surplus / 1e3
+            ),
+        });
+    }
 }

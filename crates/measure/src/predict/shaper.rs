@@ -10,6 +10,8 @@ pub enum Counting {
     Length {
         /// Bytes added to each packet.
         extra: u32,
+        /// The smallest queue of a class, bytes as the shaper counts them.
+        leaf_bytes: Option<u64>,
     },
 }
 
@@ -44,7 +46,8 @@ impl Shaper {
     /// classes, named by their handles. `None` where there is no such tree.
     pub fn from_commands(commands: &[Vec<String>]) -> Option<Self> {
         let mut shaper: Option<Self> = None;
-        let mut counting = Counting::Length { extra: ETHERNET };
+        let mut wire = false;
+        let mut leaf_bytes: Option<u64> = None;
         for argv in commands {
             let after = |word: &str| {
                 let at = argv.iter().position(|argument| argument == word)?;
@@ -55,7 +58,11 @@ impl Shaper {
             }
             let has = |word: &str| argv.iter().any(|argument| argument == word);
             if has("atm") || has("adsl") {
-                counting = Counting::Wire;
+                wire = true;
+            }
+            if has("qdisc") && has("bfifo") {
+                let limit = after("limit").and_then(|limit| limit.parse().ok());
+                leaf_bytes = [leaf_bytes, limit].into_iter().flatten().min();
             }
             let htb_class = has("class") && has("htb");
             let (Some(parent), Some(rate)) = (after("parent"), after("rate").and_then(bits)) else {
@@ -69,7 +76,7 @@ impl Shaper {
                 let ceil = after("ceil").and_then(bits).unwrap_or(rate);
                 shaper = Some(Self {
                     rate_bits: ceil,
-                    counting,
+                    counting: Counting::Wire,
                     classes: Vec::new(),
                 });
             } else if let (Some(shaper), Some(name)) = (&mut shaper, after("classid")) {
@@ -84,6 +91,14 @@ impl Shaper {
                 });
             }
         }
+        let counting = if wire {
+            Counting::Wire
+        } else {
+            Counting::Length {
+                extra: ETHERNET,
+                leaf_bytes,
+            }
+        };
         shaper.map(|shaper| Self { counting, ..shaper })
     }
 
@@ -122,7 +137,13 @@ mod tests {
         .map(argv);
         let shaper = Shaper::from_commands(&commands).unwrap();
         assert_eq!(shaper.rate_bits, 450_000.0);
-        assert_eq!(shaper.counting, Counting::Length { extra: 14 });
+        assert_eq!(
+            shaper.counting,
+            Counting::Length {
+                extra: 14,
+                leaf_bytes: Some(28125),
+            }
+        );
         let names: Vec<&str> = shaper
             .classes
             .iter()

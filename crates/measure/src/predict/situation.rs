@@ -17,12 +17,20 @@ const IPV6_EXTRA: u64 = 20;
 /// Segments per ACK of a Linux receiver (RFC 9293 section 3.8.6.3).
 pub(super) const DELAYED: f64 = 2.0;
 
+/// The same where ACKs wait in the other direction's queue and data comes in
+/// bursts: an odd segment's ACK goes out by its timer (Brouer 8.1 counts so).
+pub(super) const DELAYED_IN_BURSTS: f64 = 1.5;
+
 /// Transfers of equal kind.
 pub(super) struct Transfers<'a> {
     pub(super) name: &'a str,
     pub(super) count: f64,
     /// Segments that the window of one holds; `None` where nothing limits it.
     pub(super) segments: Option<f64>,
+    /// Payload over IP bytes of a full segment.
+    pub(super) payload: f64,
+    /// Whether its window comes back one segment per round trip after losses.
+    pub(super) reno: bool,
     /// Wire bits of an ACK without payload.
     pub(super) ack_bits: f64,
 }
@@ -128,6 +136,8 @@ impl<'a> Situation<'a> {
                     name: &traffic.name,
                     count,
                     segments: tcp.window.map(|window| segments(window.as_bytes())),
+                    payload: payload as f64 / MTU as f64,
+                    reno: tcp.congestion.as_deref() == Some("reno"),
                     ack_bits: bits(line, headers),
                 });
             }

@@ -10,11 +10,15 @@
 //! other direction's queue gets its window per round trip.
 
 use super::Prediction;
-use super::situation::{Asked, DELAYED, Situation, Way};
+use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, Situation, Way};
 
 /// Rounds of the fixed point between downloads and the room that their ACKs
-/// leave to uploads; the change per round is a few per cent of the last.
-const ROUNDS: usize = 60;
+/// leave to uploads. Each goes half the way, or a download whose ACKs alone
+/// fill the upstream would swing between all and nothing.
+const ROUNDS: usize = 80;
+
+/// A wait, in seconds, that is not worth words.
+const NEGLIGIBLE: f64 = 1e-4;
 
 /// The state that a phase settles into.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,20 +46,38 @@ impl Steady {
     pub(super) fn new(situation: &Situation) -> Self {
         let mut steady = Self::default();
         for _ in 0..ROUNDS {
-            let up_acks = ack_bits(&situation.down, steady.down.packets);
-            let down_acks = ack_bits(&situation.up, steady.up.packets);
             let before = steady;
-            steady.up = queue(situation, &situation.up, up_acks, before.down.wait);
-            steady.down = queue(situation, &situation.down, down_acks, before.up.wait);
+            let up_acks = ack_bits(&situation.down, &before.down, before.up.wait);
+            let down_acks = ack_bits(&situation.up, &before.up, before.down.wait);
+            let up = queue(situation, &situation.up, up_acks, before.down.wait);
+            let down = queue(situation, &situation.down, down_acks, before.up.wait);
+            steady = Self {
+                up: up.halfway(&before.up),
+                down: down.halfway(&before.down),
+            };
         }
         steady
     }
 }
 
-fn ack_bits(data: &Way, packets: f64) -> f64 {
-    data.transfers
-        .first()
-        .map_or(0.0, |transfers| packets / DELAYED * transfers.ack_bits)
+impl Queue {
+    fn halfway(self, before: &Self) -> Self {
+        Self {
+            wait: f64::midpoint(self.wait, before.wait),
+            packets: f64::midpoint(self.packets, before.packets),
+            ..self
+        }
+    }
+}
+
+/// Wire bit/s of the ACKs of one direction's data, which wait `wait`.
+fn ack_bits(data: &Way, queue: &Queue, wait: f64) -> f64 {
+    // A wait of many data packets makes bursts of what follows.
+    let bursts = wait > 0.0 && !queue.saturated;
+    let per_ack = if bursts { DELAYED_IN_BURSTS } else { DELAYED };
+    data.transfers.first().map_or(0.0, |transfers| {
+        queue.packets / per_ack * transfers.ack_bits
+    })
 }
 
 /// One direction's queue, given what the other makes its ACKs wait.
@@ -152,11 +174,11 @@ fn round_trip(
         let wait = steady.up.wait + steady.down.wait;
         let mut parts: Vec<String> = ways
             .iter()
-            .filter(|(_, _, queue)| queue.wait > 0.0)
+            .filter(|(_, _, queue)| queue.wait > NEGLIGIBLE)
             .map(|(direction, way, queue)| format!("{direction} {}", waits(situation, way, queue)))
             .collect();
         // Where no transfer fills a queue, what waits is chance.
-        if wait > 0.0 {
+        if wait > NEGLIGIBLE {
             parts.push(base);
             push("mean", idle + wait, parts.join("; "));
         }
@@ -203,6 +225,16 @@ fn rates(
     let [transfers] = way.transfers.as_slice() else {
         return;
     };
+    let segments = way.segments().unwrap_or(f64::INFINITY);
+    // Windows that the own queue cannot hold lost packets before, and grow
+    // back when the other direction slows them: CUBIC within seconds, which a
+    // median leaves out, NewReno by a segment per round trip.
+    let lossy = segments > way.buffer_packets() + 1.0;
+    let statistic = match (queue.saturated, lossy, transfers.reno) {
+        (true, ..) | (false, false, _) => "mean",
+        (false, true, false) => "p50",
+        (false, true, true) => return,
+    };
     let kbit = queue.packets * super::wire::MTU as f64 * 8.0 / 1e3;
     let derivation = if queue.saturated {
         format!(
@@ -213,15 +245,21 @@ fn rates(
     } else {
         let path = situation.propagation() + other.wait + situation.full_bits / way.rate;
         format!(
-            "the windows hold {:.0} full packets per round trip of {:.0} ms",
-            way.segments().unwrap_or_default(),
+            "the windows hold {segments:.0} full packets per round trip of {:.0} ms",
             path * 1e3
         )
     };
-    let metric = situation.name(&format!("iprate.{}.mean_kbit", transfers.name));
+    let name =
+        |quantity: &str| situation.name(&format!("{quantity}.{}.{statistic}_kbit", transfers.name));
+    let payload = format!("{derivation}; payload is {:.4} of it", transfers.payload);
     predictions.push(Prediction {
-        metric,
+        metric: name("iprate"),
         value: kbit,
         derivation,
+    });
+    predictions.push(Prediction {
+        metric: name("goodput"),
+        value: kbit * transfers.payload,
+        derivation: payload,
     });
 }

@@ -45,16 +45,15 @@ fn calculations(out: &mut String, findings: &Findings) {
             continue;
         };
         for prediction in list {
-            let measured = run.figures.metrics.get(&prediction.metric).copied();
-            let difference = measured.map(|m| prediction.deviation(m));
+            let Some(&measured) = run.figures.metrics.get(&prediction.metric) else {
+                continue;
+            };
             rows.push(vec![
                 Cell::metric(&prediction.metric),
                 Cell::text(run.figures.arm.clone()),
                 Cell::Number(quantity(prediction.value, &prediction.metric)),
-                Cell::Number(
-                    measured.map_or_else(String::new, |m| quantity(m, &prediction.metric)),
-                ),
-                Cell::Number(difference.map_or_else(String::new, percent)),
+                Cell::Number(quantity(measured, &prediction.metric)),
+                Cell::Number(percent(prediction.deviation(measured))),
                 Cell::text(prediction.derivation.clone()),
             ]);
         }

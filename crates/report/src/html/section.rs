@@ -180,14 +180,15 @@ fn verdict_row(verdict: &Verdict) -> Vec<Cell> {
 }
 
 fn figures_table(out: &mut String, findings: &Findings) {
+    let figures = rows::table(findings);
     let mut lines = Vec::new();
-    for block in rows::blocks(findings) {
-        lines.push(vec![Cell::text(
-            block.phase.as_deref().unwrap_or("whole run"),
-        )]);
-        for row in block.rows {
+    for block in &figures.blocks {
+        if !block.title.is_empty() {
+            lines.push(vec![Cell::text(block.title.clone())]);
+        }
+        for row in &block.rows {
             let label = match row.unit {
-                "" => row.label,
+                "" => row.label.clone(),
                 unit => format!("{}, {unit}", row.label),
             };
             let mut cells = vec![Cell::text(label)];
@@ -202,7 +203,7 @@ fn figures_table(out: &mut String, findings: &Findings) {
         return;
     }
     let mut columns = vec!["figure"];
-    columns.extend(findings.runs.iter().map(|run| run.figures.arm.as_str()));
+    columns.extend(figures.columns.iter().map(String::as_str));
     *out += "<h3>Figures</h3>\n";
-    table(out, "Figures of each arm by phase", &columns, &lines);
+    table(out, "Chosen figures", &columns, &lines);
 }

@@ -85,6 +85,7 @@ pub fn queues(findings: &Findings) -> Option<Drawing> {
             _ => false,
         };
         curves.retain(|curve| !idle(&curve.name));
+        without_twins(&mut curves);
         for curve in &mut curves {
             for point in &mut curve.points {
                 point.1 /= 1e3;
@@ -92,6 +93,22 @@ pub fn queues(findings: &Findings) -> Option<Drawing> {
         }
         curves
     })
+}
+
+/// Leaves out curves that say what another says: a device's root qdisc, the
+/// only class that holds something, and that class's leaf. The longest name
+/// tells most.
+fn without_twins(curves: &mut Vec<Series>) {
+    let twin = |one: &Series, other: &Series| {
+        let longer = (other.name.len(), &other.name) > (one.name.len(), &one.name);
+        longer && one.points == other.points
+    };
+    let kept: Vec<bool> = curves
+        .iter()
+        .map(|one| !curves.iter().any(|other| twin(one, other)))
+        .collect();
+    let mut kept = kept.into_iter();
+    curves.retain(|_| kept.next().unwrap_or(true));
 }
 
 /// Leaves out the zeros of seconds in which a flow had no run.
@@ -152,7 +169,8 @@ fn draw(
         panel.phases(&mut canvas, experiment, index == 0);
         panel.rows(&mut canvas, 4, kind.unit);
         let mut ends = Vec::new();
-        for curve in curves.iter().filter(|curve| !curve.points.is_empty()) {
+        // The first is the one that matters: it comes last, above the others.
+        for curve in curves.iter().rev().filter(|c| !c.points.is_empty()) {
             let series = names
                 .iter()
                 .position(|name| *name == curve.name)

@@ -216,11 +216,22 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         Subject::Figure => ("figure", &scope.figures),
         Subject::Place => return place_exists(table, text, metric),
     };
-    if known.contains(&metric.subject) {
+    if known.contains(named(metric)) {
         return true;
     }
     unknown(table, codes::SUBJECT, what, text, &metric.subject, known);
     false
+}
+
+/// The subject as the file names it: a class may have its direction behind it.
+fn named(metric: &Metric) -> &str {
+    let subject = metric.subject.as_str();
+    let class = subject
+        .strip_suffix("-up")
+        .or_else(|| subject.strip_suffix("-down"));
+    class
+        .filter(|_| metric.quantity.subject() == Subject::Class)
+        .unwrap_or(subject)
 }
 
 /// Queues on the gateway come from commands and policies; only the form of

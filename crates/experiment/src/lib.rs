@@ -19,7 +19,7 @@ mod recording;
 pub use envelope::{EnvelopeError, seal, unseal};
 pub use formula::{FUNCTIONS, Formula, FormulaError, NoValue};
 pub use job::Job;
-pub use metric::{grammar, Metric, MetricError, Quantity, Statistic, Subject};
+pub use metric::{Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
     Amount, Arm, Buffer, Command, DropEnd, Emulator, Expectation, Experiment, Figure, Framing,
     Line, LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings, Topology,

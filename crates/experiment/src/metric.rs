@@ -253,9 +253,14 @@ pub struct MetricError {
 pub fn grammar() -> Vec<(&'static str, &'static str, Vec<String>)> {
     let endings = |row: &Row| {
         let statistics = row.statistics.iter();
-        statistics.map(|statistic| statistic.suffix(row.quantity)).collect()
+        statistics
+            .map(|statistic| statistic.suffix(row.quantity))
+            .collect()
     };
-    GRAMMAR.iter().map(|row| (row.word, row.subject.word(), endings(row))).collect()
+    GRAMMAR
+        .iter()
+        .map(|row| (row.word, row.subject.word(), endings(row)))
+        .collect()
 }
 
 impl Subject {

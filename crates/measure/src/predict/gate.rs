@@ -12,36 +12,79 @@ use super::wire::MTU;
 /// for a tenth of the range.
 const RECOVERED: f64 = 0.9;
 
-/// A shaper that counts wire bytes: at most one full packet is ahead of the
-/// first class, and a flooding class gets what it is assured.
-pub(super) fn exact(situation: &Situation, shaper: &Shaper, predictions: &mut Vec<Prediction>) {
+/// A gate that counts wire bytes: at most one full packet is ahead of the
+/// first class.
+pub(super) fn one_packet(
+    situation: &Situation,
+    shaper: &Shaper,
+    predictions: &mut Vec<Prediction>,
+) {
+    if situation.up.transfers.is_empty() || !situation.down.transfers.is_empty() {
+        return;
+    }
     let first = shaper.classes.iter().map(|class| class.priority).min();
-    let upload = !situation.up.transfers.is_empty();
     for asked in &situation.probes {
         let class = asked
             .probe
             .class
             .as_deref()
             .and_then(|name| shaper.class(name));
-        let is_first = class.is_some_and(|class| Some(class.priority) == first);
-        if is_first && upload && situation.down.transfers.is_empty() {
-            let packet = situation.full_bits / situation.up.rate;
-            predictions.push(Prediction {
-                metric: situation.name(&format!("rtt.{}.max_ms", asked.probe.name)),
-                value: (situation.idle(asked) + packet) * 1e3,
-                derivation: format!(
-                    "one full packet in transmission, {:.2} ms, before a round trip of {:.2} ms",
-                    packet * 1e3,
-                    situation.idle(asked) * 1e3
-                ),
-            });
+        if class.is_none_or(|class| Some(class.priority) != first) {
+            continue;
         }
+        let packet = situation.full_bits / situation.up.rate;
+        predictions.push(Prediction {
+            metric: situation.name(&format!("rtt.{}.max_ms", asked.probe.name)),
+            value: (situation.idle(asked) + packet) * 1e3,
+            derivation: format!(
+                "one full packet in transmission, {:.2} ms, before a round trip of {:.2} ms",
+                packet * 1e3,
+                situation.idle(asked) * 1e3
+            ),
+        });
     }
+}
+
+/// A shaper that counts wire bytes: datagrams pass, a flooding class as much
+/// as it is assured, and the upload gets the rest.
+pub(super) fn shares(situation: &Situation, shaper: &Shaper, predictions: &mut Vec<Prediction>) {
+    let [upload] = situation.up.transfers.as_slice() else {
+        return;
+    };
+    if !situation.down.transfers.is_empty() {
+        return;
+    }
+    let mut used = situation.probe_bits();
     for udp in &situation.up.datagrams {
         let class = udp.class.and_then(|name| shaper.class(name));
-        if let Some(class) = class.filter(|class| upload && outranked(shaper, class)) {
-            flooding(situation, udp, class, predictions);
+        let offered = udp.per_second * udp.wire_bits;
+        let little = shaper
+            .classes
+            .iter()
+            .all(|class| class.rate_bits >= offered);
+        match class {
+            Some(class) if outranked(shaper, class) => {
+                flooding(situation, udp, class, predictions);
+                used += offered.min(class.rate_bits);
+            }
+            // Whatever its class is, it is assured that much.
+            _ if little => used += offered,
+            _ => return,
         }
+    }
+    let rate = shaper.rate_bits.min(situation.up.rate);
+    let kbit = (rate - used) / situation.full_bits * MTU as f64 * 8.0 / 1e3;
+    if kbit > 0.0 {
+        predictions.push(Prediction {
+            metric: situation.name(&format!("iprate.{}.mean_kbit", upload.name)),
+            value: kbit,
+            derivation: format!(
+                "{:.1} kbit/s of the wire less {:.1} of other packets, * 1500 * 8 / {:.0} bit",
+                rate / 1e3,
+                used / 1e3,
+                situation.full_bits
+            ),
+        });
     }
 }
 

@@ -63,7 +63,11 @@ pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> V
         match shaper {
             None => steady::unshaped(&situation, &mut predictions),
             Some(shaper) if shaper.counting == Counting::Wire => {
-                gate::exact(&situation, shaper, &mut predictions);
+                gate::one_packet(&situation, shaper, &mut predictions);
+                gate::shares(&situation, shaper, &mut predictions);
+            }
+            Some(shaper) if shaper.counting == Counting::WireTree => {
+                gate::shares(&situation, shaper, &mut predictions);
             }
             Some(shaper) => {
                 backlog_bits = gate::naive(&situation, shaper, backlog_bits, &mut predictions);

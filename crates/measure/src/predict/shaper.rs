@@ -4,8 +4,12 @@
 /// How a shaper counts a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
-    /// Bytes on the wire, as the line does.
+    /// Bytes on the wire, as the line does, at one gate that every packet
+    /// passes.
     Wire,
+    /// Bytes on the wire, in a tree whose classes have tokens of their own:
+    /// rates are exact, but bursts of several classes may meet.
+    WireTree,
     /// IP bytes and so many more: 14 where it counts the Ethernet header.
     Length {
         /// Bytes added to each packet.
@@ -76,7 +80,7 @@ impl Shaper {
                 let ceil = after("ceil").and_then(bits).unwrap_or(rate);
                 shaper = Some(Self {
                     rate_bits: ceil,
-                    counting: Counting::Wire,
+                    counting: Counting::WireTree,
                     classes: Vec::new(),
                 });
             } else if let (Some(shaper), Some(name)) = (&mut shaper, after("classid")) {
@@ -92,7 +96,7 @@ impl Shaper {
             }
         }
         let counting = if wire {
-            Counting::Wire
+            Counting::WireTree
         } else {
             Counting::Length {
                 extra: ETHERNET,
@@ -162,7 +166,7 @@ mod tests {
         .map(argv);
         assert_eq!(
             Shaper::from_commands(&commands).unwrap().counting,
-            Counting::Wire
+            Counting::WireTree
         );
         assert_eq!(
             Shaper::from_commands(&[argv("tc qdisc add dev wan root cake")]),

@@ -92,10 +92,12 @@ fn queue(situation: &Situation, way: &Way, ack_bits: f64, other_wait: f64) -> Qu
     let time = situation.full_bits / room;
     let away = situation.propagation() + other_wait;
     let capacity = room / situation.full_bits;
+    // A full queue's mean length is not known; at most it holds this.
+    let longest = way.buffer_packets() * time;
     let Some(segments) = way.segments() else {
         return Queue {
             room,
-            wait: 0.0,
+            wait: longest,
             packets: capacity,
             full: true,
             saturated: true,
@@ -103,11 +105,11 @@ fn queue(situation: &Situation, way: &Way, ack_bits: f64, other_wait: f64) -> Qu
     };
     let by_window = segments / (away + situation.full_bits / way.rate);
     let wait = ((segments - DELAYED / 2.0) * time - away).max(0.0);
-    let full = wait / time > way.buffer_packets();
+    let full = wait > longest;
     let packets = by_window.min(capacity);
     Queue {
         room,
-        wait,
+        wait: wait.min(longest),
         packets,
         full,
         saturated: by_window >= capacity,
@@ -257,9 +259,12 @@ fn rates(
         value: kbit,
         derivation,
     });
-    predictions.push(Prediction {
-        metric: name("goodput"),
-        value: kbit * transfers.payload,
-        derivation: payload,
-    });
+    // What is sent again is no payload.
+    if !queue.full {
+        predictions.push(Prediction {
+            metric: name("goodput"),
+            value: kbit * transfers.payload,
+            derivation: payload,
+        });
+    }
 }

@@ -8,7 +8,7 @@
 //! should have been done.
 
 use crate::channel::Request;
-use crate::error::{ApplyError, Cause, KernelError};
+use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::link;
 use crate::nft;
 use crate::observe::Scope;
@@ -87,12 +87,28 @@ impl Kernel {
         }
     }
 
+    /// Whether no device has the name, also not as an alternative one: the
+    /// requests that follow a refused creation would reach that device.
+    async fn free(&self, step: &Step, name: &DeviceName) -> Result<(), KernelError> {
+        match self.device(name).await {
+            Err(KernelError::NoDevice(_)) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(KernelError::Refused(Refusal {
+                object: step.action.to_string(),
+                errno: EEXIST,
+                text: Some("another device has this name".to_owned()),
+                origin: step.origin.clone(),
+            })),
+        }
+    }
+
     async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {
         let mut batch = Vec::new();
         for step in steps {
             match &step.action {
                 Action::CreateIfb { device } => {
                     self.flush(&mut batch).await?;
+                    self.free(step, device).await?;
                     batch = requests(step, link::create_ifb(device));
                     // Later steps need the number that the kernel gives it.
                     self.flush(&mut batch).await?;

@@ -77,6 +77,8 @@ impl fmt::Display for Refusal {
 pub(crate) const EPERM: i32 = 1;
 /// No such file or directory: netlink's "no such object".
 pub(crate) const ENOENT: i32 = 2;
+/// File exists: netlink's "there is one already".
+pub(crate) const EEXIST: i32 = 17;
 /// No such device.
 pub(crate) const ENODEV: i32 = 19;
 /// Invalid argument.
@@ -96,7 +98,7 @@ fn errno_name(errno: i32) -> Option<&'static str> {
         12 => "ENOMEM",
         13 => "EACCES",
         16 => "EBUSY",
-        17 => "EEXIST",
+        EEXIST => "EEXIST",
         ENODEV => "ENODEV",
         EINVAL => "EINVAL",
         23 => "ENFILE",

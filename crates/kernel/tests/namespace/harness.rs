@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::process::Command;
 use weirgate_kernel::{Kernel, Scope};
+use weirgate_plan::{Options, Step, plan_with};
 use weirgate_state::{
     Bfifo, Chain, Device, DeviceName, Hook, Htb, HtbClass, Match, Offloads, Origin, Pfifo, Qdisc,
     QdiscKind, Rule, Stab, State, Table,
@@ -212,4 +213,24 @@ pub async fn observe(kernel: &Kernel, states: &[&State]) -> State {
         .observe(&Scope::of(states.iter().copied()))
         .await
         .unwrap()
+}
+
+/// `wan` alone, with this root.
+pub fn only(root: Option<Qdisc>) -> State {
+    State {
+        devices: [(name("wan"), device(root, None))].into(),
+        tables: Vec::new(),
+    }
+}
+
+/// Plans, applies and verifies; the steps it took.
+pub async fn apply(kernel: &Kernel, desired: &State, previous: Option<&State>) -> Vec<Step> {
+    let before = observe(kernel, &[desired, previous.unwrap_or(desired)]).await;
+    let options = Options {
+        previous,
+        replace_foreign: false,
+    };
+    let plan = plan_with(&before, desired, &options).unwrap();
+    kernel.apply(&plan).await.unwrap();
+    plan.steps
 }

@@ -11,3 +11,4 @@
 mod apply;
 mod classify;
 mod harness;
+mod values;

@@ -52,9 +52,18 @@ pub(crate) fn percent(part: f64) -> String {
     format!("{} %", if text == "-0" { "0" } else { text })
 }
 
-/// A promised number: all its digits, for it was written by somebody.
+/// A promised number, with the digits that somebody wrote, but not with all
+/// that a formula gives.
 fn stated(value: f64) -> String {
-    let text = format!("{value:.4}");
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 => 3,
+        _ => 6,
+    };
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" {
         "0".to_owned()
@@ -133,6 +142,11 @@ mod tests {
         );
         assert_eq!(quantity(438.7, "a.iprate.up.mean_kbit"), "439 kbit/s");
         assert_eq!(quantity(0.5, "util.up.ratio"), "0.5");
+        let promised = [631.2761, 1645.2, 440.0, 8.5, 1.0, 0.99, 0.0, -0.0].map(stated);
+        assert_eq!(
+            promised,
+            ["631.3", "1645.2", "440", "8.5", "1", "0.99", "0", "0"]
+        );
         assert_eq!(
             [0.025, -0.0004, 0.98].map(percent),
             ["2.5 %", "0 %", "98 %"]

@@ -167,7 +167,11 @@ fn verdict_row(verdict: &Verdict) -> Vec<Cell> {
         Judgement::Kept | Judgement::Broken => expectation.source.clone(),
     };
     let word = format::judgement(verdict);
-    let class = if verdict.kept() { "good" } else { "bad" };
+    let class = match word {
+        "kept" => "good",
+        "explained" => "fair",
+        _ => "bad",
+    };
     vec![
         Cell::metric(&expectation.metric),
         Cell::text(expectation.arm.clone()),

@@ -12,11 +12,15 @@ use weirgate_measure::predict::ip_ceiling_kbit;
 const ROW: f64 = 19.0;
 const TOP: f64 = 34.0;
 /// Left edge of the ranges, after names of arms.
-const LEFT: f64 = 132.0;
+const LEFT: f64 = 164.0;
 /// Width of the ranges where rates stand beside them, and of one rate.
-const RANGE: f64 = 300.0;
+const RANGE: f64 = 272.0;
 const RATE: f64 = 96.0;
 const GAP: f64 = 56.0;
+
+/// Characters of an arm's name, and of a flow's, that fit.
+const ARM: usize = 23;
+const FLOW: usize = 12;
 
 /// A flow whose rate is shown.
 struct Shown<'a> {
@@ -87,7 +91,7 @@ pub fn comparison(findings: &Findings) -> Option<Drawing> {
         16.0,
         Anchor::Start,
         "t",
-        &format!("round trip of {}, ms", short(probe)),
+        &format!("round trip of {}, ms", short(probe, ARM)),
     );
     for (index, flow) in flows.iter().enumerate() {
         rate_axis(&mut canvas, flow, rate_left(index), bottom);
@@ -99,7 +103,7 @@ pub fn comparison(findings: &Findings) -> Option<Drawing> {
             row.middle() + 4.0,
             Anchor::End,
             "n",
-            &short(row.name),
+            &short(row.name, ARM),
         );
         parts.extend(round_trip(&mut canvas, row, probe, &x));
         for (index, flow) in flows.iter().enumerate() {
@@ -157,7 +161,7 @@ fn rate_left(index: usize) -> f64 {
 }
 
 fn rate_axis(canvas: &mut Canvas, flow: &Shown, left: f64, bottom: f64) {
-    let heading = format!("{}, kbit/s", short(flow.name));
+    let heading = format!("{}, kbit/s", short(flow.name, FLOW));
     canvas.text(left, 16.0, Anchor::Start, "t", &heading);
     canvas.path("a", &Path::line(left, TOP - 4.0, left, bottom));
     let right = left + RATE;

@@ -142,7 +142,7 @@ impl Panel {
                 y,
                 Anchor::Start,
                 &format!("n {class}"),
-                &short(name),
+                &short(name, NAME_LENGTH),
             );
         }
     }
@@ -263,12 +263,12 @@ impl Column {
     }
 }
 
-/// A name that fits beside the axes.
-pub(super) fn short(name: &str) -> String {
-    if name.chars().count() <= NAME_LENGTH {
+/// A name of at most so many characters.
+pub(super) fn short(name: &str, length: usize) -> String {
+    if name.chars().count() <= length {
         return name.to_owned();
     }
-    let kept: String = name.chars().take(NAME_LENGTH - 1).collect();
+    let kept: String = name.chars().take(length.saturating_sub(1)).collect();
     format!("{kept}\u{2026}")
 }
 

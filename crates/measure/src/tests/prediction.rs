@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The calculation, against arithmetic by hand.
+
+use crate::predict::{Counting, Prediction, Shaper, ShaperClass, predict};
+use crate::sample;
+use weirgate_experiment::{Buffer, Direction, Experiment, TrafficKind};
+use weirgate_units::{Size, Span};
+
+#[track_caller]
+fn predicts(predictions: &[Prediction], metric: &str, value: f64, tolerance: f64) {
+    let found = predictions
+        .iter()
+        .find(|prediction| prediction.metric == metric);
+    let found = found.unwrap_or_else(|| panic!("no {metric} in {predictions:#?}"));
+    assert!((found.value - value).abs() <= tolerance, "{found:#?}");
+}
+
+#[test]
+fn predictions_of_an_idle_line_are_serialisation() {
+    let mut experiment = sample::experiment(&[("a", 0, 10)]);
+    experiment.probes = vec![sample::probe("p", 10)];
+    let predictions = predict(&experiment, &experiment.arms[0], None);
+    // 159 bytes at 512 and 2000 kbit/s, 4 ms fixed.
+    predicts(
+        &predictions,
+        "a.rtt.p.min_ms",
+        2.484_375 + 0.636 + 4.0,
+        1e-6,
+    );
+    assert_eq!(predictions.len(), 3);
+}
+
+#[test]
+fn predictions_of_an_upload_are_its_window() {
+    let mut experiment = sample::experiment(&[("alone", 0, 60), ("upload", 60, 120)]);
+    experiment.probes = vec![sample::probe("p", 120)];
+    experiment.traffic = vec![
+        sample::windowed("down", Direction::Down, 63712, &[(0, 120)]),
+        sample::windowed("up", Direction::Up, 63712, &[(60, 120)]),
+    ];
+    let predictions = predict(&experiment, &experiment.arms[0], None);
+    // Brouer 3.2: about 1800 of payload and headers alone, 440 beside an upload.
+    predicts(&predictions, "alone.iprate.down.mean_kbit", 1762.0, 5.0);
+    // 43 segments of 13568 bits at what probes (8.5) and 36 / 1.5 ACKs/s of two
+    // cells (20) leave of 512 kbit/s; Brouer measured 1150 with fewer ACKs.
+    predicts(&predictions, "upload.rtt.p.mean_ms", 1211.0, 5.0);
+    // The exchange does not hold that window: it lost packets before, and the
+    // mean has the time in which it came back.
+    predicts(&predictions, "upload.iprate.down.p50_kbit", 440.0, 22.0);
+    predicts(&predictions, "upload.goodput.down.p50_kbit", 440.0, 22.0);
+    // An 8 Mbit/s line, whose ACKs alone would take much of the upstream.
+    let mut fast = experiment.clone();
+    fast.topology.line.down.rate = weirgate_units::Rate::kbit(8000);
+    fast.topology.line.down.buffer = Buffer::Bytes(Size::bytes(160_000));
+    if let TrafficKind::Tcp(tcp) = &mut fast.traffic[1].kind {
+        tcp.window = None;
+    }
+    let predictions = predict(&fast, &fast.arms[0], None);
+    predicts(&predictions, "upload.iprate.up.mean_kbit", 430.0, 20.0);
+    // A window that no buffer holds: the round trip's end is the buffer's.
+    experiment.traffic = vec![sample::windowed("up", Direction::Up, 700_000, &[(0, 120)])];
+    let predictions = predict(&experiment, &experiment.arms[0], None);
+    predicts(&predictions, "upload.rtt.p.max_ms", 134.0 * 26.5 + 7.1, 1.0);
+    assert!(
+        predictions
+            .iter()
+            .all(|prediction| prediction.metric != "upload.rtt.p.mean_ms")
+    );
+}
+
+#[test]
+fn staggered_uploads_are_predicted_one_by_one() {
+    let mut experiment = sample::experiment(&[("n1", 0, 16), ("n2", 16, 32)]);
+    experiment.settle = Span::from_secs(5);
+    experiment.probes = vec![sample::probe("p", 32)];
+    let mut up = sample::windowed("up", Direction::Up, 18750, &[(0, 32)]);
+    up.count = 2;
+    up.stagger = Span::from_secs(16);
+    experiment.traffic = vec![up];
+    let predictions = predict(&experiment, &experiment.arms[0], None);
+    // 12 and 24 segments, less one, at 26.5 ms and a little for probes; Brouer
+    // 3.2: 300 ms per upload.
+    predicts(&predictions, "n1.rtt.p.mean_ms", 11.0 * 26.95 + 3.1, 1.0);
+    predicts(&predictions, "n2.rtt.p.mean_ms", 23.0 * 26.95 + 3.1, 1.0);
+}
+
+#[test]
+fn a_phase_in_which_something_changes_has_no_prediction() {
+    let mut experiment = sample::experiment(&[("a", 0, 60)]);
+    experiment.probes = vec![sample::probe("p", 60)];
+    experiment.traffic = vec![sample::windowed("up", Direction::Up, 63712, &[(0, 30)])];
+    assert_eq!(predict(&experiment, &experiment.arms[0], None), []);
+    let mut shaped = experiment.clone();
+    shaped.traffic.clear();
+    shaped.arms[0].policy = Some("x.toml".into());
+    assert_eq!(predict(&shaped, &shaped.arms[0], None), []);
+}
+
+/// ADSL-6.1 and 6.2: bulk, 100 and 1000 datagrams of 40 bytes per second.
+fn mixed(interval_us: u64) -> Experiment {
+    let phases = [("bulk", 0, 60), ("udp", 60, 180), ("after", 180, 400)];
+    let mut experiment = sample::experiment(&phases);
+    let mut probe = sample::probe("interactive", 400);
+    probe.class = Some("1:10".into());
+    experiment.probes = vec![probe];
+    let mut udp = sample::udp("udp", interval_us, 40, &[(60, 180)]);
+    udp.class = Some("1:50".into());
+    experiment.traffic = vec![
+        sample::windowed("up", Direction::Up, 63712, &[(0, 400)]),
+        udp,
+    ];
+    experiment
+}
+
+#[test]
+fn a_naive_shaper_is_predicted_to_lose_the_queue_and_to_regain_it() {
+    let experiment = mixed(10_000);
+    let shaper = Shaper {
+        rate_bits: 450_000.0,
+        counting: Counting::Length {
+            extra: 0,
+            leaf_bytes: None,
+        },
+        classes: Vec::new(),
+    };
+    let predictions = predict(&experiment, &experiment.arms[0], Some(&shaper));
+    // 6.67 probes/s of 84 bytes: 4480 bit/s as counted, 8480 on the wire. Load
+    // (450 - 32 - 4.48) / 12 * 13.568 + 84.8 + 8.48 = 560.8 kbit/s. All 44
+    // segments in the modem: 44 * 13568 / (512 - 84.8 - 8.48) = 1425.7 ms.
+    predicts(
+        &predictions,
+        "udp.rtt.interactive.max_ms",
+        1425.7 + 7.1,
+        1.0,
+    );
+    // After: (450 - 4.48) / 12 * 13.568 + 8.48 = 512.2 kbit/s: it never drains.
+    assert!(
+        predictions
+            .iter()
+            .all(|prediction| !prediction.metric.starts_with("after"))
+    );
+    let with_leaf = |leaf_bytes| Shaper {
+        counting: Counting::Length {
+            extra: 14,
+            leaf_bytes,
+        },
+        ..shaper.clone()
+    };
+    // (450 - 5.227) / 12.112 * 13.568 + 8.48 = 506.72 kbit/s leave 5.28. What else
+    // waited leaves in 1.4 s; 0.9 * 44 full packets at 5.28 kbit/s take 101.7 s.
+    let predictions = predict(&experiment, &experiment.arms[0], Some(&with_leaf(None)));
+    predicts(
+        &predictions,
+        "after.recovery.interactive.s",
+        1.43 + 101.7,
+        1.0,
+    );
+    // 28125 bytes hold 18 packets of 1514, the 19th is lost: 48.8 s.
+    let predictions = predict(
+        &experiment,
+        &experiment.arms[0],
+        Some(&with_leaf(Some(28_125))),
+    );
+    predicts(
+        &predictions,
+        "after.recovery.interactive.s",
+        1.43 + 48.8,
+        0.5,
+    );
+}
+
+#[test]
+fn an_exact_gate_is_predicted_to_hold_one_packet_and_the_shares() {
+    let experiment = mixed(1_000);
+    let class = |name: &str, rate_bits, priority| ShaperClass {
+        name: name.into(),
+        rate_bits,
+        priority,
+    };
+    let shaper = Shaper {
+        rate_bits: 512_000.0,
+        counting: Counting::Wire,
+        classes: vec![
+            class("1:10", 102_000.0, 0),
+            class("1:30", 204_000.0, 4),
+            class("1:50", 204_000.0, 5),
+        ],
+    };
+    let predictions = predict(&experiment, &experiment.arms[0], Some(&shaper));
+    // Brouer 6.2.4: 241 packets/s; 7.1: one full packet.
+    predicts(&predictions, "udp.pps.udp.mean", 240.6, 0.1);
+    predicts(
+        &predictions,
+        "udp.rtt.interactive.max_ms",
+        26.5 + 7.12,
+        0.01,
+    );
+}

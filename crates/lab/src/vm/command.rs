@@ -56,8 +56,12 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     command.args(["--pdeathsig", "KILL", "--"]).arg(qemu);
     command.args(["-M", MACHINE, "-cpu", PROCESSOR, "-smp", "1"]);
     command.args(["-m", &machine.limits.memory_mib.to_string()]);
-    // One instruction, one nanosecond; idle time is skipped.
-    command.args(["-icount", "shift=0,sleep=off"]);
+    // One instruction, one nanosecond; idle time is skipped. Recording is on
+    // although nobody wants the record: it keeps qemu's two threads from
+    // working at the same time. Without it, the one that skips idle time may
+    // look at the clock before the other has added the instructions it just
+    // ran, and on a busy host time then jumps too far.
+    command.args(["-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null"]);
     command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
     // qemu takes 64 bits and the guest's own generators are seeded from it.
     command.args(["-seed", &machine.seed.to_string()]);

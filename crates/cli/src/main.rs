@@ -65,6 +65,8 @@ enum Command {
     /// Needs CAP_NET_ADMIN.
     Remove,
     /// Show what weirgate has applied, as the kernel has it now.
+    ///
+    /// Needs CAP_NET_ADMIN to read the kernel's state.
     Show,
     /// Run experiments in the laboratory.
     Lab {

@@ -6,7 +6,14 @@ use crate::{memory, output, policy};
 use std::path::Path;
 use weirgate_kernel::{ApplyError, Kernel, KernelError, Scope};
 use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
-use weirgate_state::State;
+use weirgate_state::{Device, Offloads, State};
+
+/// Offloads as devices usually have them.
+const OFFLOADED: Offloads = Offloads {
+    tso: true,
+    gso: true,
+    gro: true,
+};
 
 /// `weirgate plan`: exit status 1 if something would change.
 pub fn plan(path: &Path) -> Outcome {
@@ -28,9 +35,7 @@ pub fn apply(path: &Path, replace: bool) -> Outcome {
         let kernel = Kernel::open()?;
         let _lock = memory::lock()?;
         let before = memory::read()?;
-        let (plan, former) = planned(&kernel, path, replace)
-            .await
-            .map_err(refused)?;
+        let (plan, former) = planned(&kernel, path, replace).await.map_err(refused)?;
         describe(&plan)?;
         // Kept before anything changes: whatever happens next, `remove` knows
         // what to go back to.
@@ -94,12 +99,11 @@ pub fn show() -> Outcome {
             return Ok(Status::Done);
         };
         let observed = kernel.observe(&Scope::of([&memory.applied])).await?;
-        let empty = State::default();
-        let whole = plan_with(&empty, &memory.applied, &Options::default());
+        let whole = plan_with(&bare(&memory.applied), &memory.applied, &Options::default());
         for device in memory.applied.devices.keys() {
             output::data(&format!("device {device}"))?;
         }
-        for step in whole.map(|plan| plan.steps).unwrap_or_default() {
+        for step in whole.map_err(|found| problems(&found))?.steps {
             output::data(&format!("  {step}"))?;
         }
         let differences = verify(&observed, &memory.applied);
@@ -112,6 +116,25 @@ pub fn show() -> Outcome {
             Status::Differs
         })
     })
+}
+
+/// The devices of a state with nothing on them: what it is shown against.
+fn bare(state: &State) -> State {
+    let devices = state.devices.iter();
+    let own = devices.filter(|(_, device)| !device.owned_ifb);
+    State {
+        devices: own
+            .map(|(name, device)| {
+                let nothing = Device {
+                    offloads: device.offloads.map(|_| OFFLOADED),
+                    root: None,
+                    ..device.clone()
+                };
+                (name.clone(), nothing)
+            })
+            .collect(),
+        ..State::default()
+    }
 }
 
 /// Compiles the policy for this kernel and compares it with what is there.

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The examples of `docs` and the README are read by the parsers themselves,
+//! and no field that a file of this repository uses is missing in `docs`.
+
+use crate::program::root;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use weirgate_document::Problem;
+
+/// What completes an example that is a part of a policy: added where the
+/// example does not have what stands on the left.
+const POLICY: [(&str, &str); 3] = [
+    (
+        "[link]",
+        "[link]\ndevice = 'wan'\nlan = 'lan'\nup = '10mbit'\ndown = '50mbit'\nlayer = 'vdsl2'\n",
+    ),
+    (
+        "name = \"interactive\"",
+        "[[class]]\nname = 'interactive'\nshare = '10%'\npriority = 0\n\
+         [[rule]]\nclass = 'interactive'\ndscp = 'CS7'\n",
+    ),
+    (
+        "default = true",
+        "[[class]]\nname = 'rest'\nshare = '10%'\ndefault = true\n",
+    ),
+];
+
+/// The same for an experiment.
+const EXPERIMENT: [(&str, &str); 6] = [
+    ("title =", "name = 'example'\ntitle = 'An example'\n"),
+    (
+        "[topology]",
+        "[topology]\nhosts = 2\n[topology.line]\nup = { rate = '512kbit', buffer = '60kB' }\n\
+         down = { rate = '2mbit', buffer = '60kB' }\n",
+    ),
+    (
+        "[[phase]]",
+        "[[phase]]\nname = 'alone'\nend = '20s'\n[[phase]]\nname = 'upload'\nend = '60s'\n",
+    ),
+    (
+        "name = \"down\"",
+        "[[traffic]]\nname = 'down'\nkind = 'tcp'\nfrom = 'server1'\nto = 'host1'\n",
+    ),
+    (
+        "[[probe]]",
+        "[[probe]]\nname = 'interactive'\nfrom = 'host1'\nto = 'provider'\ninterval = '100ms'\n",
+    ),
+    ("[[arm]]", "[[arm]]\nname = 'modem-only'\n"),
+];
+
+/// The `toml` blocks of a page with the numbers of their lines.
+fn examples(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut lines = page.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        if line.trim() == "```toml" {
+            let inside = lines.by_ref().map(|(_, line)| line);
+            let block: Vec<&str> = inside.take_while(|line| line.trim() != "```").collect();
+            found.push((number + 2, block.join("\n") + "\n"));
+        }
+    }
+    found
+}
+
+/// An example with what it needs to be whole; one with a version is whole.
+fn whole(example: &str, parts: &[(&str, &str)]) -> String {
+    if example.contains("version =") {
+        return example.to_owned();
+    }
+    let missing = parts.iter().filter(|(has, _)| !example.contains(has));
+    let (heads, rest): (Vec<&str>, Vec<&str>) = missing
+        .map(|part| part.1)
+        .partition(|text| !text.starts_with('['));
+    // Fields before the first table belong to the file.
+    let tables = example.find('[').unwrap_or(example.len());
+    let start = example[..tables].rfind('\n').map_or(0, |end| end + 1);
+    let (head, body) = example.split_at(if example.starts_with('[') { 0 } else { start });
+    format!(
+        "version = 1\n{}{head}{body}\n{}",
+        heads.concat(),
+        rest.concat()
+    )
+}
+
+fn check<T>(
+    page: &str,
+    least: usize,
+    parts: &[(&str, &str)],
+    parse: impl Fn(&str) -> (Option<T>, Vec<Problem>),
+) {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let examples = examples(&text);
+    assert!(
+        examples.len() >= least,
+        "{page} has {} examples",
+        examples.len()
+    );
+    for (line, example) in examples {
+        let source = whole(&example, parts);
+        let (value, problems) = parse(&source);
+        let said: Vec<String> = problems
+            .iter()
+            .map(|one| one.render(page, &source))
+            .collect();
+        assert!(
+            value.is_some() && said.is_empty(),
+            "{page}, line {line}:\n{}",
+            said.join("\n")
+        );
+    }
+}
+
+#[test]
+fn examples_of_policies_are_right() {
+    check("docs/policy.md", 7, &POLICY, weirgate_policy::parse);
+    check("README.md", 1, &POLICY, weirgate_policy::parse);
+}
+
+#[test]
+fn examples_of_experiments_are_right() {
+    check(
+        "docs/experiments.md",
+        10,
+        &EXPERIMENT,
+        weirgate_experiment::parse,
+    );
+}
+
+#[test]
+fn a_wrong_example_is_found() {
+    let (value, problems) = weirgate_policy::parse(&whole("[ack]\nreserve = \"much\"\n", &POLICY));
+    assert!(value.is_none());
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+/// Names of fields in a TOML text.
+fn fields(value: &toml::Value, found: &mut BTreeSet<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, inner) in table {
+                found.insert(name.clone());
+                fields(inner, found);
+            }
+        }
+        toml::Value::Array(list) => list.iter().for_each(|inner| fields(inner, found)),
+        _ => {}
+    }
+}
+
+/// Every field of the files, and of those in the folders, stands in the page.
+fn documented(page: &str, places: &[&str], least: usize) {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let mut found = BTreeSet::new();
+    for place in places.iter().map(|place| root().join(place)) {
+        let files: Vec<PathBuf> = match fs::read_dir(&place) {
+            Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+            Err(_) => vec![place],
+        };
+        for file in files {
+            if file
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
+                let source = fs::read_to_string(&file).unwrap();
+                let table: toml::Table = source.parse().unwrap();
+                fields(&toml::Value::Table(table), &mut found);
+            }
+        }
+    }
+    assert!(found.len() >= least, "{found:?}");
+    found.retain(|name| {
+        let forms = [
+            format!("`{name}`"),
+            format!("[{name}]"),
+            format!(".{name}]"),
+        ];
+        !forms.iter().any(|form| text.contains(form))
+    });
+    assert!(found.is_empty(), "{page} does not explain {found:?}");
+}
+
+#[test]
+fn every_field_in_use_is_explained() {
+    documented("docs/policy.md", &["policies", "tests/policy/state"], 25);
+    documented(
+        "docs/experiments.md",
+        &["experiments", "crates/experiment/tests/good.toml"],
+        50,
+    );
+}

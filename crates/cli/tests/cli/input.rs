@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Wrong arguments and wrong files.
+
+use crate::program::{golden, root, weirgate};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// The files of a folder of `tests/cli`.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("tests/cli").join(folder)).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
+    files.sort();
+    files
+}
+
+/// Every file of the folder is refused by the command with the words beside it.
+fn refused(folder: &str, command: &[&str]) {
+    let mut count = 0;
+    for file in files(folder) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let mut arguments = command.to_vec();
+        arguments.push(name);
+        let ended = weirgate(file.parent().unwrap(), &arguments);
+        assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{name}");
+        golden(&file.with_extension("txt"), &ended.err);
+        count += 1;
+    }
+    assert!(count >= 4, "{count}");
+}
+
+#[test]
+fn wrong_policies() {
+    refused("check", &["check"]);
+    let twenty = fs::read_to_string(root().join("tests/cli/check/twenty.txt")).unwrap();
+    assert!(twenty.matches("error[").count() >= 20);
+}
+
+#[test]
+fn wrong_experiments() {
+    refused("lab-run", &["lab", "run"]);
+}
+
+#[test]
+fn several_experiments_are_all_read_before_one_is_run() {
+    let folder = root().join("tests/cli");
+    let arguments = ["lab", "run", "tiny.toml", "lab-run/unknown-probe.toml"];
+    weirgate(&folder, &arguments).says(2, &["no probe `interactiv`"]);
+}
+
+#[test]
+fn files_that_are_none() {
+    let place = TempDir::new().unwrap();
+    let path = place.path();
+    fs::write(path.join("garbage"), [0xff, 0xfe, 0, 1, 0x80].repeat(999)).unwrap();
+    fs::write(path.join("zeros"), [0; 500]).unwrap();
+    fs::write(path.join("empty"), "").unwrap();
+    fs::write(path.join("deep"), "[".repeat(200_000)).unwrap();
+    fs::create_dir(path.join("folder")).unwrap();
+    std::os::unix::fs::symlink("circle", path.join("circle")).unwrap();
+    // Larger than memory, and no byte of it on the disk.
+    let huge = File::create(path.join("huge")).unwrap();
+    huge.set_len(1 << 42).unwrap();
+    for command in [&["check"][..], &["plan"], &["lab", "run"], &["lab", "list"]] {
+        for (file, part) in [
+            ("garbage", "is not UTF-8 text: byte 0 is wrong"),
+            ("zeros", "error[D001]"),
+            ("empty", "`version` is missing"),
+            ("deep", "error[D001]"),
+            ("folder", "folder: "),
+            ("circle", "circle: Too many levels of symbolic links"),
+            (
+                "huge",
+                "huge: has 4398046511104 bytes; at most 1048576 are read",
+            ),
+            ("absent", "absent: No such file or directory"),
+            ("", ": "),
+            ("/dev/zero", "/dev/zero: is not a file"),
+        ] {
+            let mut arguments = command.to_vec();
+            arguments.push(file);
+            weirgate(path, &arguments).says(2, &[part]);
+        }
+    }
+    weirgate(path, &["report", "folder"]).says(2, &["folder/experiment.toml: No such file"]);
+    assert!(!path.join("report.html").exists());
+}
+
+#[test]
+fn wrong_arguments() {
+    let place = TempDir::new().unwrap();
+    for (arguments, part) in [
+        (&[][..], "Usage: weirgate <COMMAND>"),
+        (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
+        (&["check"], "<POLICY>"),
+        (&["check", "a", "b"], "unexpected argument 'b'"),
+        (
+            &["check", "--strict", "a"],
+            "unexpected argument '--strict'",
+        ),
+        (&["lab"], "Usage: weirgate lab <COMMAND>"),
+        (&["lab", "run"], "<FILES>"),
+        (
+            &["lab", "run", "--jobs", "0", "a"],
+            "invalid value '0' for '--jobs <N>'",
+        ),
+        (
+            &["lab", "run", "--limit", "0", "a"],
+            "invalid value '0' for '--limit",
+        ),
+        (&["lab", "run", "--seed", "-1", "a"], "'-1'"),
+        (
+            &["lab", "run", "--seed", "x", "a"],
+            "invalid value 'x' for '--seed",
+        ),
+        (
+            &["lab", "run", "--here", "--kernel", "k", "a"],
+            "cannot be used with",
+        ),
+        (&["report"], "<FOLDERS>"),
+        (&["try", "a"], "unexpected argument 'a'"),
+    ] {
+        weirgate(place.path(), arguments).says(2, &[part]);
+    }
+    let tiny = root().join("tests/cli/tiny.toml");
+    let arguments = ["lab", "run", tiny.to_str().unwrap(), "--arm", "modem"];
+    weirgate(place.path(), &arguments).says(
+        2,
+        &["tests/cli/tiny.toml: there is no arm `modem`; it has modem-only"],
+    );
+    for arguments in [&["--version"][..], &["--help"], &["help", "lab", "run"]] {
+        weirgate(place.path(), arguments).says(0, &[]);
+    }
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_right_policy_is_told_what_it_promises() {
+    let ended = weirgate(&root(), &["check", "policies/default.toml"]);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let golden = fs::read_to_string(root().join("tests/policy/check/default.txt")).unwrap();
+    assert!(ended.out.trim_end() == golden.trim_end(), "{}", ended.out);
+}
+
+#[test]
+fn a_report_that_nobody_reads_is_no_error() {
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(crate::program::WEIRGATE)
+        .args(["check", "policies/default.toml"])
+        .current_dir(root())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `plan`, `apply`, `show` and `remove` on this machine's kernel, in a network
+//! namespace with a `/run` of its own.
+
+use crate::program::{Ended, WEIRGATE, root};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// A network namespace with the devices `wan` and `lan`, and an empty `/run`;
+/// it lives as long as a process that waits in it.
+struct Namespace {
+    holder: Child,
+    wait: Option<ChildStdin>,
+}
+
+impl Namespace {
+    fn new() -> Self {
+        let mut holder = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-c"])
+            .arg("mount -t tmpfs none /run && exec cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut wait = holder.stdin.take().unwrap();
+        // The echo says that the namespace is there.
+        wait.write_all(b"ready\n").unwrap();
+        let mut line = String::new();
+        let echo = holder.stdout.as_mut().unwrap();
+        BufReader::new(echo).read_line(&mut line).unwrap();
+        assert_eq!(
+            line, "ready\n",
+            "these tests need root: they make namespaces"
+        );
+        let namespace = Self {
+            holder,
+            wait: Some(wait),
+        };
+        for (device, peer) in [("wan", "far"), ("lan", "inside")] {
+            namespace.run(&format!("ip link add {device} type veth peer name {peer}"));
+            namespace.run(&format!("ip link set {device} up"));
+            namespace.run(&format!("ip link set {peer} up"));
+        }
+        namespace
+    }
+
+    /// A command in the namespace.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--target={}", self.holder.id()))
+            .args(["--net", "--mount", "--", program]);
+        command
+    }
+
+    /// Runs a command that must succeed; what it prints.
+    #[track_caller]
+    fn run(&self, line: &str) -> String {
+        let mut words = line.split(' ');
+        let mut command = self.command(words.next().unwrap());
+        let ended = Ended::of(&command.args(words).output().unwrap());
+        assert_eq!(ended.status, 0, "{line}: {ended:?}");
+        ended.out
+    }
+
+    /// Runs `weirgate` with a command and, where it has one, a policy of `tests/cli`.
+    fn weirgate(&self, line: &str) -> Ended {
+        self.started_by(WEIRGATE, &[], line)
+    }
+
+    fn started_by(&self, program: &str, first: &[&str], line: &str) -> Ended {
+        let folder = root().join("tests/cli");
+        let mut command = self.command(program);
+        command.args(first);
+        for word in line.split(' ') {
+            if word.ends_with(".toml") {
+                command.arg(folder.join(word));
+            } else {
+                command.arg(word);
+            }
+        }
+        Ended::of(&command.output().unwrap())
+    }
+
+    /// The same without the capability to change the network.
+    fn powerless(&self, line: &str) -> Ended {
+        let drop = [
+            "--bounding-set=-net_admin",
+            "--inh-caps=-net_admin",
+            WEIRGATE,
+        ];
+        self.started_by("setpriv", &drop, line)
+    }
+
+    /// Everything of the network that weirgate could have changed, and its own
+    /// memory. Offloads show in what `plan` would switch off.
+    fn snapshot(&self) -> String {
+        let mut text = String::new();
+        for line in [
+            "ip -d link show",
+            "tc -d qdisc show",
+            "tc -d class show dev wan",
+            "tc -d class show dev lan",
+            "tc filter show dev wan",
+            "tc filter show dev wan ingress",
+            "tc filter show dev lan",
+            "nft list ruleset",
+            "find /run -name state.json",
+        ] {
+            // Tables and sets are listed in the order of their making.
+            let printed = self.run(line);
+            // A new device's carrier comes when the kernel finds the time.
+            let printed = printed.replace("NO-CARRIER,", "");
+            let printed = printed.replace("state LOWERLAYERDOWN", "state UP");
+            let mut lines: Vec<&str> = printed.lines().collect();
+            lines.sort_unstable();
+            text += &format!("$ {line}\n{}\n", lines.join("\n"));
+        }
+        text
+    }
+}
+
+/// Asserts that two snapshots are equal; shows the lines that differ.
+#[track_caller]
+fn same(before: &str, after: &str) {
+    let only = |one: &str, other: &str| -> Vec<String> {
+        let other: Vec<&str> = other.lines().collect();
+        let lines = one.lines().filter(|line| !other.contains(line));
+        lines.map(str::to_owned).collect()
+    };
+    let (gone, new) = (only(before, after), only(after, before));
+    assert!(before == after, "gone: {gone:#?}\nnew: {new:#?}");
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.wait.take());
+        let _ = self.holder.wait();
+    }
+}
+
+#[test]
+fn a_policy_comes_and_goes_without_trace() {
+    let place = Namespace::new();
+    let before = place.snapshot();
+    let nothing = place.weirgate("show");
+    assert_eq!(
+        (nothing.status, nothing.out.as_str()),
+        (0, "nothing is applied\n")
+    );
+
+    let planned = place.weirgate("plan both.toml");
+    assert_eq!(planned.status, 1, "{planned:?}");
+    same(&before, &place.snapshot());
+    let applied = place.weirgate("apply both.toml");
+    assert_eq!(applied.status, 0, "{applied:?}");
+    assert_eq!(applied.out, planned.out);
+    crate::program::golden(&root().join("tests/cli/both.txt"), &applied.out);
+    assert_ne!(place.snapshot(), before);
+
+    let shown = place.weirgate("show");
+    assert_eq!(shown.status, 0, "{shown:?}");
+    for part in [
+        "device wan\n",
+        "device ifb-wan\n",
+        "class normal: 332.776 kbit/s guaranteed",
+    ] {
+        assert!(shown.out.contains(part), "{part} in {}", shown.out);
+    }
+    let settled = place.snapshot();
+    for command in ["plan both.toml", "apply both.toml"] {
+        let again = place.weirgate(command);
+        assert_eq!(
+            (again.status, again.out.as_str()),
+            (0, "nothing to change\n")
+        );
+    }
+    same(&settled, &place.snapshot());
+
+    let changed = place.weirgate("apply changed.toml");
+    assert_eq!(changed.status, 0, "{changed:?}");
+    assert!(
+        changed
+            .out
+            .lines()
+            .all(|line| line.contains(": change class ")),
+        "{changed:?}"
+    );
+    assert_eq!(place.weirgate("show").status, 0);
+
+    let removed = place.weirgate("remove");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    same(&before, &place.snapshot());
+    assert_eq!(place.weirgate("plan both.toml").out, planned.out);
+    place.weirgate("remove").says(0, &["nothing is applied"]);
+}
+
+#[test]
+fn what_someone_else_changes_is_shown_and_mended() {
+    let place = Namespace::new();
+    let before = place.snapshot();
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    let settled = place.snapshot();
+    place.run("tc qdisc del dev wan root");
+    place.run("nft delete table inet weirgate");
+    let shown = place.weirgate("show");
+    assert_eq!(shown.status, 1, "{shown:?}");
+    for part in [
+        "differs: wan: expected htb 1:",
+        "differs: table inet weirgate",
+    ] {
+        assert!(shown.out.contains(part), "{part} in {}", shown.out);
+    }
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    same(&settled, &place.snapshot());
+    // A device that has gone is no obstacle.
+    place.run("ip link del ifb-wan");
+    place.run("ip link del lan");
+    assert_eq!(place.weirgate("show").status, 1);
+    assert_eq!(place.weirgate("remove").status, 0);
+    place.run("ip link add lan type veth peer name inside");
+    let after = place.snapshot();
+    let only = |text: &str, part: &str| text.matches(part).count();
+    for part in ["htb", "weirgate", "ifb", "state.json"] {
+        assert_eq!(only(&after, part), only(&before, part), "{part} in {after}");
+    }
+}
+
+#[test]
+fn devices_that_do_not_exist() {
+    let place = Namespace::new();
+    place.run("ip link del lan");
+    for command in ["plan both.toml", "apply both.toml"] {
+        let ended = place.weirgate(command);
+        ended.says(2, &["K301: lan: there is no such network device"]);
+        assert_eq!(ended.out, "");
+    }
+    place.run("ip link del wan");
+    for command in ["plan both.toml", "apply both.toml"] {
+        place
+            .weirgate(command)
+            .says(2, &["K301: lan: ", "K301: wan: "]);
+    }
+    assert_eq!(place.run("nft list ruleset"), "");
+    assert!(!place.run("ip link show").contains("ifb"));
+    assert_eq!(place.run("find /run -name state.json"), "");
+}
+
+#[test]
+fn a_wrong_policy_changes_nothing() {
+    let place = Namespace::new();
+    let before = place.snapshot();
+    for command in ["plan", "apply", "apply --replace"] {
+        let ended = place.weirgate(&format!("{command} check/shares-over.toml"));
+        ended.says(2, &["error[P116]", "shares-over.toml:15:9"]);
+    }
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn a_foreign_root_is_left_alone() {
+    let place = Namespace::new();
+    place.run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    let before = place.snapshot();
+    for command in ["plan both.toml", "apply both.toml"] {
+        place
+            .weirgate(command)
+            .says(2, &["K302: wan: its root qdisc tbf 5:"]);
+    }
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn what_the_kernel_refuses_is_undone_and_forgotten() {
+    let place = Namespace::new();
+    // The name of the IFB is taken by an alternative name, which only the
+    // attempt to create it shows.
+    place.run("ip link property add dev far altname ifb-wan");
+    let before = place.snapshot();
+    let parts = [
+        "K310: create IFB device ifb-wan",
+        "EEXIST",
+        "line ",
+        "The former state is back.",
+    ];
+    place.weirgate("apply both.toml").says(3, &parts);
+    same(&before, &place.snapshot());
+    assert_eq!(place.weirgate("show").out, "nothing is applied\n");
+
+    // Over another policy: that one is still there and known.
+    assert_eq!(place.weirgate("apply upstream.toml").status, 0);
+    let upstream = place.snapshot();
+    place.weirgate("apply both.toml").says(3, &parts);
+    same(&upstream, &place.snapshot());
+    let shown = place.weirgate("show");
+    assert_eq!(shown.status, 0, "{shown:?}");
+    assert_eq!(
+        place.weirgate("plan upstream.toml").out,
+        "nothing to change\n"
+    );
+    assert_eq!(place.weirgate("remove").status, 0);
+    same(&before, &place.snapshot());
+
+    // A root that weirgate could not make again is not lost by a first step.
+    place.run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    let before = place.snapshot();
+    place.weirgate("apply --replace both.toml").says(3, &parts);
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn what_cannot_be_restored_is_said_and_can_be_removed() {
+    let place = Namespace::new();
+    let before = place.snapshot();
+    place.run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    // A table that belongs to a running nft: nobody else can change it.
+    let mut nft = place
+        .command("nft")
+        .arg("--interactive")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut typed = nft.stdin.take().unwrap();
+    typed
+        .write_all(b"add table inet weirgate { flags owner; }\nlist tables\n")
+        .unwrap();
+    let printed = BufReader::new(nft.stdout.take().unwrap());
+    let listed = |line: &String| line.contains("table inet weirgate") && !line.contains("add");
+    assert!(
+        printed
+            .lines()
+            .map(Result::unwrap)
+            .any(|line| listed(&line))
+    );
+
+    let ended = place.weirgate("apply --replace both.toml");
+    let parts = [
+        "K310: ",
+        "EPERM",
+        "could not be restored",
+        "K304: wan qdisc 5:",
+        "tbf",
+    ];
+    ended.says(4, &parts);
+    assert_eq!(place.weirgate("show").status, 1);
+    place
+        .weirgate("remove")
+        .says(3, &["The former state is back."]);
+
+    drop(typed);
+    nft.wait().unwrap();
+    assert_eq!(place.weirgate("remove").status, 0);
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn without_the_capability_nothing_happens() {
+    let place = Namespace::new();
+    let before = place.snapshot();
+    place
+        .powerless("apply both.toml")
+        .says(3, &["K310: ", "CAP_NET_ADMIN"]);
+    same(&before, &place.snapshot());
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    let settled = place.snapshot();
+    for command in ["show", "plan both.toml"] {
+        place.powerless(command).says(1, &["CAP_NET_ADMIN"]);
+    }
+    place
+        .powerless("remove")
+        .says(3, &["K310: ", "CAP_NET_ADMIN"]);
+    same(&settled, &place.snapshot());
+    assert_eq!(place.weirgate("show").status, 0);
+}
+
+#[test]
+fn two_do_not_change_the_kernel_at_once() {
+    let place = Namespace::new();
+    assert_eq!(place.weirgate("remove").status, 0);
+    let before = place.snapshot();
+    for command in ["apply both.toml", "remove"] {
+        let held = ["/run/weirgate/lock", WEIRGATE];
+        let ended = place.started_by("flock", &held, command);
+        ended.says(1, &["another weirgate is changing this kernel"]);
+    }
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn a_damaged_memory_is_named() {
+    let place = Namespace::new();
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    let settled = place.snapshot();
+    place.run("truncate -s 100 /run/weirgate/state.json");
+    for command in ["show", "plan both.toml", "apply both.toml", "remove"] {
+        place
+            .weirgate(command)
+            .says(1, &["/run/weirgate/state.json is damaged; delete it"]);
+    }
+    same(&settled, &place.snapshot());
+}
+
+#[test]
+fn the_policies_of_these_tests_are_right() {
+    for file in ["both.toml", "changed.toml", "upstream.toml"] {
+        let text = fs::read_to_string(root().join("tests/cli").join(file)).unwrap();
+        let (policy, problems) = weirgate_policy::parse(&text);
+        assert!(
+            policy.is_some() && problems.is_empty(),
+            "{file}: {problems:?}"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate lab run` and `weirgate report`: seeds, limits, kernels that are
+//! none. How a guest can fail is tested in crate `lab`.
+
+use crate::program::{Ended, root, weirgate};
+use std::fs;
+use tempfile::TempDir;
+
+fn tiny(arguments: &[&str]) -> Ended {
+    let mut all = vec!["lab", "run", "tests/cli/tiny.toml", "--json"];
+    all.extend(arguments);
+    weirgate(&root(), &all)
+}
+
+#[test]
+fn one_seed_gives_one_result() {
+    let place = TempDir::new().unwrap();
+    let folder = place.path().to_str().unwrap();
+    let first = tiny(&["--seed", "11", "--out", folder]);
+    assert_eq!(first.status, 0, "{first:?}");
+    let second = tiny(&["--seed", "11"]);
+    assert!(first.out == second.out, "{}\n{}", first.out, second.out);
+    let other = tiny(&["--seed", "12"]);
+    assert_eq!(other.status, 0, "{other:?}");
+    let metrics = |ended: &Ended| {
+        let outcome: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        let metrics = outcome["arms"]["modem-only"]["metrics"].clone();
+        // Something was measured.
+        assert!(
+            metrics["only.rtt.interactive.mean_ms"].is_number(),
+            "{metrics}"
+        );
+        assert!(
+            metrics["only.response.short.mean_s"].is_number(),
+            "{metrics}"
+        );
+        metrics
+    };
+    // The seed itself stands in the document, so the figures are compared.
+    assert_ne!(metrics(&first), metrics(&other));
+    saved_results_are_drawn_again(place.path().join("tiny"), &first.out);
+}
+
+fn saved_results_are_drawn_again(folder: std::path::PathBuf, outcome: &str) {
+    let saved = fs::read_to_string(folder.join("outcome.json")).unwrap();
+    assert_eq!(saved.trim_end(), outcome.trim_end());
+    weirgate(&folder, &["report", "."]).says(0, &["report: report.html"]);
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("Ten seconds of short flows"), "{page}");
+    let recording = folder.join("0.recording");
+    let bytes = fs::read(&recording).unwrap();
+    fs::write(&recording, &bytes[..bytes.len() / 2]).unwrap();
+    weirgate(&folder, &["report", "."]).says(1, &["./0.recording: "]);
+    fs::remove_file(&recording).unwrap();
+    weirgate(&folder, &["report", "."]).says(1, &["./0.recording: No such file"]);
+    fs::write(folder.join("run.json"), "{").unwrap();
+    weirgate(&folder, &["report", "."]).says(1, &["./run.json: "]);
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_stopped() {
+    let arguments = ["lab", "run", "experiments/try.toml", "--arm", "modem-only"];
+    let ended = weirgate(&root(), &[&arguments[..], &["--limit", "5"]].concat());
+    let parts = [
+        "arm `modem-only`",
+        "stopped at its limit of 5 s",
+        "its console",
+    ];
+    ended.says(1, &parts);
+    assert_eq!(ended.out, "");
+}
+
+#[test]
+fn kernels_that_are_none() {
+    let place = TempDir::new().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    fs::write(at("garbage"), [0x5a; 9000]).unwrap();
+    fs::write(at("empty"), "").unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    // It has a Linux boot header and ends in the middle.
+    let mut cut = vec![0; 2048];
+    cut[0x1f1] = 30;
+    cut[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    cut[0x202..0x206].copy_from_slice(b"HdrS");
+    cut[0x206] = 15;
+    cut[0x207] = 2;
+    fs::write(at("cut"), cut).unwrap();
+    for (name, part) in [
+        ("absent", "No such file or directory"),
+        ("garbage", "not a usable kernel"),
+        ("empty", "not a usable kernel"),
+        ("cut", "not a usable kernel"),
+        ("folder", "folder"),
+    ] {
+        let kernel = at(name);
+        tiny(&["--kernel", &kernel]).says(2, &[name, part]);
+        weirgate(place.path(), &["try", "--kernel", &kernel]).says(2, &[name, part]);
+        if name != "folder" {
+            weirgate(place.path(), &["lab", "prepare", "--kernel", &kernel]).says(2, &[name, part]);
+        }
+    }
+    assert!(!place.path().join("weirgate-try.html").exists());
+}

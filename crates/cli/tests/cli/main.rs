@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The real program, as a user meets it: what it prints, its exit status, and
+//! that it leaves nothing behind.
+//!
+//! The module `kernel` needs root, because it makes network namespaces; `lab`
+//! needs what `weirgate lab run` needs. After an intended change of a message,
+//! write the texts in `tests/cli` anew with `WEIRGATE_ACCEPT=1` and read the
+//! difference.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod documents;
+mod input;
+mod kernel;
+mod lab;
+mod program;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs the program and looks at what it leaves behind.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// The program under test.
+pub const WEIRGATE: &str = env!("CARGO_BIN_EXE_weirgate");
+
+/// Carried by every process that the program starts, so that one that outlives
+/// it is found.
+const MARK: &str = "WEIRGATE_TEST_MARK";
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// How a run of the program ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    /// What a command printed, with this repository's place taken out.
+    pub fn of(output: &Output) -> Self {
+        let place = format!("{}/", root().display());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&place, "");
+        Self {
+            // A status that no program returns stands for a signal.
+            status: output.status.code().unwrap_or(-1),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    /// Asserts the exit status and what the error output contains.
+    #[track_caller]
+    pub fn says(&self, status: i32, parts: &[&str]) -> &Self {
+        assert_eq!(self.status, status, "{self:?}");
+        for part in parts {
+            assert!(self.err.contains(part), "`{part}` in {self:?}");
+        }
+        self
+    }
+}
+
+/// Runs `weirgate` in `folder`; asserts that no process and no temporary file
+/// is left.
+#[track_caller]
+pub fn weirgate(folder: &Path, arguments: &[&str]) -> Ended {
+    let temporary = TempDir::new().unwrap();
+    let mark = temporary.path().display().to_string();
+    let output = Command::new(WEIRGATE)
+        .args(arguments)
+        .current_dir(folder)
+        .env("TMPDIR", temporary.path())
+        .env(MARK, &mark)
+        .output()
+        .unwrap();
+    assert_eq!(marked(&mark), Vec::<String>::new(), "processes are left");
+    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().collect();
+    assert!(left.is_empty(), "temporary files are left: {left:?}");
+    Ended::of(&output)
+}
+
+/// The command lines of processes that carry the mark.
+fn marked(mark: &str) -> Vec<String> {
+    let own = format!("{MARK}={mark}");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        // A process may end between these reads, or belong to someone else.
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment
+            .split(|&b| b == 0)
+            .any(|one| one == own.as_bytes())
+        {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            found.push(String::from_utf8_lossy(&line).replace('\0', " "));
+        }
+    }
+    found
+}
+
+/// Compares with a file of `tests/cli`, or writes it where that is asked for.
+#[track_caller]
+pub fn golden(file: &Path, text: &str) {
+    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
+        fs::write(file, text).unwrap();
+    }
+    let expected = fs::read_to_string(file).unwrap_or_default();
+    assert!(text == expected, "{} is not:\n{text}", file.display());
+}
+
+#[test]
+fn a_process_that_is_left_is_found() {
+    let mark = "a process that is left";
+    let mut cat = Command::new("cat")
+        .env(MARK, mark)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = cat.stdin.take().unwrap();
+    input.write_all(b"x").unwrap();
+    // The echo says that it runs; before that its environment may be unset.
+    cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let found = marked(mark);
+    drop(input);
+    cat.wait().unwrap();
+    assert_eq!(found, ["cat "]);
+}

@@ -126,6 +126,9 @@ pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>)
     for asked in &situation.probes {
         round_trip(situation, &steady, asked, predictions);
     }
+    if !reachable(&situation.up, &steady.down) || !reachable(&situation.down, &steady.up) {
+        return;
+    }
     for (way, queue, other) in [
         (&situation.up, &steady.up, &steady.down),
         (&situation.down, &steady.down, &steady.up),
@@ -135,6 +138,15 @@ pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>)
             rates(situation, way, queue, other, predictions);
         }
     }
+}
+
+/// Whether transfers get to send their windows although their ACKs wait in the
+/// other direction: ACKs that come together release up to a window at once, and
+/// one of more than two buffers is cut by losses again and again (Brouer 3.13).
+fn reachable(way: &Way, other: &Queue) -> bool {
+    let most = 2.0 * (way.buffer_packets() + 1.0);
+    let fits = |segments: Option<f64>| segments.is_some_and(|segments| segments <= most);
+    other.wait <= NEGLIGIBLE || way.transfers.iter().all(|t| fits(t.segments))
 }
 
 fn round_trip(
@@ -172,7 +184,8 @@ fn round_trip(
         }
         return;
     }
-    if !steady.up.full && !steady.down.full {
+    let known = reachable(&situation.up, &steady.down) && reachable(&situation.down, &steady.up);
+    if known && !steady.up.full && !steady.down.full {
         let wait = steady.up.wait + steady.down.wait;
         let mut parts: Vec<String> = ways
             .iter()

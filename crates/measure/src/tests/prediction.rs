@@ -69,6 +69,17 @@ fn predictions_of_an_upload_are_its_window() {
 }
 
 #[test]
+fn a_window_that_losses_cut_is_not_predicted() {
+    let mut experiment = sample::experiment(&[("a", 0, 60)]);
+    experiment.probes = vec![sample::probe("p", 60)];
+    experiment.traffic = vec![
+        sample::windowed("down", Direction::Down, 750_000, &[(0, 60)]),
+        sample::windowed("up", Direction::Up, 63_712, &[(0, 60)]),
+    ];
+    assert_eq!(predict(&experiment, &experiment.arms[0], None), []);
+}
+
+#[test]
 fn staggered_uploads_are_predicted_one_by_one() {
     let mut experiment = sample::experiment(&[("n1", 0, 16), ("n2", 16, 32)]);
     experiment.settle = Span::from_secs(5);

@@ -12,6 +12,7 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{SendFlags, Shutdown, SocketFlags, acceptfrom_with};
 use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,9 +26,18 @@ use weirgate_units::Dscp;
 /// queues are to lose packets, not the sockets.
 const DATAGRAM_BUFFER: usize = 8 << 20;
 
+/// A note of arrival further back than this shows that the machine's time of
+/// day was changed.
+const FURTHEST_NS: u64 = 10_000_000_000;
+
 /// A non-blocking socket that waits in the event loop. Dropping closes it.
 #[derive(Debug)]
-pub struct Endpoint(AsyncFd<OwnedFd>);
+pub struct Endpoint {
+    socket: AsyncFd<OwnedFd>,
+    /// How far `CLOCK_REALTIME`, by which the kernel notes arrivals, is ahead
+    /// of the run's clock, once it is known.
+    ahead_ns: Cell<Option<u64>>,
+}
 
 /// A socket of `node` before it is in the event loop, bound to the node's
 /// address and `port`.
@@ -57,10 +67,7 @@ pub fn bound(
 impl Endpoint {
     /// Puts a TCP socket into the event loop.
     pub fn stream(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self(watch(
-            socket,
-            Interest::READABLE.add(Interest::WRITABLE),
-        )?))
+        Self::watched(socket, Interest::READABLE.add(Interest::WRITABLE))
     }
 
     /// Puts a socket that only [receives](Self::receive_stamped),
@@ -68,14 +75,21 @@ impl Endpoint {
     /// event loop. Waiting for room in a datagram socket would wake the event
     /// loop for every packet that leaves.
     pub fn readable(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self(watch(socket, Interest::READABLE)?))
+        Self::watched(socket, Interest::READABLE)
+    }
+
+    fn watched(socket: OwnedFd, interest: Interest) -> io::Result<Self> {
+        Ok(Self {
+            socket: watch(socket, interest)?,
+            ahead_ns: Cell::new(None),
+        })
     }
 
     /// Connects a stream.
     pub async fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         match rustix::net::connect(self, &peer) {
             Err(Errno::INPROGRESS) => {
-                self.0.writable().await?.retain_ready();
+                self.socket.writable().await?.retain_ready();
                 Ok(socket_error(self)??)
             }
             other => Ok(other?),
@@ -86,7 +100,7 @@ impl Endpoint {
     pub async fn accept(&self) -> io::Result<(Self, u16)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
-            let mut guard = self.0.readable().await?;
+            let mut guard = self.socket.readable().await?;
             let taken = guard.try_io(|fd| Ok(acceptfrom_with(fd.get_ref(), flags)?));
             match taken {
                 Ok(Ok((socket, peer))) => {
@@ -105,7 +119,7 @@ impl Endpoint {
     /// Sends some of `data`, waiting until the socket takes any.
     pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
         loop {
-            let mut guard = self.0.writable().await?;
+            let mut guard = self.socket.writable().await?;
             match guard.try_io(|fd| Ok(rustix::net::send(fd, data, SendFlags::NOSIGNAL)?)) {
                 Ok(Ok(sent)) => {
                     // A stream that took less than offered is full now: this
@@ -134,7 +148,7 @@ impl Endpoint {
     /// stream's end.
     pub async fn discard(&self, most: usize) -> io::Result<usize> {
         loop {
-            let mut guard = self.0.readable().await?;
+            let mut guard = self.socket.readable().await?;
             match guard.try_io(|fd| options::discard(fd, most)) {
                 Ok(Ok(taken)) => {
                     if (1..most).contains(&taken) {
@@ -156,11 +170,24 @@ impl Endpoint {
         clock: &Clock,
     ) -> io::Result<(usize, u64)> {
         let read = |fd: &OwnedFd| options::receive_stamped(fd, &mut *buffer);
-        let (length, arrived_ns) = self.0.async_io(Interest::READABLE, read).await?;
+        let (length, noted_ns) = self.socket.async_io(Interest::READABLE, read).await?;
         let now_ns = clock.now_ns();
-        // The kernel stamps with CLOCK_REALTIME: what counts is how long ago.
-        let ago_ns = arrived_ns.map_or(0, |at_ns| realtime_ns().saturating_sub(at_ns));
-        Ok((length, now_ns.saturating_sub(ago_ns)))
+        let at_ns = noted_ns.map_or(now_ns, |noted_ns| self.arrival(noted_ns, now_ns, clock));
+        Ok((length, at_ns))
+    }
+
+    /// The kernel's note of an arrival by the run's clock.
+    fn arrival(&self, noted_ns: u64, now_ns: u64, clock: &Clock) -> u64 {
+        let by = |ahead_ns: u64| noted_ns.saturating_sub(ahead_ns);
+        let plausible = now_ns.saturating_sub(FURTHEST_NS)..=now_ns;
+        if let Some(ahead_ns) = self.ahead_ns.get()
+            && plausible.contains(&by(ahead_ns))
+        {
+            return by(ahead_ns);
+        }
+        let ahead_ns = realtime_ahead(clock);
+        self.ahead_ns.set(Some(ahead_ns));
+        by(ahead_ns).min(now_ns)
     }
 
     /// Says that nothing more will be sent.
@@ -177,8 +204,21 @@ impl Endpoint {
 
 impl AsFd for Endpoint {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
+}
+
+/// How far `CLOCK_REALTIME` is ahead of the run's clock.
+fn realtime_ahead(clock: &Clock) -> u64 {
+    // Something may come between reading the one and the other: the closest of
+    // a few readings counts.
+    let readings = (0..8).map(|_| {
+        let before_ns = clock.now_ns();
+        let realtime_ns = realtime_ns();
+        let took_ns = clock.now_ns().saturating_sub(before_ns);
+        (took_ns, realtime_ns.saturating_sub(before_ns + took_ns / 2))
+    });
+    readings.min().map_or(0, |(_, ahead_ns)| ahead_ns)
 }
 
 fn realtime_ns() -> u64 {

@@ -39,6 +39,11 @@ const UNSENT: u32 = 128 << 10;
 /// window asked for would not be reached.
 const BUFFER_PER_WINDOW: u64 = 8;
 
+/// What the first segment of data adds to the window before the limit can be
+/// set again ([`hold_window`]): two segments of 1460 bytes (`tcp_grow_window`).
+/// A connection begins with so much less.
+const GROWTH: u64 = 2 * 1_460;
+
 /// How much is taken at once; it costs nothing to ask for more.
 const MOST: u64 = 1 << 20;
 
@@ -257,7 +262,22 @@ fn set_receiver(socket: &OwnedFd, receives: (Option<Size>, Option<Size>)) -> io:
     if let Some(buffer) = buffer {
         set_socket_recv_buffer_size_force(socket, buffer.min(most) as usize)?;
     }
-    hold_window(socket, receives.0)
+    if let Some(window) = receives.0 {
+        let first = first_window(window.as_bytes());
+        hold_window(socket, Some(Size::bytes(first)))?;
+    }
+    Ok(())
+}
+
+/// The limit before the first segment of data. The kernel chooses the window's
+/// scale by it (`tcp_select_initial_window`), so it must not be below the power
+/// of two at which the scale changes.
+fn first_window(bytes: u64) -> u64 {
+    let first = bytes.saturating_sub(GROWTH).max(bytes / 2);
+    match bytes.checked_ilog2() {
+        Some(power @ 16..) => first.max(1 << power),
+        _ => first,
+    }
 }
 
 /// Limits the window again. The kernel forgets the limit when it learns the
@@ -340,4 +360,19 @@ pub fn unless_cut_off<T>(result: io::Result<T>, clock: &Clock, end_ns: u64) -> R
 /// do.
 pub fn send_at_once(endpoint: &Endpoint) -> io::Result<()> {
     Ok(set_tcp_nodelay(endpoint, true)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_window;
+
+    #[test]
+    fn the_first_window_is_smaller_but_has_the_same_scale() {
+        assert_eq!(first_window(18_750), 15_830);
+        assert_eq!(first_window(63_712), 60_792);
+        assert_eq!(first_window(2_000), 1_000);
+        assert_eq!(first_window(66_000), 65_536);
+        assert_eq!(first_window(750_000), 747_080);
+        assert_eq!(first_window(0), 0);
+    }
 }

@@ -243,12 +243,15 @@ fn rates(
     let segments = way.segments().unwrap_or(f64::INFINITY);
     // Windows that the own queue cannot hold lost packets before, and grow
     // back when the other direction slows them: CUBIC within seconds, which a
-    // median leaves out, NewReno by a segment per round trip.
+    // median leaves out, NewReno by a segment per round trip, which is too slow
+    // unless the phase lasts twice as long.
     let lossy = segments > way.buffer_packets() + 1.0;
-    let statistic = match (queue.saturated, lossy, transfers.reno) {
-        (true, ..) | (false, false, _) => "mean",
-        (false, true, false) => "p50",
-        (false, true, true) => return,
+    let path = situation.propagation() + other.wait + situation.full_bits / way.rate;
+    let regrown = transfers.segments.unwrap_or(f64::INFINITY) * path * 2.0 < situation.seconds;
+    let statistic = match (queue.saturated, lossy) {
+        (true, _) | (false, false) => "mean",
+        (false, true) if regrown || !transfers.reno => "p50",
+        (false, true) => return,
     };
     let kbit = queue.packets * super::wire::MTU as f64 * 8.0 / 1e3;
     let derivation = if queue.saturated {
@@ -258,7 +261,6 @@ fn rates(
             situation.full_bits
         )
     } else {
-        let path = situation.propagation() + other.wait + situation.full_bits / way.rate;
         format!(
             "the windows hold {segments:.0} full packets per round trip of {:.0} ms",
             path * 1e3

@@ -48,6 +48,24 @@ fn predictions_of_an_upload_are_its_window() {
     // mean has the time in which it came back.
     predicts(&predictions, "upload.iprate.down.p50_kbit", 440.0, 22.0);
     predicts(&predictions, "upload.goodput.down.p50_kbit", 440.0, 22.0);
+    // NewReno needs 44 round trips of 1.2 s for it, and twice that for a median.
+    let mut reno = experiment.clone();
+    if let TrafficKind::Tcp(tcp) = &mut reno.traffic[0].kind {
+        tcp.congestion = Some("reno".into());
+    }
+    let short = predict(&reno, &reno.arms[0], None);
+    assert!(
+        short
+            .iter()
+            .all(|p| !p.metric.starts_with("upload.iprate.down"))
+    );
+    reno.phases[1].end = Span::from_secs(200);
+    for run in reno.traffic.iter_mut().map(|traffic| &mut traffic.runs[0]) {
+        run.1 = Span::from_secs(200);
+    }
+    reno.probes = vec![sample::probe("p", 200)];
+    let long = predict(&reno, &reno.arms[0], None);
+    predicts(&long, "upload.iprate.down.p50_kbit", 440.0, 22.0);
     // An 8 Mbit/s line, whose ACKs alone would take much of the upstream.
     let mut fast = experiment.clone();
     fast.topology.line.down.rate = weirgate_units::Rate::kbit(8000);

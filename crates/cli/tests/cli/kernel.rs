@@ -3,8 +3,10 @@
 //! namespace with a `/run` of its own.
 
 use crate::program::{Ended, WEIRGATE, root};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// A network namespace with the devices `wan` and `lan`, and an empty `/run`;
@@ -74,7 +76,7 @@ impl Namespace {
         let mut command = self.command(program);
         command.args(first);
         for word in line.split(' ') {
-            if word.ends_with(".toml") {
+            if Path::new(word).extension().is_some() {
                 command.arg(folder.join(word));
             } else {
                 command.arg(word);
@@ -115,7 +117,7 @@ impl Namespace {
             let printed = printed.replace("state LOWERLAYERDOWN", "state UP");
             let mut lines: Vec<&str> = printed.lines().collect();
             lines.sort_unstable();
-            text += &format!("$ {line}\n{}\n", lines.join("\n"));
+            writeln!(text, "$ {line}\n{}", lines.join("\n")).unwrap();
         }
         text
     }

@@ -4,6 +4,7 @@
 
 use crate::program::{Ended, root, weirgate};
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
 
 fn tiny(arguments: &[&str]) -> Ended {
@@ -38,23 +39,23 @@ fn one_seed_gives_one_result() {
     };
     // The seed itself stands in the document, so the figures are compared.
     assert_ne!(metrics(&first), metrics(&other));
-    saved_results_are_drawn_again(place.path().join("tiny"), &first.out);
+    saved_results_are_drawn_again(&place.path().join("tiny"), &first.out);
 }
 
-fn saved_results_are_drawn_again(folder: std::path::PathBuf, outcome: &str) {
+fn saved_results_are_drawn_again(folder: &Path, outcome: &str) {
     let saved = fs::read_to_string(folder.join("outcome.json")).unwrap();
     assert_eq!(saved.trim_end(), outcome.trim_end());
-    weirgate(&folder, &["report", "."]).says(0, &["report: report.html"]);
+    weirgate(folder, &["report", "."]).says(0, &["report: report.html"]);
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("Ten seconds of short flows"), "{page}");
     let recording = folder.join("0.recording");
     let bytes = fs::read(&recording).unwrap();
     fs::write(&recording, &bytes[..bytes.len() / 2]).unwrap();
-    weirgate(&folder, &["report", "."]).says(1, &["./0.recording: "]);
+    weirgate(folder, &["report", "."]).says(1, &["./0.recording: "]);
     fs::remove_file(&recording).unwrap();
-    weirgate(&folder, &["report", "."]).says(1, &["./0.recording: No such file"]);
+    weirgate(folder, &["report", "."]).says(1, &["./0.recording: No such file"]);
     fs::write(folder.join("run.json"), "{").unwrap();
-    weirgate(&folder, &["report", "."]).says(1, &["./run.json: "]);
+    weirgate(folder, &["report", "."]).says(1, &["./run.json: "]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 5] = [
+const PACKAGES: [(&str, &str, &str); 4] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -19,11 +19,10 @@ const PACKAGES: [(&str, &str, &str); 5] = [
         "rival arms of experiments are set up with tc itself",
     ),
     (
-        "kmod",
-        "/usr/sbin/depmod",
-        "the order in which kernel modules load",
+        "nftables",
+        "/usr/sbin/nft",
+        "tests compare with what nft itself lists",
     ),
-    ("xz-utils", "/usr/bin/xz", "unpacking kernel modules"),
     ("gcc", "/usr/bin/cc", "linking Rust programs"),
 ];
 

@@ -79,6 +79,8 @@ struct Told<'a> {
     up: Option<&'a str>,
     /// The phase in which uploads run beside the download.
     busy: Option<&'a str>,
+    /// Whether those are several.
+    several: bool,
     /// One without uploads.
     quiet: Option<&'a str>,
     down_ceiling: f64,
@@ -122,6 +124,7 @@ impl<'a> Told<'a> {
             down: name(download),
             up: name(upload),
             busy: busy.map(|(name, _)| name),
+            several: busy.is_some_and(|(_, count)| count > 1),
             quiet: experiment
                 .phases
                 .iter()
@@ -155,9 +158,10 @@ impl<'a> Told<'a> {
             self.round_trip(self.busy, "max"),
         ) {
             found.push(format!(
-                "While an upload ran, an interactive packet and its answer took {} ms on average \
-                 with the modem alone, {} ms at worst. Under the policy they took {} ms, {} ms at \
+                "While {} ran, an interactive packet and its answer took {} ms on average with \
+                 the modem alone, {} ms at worst. Under the policy they took {} ms, {} ms at \
                  worst: {}.",
+                if self.several { "uploads" } else { "an upload" },
                 number(mean.0),
                 number(max.0),
                 number(mean.1),
@@ -165,7 +169,8 @@ impl<'a> Told<'a> {
                 times(mean.0, mean.1, "shorter", "longer")
             ));
         }
-        if let Some(rate) = self.rate(self.busy, self.down) {
+        let down = self.rate(self.busy, self.down);
+        if let Some(rate) = down {
             let part = |kbit: f64| percent(kbit / self.down_ceiling);
             found.push(format!(
                 "The download beside it got {} kbit/s, {} of what the line carries; under the \
@@ -178,12 +183,24 @@ impl<'a> Told<'a> {
         }
         if let Some(rate) = self.rate(self.busy, self.up) {
             let part = |kbit: f64| percent(kbit / self.up_ceiling);
+            // More data down means more acknowledgements up.
+            let gave_way = rate.1 < rate.0 && down.is_some_and(|down| down.1 > down.0);
             found.push(format!(
-                "The upload itself went from {} kbit/s ({} of the line) to {} kbit/s ({}).",
+                "The {} went from {} kbit/s ({} of the line) to {} kbit/s ({}){}.",
+                if self.several {
+                    "uploads together"
+                } else {
+                    "upload itself"
+                },
                 number(rate.0),
                 part(rate.0),
                 number(rate.1),
-                part(rate.1)
+                part(rate.1),
+                if gave_way {
+                    "; the difference carries the acknowledgements of the faster download"
+                } else {
+                    ""
+                }
             ));
         }
         found

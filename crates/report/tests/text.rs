@@ -156,7 +156,7 @@ The download beside it got 441 kbit/s, 24.9 % of what the line carries; under
 the policy it got 1702 kbit/s, 96.2 %.
 
 The upload itself went from 438 kbit/s (96.6 % of the line) to 372 kbit/s
-(82.2 %).
+(82.2 %); the difference carries the acknowledgements of the faster download.
 
 while uploads run        modem-only      weirgate
   round trip, mean          1139 ms       14.9 ms

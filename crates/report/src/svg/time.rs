@@ -19,6 +19,9 @@ const SPACE: f64 = 30.0;
 /// Pixels below the last panel.
 const BELOW: f64 = 42.0;
 
+/// Sampled queues in one panel; more could not be told apart.
+const MOST_SAMPLED: usize = 4;
+
 /// How curves are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
@@ -85,7 +88,7 @@ pub fn queues(findings: &Findings) -> Option<Drawing> {
             _ => false,
         };
         curves.retain(|curve| !idle(&curve.name));
-        without_twins(&mut curves);
+        let mut curves = chosen(curves);
         for curve in &mut curves {
             for point in &mut curve.points {
                 point.1 /= 1e3;
@@ -95,20 +98,32 @@ pub fn queues(findings: &Findings) -> Option<Drawing> {
     })
 }
 
-/// Leaves out curves that say what another says: a device's root qdisc, the
-/// only class that holds something, and that class's leaf. The longest name
-/// tells most.
-fn without_twins(curves: &mut Vec<Series>) {
-    let twin = |one: &Series, other: &Series| {
-        let longer = (other.name.len(), &other.name) > (one.name.len(), &one.name);
-        longer && one.points == other.points
+/// Of the sampled queues keeps those that tell most: classes before qdiscs,
+/// which hold what their classes hold, and the longest of them.
+fn chosen(curves: Vec<Series>) -> Vec<Series> {
+    let line = |curve: &Series| matches!(curve.name.as_str(), "modem" | "exchange");
+    let (mut kept, mut sampled): (Vec<Series>, Vec<Series>) = curves.into_iter().partition(line);
+    // A class has a minor number: `wan-1:30`, where `wan-30:` and `wan` are qdiscs.
+    let class = |curve: &Series| {
+        curve
+            .name
+            .rsplit_once(':')
+            .is_some_and(|(_, minor)| !minor.is_empty())
     };
-    let kept: Vec<bool> = curves
-        .iter()
-        .map(|one| !curves.iter().any(|other| twin(one, other)))
-        .collect();
-    let mut kept = kept.into_iter();
-    curves.retain(|_| kept.next().unwrap_or(true));
+    if sampled.iter().any(class) {
+        sampled.retain(class);
+    }
+    let longest = |curve: &Series| curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
+    sampled.sort_by(|one, other| longest(other).total_cmp(&longest(one)));
+    // A class above others holds the same as the only one below it.
+    let mut known: Vec<Vec<(f64, f64)>> = Vec::new();
+    sampled.retain(|curve| {
+        let new = !known.contains(&curve.points);
+        known.push(curve.points.clone());
+        new
+    });
+    kept.extend(sampled.into_iter().take(MOST_SAMPLED));
+    kept
 }
 
 /// Leaves out the zeros of seconds in which a flow had no run.

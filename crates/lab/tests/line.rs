@@ -82,6 +82,10 @@ from = "host1"
 to = "server1"
 interval = "20ms"
 
+# Where netem is the line, the kernel does not wait for the agent.
+[sampling]
+queues = "1min"
+
 [[arm]]
 name = "own"
 about = "the lab's line"

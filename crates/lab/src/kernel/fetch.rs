@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The package that stands for the newest cloud kernel.
@@ -23,6 +24,12 @@ const FLAVOUR: &str = "-cloud-amd64";
 /// Debian releases whose backports may have the kernel, newest first, by
 /// every name their sources go by.
 const SUITES: [&str; 2] = ["trixie-backports", "bookworm-backports"];
+
+/// Begins the names of directories that fetches work in.
+const PREFIX: &str = "fetch-";
+
+/// Longer than any fetch takes.
+const ABANDONED: Duration = Duration::from_hours(24);
 
 /// Names of Debian suites by age rather than by code name.
 const AGES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
@@ -72,7 +79,8 @@ impl Apt {
         }
         // Inside the cache: the packages are too large for some machines' /tmp.
         let parent = cache.directory("kernels")?;
-        let directory = TempDir::with_prefix_in("fetch-", &parent)
+        forget_abandoned(&parent);
+        let directory = TempDir::with_prefix_in(PREFIX, &parent)
             .map_err(LabError::file("cannot be written", &parent))?;
         for part in [
             "parts",
@@ -186,6 +194,20 @@ impl Apt {
     }
 }
 
+/// Deletes what a fetch left that was killed long ago; a recent one may still
+/// be at work.
+fn forget_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let made = entry.metadata().and_then(|file| file.modified());
+        let age = made.ok().and_then(|made| made.elapsed().ok());
+        if ours && age.is_some_and(|age| age > ABANDONED) {
+            // Another process may do the same.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Moves an unpacked kernel to its place in the cache: `vmlinuz` and `kernel/`
 /// in a directory named by its release, and the link `current` to it.
 fn adopt(root: &Path, cache: &Cache) -> Result<PathBuf, LabError> {
@@ -216,7 +238,9 @@ fn adopt(root: &Path, cache: &Cache) -> Result<PathBuf, LabError> {
     let kernels = cache.kernels();
     let place = kernels.join(&release);
     if place.exists() {
-        fs::remove_dir_all(&place).map_err(LabError::file("cannot be replaced", &place))?;
+        // Into the directory of this fetch, which is deleted with it.
+        let aside = root.join("replaced");
+        fs::rename(&place, &aside).map_err(LabError::file("cannot be replaced", &place))?;
     }
     fs::rename(&tree, &place).map_err(LabError::file("cannot be moved", &tree))?;
     let (link, aside) = (kernels.join("current"), kernels.join("next"));

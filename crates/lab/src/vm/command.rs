@@ -10,7 +10,11 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 /// The machine: a plain PC without what no guest of ours uses.
-const MACHINE: &str = "pc,accel=tcg,usb=off,vmport=off,smbus=off,i8042=off";
+const MACHINE: &str = "pc,usb=off,vmport=off,smbus=off,i8042=off";
+
+/// The emulator, with room for 256 MiB of translated code: more than a guest
+/// fills, less than qemu would take.
+const ACCELERATOR: &str = "tcg,tb-size=256";
 
 /// A plain 64-bit processor. `rdrand` lets the kernel seed its random numbers
 /// at once, from qemu's own seeded ones.
@@ -54,7 +58,8 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     let qemu = QEMU.path()?;
     let mut command = SETPRIV.command()?;
     command.args(["--pdeathsig", "KILL", "--"]).arg(qemu);
-    command.args(["-M", MACHINE, "-cpu", PROCESSOR, "-smp", "1"]);
+    command.args(["-M", MACHINE, "-accel", ACCELERATOR]);
+    command.args(["-cpu", PROCESSOR, "-smp", "1"]);
     command.args(["-m", &machine.limits.memory_mib.to_string()]);
     // One instruction, one nanosecond; idle time is skipped. Recording is on
     // although nobody wants the record: it keeps qemu's two threads from

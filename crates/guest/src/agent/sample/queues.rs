@@ -10,6 +10,7 @@ use crate::agent::session::Session;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::io;
+use tokio::task::yield_now;
 use weirgate_experiment::{Node, QueueSample};
 use weirgate_kernel::{Counters, DeviceIndex, Kernel};
 use weirgate_state::DeviceName;
@@ -56,6 +57,8 @@ async fn sample(
     loop {
         tick(&session.clock, interval).await?;
         for (name, index) in &devices {
+            // Lets packets pass between one device and the next.
+            yield_now().await;
             let counters = kernel.stats(*index).await;
             let counters = counters.with_context(|| format!("read the counters of {name}"))?;
             let at_ns = session.clock.now_ns();

@@ -49,7 +49,7 @@ pub(crate) fn look() -> Result<Vec<u8>> {
     writeln!(
         text,
         "late: {} ns after {} s",
-        (slept - NAP).as_nanos(),
+        slept.saturating_sub(NAP).as_nanos(),
         NAP.as_secs()
     )?;
     let mut bytes = [0; 16];

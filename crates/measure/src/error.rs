@@ -50,4 +50,12 @@ pub enum MeasureError {
         /// The arms it has.
         known: String,
     },
+    /// Occurs when the recording claims to be longer than any run.
+    #[error("the recording of arm `{arm}` is damaged: it claims to last {seconds} s")]
+    Duration {
+        /// The arm.
+        arm: String,
+        /// Its length.
+        seconds: u64,
+    },
 }

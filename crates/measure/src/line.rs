@@ -55,7 +55,7 @@ fn busy_ns(recording: &Recording, direction: Direction, window: &Window) -> u64 
             Fate::Sent { start_ns, end_ns } => window.overlap_ns(start_ns, end_ns),
             Fate::Dropped | Fate::Left => 0,
         })
-        .sum()
+        .fold(0, u64::saturating_add)
 }
 
 /// A queue's length from a time on.

@@ -120,7 +120,7 @@ fn recovery(run: &Run, probe: usize, window: &Window) -> Option<u64> {
     let low = answered.iter().map(|answer| answer.1).min()?;
     let high = answered.iter().map(|answer| answer.1).max()?;
     let threshold = low + (high - low) / 10;
-    let first_until = window.begin_ns + 2 * SECOND;
+    let first_until = window.begin_ns.saturating_add(2 * SECOND);
     let last_from = window.end_ns - (window.end_ns - window.begin_ns) / 10;
     let begins_above = answered
         .iter()

@@ -3,10 +3,14 @@
 
 use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
-use crate::window::{Window, windows};
+use crate::window::{SECOND, Window, windows};
 use crate::{ArmFigures, MeasureError, connection, flow, line, probe, queue, tcp};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
+
+/// A day: several times the longest run that an experiment may ask for. Tables
+/// by second are made for so long.
+const LONGEST_NS: u64 = 86_400 * SECOND;
 
 /// The figures of one arm: the whole run and every phase.
 ///
@@ -171,6 +175,12 @@ fn subjects(
 
 fn check(experiment: &Experiment, recording: &Recording) -> Result<(), MeasureError> {
     let arm = || recording.arm.clone();
+    if recording.duration_ns > LONGEST_NS {
+        return Err(MeasureError::Duration {
+            arm: arm(),
+            seconds: recording.duration_ns / SECOND,
+        });
+    }
     if experiment.arm(&recording.arm).is_none() {
         let known: Vec<&str> = experiment
             .arms

@@ -54,8 +54,8 @@ fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
                 .values()
                 .filter(|s| s.at_ns.saturating_add(stale) >= sample.at_ns)
         };
-        cwnd.push(fresh().map(|s| s.cwnd_bytes).sum());
-        outstanding.push(fresh().map(|s| s.outstanding_bytes).sum());
+        cwnd.push(sum(fresh().map(|s| s.cwnd_bytes)));
+        outstanding.push(sum(fresh().map(|s| s.outstanding_bytes)));
     }
     let name = &subject.name;
     let (cwnd, outstanding) = (Sorted::new(cwnd), Sorted::new(outstanding));
@@ -79,6 +79,11 @@ fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
         Statistic::Only,
         exact(retransmitted),
     );
+}
+
+/// A sum that a damaged recording cannot make overflow.
+fn sum(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, u64::saturating_add)
 }
 
 /// A pure ACK that left the line, and when.
@@ -170,7 +175,7 @@ fn line_time_per_byte<'a>(data: impl Iterator<Item = &'a LinePacket>) -> Option<
     let (mut time, mut bytes) = (0u64, 0u64);
     for packet in data {
         if let (Fate::Sent { start_ns, end_ns }, Some(segment)) = (packet.fate, &packet.tcp) {
-            time += end_ns.saturating_sub(start_ns);
+            time = sum([time, end_ns.saturating_sub(start_ns)].into_iter());
             bytes += u64::from(segment.payload);
         }
     }
@@ -200,8 +205,8 @@ fn releases(
         .map(|pair| {
             (
                 pair[0].segment.sack,
-                pair[0].at_ns + delay,
-                pair[1].at_ns + delay,
+                pair[0].at_ns.saturating_add(delay),
+                pair[1].at_ns.saturating_add(delay),
             )
         })
         .filter(|(sack, from, _)| sack.is_some() && window.contains(*from))
@@ -233,7 +238,7 @@ fn burst(run: &Run, subject: &Subject, window: &Window) -> Option<f64> {
     let (mut first, mut bytes, mut most) = (0, 0u64, 0u64);
     for &(at_ns, wire_bytes) in &arrivals {
         bytes += wire_bytes;
-        while arrivals[first].0 + BURST_NS <= at_ns {
+        while arrivals[first].0.saturating_add(BURST_NS) <= at_ns {
             bytes -= arrivals[first].1;
             first += 1;
         }

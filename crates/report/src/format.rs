@@ -98,11 +98,13 @@ pub(crate) fn promise(expectation: &Expectation, promise: Option<Promise>) -> St
 /// How far the figure lies from the promised one: `+4.6 %`; empty without one.
 pub(crate) fn deviation(verdict: &Verdict) -> String {
     match (verdict.deviation(), verdict.promised()) {
+        (Some(0.0), Some(_)) => "0".to_owned(),
         (Some(deviation), Some(promised)) if promised != 0.0 => {
             let part = deviation / promised.abs() * 100.0;
+            if part.abs() < 0.05 {
+                return "0 %".to_owned();
+            }
             let decimals = usize::from(part.abs() < 99.95);
-            // A minus sign before nothing would say that there is something.
-            let part = if part.abs() < 0.05 { 0.0 } else { part };
             format!("{part:+.decimals$} %")
         }
         (Some(deviation), Some(_)) => format!("{}{}", sign(deviation), number(deviation.abs())),

@@ -5,7 +5,10 @@ use super::{figure, reply};
 use crate::sample;
 use crate::{measure, series};
 use proptest::prelude::*;
-use weirgate_experiment::{Direction, Fate, LinePacket, Node, Recording};
+use weirgate_experiment::{
+    Connection, Delivered, Direction, Fate, LinePacket, Node, ProbeReply, QueueSample, Recording,
+    Sojourn, TcpSample, TcpSegment,
+};
 
 fn arbitrary_packets() -> impl Strategy<Value = Vec<(u64, u64, u16, bool)>> {
     prop::collection::vec((0u64..400, 1u64..40, 40u16..1500, any::<bool>()), 1..60)
@@ -34,6 +37,113 @@ fn fifo(packets: &[(u64, u64, u16, bool)]) -> Recording {
         recording.line.push(packet);
     }
     recording
+}
+
+/// Times as they should be, and as damage makes them.
+fn any_time() -> impl Strategy<Value = u64> {
+    prop_oneof![0..4_000_000_000u64, any::<u64>()]
+}
+
+fn any_packet() -> impl Strategy<Value = LinePacket> {
+    let fate = prop_oneof![
+        Just(Fate::Dropped),
+        Just(Fate::Left),
+        (any_time(), any_time()).prop_map(|(start_ns, end_ns)| Fate::Sent { start_ns, end_ns }),
+    ];
+    let segment = (any::<u32>(), any::<u32>(), any::<u16>(), any::<u8>()).prop_map(
+        |(seq, ack, payload, flags)| TcpSegment {
+            seq,
+            ack,
+            payload,
+            flags,
+            window: 0,
+            sack: (flags & 1 == 0).then_some((seq, ack)),
+        },
+    );
+    let numbers = (any::<u16>(), any::<u32>(), any::<u32>(), any::<u32>());
+    (
+        any::<bool>(),
+        any_time(),
+        fate,
+        prop::option::of(segment),
+        numbers,
+    )
+        .prop_map(|(up, arrived_ns, fate, tcp, numbers)| LinePacket {
+            direction: if up { Direction::Up } else { Direction::Down },
+            flow: Some(numbers.0 % 3),
+            arrived_ns,
+            fate,
+            ip_bytes: numbers.0,
+            wire_bytes: numbers.1,
+            ahead_packets: numbers.2,
+            ahead_bytes: numbers.3,
+            tcp,
+        })
+}
+
+/// A recording whose every record may be nonsense.
+fn damaged() -> impl Strategy<Value = Recording> {
+    let packets = prop::collection::vec(any_packet(), 0..20);
+    let times = prop::collection::vec((any_time(), any_time(), any::<u32>()), 0..20);
+    (
+        packets,
+        times,
+        prop_oneof![Just(4_000_000_000u64), any::<u64>()],
+    )
+        .prop_map(|(line, times, duration_ns)| {
+            let mut recording = sample::recording(4, &[("up", 0), ("up", 1), ("down", 0)]);
+            recording.duration_ns = duration_ns;
+            recording.line = line;
+            recording.places = vec!["wan".into()];
+            recording.classes = vec!["c".into()];
+            for (a, b, c) in times {
+                let flow = (c % 3) as u16;
+                recording.probes.push(ProbeReply {
+                    probe: 0,
+                    sent_ns: a,
+                    rtt_ns: (c & 1 == 0).then_some(b),
+                });
+                recording.delivered.push(Delivered {
+                    flow,
+                    at_ns: a,
+                    bytes: c,
+                    datagram: (c & 2 == 0).then_some(c),
+                    transit_ns: Some(b),
+                });
+                recording.tcp.push(TcpSample {
+                    flow,
+                    at_ns: a,
+                    cwnd_bytes: b,
+                    outstanding_bytes: b,
+                    srtt_us: c,
+                    retransmits: c,
+                });
+                recording.sojourns.push(Sojourn {
+                    direction: Direction::Up,
+                    class: 0,
+                    at_ns: a,
+                    wait_ns: b,
+                });
+                recording.queues.push(QueueSample {
+                    place: 0,
+                    at_ns: a,
+                    bytes: b,
+                    packets: b,
+                    drops: b,
+                    marks: b,
+                    backlog_bytes: c,
+                    backlog_packets: c,
+                });
+                recording.connections.push(Connection {
+                    flow,
+                    start_ns: a,
+                    connected_ns: Some(b),
+                    finished_ns: Some(b),
+                    bytes: b,
+                });
+            }
+            recording
+        })
 }
 
 proptest! {
@@ -73,6 +183,26 @@ proptest! {
         let drawn: f64 =
             curves.iter().flat_map(|curve| &curve.points).map(|point| point.1 / 8.0 * 1e3).sum();
         prop_assert!((drawn - bytes).abs() < 1e-6);
+    }
+
+    #[test]
+    fn damaged_recordings_give_figures_or_an_error(recording in damaged()) {
+        let mut experiment = sample::experiment(&[("a", 0, 2), ("b", 2, 4)]);
+        experiment.probes = vec![sample::probe("p", 4)];
+        let mut up = sample::windowed("up", Direction::Up, 63_712, &[(0, 4)]);
+        up.count = 2;
+        experiment.traffic =
+            vec![up, sample::windowed("down", Direction::Down, 63_712, &[(0, 4)])];
+        if let Ok(figures) = measure(&experiment, &recording) {
+            prop_assert!(figures.metrics.values().all(|value| value.is_finite()));
+            let _ = series::throughput(&experiment, &recording).unwrap();
+            let _ = crate::y1541::evaluate(&experiment, &recording).unwrap();
+        }
+        let _ = series::queues(&experiment, &recording);
+        let _ = series::latency(&experiment, &recording);
+        for flow in 0..4 {
+            let _ = series::time_sequence(&experiment, &recording, flow, 0, u64::MAX);
+        }
     }
 
     #[test]

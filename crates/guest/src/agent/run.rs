@@ -21,6 +21,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// which devices become usable and announce themselves.
 const SETTLE_NS: u64 = 200_000_000;
 
+/// Progress is told so long after each second: telling takes time, and traffic
+/// begins at round times.
+const ASIDE_NS: u64 = 437_000_000;
+
 const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";
 
 /// Whose kernel a run has.
@@ -169,17 +173,21 @@ impl Stage {
                     .context("empty the line's devices")?;
                 session.spawn("the line".to_owned(), Emulation::run(Rc::clone(line)));
             }
+            progress(0);
             session.clock.start();
-            for second in 0..duration_ns.div_ceil(SECOND_NS) {
-                progress(second);
-                let next_ns = ((second + 1) * SECOND_NS).min(duration_ns);
+            let mut next_ns = SECOND_NS + ASIDE_NS;
+            loop {
                 tokio::select! {
                     biased;
                     Some(failure) = self.failures.recv() => return Err(failure),
-                    waited = session.clock.until(next_ns) => waited?,
+                    waited = session.clock.until(next_ns.min(duration_ns)) => waited?,
                 }
+                if next_ns >= duration_ns {
+                    return Ok(());
+                }
+                progress(next_ns / SECOND_NS);
+                next_ns += SECOND_NS;
             }
-            anyhow::Ok(())
         }))?;
         // Tasks end here, at one instant, wherever they are.
         drop(tasks);

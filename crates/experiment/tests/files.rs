@@ -61,3 +61,15 @@ fn every_file_loads_without_problems_and_has_its_own_name() {
         }
     }
 }
+
+/// What fuzzing starts from must be right, or it starts from nothing.
+#[test]
+fn seeds_of_the_fuzz_target_are_right() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/experiment");
+    let entries = std::fs::read_dir(seeds).expect("there are seeds");
+    for entry in entries {
+        let path = entry.expect("a readable folder").path();
+        let text = std::fs::read_to_string(&path).expect("a readable seed");
+        load(&path, &text);
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as a policy: read, shown, compiled, judged.
+//!
+//! What must hold beyond "no panic": a policy is returned exactly when there is
+//! no error, every problem can be shown at its place, and what compiles keeps
+//! the promises that crate compile's own properties state for chosen policies.
+
+#![no_main]
+
+mod lines;
+
+use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target, fuzzer_mutate};
+use weirgate_document::{Problem, Severity};
+use weirgate_policy::{Direction, Policy};
+use weirgate_state::Capabilities;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Ok(source) = std::str::from_utf8(data) else {
+        return Corpus::Reject;
+    };
+    let (policy, problems) = weirgate_policy::parse(source);
+    assert_eq!(policy.is_some(), usable(&problems));
+    shown(source, &problems);
+    if let Some(policy) = policy {
+        planted(&policy);
+        compiled(source, &policy);
+    }
+    Corpus::Keep
+});
+
+fn usable(problems: &[Problem]) -> bool {
+    problems.iter().all(|problem| problem.severity != Severity::Error)
+}
+
+fn shown(source: &str, problems: &[Problem]) {
+    // Rendering takes most of the time; one in turn shows what there is.
+    if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
+        assert!(problem.render("policy.toml", source).contains(problem.code));
+    }
+}
+
+fn compiled(source: &str, policy: &Policy) {
+    for direction in Direction::BOTH {
+        if let Some(shares) = policy.share_out(direction) {
+            let rates = shares.classes.iter().map(|class| class.rate.as_bits_per_second());
+            assert!(rates.sum::<u64>() <= shares.gate.as_bits_per_second());
+        }
+    }
+    let (state, problems) = weirgate_compile::compile(policy, &Capabilities::all());
+    assert_eq!(state.is_some(), usable(&problems));
+    shown(source, &problems);
+    let report = weirgate_compile::check_report(policy);
+    shown(source, &report.problems);
+    assert!(!report.to_string().is_empty());
+    for class in report.directions.iter().flat_map(|direction| &direction.classes) {
+        assert!(class.guaranteed.wire <= class.maximum.wire);
+        if let Ok(within) = &class.within {
+            assert!(class.lone.wait <= within.wait);
+        }
+    }
+}
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    match lines::mutated(&data[..size], max_size, seed) {
+        Some(text) => {
+            data[..text.len()].copy_from_slice(&text);
+            text.len()
+        }
+        None => fuzzer_mutate(data, size, max_size),
+    }
+});
+
+/// The planted mistake, off by one: as if HTB had priorities 0 to 6. It shows
+/// in policies without errors only, and in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(policy: &Policy) {
+    let last = policy.classes.iter().map(|class| class.priority).max();
+    assert!(last < Some(7), "the planted mistake: a class of priority 7");
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Policy) {}

@@ -7,7 +7,9 @@
 
 #![no_main]
 
-use libfuzzer_sys::{Corpus, fuzz_target};
+mod lines;
+
+use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target, fuzzer_mutate};
 use weirgate_document::Severity;
 use weirgate_experiment::{Experiment, Metric, Node, Traffic, TrafficKind, parse};
 
@@ -16,17 +18,34 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         return Corpus::Reject;
     };
     let (experiment, problems) = parse(source);
-    let errors = problems.iter().any(|problem| problem.severity == Severity::Error);
-    assert_eq!(experiment.is_none(), errors);
-    // Rendering takes time with the source's length; a few show what there is.
-    for problem in problems.iter().take(20) {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    assert_eq!(experiment.is_none(), errors > 0);
+    // Rendering takes most of the time; one in turn shows what there is.
+    if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
         assert!(problem.render("file.toml", source).contains(problem.code));
     }
     if let Some(experiment) = experiment {
         planted(&experiment);
         checked(&experiment);
     }
-    Corpus::Keep
+    // From a text with many mistakes no single change leads to an experiment,
+    // and there are endlessly many such texts.
+    if errors > MOST_MISTAKES { Corpus::Reject } else { Corpus::Keep }
+});
+
+/// Texts with more are tried and not developed further.
+const MOST_MISTAKES: usize = 1;
+
+const DICTIONARY: &str = include_str!("../dictionaries/experiment.dict");
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    match lines::mutated(&data[..size], max_size, seed, DICTIONARY) {
+        Some(text) => {
+            data[..text.len()].copy_from_slice(&text);
+            text.len()
+        }
+        None => fuzzer_mutate(data, size, max_size),
+    }
 });
 
 fn checked(experiment: &Experiment) {

@@ -2,12 +2,10 @@
 //! Changes a TOML text by whole lines: random bytes seldom leave one that is
 //! read to its end. One time in eight libFuzzer changes bytes itself.
 
-/// The dictionary that libFuzzer uses too; its entries are lines.
-const DICTIONARY: &str = include_str!("../dictionaries/policy.dict");
-
 /// The text with a line added, removed, doubled, or replaced; `None` where
-/// libFuzzer should change bytes.
-pub fn mutated(data: &[u8], max_size: usize, seed: u32) -> Option<Vec<u8>> {
+/// libFuzzer should change bytes. The dictionary is libFuzzer's own, its
+/// entries are lines.
+pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Option<Vec<u8>> {
     let mut random = seed;
     let mut below = |limit: usize| {
         // Numerical Recipes' generator; its upper bits are good enough here.
@@ -19,7 +17,7 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32) -> Option<Vec<u8>> {
     }
     let text = std::str::from_utf8(data).ok()?;
     let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
-    let words: Vec<String> = DICTIONARY.lines().filter_map(entry).collect();
+    let words: Vec<String> = dictionary.lines().filter_map(entry).collect();
     // One change is the likeliest to leave a policy that is right.
     let changes = if below(3) == 0 { 2 } else { 1 };
     for _ in 0..changes {

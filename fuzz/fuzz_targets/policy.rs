@@ -14,6 +14,9 @@ use weirgate_document::{Problem, Severity};
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::Capabilities;
 
+/// Texts with more are tried and not developed further.
+const MOST_MISTAKES: usize = 1;
+
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Ok(source) = std::str::from_utf8(data) else {
         return Corpus::Reject;
@@ -25,7 +28,10 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         planted(&policy);
         compiled(source, &policy);
     }
-    Corpus::Keep
+    // From a text with many mistakes no single change leads to a policy, and
+    // there are endlessly many such texts.
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    if errors.count() > MOST_MISTAKES { Corpus::Reject } else { Corpus::Keep }
 });
 
 fn usable(problems: &[Problem]) -> bool {
@@ -60,8 +66,10 @@ fn compiled(source: &str, policy: &Policy) {
     }
 }
 
+const DICTIONARY: &str = include_str!("../dictionaries/policy.dict");
+
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    match lines::mutated(&data[..size], max_size, seed) {
+    match lines::mutated(&data[..size], max_size, seed, DICTIONARY) {
         Some(text) => {
             data[..text.len()].copy_from_slice(&text);
             text.len()

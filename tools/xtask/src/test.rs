@@ -7,9 +7,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The fuzz targets in fuzz/fuzz_targets.
-const FUZZ_TARGETS: [&str; 2] = ["policy", "experiment"];
-
 /// Builds, prepares the lab's kernel and image, then runs every test.
 pub fn tests(root: &Path) -> Result<()> {
     timed("build", || {
@@ -47,17 +44,6 @@ pub fn checks(root: &Path) -> Result<()> {
         ];
         run(cargo(root).args(lint))
     })
-}
-
-/// Runs every fuzz target for so many seconds.
-pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
-    for target in FUZZ_TARGETS {
-        timed(&format!("fuzz {target}"), || {
-            let limit = format!("-max_total_time={seconds}");
-            run(cargo(root).args(["+nightly", "fuzz", "run", target, "--", &limit]))
-        })?;
-    }
-    Ok(())
 }
 
 fn cargo(root: &Path) -> Command {

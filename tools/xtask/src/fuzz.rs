@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fuzzing: first that the fuzzer finds a planted mistake, then that it finds
+//! nothing else and has gone through enough of the code.
+
+use crate::run;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use std::process::Command;
+
+/// A target, and the branches that a run of a minute must at least have seen:
+/// its own seeds alone see half as many.
+const TARGETS: [(&str, u32); 2] = [("policy", 4_000), ("experiment", 4_000)];
+
+/// What a planted mistake says when it is met; see the targets.
+const PLANTED: &str = "the planted mistake";
+
+/// The longest that finding it may take, in seconds.
+const PATIENCE: u32 = 300;
+
+/// Below this the floor says nothing.
+const LEAST_SECONDS: u32 = 60;
+
+/// Runs every target: the planted mistake, then `seconds` without it.
+#[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+pub fn all(root: &Path, seconds: u32) -> Result<()> {
+    if !installed() {
+        println!("installing cargo-fuzz");
+        run(Command::new("cargo").args(["install", "--locked", "cargo-fuzz"]))?;
+    }
+    for (target, floor) in TARGETS {
+        let output = fuzz(root, target, PATIENCE, &["--features", "planted"])?;
+        ensure!(
+            output.contains(PLANTED),
+            "fuzz target {target}: the planted mistake was not found within {PATIENCE} s"
+        );
+        println!("{target}: found the planted mistake");
+        let output = fuzz(root, target, seconds, &[])?;
+        let covered = coverage(&output)
+            .with_context(|| format!("fuzz target {target} ended early:\n{}", tail(&output)))?;
+        println!("{target}: {seconds} s without a finding, {covered} branches");
+        ensure!(
+            seconds < LEAST_SECONDS || covered >= floor,
+            "fuzz target {target}: {covered} branches, at least {floor} are expected"
+        );
+    }
+    Ok(())
+}
+
+fn installed() -> bool {
+    let version = Command::new("cargo").args(["fuzz", "--version"]).output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+/// The messages of a run. A finding is no error here; the caller judges.
+fn fuzz(root: &Path, target: &str, seconds: u32, features: &[&str]) -> Result<String> {
+    let corpus = tempfile::tempdir()?;
+    let artifacts = tempfile::tempdir()?;
+    let keep = if features.is_empty() {
+        root.join("fuzz/artifacts")
+    } else {
+        artifacts.path().into()
+    };
+    std::fs::create_dir_all(&keep)?;
+    // The targets have no unsafe code that a sanitizer would watch.
+    let output = Command::new("cargo")
+        .current_dir(root)
+        .args(["+nightly", "fuzz", "run", "--sanitizer", "none", target])
+        .args(features)
+        .arg(corpus.path())
+        .arg(root.join("fuzz/seeds").join(target))
+        .arg("--")
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!(
+            "-dict={}/fuzz/dictionaries/{target}.dict",
+            root.display()
+        ))
+        .arg(format!("-artifact_prefix={}/", keep.display()))
+        // One or two changes at a time leave most texts readable.
+        .args(["-mutate_depth=2", "-max_len=4096", "-seed=1"])
+        // In seconds of wall time, which a busy machine stretches.
+        .args(["-timeout=30", "-rss_limit_mb=1024"])
+        .output()
+        .context("cargo fuzz")?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !text.contains("INITED") && !text.contains(PLANTED) {
+        bail!("fuzz target {target} did not start:\n{}", tail(&text));
+    }
+    Ok(text)
+}
+
+/// The branches seen by a run that ended by itself: `#123 DONE cov: 5084 ...`.
+fn coverage(output: &str) -> Option<u32> {
+    let line = output.lines().find(|line| line.contains("DONE"))?;
+    let number = line.split("cov: ").nth(1)?.split(' ').next()?;
+    number.parse().ok()
+}
+
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::coverage;
+
+    #[test]
+    fn coverage_is_that_of_a_finished_run() {
+        let run = "#4\tINITED cov: 2539 ft: 3543\n#9\tDONE   cov: 5084 ft: 14312 corp: 1758\n";
+        assert_eq!(coverage(run), Some(5084));
+        assert_eq!(
+            coverage("#4\tINITED cov: 2539 ft: 3543\nSUMMARY: deadly signal"),
+            None
+        );
+    }
+}

@@ -271,6 +271,8 @@ fn in_machines(
             recording: Recording::decode(&output.result)?,
             wall_seconds: output.wall.as_secs_f64(),
             boot_seconds: output.boot.as_secs_f64(),
+            traffic_seconds: Some(output.traffic.as_secs_f64()),
+            memory_bytes: Some(output.memory_bytes),
             command: output.command,
         });
     }
@@ -302,8 +304,11 @@ fn show(json: bool, result: &ExperimentResult) -> Result<(), Failure> {
     for arm in &result.arms {
         let speed = virtual_s / (arm.wall_seconds - arm.boot_seconds).max(0.001);
         let (wall, boot) = (arm.wall_seconds, arm.boot_seconds);
+        let memory = arm.memory_bytes.map_or_else(String::new, |bytes| {
+            format!(", {:.0} MB of memory at most", bytes as f64 / 1e6)
+        });
         output::note(&format!(
-            "{} {}: {wall:.1} s of wall time, {boot:.1} s of it for booting, {speed:.1} virtual seconds per second",
+            "{} {}: {wall:.1} s of wall time, {boot:.1} s of it for booting, {speed:.1} virtual seconds per second{memory}",
             result.experiment.name, arm.arm
         ));
     }

@@ -37,6 +37,8 @@ pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmRes
             recording: Recording::decode(&unseal(bytes)?)?,
             wall_seconds: started.elapsed().as_secs_f64(),
             boot_seconds: 0.0,
+            traffic_seconds: None,
+            memory_bytes: None,
             command: format!("{} --here", guest.display()),
         });
     }

@@ -22,6 +22,10 @@ pub struct ArmResult {
     pub wall_seconds: f64,
     /// Wall time until the agent started.
     pub boot_seconds: f64,
+    /// Wall time until traffic began, in a virtual machine.
+    pub traffic_seconds: Option<f64>,
+    /// The most memory that the virtual machine held, in bytes.
+    pub memory_bytes: Option<u64>,
     /// The virtual machine's command line.
     pub command: String,
 }

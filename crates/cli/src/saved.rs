@@ -35,6 +35,8 @@ struct SavedArm {
     parameters: BTreeMap<String, String>,
     wall_seconds: f64,
     boot_seconds: f64,
+    traffic_seconds: Option<f64>,
+    memory_bytes: Option<u64>,
     command: String,
 }
 
@@ -53,6 +55,8 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
             parameters: arm.parameters.clone(),
             wall_seconds: arm.wall_seconds,
             boot_seconds: arm.boot_seconds,
+            traffic_seconds: arm.traffic_seconds,
+            memory_bytes: arm.memory_bytes,
             command: arm.command.clone(),
         });
     }
@@ -95,6 +99,8 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
             recording,
             wall_seconds: arm.wall_seconds,
             boot_seconds: arm.boot_seconds,
+            traffic_seconds: arm.traffic_seconds,
+            memory_bytes: arm.memory_bytes,
             command: arm.command,
         });
     }

@@ -71,6 +71,11 @@ pub struct ArmOutput {
     pub wall: Duration,
     /// Wall time until the guest's agent started.
     pub boot: Duration,
+    /// Wall time until traffic began.
+    pub traffic: Duration,
+    /// The most memory that the emulator held, in bytes (`VmHWM` of proc(5)),
+    /// as far as it was seen while the guest worked and when it was done.
+    pub memory_bytes: u64,
     /// The virtual machine's command line.
     pub command: String,
 }
@@ -204,6 +209,8 @@ impl Lab {
             kernel: self.kernel.release.clone(),
             wall: run.wall,
             boot: run.boot.unwrap_or(run.wall),
+            traffic: run.traffic.or(run.boot).unwrap_or(run.wall),
+            memory_bytes: run.memory_bytes,
             command: run.command,
         }
     }

@@ -77,6 +77,9 @@ fn the_same_seed_gives_the_same_bytes() {
             scope.spawn(move || {
                 let output = lab.inspect(seed, Limits::default());
                 let output = output.unwrap_or_else(|error| panic!("{error}"));
+                // The kernel alone takes this much; the guest has 512 MiB.
+                assert!((100 << 20..1 << 30).contains(&output.memory_bytes));
+                assert!(output.boot <= output.traffic && output.traffic <= output.wall);
                 String::from_utf8(output.result).unwrap()
             })
         });

@@ -4,7 +4,8 @@
 //! process that ended would be a kernel panic.
 //!
 //! It speaks to the lab by console lines: `@start` when the work begins,
-//! `@progress AT OF WHAT` in virtual seconds, `@error WHAT` when it failed.
+//! `@progress AT OF WHAT` in virtual seconds, `@error WHAT` when it failed,
+//! `@done` when the lab has the result: the machine needs no more memory then.
 
 pub(crate) mod modules;
 
@@ -64,7 +65,9 @@ fn work() -> Result<()> {
         say("@start");
         do_job(&job)?
     };
-    port::send(&seal(result)).context("the result cannot be handed over")
+    port::send(&seal(result)).context("the result cannot be handed over")?;
+    say("@done");
+    Ok(())
 }
 
 /// Has the agent do the job.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a guest says on its console: kernel messages, and the guest's own
-//! lines that begin with `@`. Pure but for the clock that dates its start.
+//! lines that begin with `@`. Pure but for the clock that dates its steps.
 
 use crate::error::Failure;
 use std::collections::VecDeque;
@@ -29,6 +29,7 @@ pub struct Progress {
 pub(super) struct Console {
     from: Instant,
     started: Option<Duration>,
+    under_way: Option<Duration>,
     last: VecDeque<String>,
     line: Vec<u8>,
     taken: usize,
@@ -41,6 +42,7 @@ impl Console {
         Self {
             from,
             started: None,
+            under_way: None,
             last: VecDeque::new(),
             line: Vec::new(),
             taken: 0,
@@ -70,10 +72,14 @@ impl Console {
             Some(("start", _)) => self.started = Some(self.from.elapsed()),
             Some(("progress", words)) => {
                 if let Some(step) = parse_progress(words) {
+                    if step.at_s == 0.0 {
+                        self.under_way = Some(self.from.elapsed());
+                    }
                     progress(step);
                     return;
                 }
             }
+            Some(("done", _)) => return,
             Some(("error", what)) => self.error = Some(what.to_owned()),
             _ => {}
         }
@@ -97,6 +103,12 @@ impl Console {
     /// Wall time from the emulator's start to the start of the guest's work.
     pub(super) fn started(&self) -> Option<Duration> {
         self.started
+    }
+
+    /// Wall time from the emulator's start to the start of traffic: the last
+    /// step of a run at 0 s.
+    pub(super) fn under_way(&self) -> Option<Duration> {
+        self.under_way
     }
 
     /// What the guest said went wrong. Its own words before the kernel's: a
@@ -162,7 +174,7 @@ mod tests {
     #[test]
     fn own_lines_and_the_kernels() {
         let (console, steps) = console(
-            "\u{1b}[2Jfirmware\r\n@start\n@progress 1.5 60 upload1\n@progress nonsense\n\
+            "\u{1b}[2Jfirmware\r\n@start\n@progress 1.5 60 upload1\n@progress nonsense\n@done\n\
              [ 1.2] Kernel panic - not syncing: no\tinit\r\nunfinished",
         );
         let step = Progress {
@@ -172,6 +184,7 @@ mod tests {
         };
         assert_eq!(steps, [step]);
         assert!(console.started().is_some());
+        assert_eq!(console.under_way(), None);
         assert!(matches!(console.failure(), Some(Failure::Panic(why)) if why == "no init"));
         assert_eq!(
             console.last_lines(),
@@ -183,6 +196,18 @@ mod tests {
                 "unfinished"
             ]
         );
+    }
+
+    #[test]
+    fn traffic_begins_with_the_last_step_at_0() {
+        let mut console = Console::new(Instant::now());
+        console.take(b"@progress 0 60 building\n", &mut |_| ());
+        let building = console.under_way();
+        console.take(b"@progress 0 60 traffic\n", &mut |_| ());
+        let traffic = console.under_way();
+        console.take(b"@progress 1 60 traffic\n", &mut |_| ());
+        assert!(building.is_some() && building < traffic);
+        assert_eq!(console.under_way(), traffic);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod command;
 mod console;
+mod memory;
 pub(crate) mod processors;
 
 use crate::error::{Failure, LabError};
@@ -73,6 +74,8 @@ pub(crate) struct Run {
     pub(crate) result: Vec<u8>,
     pub(crate) wall: Duration,
     pub(crate) boot: Option<Duration>,
+    pub(crate) traffic: Option<Duration>,
+    pub(crate) memory_bytes: u64,
     pub(crate) command: String,
 }
 
@@ -111,6 +114,7 @@ impl Machine<'_> {
         let mut watch = Watch {
             console: Console::new(start),
             messages: Vec::new(),
+            memory_bytes: 0,
             start,
             limits: self.limits,
         };
@@ -138,12 +142,15 @@ impl Machine<'_> {
                 emulator: String::from_utf8_lossy(&watch.messages).into_owned(),
             }));
         }
-        let boot = watch.console.started();
+        let (boot, traffic) = (watch.console.started(), watch.console.under_way());
+        let memory_bytes = watch.memory_bytes;
         let result = unseal(sealed).map_err(|error| failed(error.into()))?;
         Ok(Run {
             result,
             wall,
             boot,
+            traffic,
+            memory_bytes,
             command: shown,
         })
     }
@@ -193,6 +200,8 @@ struct Watch {
     console: Console,
     /// What qemu itself says.
     messages: Vec<u8>,
+    /// The most that the emulator had used when it was last looked at.
+    memory_bytes: u64,
     start: Instant,
     limits: Limits,
 }
@@ -261,6 +270,10 @@ impl Watch {
             if console_open && ready.next() == Some(true) {
                 let count = read_some(&mut console, &mut buffer)?;
                 console_open = count > 0;
+                // The guest speaks all the time, and once more when it is done.
+                if let Some(bytes) = memory::peak(pid) {
+                    self.memory_bytes = bytes;
+                }
                 self.console.take(&buffer[..count], progress);
                 if self.console.taken() > self.limits.console_bytes {
                     let limit = self.limits.console_bytes;

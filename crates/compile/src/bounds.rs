@@ -204,6 +204,40 @@ pub(crate) fn turn_rate(scheduler: &Scheduler, at: usize) -> Rate {
     Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
 }
 
+/// What a full queue loses to a packet that its class sent on credit, at its
+/// guaranteed rate, beyond [`latency`].
+///
+/// A class in debt is not within its guarantee; those that are go first, of
+/// whatever priority. Let t be the last moment of debt: until then the class
+/// got `r t - L` at least, L its own largest packet, and all others may have
+/// spared their buckets. So L / r in general.
+///
+/// A class that is the only one of lowest priority, and may use the whole
+/// gate, borrows when no other is within its guarantee. Either nobody borrows
+/// before it, and those above send no more than their buckets, what they earn
+/// and a packet each, debt or no debt: nothing is lost. Or one of them
+/// borrows, at t last, and its own bucket is then empty, which the wait from t
+/// on is shorter by.
+pub(crate) fn credit(scheduler: &Scheduler, at: usize) -> Span {
+    let own = &scheduler.members[at];
+    let debt = time(u64::from(own.largest), own.class.rate);
+    let others = scheduler.members.iter().enumerate();
+    let above = others
+        .filter(|(index, _)| *index != at)
+        .all(|(_, other)| other.class.priority < own.class.priority);
+    if !above || own.class.ceiling < scheduler.gate {
+        return debt;
+    }
+    let Some(emptied) = higher(scheduler, own).map(bucket).min() else {
+        return Span::ZERO;
+    };
+    // `bucket` rounds up; what is taken off must not.
+    let spared = left_by_higher(scheduler, own)
+        .time_for(Size::bytes(emptied.saturating_sub(1)))
+        .unwrap_or(Span::ZERO);
+    debt.saturating_sub(spared)
+}
+
 /// How far the gate may run ahead of the line: what its bucket lets out at
 /// once, and the modem has to hold besides the packet that it sends.
 #[must_use]

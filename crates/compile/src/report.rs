@@ -347,21 +347,30 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
         Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
     };
     let at_rate = weirgate_policy::in_kbit(rate);
-    FullQueue::Bound(Bound::of(vec![
-        Step {
-            what: format!("{before} B before it in the queue, at the guaranteed {at_rate}"),
-            time: bounds::time(before, rate),
-        },
-        Step {
-            what: format!("a packet of {largest} B sent on credit just before, at the same rate"),
-            time: bounds::time(largest, rate),
-        },
-        Step {
-            what: "until the class is served again, as derived above".to_owned(),
-            time: member.latency,
-        },
-        host(),
-    ]))
+    let mut steps = vec![Step {
+        what: format!("{before} B before it in the queue, at the guaranteed {at_rate}"),
+        time: bounds::time(before, rate),
+    }];
+    let credit = bounds::credit(scheduler, at);
+    if credit > Span::ZERO {
+        let spared = if credit < bounds::time(largest, rate) {
+            ", less the bucket of whoever borrows meanwhile"
+        } else {
+            ""
+        };
+        steps.push(Step {
+            what: format!(
+                "a packet of {largest} B sent on credit just before, at the same rate{spared}"
+            ),
+            time: credit,
+        });
+    }
+    steps.push(Step {
+        what: "until the class is served again, as derived above".to_owned(),
+        time: member.latency,
+    });
+    steps.push(host());
+    FullQueue::Bound(Bound::of(steps))
 }
 
 /// A bare IPv4 header.

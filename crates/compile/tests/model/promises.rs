@@ -119,24 +119,37 @@ fn behind(site: &Site, class: usize) -> u64 {
 }
 
 /// A full queue whose class gets nothing but its guarantee from the moment
-/// that the last packet arrives.
+/// that the last packet arrives, and, at the worst moment to begin, has just
+/// sent a full packet on credit.
 #[test]
 fn a_full_queue_drains_at_the_guaranteed_rate() {
     let site = thesis();
     for class in 0..3 {
-        let mut machine = site.machine();
-        let mut left = saturate(&mut machine, &[(class, SMALL)], 10 * SECOND);
-        // The others have been silent; now they begin.
-        let since = machine.now;
-        fill(&mut machine, class, SMALL);
+        let own = [(class, FULL), (class, SMALL)];
         let others: Vec<(usize, u32)> = (0..3)
             .filter(|other| *other != class)
             .map(|other| (other, FULL))
             .collect();
-        left.extend(saturate(&mut machine, &others, since + 20 * SECOND));
-        let what = format!("the full queue of class {class}");
-        let measured = longest(&left, class, since - 5 * MS);
-        tight(&what, measured, site.full(class));
+        let mut worst = 0;
+        for (offset, rest) in (0..60).flat_map(|offset| (0..6).map(move |rest| (offset, rest))) {
+            let mut machine = site.machine();
+            let start = 10 * SECOND + offset * 2_700_000;
+            let all: Vec<(usize, u32)> = own.iter().chain(&others).copied().collect();
+            let mut left = saturate(&mut machine, &all, start);
+            // The others rest until their buckets are full, or not so long.
+            left.extend(saturate(&mut machine, &own, start + rest * 40 * MS));
+            let since = machine.now;
+            for (class, bytes) in own {
+                fill(&mut machine, class, bytes);
+            }
+            left.extend(saturate(&mut machine, &others, since + 5 * SECOND));
+            worst = worst.max(longest(&left, class, 0));
+        }
+        tight(
+            &format!("the full queue of class {class}"),
+            worst,
+            site.full(class),
+        );
     }
 }
 
@@ -290,10 +303,57 @@ proptest! {
                 let latency = site.lone(at) as f64 / 1e9;
                 let least = guaranteed / 8.0 * (seconds as f64 - latency) - f64::from(class.4);
                 prop_assert!(bytes as f64 >= least, "{}: {bytes} of {least}", class.0);
+                let wait = longest(&left, at, 0);
+                prop_assert!(wait <= site.full(at), "{}: {wait} of {}", class.0, site.full(at));
             } else {
                 let wait = longest(&left, at, 0);
                 prop_assert!(wait <= site.within(at), "{}: {wait} of {}", class.0, site.within(at));
             }
+        }
+    }
+
+    /// Classes flood and rest as they please, so that buckets are full or in
+    /// debt in any combination: no packet waits longer than its full queue's
+    /// bound.
+    #[test]
+    fn no_full_queue_waits_longer_than_promised(
+        classes in sites(),
+        pulses in proptest::collection::vec((0_usize..4, 1_u64..400), 40..120),
+    ) {
+        let names = ["a", "b", "c", "d"];
+        let shares: Vec<String> = classes
+            .iter()
+            .map(|class| format!("{}%", class.0 * 4 / classes.len() as u32))
+            .collect();
+        let mut listed: Vec<_> = classes
+            .iter()
+            .zip(&shares)
+            .zip(names)
+            .map(|((class, share), name)| {
+                (name, share.as_str(), class.1, u64::from(class.2 % 3) * 848, class.2 * CELL)
+            })
+            .collect();
+        listed.sort_by_key(|class| class.2);
+        let given: Vec<_> = listed.iter().map(|c| (c.0, c.1, c.2, c.3)).collect();
+        let site = Site::adsl(&given);
+        let mut machine = site.machine();
+        let mut flooding = vec![false; listed.len()];
+        let mut left = Vec::new();
+        for (class, millis) in pulses {
+            let class = class % listed.len();
+            flooding[class] = !flooding[class];
+            let flood: Vec<(usize, u32)> = (0..listed.len())
+                .filter(|at| flooding[*at])
+                .map(|at| (at, listed[at].4))
+                .collect();
+            let until = machine.now + millis * MS;
+            left.extend(saturate(&mut machine, &flood, until));
+        }
+        let until = machine.now + 60 * SECOND;
+        left.extend(machine.run(until));
+        for (at, class) in listed.iter().enumerate() {
+            let wait = longest(&left, at, 0);
+            prop_assert!(wait <= site.full(at), "{}: {wait} of {}", class.0, site.full(at));
         }
     }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Thin: the logic is in tools/xtask.
 
-.PHONY: try test check experiments fuzz setup build install
+.PHONY: try test check experiments bench fuzz setup build install
 
 build: setup
 	cargo build --release -p weirgate-cli -p weirgate-guest
@@ -22,6 +22,9 @@ check:
 experiments: build
 	@target/release/weirgate lab prepare
 	@target/release/weirgate lab run experiments/*.toml --report reports/experiments.html
+
+bench: setup
+	@cargo xtask bench
 
 fuzz:
 	@cargo xtask fuzz --seconds 600

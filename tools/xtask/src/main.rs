@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The project's tasks behind the Makefile: set-up, checks, tests, experiments.
+//! The project's tasks behind the Makefile: set-up, checks, tests, benchmark,
+//! fuzzing.
 //!
 //! Nothing here is needed to run weirgate.
 
+mod bench;
 mod fuzz;
 mod invariants;
 mod setup;
@@ -30,6 +32,8 @@ enum Task {
     Test,
     /// Formatting, lints, invariants, licences of dependencies.
     Check,
+    /// Measure the lab's speed, boot and memory against their goals, on a quiet machine.
+    Bench,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
     Fuzz {
         /// Seconds for each target.
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         Task::Invariants => invariants::run(&root()),
         Task::Test => test::tests(&root()),
         Task::Check => test::checks(&root()),
+        Task::Bench => bench::run_all(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };
     match outcome {

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast the laboratory is on this machine, against its goals.
+//!
+//! Wall time depends on the machine and on what else it does, so this is no
+//! part of the tests; the load is shown beside the figures.
+
+use crate::run;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// The experiment and arm by which the laboratory's speed is judged: 450
+/// virtual seconds of a full ADSL line.
+const EXPERIMENT: (&str, &str) = ("adsl-3.2", "modem-only");
+
+/// What is asked of a figure.
+#[derive(Debug, Clone, Copy)]
+enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One measured figure.
+struct Figure {
+    what: &'static str,
+    value: f64,
+    goal: Goal,
+}
+
+impl Figure {
+    fn kept(&self) -> bool {
+        match self.goal {
+            Goal::AtLeast(limit) => self.value >= limit,
+            Goal::AtMost(limit) => self.value <= limit,
+        }
+    }
+
+    fn row(&self) -> String {
+        let (sign, limit) = match self.goal {
+            Goal::AtLeast(limit) => (">=", limit),
+            Goal::AtMost(limit) => ("<=", limit),
+        };
+        let kept = if self.kept() { "kept" } else { "missed" };
+        let goal = format!("{sign} {limit}");
+        format!("{:<58}{:>9.2}   {goal:<8}{kept}", self.what, self.value)
+    }
+}
+
+/// Builds, prepares and measures; fails when a goal is missed.
+#[allow(clippy::print_stdout, reason = "the table is this task's result")]
+pub fn run_all(root: &Path) -> Result<()> {
+    let mut build = Command::new("cargo");
+    build.current_dir(root).args(["build", "--release"]);
+    run(build.args(["-p", "weirgate-cli", "-p", "weirgate-guest"]))?;
+    run(weirgate(root).args(["lab", "prepare"]))?;
+    let before = load();
+    let mut figures = of_experiment(root)?;
+    figures.push(of_try(root)?);
+    println!("\n{:<58}{:>9}   goal", "figure", "measured");
+    for figure in &figures {
+        println!("{}", figure.row());
+    }
+    println!("load of the machine: {before} before, {} after", load());
+    let missed = figures.iter().filter(|figure| !figure.kept()).count();
+    ensure!(missed == 0, "{missed} goals are missed");
+    Ok(())
+}
+
+/// One arm alone in the laboratory.
+fn of_experiment(root: &Path) -> Result<Vec<Figure>> {
+    let (experiment, arm) = EXPERIMENT;
+    let folder = tempfile::tempdir()?;
+    run(weirgate(root)
+        .args(["lab", "run", "--arm", arm, "--out"])
+        .arg(folder.path())
+        .arg(format!("experiments/{experiment}.toml"))
+        .stdout(Stdio::null()))?;
+    let read = |name: &str| -> Result<Value> {
+        let path = folder.path().join(experiment).join(name);
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        serde_json::from_slice(&text).with_context(|| path.display().to_string())
+    };
+    figures(&read("outcome.json")?, &read("run.json")?)
+}
+
+/// The figures in what `lab run --out` has saved.
+fn figures(outcome: &Value, run: &Value) -> Result<Vec<Figure>> {
+    let number = |value: &Value, name: &str| {
+        let number = value[name].as_f64();
+        number.with_context(|| format!("the saved result has no `{name}`"))
+    };
+    let arm = &run["arms"][0];
+    let wall_s = number(arm, "wall_seconds")?;
+    Ok(vec![
+        Figure {
+            what: "virtual seconds per wall second, boot included (adsl-3.2)",
+            value: number(outcome, "virtual_seconds")? / wall_s,
+            goal: Goal::AtLeast(2.5),
+        },
+        Figure {
+            what: "from start to first packet, wall s",
+            value: number(arm, "traffic_seconds")?,
+            goal: Goal::AtMost(8.0),
+        },
+        Figure {
+            what: "most memory of the virtual machine, GiB",
+            value: number(arm, "memory_bytes")? / f64::from(1 << 30),
+            goal: Goal::AtMost(1.5),
+        },
+    ])
+}
+
+fn of_try(root: &Path) -> Result<Figure> {
+    let folder = tempfile::tempdir()?;
+    let start = Instant::now();
+    run(weirgate(root)
+        .arg("try")
+        .arg("--report")
+        .arg(folder.path().join("try.html"))
+        .stdout(Stdio::null()))?;
+    Ok(Figure {
+        what: "`weirgate try`, wall s",
+        value: start.elapsed().as_secs_f64(),
+        goal: Goal::AtMost(90.0),
+    })
+}
+
+fn weirgate(root: &Path) -> Command {
+    let mut command = Command::new(root.join("target/release/weirgate"));
+    command.current_dir(root);
+    command
+}
+
+/// The machine's load over one, five and fifteen minutes.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let words: Vec<&str> = text.split(' ').take(3).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_and_goals() {
+        let outcome = json!({ "virtual_seconds": 450.0 });
+        let arm = json!({
+            "wall_seconds": 200.0,
+            "traffic_seconds": 3.5,
+            "memory_bytes": 1_u64 << 29,
+        });
+        let found = figures(&outcome, &json!({ "arms": [arm] })).unwrap();
+        let kept: Vec<bool> = found.iter().map(Figure::kept).collect();
+        assert_eq!(kept, [false, true, true]);
+        assert!(found[0].row().ends_with(" 2.25   >= 2.5  missed"));
+        assert!(found[2].row().ends_with(" 0.50   <= 1.5  kept"));
+    }
+
+    #[test]
+    fn a_result_without_a_figure_is_an_error() {
+        let run = json!({ "arms": [{ "wall_seconds": 200.0 }] });
+        let error = figures(&json!({ "virtual_seconds": 450.0 }), &run).err();
+        assert!(error.is_some_and(|error| error.to_string().contains("traffic_seconds")));
+    }
+}

@@ -26,7 +26,7 @@ pub fn tests(root: &Path) -> Result<()> {
     })
 }
 
-/// Formatting, lints, invariants; licences where cargo-deny is installed.
+/// Formatting, lints, invariants; dependencies where cargo-deny is installed.
 pub fn checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
@@ -43,7 +43,40 @@ pub fn checks(root: &Path) -> Result<()> {
             "warnings",
         ];
         run(cargo(root).args(lint))
-    })
+    })?;
+    timed("dependencies", || dependencies(root))
+}
+
+/// Licences, sources, duplicates and advisories of all dependencies, as
+/// deny.toml wants them. Building cargo-deny takes minutes, so set-up does not.
+#[allow(clippy::print_stdout, reason = "what is left out is told")]
+fn dependencies(root: &Path) -> Result<()> {
+    let deny = |manifest: &str, words: &[&str]| {
+        let mut command = cargo(root);
+        command.args(["deny", "--log-level", "error", "--config", "deny.toml"]);
+        command.args(["--manifest-path", manifest]).args(words);
+        command
+    };
+    if !succeeds(cargo(root).args(["deny", "--version"])) {
+        println!("skipped: cargo-deny is not installed (cargo install --locked cargo-deny)");
+        return Ok(());
+    }
+    let mut checks = vec!["licenses", "bans", "sources"];
+    if succeeds(&mut deny("Cargo.toml", &["fetch", "db"])) {
+        checks.insert(0, "advisories");
+    } else {
+        println!("advisories skipped: their database cannot be fetched");
+    }
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let check = ["check", "--hide-inclusion-graph"];
+        run(&mut deny(manifest, &[&check[..], &checks].concat()))?;
+    }
+    Ok(())
+}
+
+/// Whether a program is there and does what is asked; its words are not shown.
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
 }
 
 fn cargo(root: &Path) -> Command {

@@ -97,6 +97,7 @@ impl Kernel {
                 object: step.action.to_string(),
                 errno: EEXIST,
                 text: Some("another device has this name".to_owned()),
+                denial: None,
                 origin: step.origin.clone(),
             })),
         }

@@ -6,7 +6,7 @@
 //! call, so a process that is killed leaves either none or all of them done;
 //! nf_tables makes it a transaction besides.
 
-use crate::error::{KernelError, Refusal};
+use crate::error::{Denial, KernelError, Refusal};
 use crate::wire::{self, Attrs};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
 use std::os::fd::BorrowedFd;
@@ -37,6 +37,8 @@ pub(crate) struct Request {
 /// A socket with one exchange at a time.
 pub(crate) struct Channel {
     socket: Mutex<NetlinkSocket>,
+    /// Whether it speaks to nf_tables, whose tables may have owners.
+    tables: bool,
 }
 
 /// An answer by the sequence number of its request.
@@ -52,6 +54,7 @@ impl Channel {
         protocol: Protocol,
         netns: Option<BorrowedFd<'_>>,
     ) -> Result<Self, KernelError> {
+        let tables = matches!(protocol, Protocol::Netfilter);
         let socket = match netns {
             Some(fd) => NetlinkSocket::new_in_namespace(protocol, fd),
             None => NetlinkSocket::new(protocol),
@@ -65,6 +68,7 @@ impl Channel {
         socket.set_cap_ack(true).map_err(failed)?;
         Ok(Self {
             socket: Mutex::new(socket),
+            tables,
         })
     }
 
@@ -122,6 +126,7 @@ impl Channel {
                             object: item.1.clone(),
                             errno: answer.errno,
                             text: answer.text,
+                            denial: Denial::of(answer.errno, self.tables && !item.3),
                             origin: item.2.clone(),
                         });
                     }
@@ -197,6 +202,7 @@ async fn attempt(
                             object: what.to_owned(),
                             errno,
                             text: answer.and_then(|answer| answer.text),
+                            denial: Denial::of(errno, false),
                             origin: Origin::default(),
                         }));
                     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a kernel says when it refuses, with the object and the policy line.
 
+use rustix::thread::{CapabilitySet, capabilities};
 use std::fmt;
 use weirgate_plan::{Difference, Problem};
 use weirgate_state::Origin;
@@ -49,8 +50,55 @@ pub struct Refusal {
     pub errno: i32,
     /// The kernel's own words (`NLMSGERR_ATTR_MSG`), where it has any.
     pub text: Option<String>,
+    /// Why it was not permitted, for EPERM.
+    pub denial: Option<Denial>,
     /// The policy line behind the object.
     pub origin: Origin,
+}
+
+/// Why the kernel answers EPERM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// This thread does not have the capability.
+    NoCapability,
+    /// It has the capability, in a user namespace that does not own the
+    /// network namespace (user_namespaces(7)).
+    OtherNamespace,
+    /// It has the capability; the table belongs to the process that made it
+    /// (`NFT_TABLE_F_OWNER`, `nft_table_lookup` of nf_tables_api.c).
+    OwnedTable,
+}
+
+impl Denial {
+    /// Why a request was answered with this error number; `in_table` for one
+    /// that got as far as nf_tables itself, behind the look at capabilities.
+    pub(crate) fn of(errno: i32, in_table: bool) -> Option<Self> {
+        if errno != EPERM {
+            return None;
+        }
+        let own = capabilities(None);
+        let capable = own.is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
+        Some(match (capable, in_table) {
+            (false, _) => Self::NoCapability,
+            (true, false) => Self::OtherNamespace,
+            (true, true) => Self::OwnedTable,
+        })
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoCapability => "this needs CAP_NET_ADMIN in this network namespace",
+            Self::OtherNamespace => {
+                "CAP_NET_ADMIN is there, but not in the user namespace that this network \
+                 namespace belongs to"
+            }
+            Self::OwnedTable => {
+                "another process owns the table, see `nft list tables`; it must give it up or end"
+            }
+        })
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -63,8 +111,8 @@ impl fmt::Display for Refusal {
         if let Some(text) = &self.text {
             write!(f, ": {text}")?;
         }
-        if self.errno == EPERM {
-            f.write_str(" (this needs CAP_NET_ADMIN in this network namespace)")?;
+        if let Some(denial) = self.denial {
+            write!(f, " ({denial})")?;
         }
         if self.origin.line != 0 {
             write!(f, " [{}]", self.origin)?;

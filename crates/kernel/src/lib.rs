@@ -25,7 +25,7 @@ mod total;
 mod wire;
 
 pub use apply::Applied;
-pub use error::{ApplyError, Cause, KernelError, Refusal};
+pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use observe::Scope;
 pub use tc::stats::{Counters, DeviceCounters};
 

@@ -340,7 +340,7 @@ fn what_cannot_be_restored_is_said_and_can_be_removed() {
     let ended = place.weirgate("apply --replace both.toml");
     let parts = [
         "K310: ",
-        "EPERM",
+        "EPERM (another process owns the table, see `nft list tables`",
         "could not be restored",
         "K304: wan qdisc 5:",
         "tbf",
@@ -372,7 +372,12 @@ fn without_the_capability_nothing_happens() {
     }
     place
         .powerless("remove")
-        .says(3, &["K310: ", "CAP_NET_ADMIN"]);
+        .says(3, &["K310: ", "needs CAP_NET_ADMIN"]);
+    // Root of a user namespace to which this network namespace does not belong.
+    let elsewhere = ["--user", "--map-root-user", WEIRGATE];
+    place
+        .started_by("unshare", &elsewhere, "remove")
+        .says(3, &["K310: ", "EPERM", "not in the user namespace"]);
     same(&settled, &place.snapshot());
     assert_eq!(place.weirgate("show").status, 0);
 }

@@ -49,6 +49,9 @@ enum Command {
     Plan {
         /// The policy file.
         policy: PathBuf,
+        /// Plan as if a root qdisc that weirgate did not make may be replaced.
+        #[arg(long)]
+        replace: bool,
     },
     /// Apply a policy and read it back.
     ///
@@ -56,7 +59,7 @@ enum Command {
     Apply {
         /// The policy file.
         policy: PathBuf,
-        /// Replace a root qdisc that weirgate did not make.
+        /// Replace a root qdisc that weirgate did not make; warns if it could not be restored.
         #[arg(long)]
         replace: bool,
     },
@@ -101,7 +104,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
         Command::Check { policy } => policy::check(&policy),
-        Command::Plan { policy } => shape::plan(&policy),
+        Command::Plan { policy, replace } => shape::plan(&policy, replace),
         Command::Apply { policy, replace } => shape::apply(&policy, replace),
         Command::Remove => shape::remove(),
         Command::Show => shape::show(),

@@ -5,7 +5,7 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::{memory, output, policy};
 use std::path::Path;
 use weirgate_kernel::{ApplyError, Kernel, KernelError, Scope};
-use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
+use weirgate_plan::{Loss, Options, Plan, plan_with, verify, with_former};
 use weirgate_state::{Device, Offloads, State};
 
 /// Offloads as devices usually have them.
@@ -16,10 +16,10 @@ const OFFLOADED: Offloads = Offloads {
 };
 
 /// `weirgate plan`: exit status 1 if something would change.
-pub fn plan(path: &Path) -> Outcome {
+pub fn plan(path: &Path, replace: bool) -> Outcome {
     in_runtime(async {
         let kernel = Kernel::open()?;
-        let plan = planned(&kernel, path, false).await?.0;
+        let plan = planned(&kernel, path, replace).await?.0;
         describe(&plan)?;
         Ok(if plan.steps.is_empty() {
             Status::Done
@@ -69,6 +69,15 @@ pub fn remove() -> Outcome {
         let scope = Scope::of([&memory.applied, &memory.former]);
         let observed = kernel.observe(&scope).await;
         let observed = observed.map_err(|error| refused(error.into()))?;
+        for (name, device) in &memory.former.devices {
+            let root = device.root.as_ref();
+            if let Some(loss) = root.and_then(|root| Loss::of(name, root)) {
+                let objects = loss.objects.join(", ");
+                output::note(&format!(
+                    "weirgate: warning: {name}: not restored, as `apply --replace` said: {objects}"
+                ));
+            }
+        }
         // A device that has gone takes its qdiscs along; nothing to restore.
         let desired = State {
             devices: desired
@@ -168,7 +177,11 @@ async fn planned(kernel: &Kernel, path: &Path, replace: bool) -> Result<(Plan, S
     Ok((plan, former))
 }
 
+/// Tells what a plan does; first, what it does that no other can undo.
 fn describe(plan: &Plan) -> Result<(), Failure> {
+    for loss in plan.losses() {
+        output::note(&format!("weirgate: warning: {loss}"));
+    }
     if plan.steps.is_empty() {
         output::data("nothing to change")?;
     }

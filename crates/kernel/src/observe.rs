@@ -10,7 +10,8 @@ use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
 use crate::wire::Attrs;
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Device, DeviceName, Origin, QdiscKind, Stab, State, Table};
+use weirgate_state::{Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table};
+use weirgate_units::Handle;
 
 /// What to look at: nothing else is read, and so nothing else is planned for.
 #[derive(Debug, Clone, Default)]
@@ -92,13 +93,17 @@ impl Kernel {
         let (qdiscs, classes) = self.listings(link.index).await?;
         let of_device = |payloads| -> Vec<Entry<'_>> { entries(payloads, link.index) };
         let mut root = decode::tree(&of_device(&qdiscs), &of_device(&classes), &scope.stabs);
-        if let Some(root) = &mut root
-            && matches!(root.kind, QdiscKind::Htb(_))
-            && self.has_filters(link.index, root.handle.as_u32()).await?
-        {
+        if let Some(root) = &mut root {
             // Filters are not in the state; a tree that has some is not one
             // that could be put back.
-            root.kind = QdiscKind::Other(String::from("htb"));
+            let mut places = Vec::new();
+            filtered_places(root, &mut places);
+            for place in places {
+                if self.has_filters(link.index, place.as_u32()).await? {
+                    root.kind = QdiscKind::Other(root.kind.name().to_owned());
+                    break;
+                }
+            }
         }
         Ok(Device {
             owned_ifb: link.owned_ifb,
@@ -143,6 +148,19 @@ impl Kernel {
         Ok(Some(nft::decode::table(
             netdev, name, &chains, &rules, &sets, device,
         )))
+    }
+}
+
+/// Where filters of a tree are looked up by the kernel: at its qdiscs, and at
+/// classes that have children (`htb_classify`, net/sched/sch_htb.c).
+fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
+    places.push(qdisc.handle);
+    if let QdiscKind::Htb(htb) = &qdisc.kind {
+        let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).collect();
+        places.extend(parents.into_iter().filter(|parent| parent.minor != 0));
+        for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
+            filtered_places(leaf, places);
+        }
     }
 }
 

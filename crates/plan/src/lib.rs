@@ -15,6 +15,7 @@
 mod action;
 mod check;
 mod command;
+mod loss;
 mod model;
 mod nft;
 mod settle;
@@ -23,6 +24,7 @@ mod verify;
 
 pub use action::{Action, Place, Step};
 pub use check::Problem;
+pub use loss::Loss;
 pub use model::{Refusal, run};
 pub use settle::TICK_NANOS;
 pub use verify::{Difference, verify};

@@ -274,6 +274,67 @@ fn a_foreign_root_is_left_alone() {
 }
 
 #[test]
+fn what_replacing_a_foreign_root_loses_is_said_before() {
+    let place = Namespace::new();
+    let bare = place.snapshot();
+    let tbf = "tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000";
+    place.run(tbf);
+    let before = place.snapshot();
+    let lost = [
+        "weirgate: warning: K305: wan: this is lost: qdisc tbf 5: and all below it",
+        "neither `remove` nor going back after a failure",
+        "`tc -d qdisc show dev wan`",
+    ];
+    let planned = place.weirgate("plan --replace both.toml");
+    planned.says(1, &lost);
+    same(&before, &place.snapshot());
+    let applied = place.weirgate("apply --replace both.toml");
+    applied.says(0, &lost);
+    assert_eq!(applied.out, planned.out);
+    // From now on nothing more is lost, and `remove` says what it cannot do.
+    assert_eq!(
+        place
+            .weirgate("apply changed.toml")
+            .err
+            .matches("K305")
+            .count(),
+        0
+    );
+    place
+        .weirgate("remove")
+        .says(0, &["wan: not restored", "qdisc tbf 5: and all below it"]);
+    same(&bare, &place.snapshot());
+
+    // What the state can express comes back, and needs no warning.
+    place.run("tc qdisc add dev wan root handle 5: pfifo limit 77");
+    let before = place.snapshot();
+    for command in [
+        "plan --replace both.toml",
+        "apply --replace both.toml",
+        "remove",
+    ] {
+        let ended = place.weirgate(command);
+        assert!(!ended.err.contains("warning"), "{ended:?}");
+    }
+    same(&before, &place.snapshot());
+    place.run("tc qdisc del dev wan root");
+
+    // A tree of which one queue cannot be expressed is lost whole.
+    place.run("tc qdisc add dev wan root handle 5: htb default 1");
+    place.run("tc class add dev wan parent 5: classid 5:1 htb rate 1mbit");
+    place.run("tc class add dev wan parent 5: classid 5:2 htb rate 1mbit");
+    place.run(&tbf.replace("root handle 5:", "parent 5:1 handle 6:"));
+    place.run("tc qdisc add dev wan parent 5:2 handle 7: pfifo limit 9");
+    let objects =
+        "qdisc htb 5:, class 5:1, qdisc tbf 6: and all below it, class 5:2, qdisc pfifo 7:";
+    let unknown =
+        "cannot make qdisc tbf 6: with the settings, classes and filters that it has again";
+    place
+        .weirgate("plan --replace both.toml")
+        .says(1, &[objects, unknown]);
+}
+
+#[test]
 fn what_the_kernel_refuses_is_undone_and_forgotten() {
     let place = Namespace::new();
     // The name of the IFB is taken by an alternative name, which only the

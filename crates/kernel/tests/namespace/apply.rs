@@ -178,13 +178,24 @@ fn what_cannot_be_put_back_is_reported() {
 #[test]
 fn foreign_filters_make_a_tree_foreign() {
     in_namespace(|kernel| async move {
-        let desired = only(Some(tree()));
+        let mut inner = class(2, 0x10, 0, None);
+        inner.ceil = Rate::kbit(3_000);
+        let below = class(2, 0x20, 0x10, Some(pfifo(0x20, 9)));
+        let scheduler = htb(2, 0x20, vec![inner, below]);
+        let desired = only(Some(htb(1, 1, vec![class(1, 1, 0, Some(scheduler))])));
         apply(&kernel, &desired, None).await;
-        run("tc filter add dev wan parent 1: protocol ip u32 match u32 0 0 flowid 1:1");
-        let after = observe(&kernel, &[&desired]).await;
-        let root = after.devices[&name("wan")].root.clone().unwrap();
-        assert_eq!(root.kind, QdiscKind::Other(String::from("htb")));
-        assert_eq!(plan(&after, &only(None)).unwrap_err()[0].code, "K302");
+        // At the root, at a qdisc below it, at a class with children.
+        for place in ["1:", "2:", "2:10"] {
+            let filter = format!("dev wan parent {place} protocol ip pref 7 u32");
+            run(&format!("tc filter add {filter} match u32 0 0 flowid 2:20"));
+            let after = observe(&kernel, &[&desired]).await;
+            let root = after.devices[&name("wan")].root.clone().unwrap();
+            assert_eq!(root.kind, QdiscKind::Other(String::from("htb")), "{place}");
+            assert_eq!(plan(&after, &only(None)).unwrap_err()[0].code, "K302");
+            run(&format!("tc filter del {filter}"));
+            let after = observe(&kernel, &[&desired]).await;
+            assert_eq!(verify(&after, &desired), vec![], "{place}");
+        }
     });
 }
 

@@ -29,6 +29,6 @@ pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, parse};
 pub use recording::{
-    Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
+    Capture, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
     Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Transcript,
 };

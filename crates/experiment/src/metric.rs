@@ -23,7 +23,6 @@
 //! | `sojourn` | class | `mean p99 max` `_ms` |
 //! | `drops`, `marks` | place | `packets` |
 //! | `jain` | group (a flow with several members) | `index` |
-//! | `cost` | place | `instructions` |
 //! | `ahead` | flow or probe | `mean max` `_packets` |
 //! | `ackspacing` | flow | `mean p50` `_ms` |
 //! | `ackcompressed` | flow | `ratio` |
@@ -98,8 +97,6 @@ pub enum Quantity {
     Marks,
     /// Jain's fairness index of a group.
     Jain,
-    /// Instructions per packet at a place.
-    Cost,
     /// Packets found at the line on arrival.
     Ahead,
     /// Time between consecutive pure ACKs on the line.
@@ -206,7 +203,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 29] = [
+const GRAMMAR: [Row; 28] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -228,7 +225,6 @@ const GRAMMAR: [Row; 29] = [
     row(Quantity::Drops,         "drops",         Subject::Place,       "packets",      ONLY),
     row(Quantity::Marks,         "marks",         Subject::Place,       "packets",      ONLY),
     row(Quantity::Jain,          "jain",          Subject::Flow,        "index",        ONLY),
-    row(Quantity::Cost,          "cost",          Subject::Place,       "instructions", ONLY),
     row(Quantity::Ahead,         "ahead",         Subject::FlowOrProbe, "packets",      MEAN_MAX),
     row(Quantity::AckSpacing,    "ackspacing",    Subject::Flow,        "ms",           MEAN_P50),
     row(Quantity::AckCompressed, "ackcompressed", Subject::Flow,        "ratio",        ONLY),
@@ -237,6 +233,11 @@ const GRAMMAR: [Row; 29] = [
     row(Quantity::Recovery,      "recovery",      Subject::Probe,       "s",            ONLY),
     row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
 ];
+
+/// The word of a quantity that is agreed and not computed. It is what packets
+/// cost beyond a device without a queue, both saturated: a difference between
+/// two arms, which no recording of one arm holds.
+const COST: &str = "cost";
 
 /// Occurs when a text is not a metric name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -353,6 +354,42 @@ impl Metric {
         }
     }
 
+    /// Whether it is computed from what the lab's own line logs of every packet
+    /// and its stamp, so that an arm whose line is the kernel's netem has no
+    /// such figure.
+    pub fn needs_own_line(&self) -> bool {
+        match self.quantity {
+            Quantity::IpRate
+            | Quantity::PacketRate
+            | Quantity::Util
+            | Quantity::Sojourn
+            | Quantity::Ahead
+            | Quantity::AckSpacing
+            | Quantity::AckCompressed
+            | Quantity::SackRelease
+            | Quantity::Burst => true,
+            Quantity::Queue | Quantity::Drops | Quantity::Marks => {
+                matches!(self.subject.as_str(), "modem" | "exchange")
+            }
+            Quantity::Rtt
+            | Quantity::Goodput
+            | Quantity::Loss
+            | Quantity::Reordered
+            | Quantity::Jitter
+            | Quantity::Cwnd
+            | Quantity::Outstanding
+            | Quantity::Retransmitted
+            | Quantity::Connect
+            | Quantity::Response
+            | Quantity::Bound
+            | Quantity::Promise
+            | Quantity::Lone
+            | Quantity::Jain
+            | Quantity::Recovery
+            | Quantity::Calculated => false,
+        }
+    }
+
     /// The unit as it stands in the name: `ms`, `kbit`, `ratio`...; empty
     /// where a number has none.
     pub fn unit(&self) -> &'static str {
@@ -451,6 +488,12 @@ fn form(quantity: Quantity) -> String {
 
 fn unknown_quantity(text: &str, parts: &[&str]) -> MetricError {
     let words = || GRAMMAR.iter().map(|row| row.word);
+    if parts.len() > 2 && parts[..2].contains(&COST) {
+        return MetricError {
+            problem: format!("`{text}`: instructions per packet are not measured yet"),
+            hint: format!("measured are {}", words().collect::<Vec<_>>().join(", ")),
+        };
+    }
     let near = parts
         .iter()
         .take(2)
@@ -513,7 +556,6 @@ mod tests {
             "queue.modem.max_bytes",
             "drops.wan-1:50.packets",
             "jain.down.index",
-            "cost.wan.instructions",
         ] {
             let metric: Metric = name.parse().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(metric.to_string(), name);
@@ -531,5 +573,10 @@ mod tests {
         assert!(problem("rtt.x.within_035_ms.ratio").contains("within_N_ms"));
         assert!(problem("iprate.x.within_35_ms.ratio").contains("mean_kbit"));
         assert!(problem("").contains("is not the name"));
+        for cost in ["cost.wan.instructions", "upload1.cost.wan.instructions"] {
+            let said = problem(cost);
+            assert!(said.contains("not measured yet"), "{said}");
+            assert!(said.contains("measured are rtt, iprate"), "{said}");
+        }
     }
 }

@@ -291,7 +291,7 @@ pub struct Sampling {
     pub queues: Span,
     /// Interval of TCP state of every sender.
     pub tcp: Span,
-    /// Keeps a capture file of the line beside the results.
+    /// Keeps the beginning of every packet at the line ([`Capture`](crate::Capture)).
     pub capture: bool,
 }
 

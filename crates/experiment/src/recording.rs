@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of the encoding; another is refused.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// One run of one arm.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +40,20 @@ pub struct Recording {
     pub classes: Vec<String>,
     /// Commands run, policies applied, and what they said.
     pub transcript: Vec<Transcript>,
+    /// What was kept of packets' contents; empty unless asked for.
+    pub capture: Capture,
+}
+
+/// The first bytes of packets at the line, as Ethernet frames.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Capture {
+    /// Bytes kept of a frame at most; 0 where no capture was asked for.
+    pub snap_bytes: u16,
+    /// Bytes kept of each packet, in the order of [`Recording::line`]. It is
+    /// shorter than that where the capture was full before the run ended.
+    pub lengths: Vec<u16>,
+    /// The kept bytes of all packets, one after the other.
+    pub bytes: Vec<u8>,
 }
 
 /// A flow: a traffic entry's name and which of its `count` it is.
@@ -235,7 +249,62 @@ pub enum RecordingError {
     Damaged(#[from] postcard::Error),
 }
 
+impl Capture {
+    /// Bytes kept of a frame: room for the headers of Ethernet (14), IPv6 (40)
+    /// and TCP with all options (60), and for the lab's stamp in a datagram.
+    pub const SNAP_BYTES: u16 = 128;
+
+    /// Bytes kept of all packets together at most. The guest holds them twice
+    /// when it encodes its recording.
+    pub const MOST_BYTES: usize = 32 << 20;
+
+    /// A capture that keeps packets from now on.
+    #[must_use]
+    pub fn started() -> Self {
+        Self {
+            snap_bytes: Self::SNAP_BYTES,
+            // Taken as a whole, so that growing never copies; untouched pages
+            // take no memory.
+            lengths: Vec::with_capacity(Self::MOST_BYTES / 64),
+            bytes: Vec::with_capacity(Self::MOST_BYTES),
+        }
+    }
+
+    /// Keeps the beginning of the frame of the line's packet `number`; nothing
+    /// where no capture was started, or once one packet found no room, so that
+    /// what is kept has no gaps.
+    pub fn keep(&mut self, number: usize, frame: &[u8]) {
+        let kept = &frame[..frame.len().min(self.snap_bytes.into())];
+        let room = self.bytes.len() + kept.len() <= Self::MOST_BYTES;
+        if self.snap_bytes > 0 && number == self.lengths.len() && room {
+            self.lengths.push(kept.len() as u16);
+            self.bytes.extend_from_slice(kept);
+        }
+    }
+
+    /// The kept bytes of each packet, in the order of [`Recording::line`]; of
+    /// a damaged capture, of as many as have all their bytes.
+    pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        self.lengths.iter().map_while(move |&length| {
+            let (packet, after) = rest.split_at_checked(length.into())?;
+            rest = after;
+            Some(packet)
+        })
+    }
+}
+
 impl Recording {
+    /// Packets at the line whose contents a capture has no room for; 0 where
+    /// none was asked for.
+    #[must_use]
+    pub fn not_captured(&self) -> usize {
+        if self.capture.snap_bytes == 0 {
+            return 0;
+        }
+        self.line.len().saturating_sub(self.capture.lengths.len())
+    }
+
     /// The recording as bytes.
     pub fn encode(&self) -> Result<Vec<u8>, RecordingError> {
         Ok(postcard::to_stdvec(&(VERSION, self))?)
@@ -248,5 +317,41 @@ impl Recording {
             return Err(RecordingError::Version { found });
         }
         Ok(postcard::from_bytes(rest)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Capture;
+
+    #[test]
+    fn a_capture_keeps_beginnings() {
+        let mut capture = Capture::started();
+        for (number, frame) in [&[1; 40][..], &[], &[3; 1_514]].into_iter().enumerate() {
+            capture.keep(number, frame);
+        }
+        let packets: Vec<&[u8]> = capture.packets().collect();
+        assert_eq!(packets, [&[1; 40][..], &[], &[3; 128]]);
+        capture.bytes.truncate(100);
+        assert_eq!(capture.packets().count(), 2, "the third is not whole");
+    }
+
+    #[test]
+    fn nothing_is_kept_unasked() {
+        let mut capture = Capture::default();
+        capture.keep(0, &[1; 40]);
+        assert_eq!(capture, Capture::default());
+    }
+
+    #[test]
+    fn a_full_capture_has_no_gaps() {
+        let mut capture = Capture::started();
+        capture.bytes.resize(Capture::MOST_BYTES - 100, 0);
+        capture.keep(0, &[1; 60]);
+        capture.keep(1, &[2; 60]);
+        // It would have room for this one.
+        capture.keep(2, &[3; 20]);
+        assert_eq!(capture.lengths, [60]);
+        assert_eq!(capture.bytes.len(), Capture::MOST_BYTES - 40);
     }
 }

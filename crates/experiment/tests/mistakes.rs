@@ -3,7 +3,7 @@
 //! its place and what would be right.
 
 use std::fmt::Write as _;
-use weirgate_experiment::{CODES, parse};
+use weirgate_experiment::{CODES, Emulator, parse};
 
 /// A correct file that the tests spoil.
 const GOOD: &str = include_str!("good.toml");
@@ -104,6 +104,7 @@ fn each_mistake_has_its_code() {
         ("arm = \"tree\"", "arm = \"three\"", "E110"),
         ("rtt.interactive.max_ms", "rtt.interactiv.max_ms", "E112"),
         ("rtt.interactive.max_ms", "rtt.interactive.max_s", "E111"),
+        ("queue.modem.max_bytes", "cost.wan.instructions", "E111"),
         ("upload.iprate.down", "uplaod.iprate.down", "E106"),
         ("queue.modem.max_bytes", "queue.modum.max_bytes", "E112"),
         ("tolerance = \"2%\"", "", "E113"),
@@ -124,6 +125,63 @@ fn each_mistake_has_its_code() {
         let found = codes(from, to);
         assert!(found.contains(&code), "`{to}`: {found:?}, not {code}");
     }
+}
+
+/// The good file with one of its arms on the kernel's netem.
+fn with_netem() -> String {
+    GOOD.replacen(
+        "name = \"tree\"",
+        "name = \"tree\"\nemulator = \"netem\"",
+        1,
+    )
+}
+
+#[test]
+fn netem_logs_no_packets() {
+    // The second expectation is of both arms.
+    let source = with_netem();
+    let (experiment, problems) = parse(&source);
+    assert!(experiment.is_none());
+    let said: Vec<(&str, &str)> = problems.iter().map(|p| (p.code, &*p.message)).collect();
+    assert_eq!(
+        said,
+        [
+            ("E110", "nothing is captured in the arm `tree`"),
+            (
+                "E112",
+                "the arm `tree` cannot have `upload.iprate.down.mean_kbit`"
+            ),
+        ]
+    );
+
+    let good = source.replace("upload.iprate.down", "upload.goodput.down");
+    let (experiment, problems) = parse(&good);
+    let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, ["E110"], "a warning");
+    assert_eq!(experiment.unwrap().arms[1].emulator, Emulator::Netem);
+    let quiet = good.replace("capture = true", "capture = false");
+    assert_eq!(parse(&quiet).1, []);
+
+    for (from, to) in [
+        ("\"rtt.interactive.max_ms", "\"drops.exchange.packets"),
+        ("\"rtt.interactive.max_ms", "\"upload.util.up.ratio"),
+        (
+            "best = \"upload.rtt.interactive.p99_ms",
+            "best = \"ahead.interactive.max_packets",
+        ),
+        ("at-most = 40", "at-most = \"pps.down.mean * 2\""),
+    ] {
+        assert!(quiet.contains(from), "{from}");
+        let (experiment, problems) = parse(&quiet.replacen(from, to, 1));
+        assert!(experiment.is_none(), "`{to}` is accepted");
+        let refused = problems.iter().any(|problem| {
+            problem.code == "E112" && problem.message.contains("`tree` cannot have")
+        });
+        assert!(refused, "{problems:?}");
+    }
+    // A queue of the gateway is sampled whatever the line is.
+    let sampled = quiet.replacen("\"rtt.interactive.max_ms", "\"drops.wan.packets", 1);
+    assert_eq!(parse(&sampled).1, []);
 }
 
 #[test]

@@ -27,15 +27,19 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let name = field::name(table, "arm", &mut scope.arms);
     let about = table.text("about");
     let policy = table.text("policy").and_then(|path| policy(table, path));
-    let sweep = table
-        .table("sweep")
-        .and_then(|mut t| read_sweep(&mut t, scope));
+    let words = [("own", Emulator::Own), ("netem", Emulator::Netem)];
+    let emulator = field::word(table, "emulator", &words);
+    if let (Some(name), Some(Emulator::Netem)) = (&name, emulator) {
+        scope.netem.insert(name.value.clone());
+    }
+    let sweep = table.table("sweep").and_then(|mut t| {
+        let arm = name.as_ref().map(|name| name.value.as_str());
+        read_sweep(&mut t, scope, arm)
+    });
     let commands = commands(table, scope, sweep.as_ref());
     let programs = programs(table);
     let module_parameters = module_parameters(table);
     let kernel_options = kernel_options(table);
-    let words = [("own", Emulator::Own), ("netem", Emulator::Netem)];
-    let emulator = field::word(table, "emulator", &words);
     let without = without(table, scope);
     let name = name?;
     for command in &commands {
@@ -200,7 +204,7 @@ fn parameters(text: &str) -> Vec<&str> {
     names
 }
 
-fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Sweep> {
+fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope, arm: Option<&str>) -> Option<Sweep> {
     let parameter = if table.has("parameter") {
         table.text("parameter")
     } else {
@@ -226,7 +230,11 @@ fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Sweep> {
     } else {
         table.missing("best", "name the metric whose lowest value is best")
     };
-    let best = best.and_then(|best| super::expect::metric(table, scope, &best));
+    let best = best.and_then(|best| {
+        let metric = super::expect::metric(table, scope, &best)?;
+        let arms = arm.as_slice();
+        super::expect::measured(table, scope, &best, arms, [&metric]).then_some(metric)
+    });
     Some(Sweep {
         parameter: parameter?.value,
         values: values?.into_iter().map(|value| value.value).collect(),

@@ -29,7 +29,7 @@ pub const CODES: &[(&str, &str)] = &[
     (METRIC, "a text is not the name of a metric"),
     (
         SUBJECT,
-        "a metric speaks of something that the file does not have",
+        "a metric speaks of something that the file or the arm does not have",
     ),
     (PROMISE, "an expectation does not say one thing"),
     (COMMAND, "a command cannot be run"),

@@ -25,8 +25,12 @@ fn expectation(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<Expectat
     } else {
         table.missing("metric", "name the metric")
     };
-    let metric = name.and_then(|name| metric(table, scope, &name));
-    let promise = promise(table, scope);
+    let of_arms = arms.as_deref().unwrap_or_default();
+    let metric = name.and_then(|name| {
+        let metric = metric(table, scope, &name)?;
+        measured(table, scope, &name, of_arms, [&metric]).then_some(metric)
+    });
+    let promise = promise(table, scope, of_arms);
     let source = if table.has("source") {
         table.text("source")
     } else {
@@ -58,7 +62,11 @@ fn arms(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<String>> {
 }
 
 /// What is promised, and the formula where the number is calculated.
-fn promise(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<(Promise, Option<Formula>)> {
+fn promise(
+    table: &mut Reader<'_, '_>,
+    scope: &Scope,
+    arms: &[String],
+) -> Option<(Promise, Option<Formula>)> {
     let fields = ["value", "at-least", "at-most"];
     let given: Vec<&'static str> = fields.into_iter().filter(|f| table.has(f)).collect();
     let hint = "write `value` with `tolerance`, or `at-least`, or `at-most`";
@@ -75,7 +83,7 @@ fn promise(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<(Promise, Option
         }
         ["value"] if tolerated => {
             let tolerance = tolerance(table);
-            let (value, formula) = number(table, scope, "value")?;
+            let (value, formula) = number(table, scope, arms, "value")?;
             Some((tolerance?.of(value), formula))
         }
         ["value"] => {
@@ -87,11 +95,11 @@ fn promise(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<(Promise, Option
             None
         }
         ["at-least"] => {
-            let (bound, formula) = number(table, scope, "at-least")?;
+            let (bound, formula) = number(table, scope, arms, "at-least")?;
             Some((Promise::AtLeast(bound), formula))
         }
         ["at-most"] => {
-            let (bound, formula) = number(table, scope, "at-most")?;
+            let (bound, formula) = number(table, scope, arms, "at-most")?;
             Some((Promise::AtMost(bound), formula))
         }
         _ => {
@@ -105,6 +113,7 @@ fn promise(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<(Promise, Option
 fn number(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
+    arms: &[String],
     key: &'static str,
 ) -> Option<(f64, Option<Formula>)> {
     if table.kind(key) != Some(Kind::Text) {
@@ -112,6 +121,9 @@ fn number(
     }
     let text = table.text(key)?;
     let formula = formula(table, scope, &text)?;
+    if !measured(table, scope, &text, arms, formula.metrics()) {
+        return None;
+    }
     Some((0.0, Some(formula)))
 }
 
@@ -195,6 +207,30 @@ pub(super) fn metric(
         }
     };
     exists(table, scope, text, &metric).then_some(metric)
+}
+
+/// True if all of these arms can have these metrics; reports the first that
+/// cannot: the kernel's netem logs no packets.
+pub(super) fn measured<'m>(
+    table: &Reader<'_, '_>,
+    scope: &Scope,
+    text: &Value<String>,
+    arms: &[impl AsRef<str>],
+    metrics: impl IntoIterator<Item = &'m Metric>,
+) -> bool {
+    let mut netem = arms.iter().filter(|arm| scope.netem.contains(arm.as_ref()));
+    let Some(arm) = netem.next() else {
+        return true;
+    };
+    let Some(metric) = metrics.into_iter().find(|metric| metric.needs_own_line()) else {
+        return true;
+    };
+    let message = format!("the arm `{}` cannot have `{metric}`", arm.as_ref());
+    let hint = "its line is the kernel's netem, which logs no packets: name another metric, or \
+                leave the arm's `emulator` out";
+    let problems = table.problems();
+    problems.error(codes::SUBJECT, text.span.clone(), message, hint);
+    false
 }
 
 /// True if the file has what a metric speaks of; reports it otherwise.

@@ -116,8 +116,8 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
             .error(codes::EMPTY, field::TOP, message, hint);
     }
     scope.check_load(root);
-    empty.sampling = sampling(root);
     empty.arms = arm::arms(root, &mut scope);
+    empty.sampling = sampling(root, &scope);
     empty.expectations = expect::expectations(root, &scope);
     empty.topology = topology?;
     Some(empty)
@@ -144,7 +144,7 @@ fn version(root: &mut Reader<'_, '_>) {
     }
 }
 
-fn sampling(root: &mut Reader<'_, '_>) -> Sampling {
+fn sampling(root: &mut Reader<'_, '_>, scope: &Scope) -> Sampling {
     let mut sampling = Sampling::default();
     let Some(mut table) = root.table("sampling") else {
         return sampling;
@@ -158,6 +158,12 @@ fn sampling(root: &mut Reader<'_, '_>) -> Sampling {
     }
     if let Some(capture) = table.boolean("capture") {
         sampling.capture = capture.value;
+        if let Some(arm) = scope.netem.first().filter(|_| capture.value) {
+            let message = format!("nothing is captured in the arm `{arm}`");
+            let hint = "its line is the kernel's netem; only the lab's own line captures";
+            let problems = table.problems();
+            problems.warning(codes::ARM, capture.span, message, hint);
+        }
     }
     sampling
 }

@@ -26,6 +26,8 @@ pub(super) struct Scope {
     pub(super) probes: BTreeSet<String>,
     pub(super) classes: BTreeSet<String>,
     pub(super) arms: BTreeSet<String>,
+    /// Arms whose line is the kernel's netem.
+    pub(super) netem: BTreeSet<String>,
     pub(super) figures: BTreeSet<String>,
     /// Ports taken at nodes, by whom.
     ports: BTreeMap<(Node, Transport, u16), String>,

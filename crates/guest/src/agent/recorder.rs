@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use weirgate_experiment::{
-    Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
+    Capture, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
     Recording, Sojourn, TcpSample, Transcript,
 };
 
@@ -213,12 +213,19 @@ impl Recorder {
         self.shared.borrow_mut().recording.queues.push(sample);
     }
 
+    /// From now on, the beginning of each packet at the line is kept.
+    pub fn start_capture(&self) {
+        self.shared.borrow_mut().recording.capture = Capture::started();
+    }
+
     /// Records a packet at the line, and returns the number under which
-    /// [`Recorder::line_fate`] knows it.
-    pub fn line(&self, packet: LinePacket) -> usize {
-        let line = &mut self.shared.borrow_mut().recording.line;
-        line.push(packet);
-        line.len() - 1
+    /// [`Recorder::line_fate`] knows it. `frame` is its Ethernet frame.
+    pub fn line(&self, packet: LinePacket, frame: &[u8]) -> usize {
+        let recording = &mut self.shared.borrow_mut().recording;
+        let number = recording.line.len();
+        recording.line.push(packet);
+        recording.capture.keep(number, frame);
+        number
     }
 
     /// Records what became of a packet at the line.

@@ -54,6 +54,9 @@ pub fn run(
         .context("start the event loop")?;
 
     let recorder = Recorder::new();
+    if experiment.sampling.capture && arm.emulator == Emulator::Own {
+        recorder.start_capture();
+    }
     progress(0, seconds, "building the topology");
     let mut stage = Stage::build(&runtime, job, machine, experiment, arm, recorder.clone())?;
     stage.play(&runtime, duration_ns, &mut |at| {

@@ -174,7 +174,7 @@ impl Emulation {
         }
         let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
         let (ahead_packets, ahead_bytes) = way.side.ahead(now_ns);
-        let number = self.recorder.line(LinePacket {
+        let packet = LinePacket {
             direction,
             flow: flow_of(&self.recorder, direction, &facts),
             arrived_ns: now_ns,
@@ -184,7 +184,8 @@ impl Emulation {
             ahead_packets,
             ahead_bytes,
             tcp: facts.tcp,
-        });
+        };
+        let number = self.recorder.line(packet, &bytes);
         let frame = Frame {
             bytes,
             number,

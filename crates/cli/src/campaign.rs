@@ -87,6 +87,11 @@ pub fn run(arguments: &Run) -> Outcome {
         show(arguments.json, &result)?;
         if let Some(folder) = &arguments.out {
             saved::write(&folder.join(&result.experiment.name), &result)?;
+        } else if result.experiment.sampling.capture {
+            output::note(&format!(
+                "{}: its capture is written where `--out FOLDER` is given",
+                result.experiment.name
+            ));
         }
         if !result.kept() {
             status = Status::Differs;

@@ -53,7 +53,7 @@ pub struct Run {
     /// Write an HTML report.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Keep recordings, results, commands and machine facts in this folder.
+    /// Keep recordings, captures, results, commands and machine facts in this folder.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Virtual machines at once; the number of processors unless given.

@@ -7,6 +7,7 @@
 //! FOLDER/outcome.json      the figures; equal for equal seeds, byte for byte
 //! FOLDER/run.json          seed, policies, arms; wall time, virtual machine
 //! FOLDER/N.recording       what arm N of run.json observed
+//! FOLDER/N.pcapng          its packets, where the experiment asks for a capture
 //! ```
 
 use crate::exit::Failure;
@@ -17,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use weirgate_experiment::Recording;
+use weirgate_experiment::{Capture, Recording};
 use weirgate_report::html::{Section, page};
+use weirgate_report::pcapng;
 
 /// `run.json`.
 #[derive(Serialize, Deserialize)]
@@ -38,6 +40,14 @@ struct SavedArm {
     traffic_seconds: Option<f64>,
     memory_bytes: Option<u64>,
     command: String,
+    capture: Option<SavedCapture>,
+}
+
+/// How much of an arm's packets its capture has.
+#[derive(Serialize, Deserialize)]
+struct SavedCapture {
+    packets: usize,
+    without_room: usize,
 }
 
 /// Writes a result into a folder of its own.
@@ -50,6 +60,14 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
     let mut arms = Vec::new();
     for (index, arm) in result.arms.iter().enumerate() {
         put(&format!("{index}.recording"), &arm.recording.encode()?)?;
+        let name = format!("{index}.pcapng");
+        let capture = match pcapng(&arm.recording)? {
+            Some(file) => {
+                put(&name, &file)?;
+                Some(captured(&arm.arm, &place(&name), &arm.recording))
+            }
+            None => None,
+        };
         arms.push(SavedArm {
             arm: arm.arm.clone(),
             parameters: arm.parameters.clone(),
@@ -58,6 +76,7 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
             traffic_seconds: arm.traffic_seconds,
             memory_bytes: arm.memory_bytes,
             command: arm.command.clone(),
+            capture,
         });
     }
     let saved = Saved {
@@ -72,6 +91,24 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
         serde_json::to_string_pretty(&result.outcome)?.as_bytes(),
     )?;
     put("run.json", serde_json::to_string_pretty(&saved)?.as_bytes())
+}
+
+/// How much a capture has, and a note of what it does not have.
+fn captured(arm: &str, file: &Path, recording: &Recording) -> SavedCapture {
+    let without_room = recording.not_captured();
+    let packets = recording.line.len() - without_room;
+    if without_room > 0 {
+        output::note(&format!(
+            "{}: arm `{arm}` sent more packets than a capture has room for ({} MiB): the first \
+             {packets} are in it, the last {without_room} are not",
+            file.display(),
+            Capture::MOST_BYTES >> 20
+        ));
+    }
+    SavedCapture {
+        packets,
+        without_room,
+    }
 }
 
 /// Reads a folder that [`write`] wrote, and measures and judges it anew.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results as text: terminal tables, SVG plots, one self-contained HTML file.
+//! Results as text: terminal tables, SVG plots, one self-contained HTML file;
+//! and captures.
 //!
 //! Pure: [`Findings`] in, text out; where the text goes is the caller's. All
 //! figures come from `weirgate-measure`; nothing here computes one, but for
@@ -12,7 +13,9 @@
 //!   setting.
 //! - [`html`]: sections of experiments and the page around them. Needs no
 //!   script and no other file.
+//! - [`pcapng`]: a recording's capture as a file for wireshark and tcpdump.
 
+mod capture;
 mod format;
 pub mod html;
 mod markup;
@@ -21,6 +24,7 @@ pub mod svg;
 mod terminal;
 mod words;
 
+pub use capture::{CaptureError, pcapng};
 pub use terminal::terminal;
 pub use words::try_summary;
 

@@ -3,12 +3,13 @@
 //! that it leaves nothing behind.
 //!
 //! The module `kernel` needs root, because it makes network namespaces; `lab`
-//! needs what `weirgate lab run` needs. After an intended change of a message,
-//! write the texts in `tests/cli` anew with `WEIRGATE_ACCEPT=1` and read the
-//! difference.
+//! and `capture` need what `weirgate lab run` needs. After an intended change
+//! of a message, write the texts in `tests/cli` anew with `WEIRGATE_ACCEPT=1`
+//! and read the difference.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod capture;
 mod documents;
 mod input;
 mod kernel;

@@ -6,7 +6,7 @@ use crate::{memory, output, policy};
 use std::path::Path;
 use weirgate_kernel::{ApplyError, Kernel, KernelError, Scope};
 use weirgate_plan::{Loss, Options, Plan, plan_with, verify, with_former};
-use weirgate_state::{Device, Offloads, State};
+use weirgate_state::{Device, DeviceName, Offloads, QdiscKind, State};
 
 /// Offloads as devices usually have them.
 const OFFLOADED: Offloads = Offloads {
@@ -75,6 +75,15 @@ pub fn remove() -> Outcome {
                 let objects = loss.objects.join(", ");
                 output::note(&format!(
                     "weirgate: warning: {name}: not restored, as `apply --replace` said: {objects}"
+                ));
+            }
+        }
+        for (name, device) in &memory.applied.devices {
+            if !device.owned_ifb && !observed.devices.contains_key(name) {
+                output::note(&format!(
+                    "weirgate: warning: there is no device {name} any more; if it has another \
+                     name now, what was applied to it is still there: give it back its name and \
+                     `apply`, then `remove`"
                 ));
             }
         }
@@ -165,7 +174,7 @@ async fn planned(kernel: &Kernel, path: &Path, replace: bool) -> Result<(Plan, S
             former
                 .devices
                 .entry(name.clone())
-                .or_insert_with(|| device.clone());
+                .or_insert_with(|| found(name, device, &observed, &wanted));
         }
     }
     let desired = with_former(&wanted, &former);
@@ -175,6 +184,35 @@ async fn planned(kernel: &Kernel, path: &Path, replace: bool) -> Result<(Plan, S
     };
     let plan = plan_with(&observed, &desired, &options).map_err(|found| problems(&found))?;
     Ok((plan, former))
+}
+
+/// What to go back to for a device that nothing is remembered of: what it has,
+/// unless that is weirgate's own. It stays behind where the memory was lost,
+/// or where the device had another name at `remove`.
+fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -> Device {
+    let only = |device: &Device| State {
+        devices: [(name.clone(), device.clone())].into(),
+        ..State::default()
+    };
+    let marked = || {
+        let mut tables = observed.tables.iter();
+        tables.any(|table| table.devices().any(|other| other == name))
+    };
+    let own = device.root.as_ref().is_some_and(|root| {
+        let as_wanted = wanted
+            .devices
+            .get(name)
+            .is_some_and(|wanted| verify(&only(device), &only(wanted)).is_empty());
+        as_wanted || (matches!(root.kind, QdiscKind::Htb(_)) && marked())
+    });
+    if !own {
+        return device.clone();
+    }
+    Device {
+        root: None,
+        offloads: device.offloads.map(|_| OFFLOADED),
+        ..device.clone()
+    }
 }
 
 /// Tells what a plan does; first, what it does that no other can undo.

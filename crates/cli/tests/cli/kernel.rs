@@ -461,13 +461,64 @@ fn a_damaged_memory_is_named() {
     let place = Namespace::new();
     assert_eq!(place.weirgate("apply both.toml").status, 0);
     let settled = place.snapshot();
-    place.run("truncate -s 100 /run/weirgate/state.json");
+    let memory = place.run("find /run/weirgate -name state.json");
+    let memory = memory.trim();
+    place.run(&format!("truncate -s 100 {memory}"));
     for command in ["show", "plan both.toml", "apply both.toml", "remove"] {
-        place
-            .weirgate(command)
-            .says(1, &["/run/weirgate/state.json is damaged; delete it"]);
+        let damaged = format!("{memory} is damaged; delete it");
+        place.weirgate(command).says(1, &[&damaged]);
     }
     same(&settled, &place.snapshot());
+}
+
+#[test]
+fn a_lost_memory_leaves_nothing_behind() {
+    for policy in ["both.toml", "changed.toml"] {
+        let place = Namespace::new();
+        let before = place.snapshot();
+        assert_eq!(place.weirgate("apply both.toml").status, 0);
+        place.run("rm -r /run/weirgate");
+        let again = place.weirgate(&format!("apply {policy}"));
+        assert_eq!(again.status, 0, "{again:?}");
+        let removed = place.weirgate("remove");
+        assert_eq!(removed.status, 0, "{removed:?}");
+        same(&before, &place.snapshot());
+    }
+}
+
+#[test]
+fn a_device_that_is_renamed_is_told_and_can_be_freed() {
+    let place = Namespace::new();
+    let before = place.snapshot();
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    let rename = |from: &str, to: &str| {
+        place.run(&format!("ip link set {from} down"));
+        place.run(&format!("ip link set {from} name {to}"));
+        place.run(&format!("ip link set {to} up"));
+    };
+    rename("wan", "uplink");
+    place
+        .weirgate("remove")
+        .says(0, &["there is no device wan any more", "another name"]);
+    rename("uplink", "wan");
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    assert_eq!(place.weirgate("remove").status, 0);
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn each_network_namespace_has_a_memory_of_its_own() {
+    let place = Namespace::new();
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    let settled = place.snapshot();
+    let elsewhere = ["--net", WEIRGATE];
+    for command in ["show", "remove"] {
+        let ended = place.started_by("unshare", &elsewhere, command);
+        let said = ended.out.clone() + &ended.err;
+        assert_eq!((ended.status, &*said), (0, "nothing is applied\n"));
+    }
+    same(&settled, &place.snapshot());
+    assert_eq!(place.weirgate("show").status, 0);
 }
 
 #[test]

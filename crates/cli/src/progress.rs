@@ -38,7 +38,9 @@ impl Progress {
                 .iter()
                 .map(|(arm, at)| format!("{arm} {at:.0}/{of_s:.0} s"))
                 .collect();
-            write!(err, "\r\x1b[K{}  {what}", all.join("   "))
+            // Cut at the terminal's edge: a line that is longer would wrap, and
+            // each step would leave one behind.
+            write!(err, "\r\x1b[K\x1b[?7l{}  {what}\x1b[?7h", all.join("   "))
         } else if before.is_none_or(|before| step(before) < step(at_s)) {
             writeln!(err, "{arm}: {at_s:.0} of {of_s:.0} virtual seconds  {what}")
         } else {

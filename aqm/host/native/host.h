@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the native host gives to disciplines: types and the shape of loops. */
+#ifndef AQM_HOST_H
+#define AQM_HOST_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+
+#define NULL ((void *)0)
+
+/* Every function of a discipline. */
+#define AQM_FN static inline __attribute__((unused))
+
+/* A function too large to be copied into each of its callers. */
+#define AQM_OUTLINE static __attribute__((noinline, unused))
+
+/* A loop of at most `times` steps, which may end early with `break`. */
+#define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
+
+/* Text for people. */
+#define AQM_SUMMARY(name, text) static const char name##_SUMMARY[] = text;
+
+_Static_assert(sizeof(u64) == 8 && sizeof(u32) == 4, "widths of integers");
+
+#endif

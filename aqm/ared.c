@@ -133,4 +133,5 @@ AQM_FN struct aqm_verdict ared_depart(struct ared_vars *v,
 
 AQM_NO_EVICTION(ared)
 
-AQM_DISCIPLINE(ared, 1, 4096, "Adaptive RED: RED that finds its own probability")
+AQM_DISCIPLINE(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM,
+	       "Adaptive RED: RED that finds its own probability")

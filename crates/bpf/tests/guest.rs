@@ -41,5 +41,5 @@ fn every_discipline_is_taken_by_the_kernel() {
 
 #[test]
 fn two_devices_keep_two_states() {
-    in_the_guest("two_devices");
+    println!("{}", in_the_guest("two_devices"));
 }

@@ -201,6 +201,19 @@ impl Field {
         }
     }
 
+    /// A value as the header has it, which is how sets hold it: code points
+    /// stand above the bits of ECN and the flow label, an IPv6 length does not
+    /// count its header.
+    #[must_use]
+    pub const fn raw(self, value: u128) -> u128 {
+        match self {
+            Self::Dscp(IpVersion::V4) => value << 2,
+            Self::Dscp(IpVersion::V6) => value << 6,
+            Self::Length(IpVersion::V6) => value.saturating_sub(40),
+            _ => value,
+        }
+    }
+
     /// The IP version without which a packet does not have it.
     #[must_use]
     pub const fn version(self) -> Option<IpVersion> {

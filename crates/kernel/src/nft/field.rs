@@ -139,9 +139,6 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .iter()
             .find(|known| known.0 == value)
             .map_or(vec![0], |known| vec![known.1]),
-        Field::Dscp(IpVersion::V4) => last(1, value << 2),
-        Field::Dscp(IpVersion::V6) => last(2, value << 6),
-        Field::Length(IpVersion::V6) => last(2, value.saturating_sub(40)),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
         Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. } => {
             (value as u32).to_ne_bytes().to_vec()
@@ -150,7 +147,7 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             last(8, value)
         }
         other => match other.key() {
-            Some(key) => last(key.bytes(), value),
+            Some(key) => last(key.bytes(), other.raw(value)),
             None => Vec::new(),
         },
     }

@@ -145,8 +145,10 @@ struct aqm_verdict {
 /* No queue: the answer of NAME_evict() when nothing needs to go. */
 #define AQM_NO_QUEUE (~0U)
 
-/* The most packets evicted for one that came. */
+/* The most packets evicted for one that came; then one call more, in which a
+ * discipline declines and learns what the last eviction took. */
 #define AQM_EVICT_MOST 64
+#define AQM_EVICT_CALLS (AQM_EVICT_MOST + 1)
 
 AQM_FN struct aqm_verdict aqm_verdict(u32 action, u32 reason, u32 queue)
 {

@@ -246,7 +246,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	sch->qstats.backlog += packet.len;
 	if (!(AQM_OF(_NEEDS) & AQM_NEEDS_EVICTION) || !verdict.evict)
 		return NET_XMIT_SUCCESS;
-	bpf_for(i, 0, AQM_EVICT_MOST) {
+	bpf_for(i, 0, AQM_EVICT_CALLS) {
 		index = AQM_OF(_host_evict)(&one->q, packet.arrived_ns);
 		kept = bpf_kept(one->q.host, index);
 		if (!kept)
@@ -309,6 +309,10 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 	}
+	/* What is queued is asked for again, even if a discipline could not say
+	 * in so many turns what is to go. */
+	if (sch->q.qlen)
+		bpf_qdisc_watchdog_schedule(sch, now + 1000000, 0);
 	return NULL;
 }
 

@@ -22,8 +22,8 @@ typedef long long s64;
 /* A loop of at most `times` steps, which may end early with `break`. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
 
-/* The same for more than 64 steps, which the kernel's verifier treats in
- * another way. */
+/* The same for many steps or steps with many branches: the kernel's verifier
+ * then looks at one step for all. */
 #define AQM_LONG_LOOP(i, times) AQM_LOOP(i, times)
 
 /* Text for people. */

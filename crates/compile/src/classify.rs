@@ -99,6 +99,12 @@ pub(crate) fn chains(
     std::iter::once(first).chain(called).collect()
 }
 
+/// The chain of a rule set in a direction; its switch is named after it.
+#[must_use]
+pub fn ruleset_chain(direction: Direction, name: &str) -> String {
+    format!("{direction}_set_{}", name.replace('-', "_"))
+}
+
 /// Whether any rule of the scheme leaves a say to later ones.
 pub(crate) fn is_marking(policy: &Policy) -> bool {
     policy.rules.iter().any(|rule| !rule.last)
@@ -154,7 +160,7 @@ impl Writer<'_> {
             for version in VERSIONS {
                 let matches = classify_when::pure_ack(version);
                 rules.push(Rule {
-                    counter: Some(format!("{direction}_ack")),
+                    counter: Some(format!("ack_{direction}")),
                     verdict: self.ending.clone(),
                     ..Rule::classify(matches, ack.id, origin.clone()).guarded()
                 });
@@ -175,6 +181,7 @@ impl Writer<'_> {
     /// The policy's rules; those of a rule set go into its own chain.
     fn scheme(&mut self, rules: &mut Vec<Rule>) {
         let policy = self.policy;
+        let direction = self.scheduler.direction;
         let mut position = 0;
         while let Some(rule) = policy.rules.get(position) {
             let Some(index) = rule.ruleset else {
@@ -194,7 +201,7 @@ impl Writer<'_> {
                 continue;
             }
             if let Some(ruleset) = policy.rulesets.get(index) {
-                let name = self.chain_name(&ruleset.name.value);
+                let name = ruleset_chain(direction, &ruleset.name.value);
                 rules.push(Rule {
                     matches: Vec::new(),
                     counter: None,
@@ -211,11 +218,6 @@ impl Writer<'_> {
                 });
             }
         }
-    }
-
-    /// A name as nft takes it, of this direction.
-    fn chain_name(&self, name: &str) -> String {
-        format!("{}_{}", self.scheduler.direction, name.replace('-', "_"))
     }
 
     fn origin(&self, rule: &PolicyRule) -> Origin {
@@ -307,7 +309,7 @@ impl Writer<'_> {
                     one.verdict = Verdict::Return;
                 }
             }
-            let chain = format!("{name}_any");
+            let chain = format!("{direction}_any_{label}");
             out.push(Rule {
                 matches: Vec::new(),
                 counter: None,
@@ -363,8 +365,18 @@ impl Writer<'_> {
             for matches in each {
                 for time in &times {
                     let mut matches = [matches.clone(), time.clone()].concat();
-                    if mark.is_some() && self.tracked {
-                        matches.push(has_connection());
+                    if let (Some(value), true) = (mark, self.tracked) {
+                        let field = Field::ConnectionMark {
+                            mask: self.policy.mark_mask,
+                        };
+                        // The kept decision has matched already, once. Of two
+                        // decisions, the one that decides the class stays: the
+                        // later where rules re-mark.
+                        matches.push(if rule.last {
+                            Match::one(field, value.into()).negated()
+                        } else {
+                            Match::range(field, 0, u128::from(value) - 1)
+                        });
                     }
                     let version = matches.iter().find_map(Match::version).or_else(|| {
                         VERSIONS
@@ -373,7 +385,7 @@ impl Writer<'_> {
                     });
                     let late = match (&rule.meter, version) {
                         (Some(meter), Some(version)) => {
-                            let name = format!("{name}_{}", version.number());
+                            let name = format!("meter{}_{name}", version.number());
                             vec![self.meter(&meter.value, direction, version, &name)]
                         }
                         _ => Vec::new(),
@@ -398,15 +410,15 @@ impl Writer<'_> {
             Per::Remote if !local_is_source => (Field::Source(version), name.to_owned()),
             Per::Local | Per::Remote => (Field::Destination(version), name.to_owned()),
             // Of both versions together, so one set serves both.
-            Per::Connection => (Field::ConnectionId, name[..name.len() - 2].to_owned()),
-            Per::All => (Field::Mark { mask: 0 }, name[..name.len() - 2].to_owned()),
+            Per::Connection => (Field::ConnectionId, name.replacen(['4', '6'], "", 1)),
+            Per::All => (Field::Mark { mask: 0 }, name.replacen(['4', '6'], "", 1)),
         };
         let count = match meter.count {
             PolicyCount::Packets { rate, per, burst } => Count::Packets { rate, per, burst },
             PolicyCount::Bytes { rate, burst } => Count::Bytes { rate, burst },
             PolicyCount::Connections(count) => Count::Connections(count),
         };
-        let set = format!("meter_{name}");
+        let set = name;
         if let Some(key) = field.key() {
             self.lists.add(Set {
                 name: set.clone(),
@@ -437,12 +449,6 @@ fn guard(matches: Vec<Match>) -> Vec<Match> {
         origin: Origin::default(),
     };
     rule.guarded().matches
-}
-
-/// The packet belongs to a connection that keeps a mark: neither invalid nor
-/// untracked.
-fn has_connection() -> Match {
-    Match::one(Field::ConnectionState { mask: 0x41 }, 0)
 }
 
 /// The rule with these matches; one for each version where it writes a code

@@ -29,7 +29,7 @@ impl<'a> Lists<'a> {
     pub(crate) fn new(policy: &Policy, sets: &'a mut Vec<Set>) -> Self {
         let mut named = Vec::new();
         for group in &policy.groups {
-            let name = group.name.value.replace('-', "_");
+            let name = format!("group_{}", group.name.value.replace('-', "_"));
             for version in VERSIONS {
                 let list = addresses(&group.addresses, version);
                 let key = Key::Address(version);

@@ -22,6 +22,7 @@ mod tree;
 mod verdict;
 mod write;
 
+pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,

@@ -64,6 +64,7 @@ pub use schedule::{Schedule, TimeSpan};
 pub use service::LIBRARY;
 pub use shares::{SharedClass, Shares, in_kbit};
 
+use std::collections::BTreeSet;
 use weirgate_document::{Problem, Problems, Reader, Severity};
 
 /// A policy that was read.
@@ -150,6 +151,23 @@ struct Parts {
     rulesets: Vec<Ruleset>,
     dscp: Option<DscpTreatment>,
     mark_mask: Option<u32>,
+    /// What has been defined so far, by kind and name.
+    defined: BTreeSet<(&'static str, String)>,
+}
+
+impl Parts {
+    /// Two files must not define the same thing.
+    fn once(&mut self, place: &Reader<'_, '_>, kind: &'static str, name: String) {
+        let wrong = format!("another file has a {kind} `{name}` already");
+        if !self.defined.insert((kind, name)) {
+            place.problems().error(
+                codes::INCLUDE,
+                place.span(),
+                wrong,
+                "choose another name, or leave one of the files out",
+            );
+        }
+    }
 }
 
 /// Fields that speak of the site as a whole.
@@ -193,19 +211,25 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
             "name at least one class: `[[class]]` with name and share",
         );
     }
+    for name in service::tables(root, &env.groups).into_keys() {
+        parts.once(root, "service", name);
+    }
     if let Some(mut table) = root.table("group") {
         for name in table.keys() {
             if let Some(one) = table.table_named(&name) {
+                parts.once(&one, "group", name.value.clone());
                 group::read(name, one);
             }
         }
     }
     if let Some(mut table) = root.table("schedule") {
         for name in table.keys() {
-            table.table_named(&name).and_then(schedule::read);
+            if let Some(one) = table.table_named(&name) {
+                parts.once(&one, "schedule", name.value);
+                schedule::read(one);
+            }
         }
     }
-    service::tables(root, &env.groups);
     let last = root.boolean("final").is_none_or(|flag| flag.value);
     // Single rules and rule sets make one scheme, in the order of the text.
     let mut scheme: Vec<(usize, Vec<Rule>)> = Vec::new();

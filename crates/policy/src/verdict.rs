@@ -12,7 +12,7 @@ use crate::reach::covers;
 use crate::shares::in_kbit;
 use crate::sums::{self, LEAST_GATE};
 use std::collections::BTreeMap;
-use weirgate_document::{Problems, nearest};
+use weirgate_document::{Problems, Value, nearest};
 
 /// Class numbers stay below 0x1000, sixteen apart.
 const MOST_CLASSES: usize = 200;
@@ -227,30 +227,33 @@ fn rules(policy: &Policy, problems: &Problems) {
     }
 }
 
+/// Names become parts of names in nftables, where `-` is written as `_`.
 fn names_of_rules(policy: &Policy, problems: &Problems) {
-    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
-    for name in policy.rules.iter().filter_map(|rule| rule.name.as_ref()) {
-        if let Some(line) = seen.insert(&name.value, name.line) {
+    let rules = policy.rules.iter().filter_map(|rule| rule.name.as_ref());
+    apart(rules, codes::COUNTER_NAME, "rule", problems);
+    let sets = policy.rulesets.iter().map(|set| &set.name);
+    apart(sets, codes::RULESET, "rule set", problems);
+    let groups = policy.groups.iter().map(|group| &group.name);
+    apart(groups, codes::GROUP, "group", problems);
+}
+
+fn apart<'a>(
+    names: impl Iterator<Item = &'a Value<String>>,
+    code: &'static str,
+    what: &str,
+    problems: &Problems,
+) {
+    let mut seen: BTreeMap<String, &Value<String>> = BTreeMap::new();
+    for name in names.filter(|name| !name.value.is_empty()) {
+        if let Some(first) = seen.insert(name.value.replace('-', "_"), name) {
             problems.error(
-                codes::COUNTER_NAME,
-                name.span.clone(),
-                format!("the rule on line {line} is named `{}` already", name.value),
-                "choose another name",
-            );
-        }
-    }
-    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
-    for name in policy.rulesets.iter().map(|set| &set.name) {
-        let first = seen.insert(&name.value, name.line);
-        if let Some(line) = first.filter(|_| !name.value.is_empty()) {
-            problems.error(
-                codes::RULESET,
+                code,
                 name.span.clone(),
                 format!(
-                    "there is a rule set `{}` on line {line} already",
-                    name.value
+                    "there is a {what} `{}` on line {} already",
+                    first.value, first.line
                 ),
-                "choose another name",
+                "choose another name; `-` and `_` count as the same",
             );
         }
     }

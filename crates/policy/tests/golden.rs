@@ -59,7 +59,12 @@ fn compare(folder: &str, usable: bool) {
             fs::write(&expected, &text).expect("writable");
         }
         let before = fs::read_to_string(&expected).unwrap_or_default();
-        assert_eq!(text, before, "what is said about {} has changed", path.display());
+        assert_eq!(
+            text,
+            before,
+            "what is said about {} has changed",
+            path.display()
+        );
     }
 }
 
@@ -119,10 +124,17 @@ fn a_hundred_mistakes_one_by_one() {
         fs::write(&path, &written).expect("writable");
     }
     let before = fs::read_to_string(&path).expect("the mistakes");
-    assert!(written == before, "what is said about a mistake has changed");
+    assert!(
+        written == before,
+        "what is said about a mistake has changed"
+    );
     first_words.sort();
     first_words.dedup();
-    assert!(first_words.len() >= 100, "{} distinct messages", first_words.len());
+    assert!(
+        first_words.len() >= 100,
+        "{} distinct messages",
+        first_words.len()
+    );
 }
 
 /// The shipped services are read without a word.

@@ -63,7 +63,7 @@ pub(crate) fn chains(
     writer.scheme(&mut rules);
     let marking = writer.is_marking();
     if let (Some(default), false) = (scheduler.default_class(), marking) {
-        rules.extend(writer.rest(default, &writer.ending.clone()));
+        rules.extend(rest(default, &writer.ending.clone()));
     }
     let ending = writer.ending.clone();
     let mut called = std::mem::take(&mut writer.called);
@@ -152,7 +152,7 @@ impl Writer<'_> {
             }
         }
         if let (Some(default), true) = (self.scheduler.default_class(), self.is_marking()) {
-            rules.extend(self.rest(default, &Verdict::Continue));
+            rules.extend(rest(default, &Verdict::Continue));
         }
         let mut members = self.scheduler.members.iter();
         if let Some(ack) = members.find(|member| member.class.ack) {
@@ -167,15 +167,6 @@ impl Writer<'_> {
             }
         }
         rules
-    }
-
-    fn rest(&self, default: &Member, verdict: &Verdict) -> Vec<Rule> {
-        let origin = Origin::new(default.class.line, "what no rule matches");
-        let rule = |version| Rule {
-            verdict: verdict.clone(),
-            ..Rule::classify(vec![Match::version_is(version)], default.id, origin.clone())
-        };
-        VERSIONS.map(rule).to_vec()
     }
 
     /// The policy's rules; those of a rule set go into its own chain.
@@ -272,8 +263,8 @@ impl Writer<'_> {
             origin: self.origin(rule),
         };
         let mask = self.policy.mark_mask;
-        let mark = keep.map(|number| number << mask.trailing_zeros());
-        if let (Some(value), true) = (mark, self.tracked) {
+        let decision = keep.map(|number| number << mask.trailing_zeros());
+        if let (Some(value), true) = (decision, self.tracked) {
             let kept = Match::one(Field::ConnectionMark { mask }, value.into());
             out.extend(with_dscp(
                 vec![kept],
@@ -284,10 +275,10 @@ impl Writer<'_> {
         if !here {
             return;
         }
-        let alternatives = self.alternatives(rule, mark, &name);
+        let alternatives = self.alternatives(rule, decision, &name);
         let mut own = Vec::new();
         for (matches, late) in alternatives {
-            let body = match (mark, self.tracked) {
+            let body = match (decision, self.tracked) {
                 (Some(value), true) => {
                     let mut body = body.clone();
                     body.effects.push(Effect::ConnectionMark { mask, value });
@@ -331,7 +322,7 @@ impl Writer<'_> {
     fn alternatives(
         &mut self,
         rule: &PolicyRule,
-        mark: Option<u32>,
+        decision: Option<u32>,
         name: &str,
     ) -> Vec<(Vec<Match>, Vec<Match>)> {
         let direction = self.scheduler.direction;
@@ -365,7 +356,7 @@ impl Writer<'_> {
             for matches in each {
                 for time in &times {
                     let mut matches = [matches.clone(), time.clone()].concat();
-                    if let (Some(value), true) = (mark, self.tracked) {
+                    if let (Some(value), true) = (decision, self.tracked) {
                         let field = Field::ConnectionMark {
                             mask: self.policy.mark_mask,
                         };
@@ -439,6 +430,16 @@ impl Writer<'_> {
     }
 }
 
+/// The default class, for all of IP.
+fn rest(default: &Member, verdict: &Verdict) -> Vec<Rule> {
+    let origin = Origin::new(default.class.line, "what no rule matches");
+    let rule = |version| Rule {
+        verdict: verdict.clone(),
+        ..Rule::classify(vec![Match::version_is(version)], default.id, origin.clone())
+    };
+    VERSIONS.map(rule).to_vec()
+}
+
 /// The matches with what they presuppose.
 fn guard(matches: Vec<Match>) -> Vec<Match> {
     let rule = Rule {
@@ -467,7 +468,7 @@ fn with_dscp(matches: Vec<Match>, dscp: Option<Dscp>, body: &Rule) -> Vec<Rule> 
         .filter(|version| anywhere || named(*version))
         .map(|version| {
             let mut rule = body.clone();
-            rule.matches = matches.clone();
+            rule.matches.clone_from(&matches);
             if anywhere {
                 rule.matches.insert(0, Match::version_is(version));
             }

@@ -226,7 +226,7 @@ pub(crate) fn matches(
         }
         for (when, negated) in &parts {
             let one = if *negated {
-                none_of(when, version, direction, lists).map(|matches| vec![matches])
+                Some(vec![none_of(when, version, direction, lists)])
             } else {
                 all_of(when, version, direction, lists)
             };
@@ -425,7 +425,7 @@ fn none_of(
     version: Option<IpVersion>,
     direction: Direction,
     lists: &mut Lists<'_>,
-) -> Option<Vec<Match>> {
+) -> Vec<Match> {
     let mut matches = Vec::new();
     for (field, list) in simple(when, version, direction) {
         if let Some(list) = list {
@@ -449,7 +449,7 @@ fn none_of(
             From::Forwarded => own,
         });
     }
-    Some(matches)
+    matches
 }
 
 /// Adds the set of protocols with ports to a table that uses it.

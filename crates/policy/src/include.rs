@@ -250,12 +250,11 @@ pub(crate) fn survey(files: &Files) -> Env {
             }
             if let Some(mut table) = root.table("schedule") {
                 for name in table.keys() {
-                    match table.table_named(&name).and_then(schedule::read) {
-                        Some(found) => env.schedules.insert(name.value, found),
-                        None => {
-                            env.broken_schedules.insert(name.value);
-                            None
-                        }
+                    if let Some(found) = table.table_named(&name).and_then(schedule::read) {
+                        env.schedules.insert(name.value, found)
+                    } else {
+                        env.broken_schedules.insert(name.value);
+                        None
                     };
                 }
             }

@@ -109,12 +109,12 @@ pub(crate) fn named(table: &mut Reader<'_, '_>, env: &Env) -> Option<Vec<When>> 
             found.extend(one.iter().cloned());
             continue;
         }
-        let hint = match nearest(&name.value, env.services.keys().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let known: Vec<&str> = env.services.keys().map(String::as_str).collect();
-                format!("the services are {}", known.join(", "))
-            }
+        let hint = if let Some(near) = nearest(&name.value, env.services.keys().map(String::as_str))
+        {
+            format!("did you mean `{near}`?")
+        } else {
+            let known: Vec<&str> = env.services.keys().map(String::as_str).collect();
+            format!("the services are {}", known.join(", "))
         };
         let wrong = format!("there is no service `{}`", name.value);
         table

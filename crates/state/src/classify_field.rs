@@ -177,9 +177,8 @@ impl Field {
     #[must_use]
     pub const fn greatest(self) -> u128 {
         match self {
-            Self::Version => 6,
+            Self::Version | Self::Day => 6,
             Self::Dscp(_) => 63,
-            Self::Day => 6,
             Self::Hour => 86_399,
             Self::ConnectionBytes | Self::ConnectionPackets | Self::ConnectionMeanSize => {
                 u64::MAX as u128

@@ -17,7 +17,7 @@
 
 #include "aqm.h"
 
-/* Lateness that is made up for. */
+/* Lateness that a link's gate makes up for. */
 #define AQM_GATE_SLACK_NS 50000
 
 struct aqm_gate {
@@ -33,15 +33,16 @@ AQM_FN u64 aqm_gate_opens(const struct aqm_gate *gate)
 }
 
 /* A packet goes. wire < 2^32, so wire * 10^9 < 2^62. */
-AQM_FN void aqm_gate_pass(struct aqm_gate *gate, u32 wire, u64 now_ns)
+AQM_FN void aqm_gate_pass(struct aqm_gate *gate, u32 wire, u64 now_ns,
+			  u64 slack_ns)
 {
 	u64 from = gate->opens_ns;
 	u64 work, time;
 
 	if (!gate->rate_bytes_s)
 		return;
-	if (now_ns > AQM_GATE_SLACK_NS && from < now_ns - AQM_GATE_SLACK_NS) {
-		from = now_ns - AQM_GATE_SLACK_NS;
+	if (now_ns > slack_ns && from < now_ns - slack_ns) {
+		from = now_ns - slack_ns;
 		gate->rest = 0;
 	}
 	work = (u64)wire * 1000000000 + gate->rest;

@@ -302,7 +302,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		if (!skb)
 			continue;
 		if (verdict.action != AQM_DROP) {
-			aqm_gate_pass(&one->gate, wire, now);
+			aqm_gate_pass(&one->gate, wire, now,
+				      AQM_GATE_SLACK_NS);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
 		}

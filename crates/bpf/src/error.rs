@@ -68,4 +68,7 @@ pub enum BpfError {
         /// Whose settings they are.
         given: &'static str,
     },
+    /// The classes of a shaper are more or other than it can have.
+    #[error("{0}")]
+    Classes(String),
 }

@@ -36,6 +36,15 @@ impl Instance {
         })
     }
 
+    /// A class's queue, in a shaper at that place.
+    pub(crate) fn of_class(discipline: Discipline, place: Place, memory: Vec<u8>) -> Self {
+        Self {
+            discipline,
+            place,
+            memory,
+        }
+    }
+
     /// Where it is.
     pub fn place(&self) -> Place {
         self.place

@@ -16,11 +16,14 @@
 mod error;
 mod instance;
 mod log;
+mod object;
 mod place;
 mod programs;
 mod qdisc;
+mod shaper;
 
 pub use error::BpfError;
 pub use instance::Instance;
 pub use place::Place;
 pub use qdisc::{Qdisc, Setup};
+pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};

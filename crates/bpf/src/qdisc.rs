@@ -4,8 +4,10 @@
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
 use crate::place::Place;
-use crate::{log, programs};
-use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use crate::object::{
+    CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
+};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
 
@@ -38,81 +40,29 @@ struct Maps {
     changes: MapHandle,
 }
 
-/// Names of maps and of the link, in the program and as pins.
-const SETTINGS: &str = "settings";
-const INSTANCES: &str = "instances";
-const CHANGES: &str = "changes";
-const LINK: &str = "link";
-const OPS: &str = "qdisc";
+const MAPS: [&str; 3] = [SETTINGS, INSTANCES, CHANGES];
 
 impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(discipline: Discipline) -> Result<Self, BpfError> {
-        let object = programs::named(discipline.name())
-            .ok_or(BpfError::NoProgram(discipline.name()))?;
-        let (loaded, log) = log::recorded(|| {
-            let mut object = ObjectBuilder::default()
-                .name(discipline.name())?
-                .open_memory(object)?
-                .load()?;
-            let mut maps = Vec::new();
-            for name in [SETTINGS, INSTANCES, CHANGES] {
-                let map = object.maps().find(|map| map.name() == name);
-                let map = map.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
-                maps.push(MapHandle::try_from(&map.context(name)?)?);
-            }
-            let ops = object.maps_mut().find(|map| map.name() == OPS);
-            let mut ops = ops.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))?;
-            let link = ops.attach_struct_ops().context("registering the qdisc")?;
-            Ok((maps, link))
-        });
-        let (maps, link) = loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
-            kind: kind(discipline),
-            source,
-            log,
-        })?;
+        let (maps, link) = load(discipline.name(), &kind(discipline), &MAPS)?;
         Self::assemble(discipline, maps, link)
     }
 
     /// One that a process pinned in `folder`.
     pub fn pinned(discipline: Discipline, folder: &Path) -> Result<Self, BpfError> {
-        let open = |name| {
-            let path = folder.join(name);
-            MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
-                path,
-                doing: "opened",
-                source,
-            })
-        };
-        let maps = vec![open(SETTINGS)?, open(INSTANCES)?, open(CHANGES)?];
-        let path = folder.join(LINK);
-        let link = Link::open(&path).map_err(|source| BpfError::Pin {
-            path,
-            doing: "opened",
-            source,
-        })?;
+        let (maps, link) = open(folder, &MAPS)?;
         Self::assemble(discipline, maps, link)
     }
 
     fn assemble(discipline: Discipline, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
+        let kind = kind(discipline);
         let mut maps = maps.into_iter();
-        let mut next = |map, expected| {
-            let handle = maps.next().ok_or(BpfError::NoProgram(discipline.name()))?;
-            if handle.value_size() != expected {
-                return Err(BpfError::Layout {
-                    kind: kind(discipline),
-                    map,
-                    found: handle.value_size(),
-                    expected,
-                });
-            }
-            Ok(handle)
-        };
         let maps = Maps {
-            settings: next(SETTINGS, settings_bytes(discipline) as u32)?,
-            instances: next(INSTANCES, instance::bytes(discipline) as u32)?,
-            changes: next(CHANGES, 4)?,
+            settings: sized(&kind, SETTINGS, settings_bytes(discipline), maps.next())?,
+            instances: sized(&kind, INSTANCES, instance::bytes(discipline), maps.next())?,
+            changes: sized(&kind, CHANGES, 4, maps.next())?,
         };
         Ok(Self {
             discipline,
@@ -124,22 +74,16 @@ impl Qdisc {
     /// Keeps the kind beyond this process: pins in `folder`, which must be in
     /// a BPF file system and exist.
     pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
-        let failed = |path: &Path, source| BpfError::Pin {
-            path: path.to_owned(),
-            doing: "made",
-            source,
-        };
         let maps = &mut self.maps;
-        for (name, map) in [
-            (SETTINGS, &mut maps.settings),
-            (INSTANCES, &mut maps.instances),
-            (CHANGES, &mut maps.changes),
-        ] {
-            let path = folder.join(name);
-            map.pin(&path).map_err(|source| failed(&path, source))?;
-        }
-        let path = folder.join(LINK);
-        self.link.pin(&path).map_err(|source| failed(&path, source))
+        pin(
+            folder,
+            &mut [
+                (SETTINGS, &mut maps.settings),
+                (INSTANCES, &mut maps.instances),
+                (CHANGES, &mut maps.changes),
+            ],
+            &mut self.link,
+        )
     }
 
     /// Which discipline it is.
@@ -210,16 +154,7 @@ impl Qdisc {
 
     /// Tells an instance that its settings are new.
     fn raise(&self, number: u32) -> Result<(), BpfError> {
-        let key = number.to_ne_bytes();
-        let changes = &self.maps.changes;
-        let count = changes
-            .lookup(&key, MapFlags::ANY)
-            .map_err(self.failed(CHANGES, "read"))?
-            .and_then(|count| count.try_into().ok())
-            .map_or(0, u32::from_ne_bytes);
-        changes
-            .update(&key, &count.wrapping_add(1).to_ne_bytes(), MapFlags::ANY)
-            .map_err(self.failed(CHANGES, "written"))
+        raise(&self.kind(), &self.maps.changes, number)
     }
 
     fn failed(
@@ -227,13 +162,7 @@ impl Qdisc {
         map: &'static str,
         doing: &'static str,
     ) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
-        let kind = self.kind();
-        move |source| BpfError::Map {
-            kind: kind.clone(),
-            map,
-            doing,
-            source,
-        }
+        failed(&self.kind(), map, doing)
     }
 }
 
@@ -248,18 +177,7 @@ fn settings_bytes(discipline: Discipline) -> usize {
 
 /// `struct aqm_settings`.
 fn encode(setup: &Setup) -> Vec<u8> {
-    let link = &setup.link;
-    let mut bytes = link.rate_bytes_s.to_ne_bytes().to_vec();
-    for word in [
-        link.mtu_bytes,
-        link.overhead_bytes.cast_unsigned(),
-        link.mpu_bytes,
-        link.framing,
-        link.queue_packets,
-        link.room_packets,
-    ] {
-        bytes.extend(word.to_ne_bytes());
-    }
+    let mut bytes = encode_link(&setup.link);
     bytes.extend(setup.gate_bytes_s.to_ne_bytes());
     for value in setup.settings.values() {
         bytes.extend(value.to_ne_bytes());
@@ -286,7 +204,7 @@ mod tests {
     #[test]
     fn every_discipline_has_a_program() {
         for discipline in Discipline::all() {
-            assert!(programs::named(discipline.name()).is_some(), "{discipline:?}");
+            assert!(crate::programs::named(discipline.name()).is_some(), "{discipline:?}");
         }
     }
 }

@@ -43,3 +43,8 @@ fn every_discipline_is_taken_by_the_kernel() {
 fn two_devices_keep_two_states() {
     println!("{}", in_the_guest("two_devices"));
 }
+
+#[test]
+fn shaper_is_taken_by_the_kernel() {
+    in_the_guest("shaper_loads");
+}

@@ -8,7 +8,7 @@ use std::net::Shutdown;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Instance, Place, Qdisc, Setup};
+use weirgate_bpf::{Instance, Place, Qdisc, Setup, Shaper};
 
 #[test]
 #[ignore = "runs in the lab's kernel"]
@@ -22,6 +22,10 @@ fn loads() {
                 failed = true;
             }
         }
+    }
+    match Shaper::load() {
+        Ok(shaper) => println!("{}: loaded", shaper.kind()),
+        Err(error) => panic!("{error}"),
     }
     assert!(!failed);
 }
@@ -76,7 +80,7 @@ fn two_devices() {
         // own limit; a queue must be shorter for anything to be dropped.
         let tight: &[(&str, u64)] = match name {
             "droptail" => &[("limit_packets", 15)],
-            "red" | "ared" => &[("min_bytes", 5_000), ("max_bytes", 15_000)],
+            "red" | "ared" | "mered" | "meredt" => &[("min_bytes", 5_000), ("max_bytes", 15_000)],
             _ => &[],
         };
         let places = [
@@ -143,4 +147,11 @@ fn two_devices() {
             qdisc.unset(place).expect("a map");
         }
     }
+}
+
+/// The shaper alone: a quick look at what the verifier says.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shaper_loads() {
+    Shaper::load().unwrap_or_else(|error| panic!("{error}"));
 }

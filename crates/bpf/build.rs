@@ -44,7 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut items = String::new();
     let mut table = String::new();
     for source in sources {
-        let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = source
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let name = file.trim_end_matches(".bpf.c");
         let object = out.join(format!("{name}.bpf.o"));
         let mut command = Command::new(compiler);

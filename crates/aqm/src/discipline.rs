@@ -57,14 +57,30 @@ impl Discipline {
         // which a test checks.
         unsafe {
             vec![
-                Self { raw: &ffi::aqm_descriptor_droptail },
-                Self { raw: &ffi::aqm_descriptor_red },
-                Self { raw: &ffi::aqm_descriptor_ared },
-                Self { raw: &ffi::aqm_descriptor_mered },
-                Self { raw: &ffi::aqm_descriptor_meredt },
-                Self { raw: &ffi::aqm_descriptor_codel },
-                Self { raw: &ffi::aqm_descriptor_fq_codel },
-                Self { raw: &ffi::aqm_descriptor_pie },
+                Self {
+                    raw: &ffi::aqm_descriptor_droptail,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_red,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_ared,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_mered,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_meredt,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_codel,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_fq_codel,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_pie,
+                },
             ]
         }
     }

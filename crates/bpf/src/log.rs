@@ -22,7 +22,9 @@ pub(crate) fn recorded<T>(work: impl FnOnce() -> T) -> (T, String) {
     let text = std::mem::take(&mut *printed());
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    let text = last.iter().fold(String::new(), |text, line| text + "\n" + line);
+    let text = last
+        .iter()
+        .fold(String::new(), |text, line| text + "\n" + line);
     (result, text)
 }
 

@@ -3,10 +3,10 @@
 
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
-use crate::place::Place;
 use crate::object::{
     CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
 };
+use crate::place::Place;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -56,7 +56,11 @@ impl Qdisc {
         Self::assemble(discipline, maps, link)
     }
 
-    fn assemble(discipline: Discipline, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
+    fn assemble(
+        discipline: Discipline,
+        maps: Vec<MapHandle>,
+        link: Link,
+    ) -> Result<Self, BpfError> {
         let kind = kind(discipline);
         let mut maps = maps.into_iter();
         let maps = Maps {
@@ -204,7 +208,10 @@ mod tests {
     #[test]
     fn every_discipline_has_a_program() {
         for discipline in Discipline::all() {
-            assert!(crate::programs::named(discipline.name()).is_some(), "{discipline:?}");
+            assert!(
+                crate::programs::named(discipline.name()).is_some(),
+                "{discipline:?}"
+            );
         }
     }
 }

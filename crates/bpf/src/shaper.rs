@@ -98,7 +98,10 @@ const QUEUES: [&str; 8] = [
 ];
 
 fn maps() -> Vec<&'static str> {
-    [SETTINGS, INSTANCES, CHANGES].into_iter().chain(QUEUES).collect()
+    [SETTINGS, INSTANCES, CHANGES]
+        .into_iter()
+        .chain(QUEUES)
+        .collect()
 }
 
 impl Shaper {

@@ -14,7 +14,11 @@ use weirgate_lab::{Lab, Limits, Options};
 /// Set in the guest: which function to run.
 fn in_the_guest(name: &str) -> String {
     let own = env::current_exe().expect("own path");
-    let file = own.file_name().expect("a name").to_string_lossy().into_owned();
+    let file = own
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     let own = own.to_string_lossy().into_owned();
     let lab = Lab::open(&Options {
         programs: BTreeSet::from([own, "ip".into(), "tc".into()]),
@@ -47,4 +51,14 @@ fn two_devices_keep_two_states() {
 #[test]
 fn shaper_is_taken_by_the_kernel() {
     in_the_guest("shaper_loads");
+}
+
+#[test]
+fn shaper_holds_the_line() {
+    println!("{}", in_the_guest("shaper_holds_the_line"));
+}
+
+#[test]
+fn shaper_shares_the_wire() {
+    println!("{}", in_the_guest("shaper_shares_the_wire"));
 }

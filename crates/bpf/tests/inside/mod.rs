@@ -3,12 +3,12 @@
 
 mod net;
 
-use net::Far;
+use net::{Far, Flood};
 use std::net::Shutdown;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Instance, Place, Qdisc, Setup, Shaper};
+use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
 
 #[test]
 #[ignore = "runs in the lab's kernel"]
@@ -38,8 +38,13 @@ fn seconds(count: u64) {
 /// Loads a discipline and puts it on a device, held to a rate.
 fn on_device(qdisc: &Qdisc, device: &str, rate_bits: u64, params: &[(&str, u64)]) -> Place {
     let place = Place::root(net::ifindex(device)).expect("a place");
-    qdisc.set(place, &setup(qdisc, rate_bits, params)).expect("settings");
-    net::run(&format!("tc qdisc replace dev {device} root {}", qdisc.kind()));
+    qdisc
+        .set(place, &setup(qdisc, rate_bits, params))
+        .expect("settings");
+    net::run(&format!(
+        "tc qdisc replace dev {device} root {}",
+        qdisc.kind()
+    ));
     place
 }
 
@@ -114,7 +119,10 @@ fn two_devices() {
                     .collect::<Vec<_>>(),
             );
             // The sampling itself may be off by a packet at either end.
-            assert!((sent - due).abs() < 3_100.0 + due * 0.0005, "{sent} of {due}");
+            assert!(
+                (sent - due).abs() < 3_100.0 + due * 0.0005,
+                "{sent} of {due}"
+            );
             let dropped: u64 = after.drops().iter().map(|(_, count)| *count).sum();
             assert!(dropped > 0, "{name} dropped nothing");
             assert_eq!(
@@ -134,7 +142,10 @@ fn two_devices() {
         assert_ne!(changed[1].params()[0].1, 20_000, "{}", limit.name);
         let gained = number(&changed[0], "sent_packets") - sent_before;
         // 2 s at 2 Mbit/s are 330 packets of 1514 bytes.
-        assert!((300..360).contains(&gained), "{gained} packets in 2 s at twice the rate");
+        assert!(
+            (300..360).contains(&gained),
+            "{gained} packets in 2 s at twice the rate"
+        );
         // Taken off while traffic flows, one by one.
         net::run("tc qdisc del dev wan0 root");
         assert_eq!(qdisc.instances().expect("a map").len(), 1);
@@ -154,4 +165,141 @@ fn two_devices() {
 #[ignore = "runs in the lab's kernel"]
 fn shaper_loads() {
     Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Brouer's line: 512 kbit/s of ATM cells, 28 bytes of overhead, 14 of which a
+/// device counts.
+const LINE: Link = Link {
+    rate_bytes_s: 64_000,
+    mtu_bytes: 0,
+    overhead_bytes: 14,
+    mpu_bytes: 0,
+    framing: 1,
+    queue_packets: 0,
+    room_packets: 0,
+};
+
+fn class(minor: u32, priority: u32, kbit: u64, weight: u64, name: &str) -> Class {
+    Class {
+        classid: 0x1_0000 + minor,
+        guarantee_bytes_s: kbit * 125,
+        ceiling_bytes_s: 0,
+        weight,
+        priority,
+        settings: Settings::new(Discipline::named(name).expect("a discipline")),
+    }
+}
+
+fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> Place {
+    let place = Place::root(net::ifindex(device)).expect("a place");
+    let other = classes.len() - 1;
+    let setup = Classes {
+        link: LINE,
+        gate_bytes_s: LINE.rate_bytes_s,
+        classes,
+        other,
+    };
+    shaper.set(place, &setup).expect("settings");
+    net::run(&format!(
+        "tc qdisc replace dev {device} root {}",
+        shaper.kind()
+    ));
+    place
+}
+
+/// Bytes on the wire that each class has sent.
+fn sent(shaper: &Shaper, place: Place) -> Vec<f64> {
+    let one = shaper.instance(place).expect("a map").expect("an instance");
+    let wire = |class| number(class, "sent_wire_bytes") as f64;
+    one.classes.iter().map(wire).collect()
+}
+
+/// ADSL-6.2: a probe beside bulk TCP and as many small packets as fit, cells
+/// counted exactly.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shaper_holds_the_line() {
+    let _far = Far::new(1);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    for bulk in ["droptail", "red", "meredt", "fq_codel"] {
+        let classes = vec![
+            class(0x10, 0, 102, 1, "droptail"),
+            class(0x30, 4, 204, 1, bulk),
+            class(0x50, 5, 204, 1, "codel"),
+        ];
+        let place = shaper_on(&shaper, "wan0", classes);
+        let flows = [0; 2].map(|_| net::bulk_in(0, 0x1_0030));
+        let flood = Flood::new(0, 0x1_0050, 12);
+        seconds(3);
+        let start = Instant::now();
+        let before = sent(&shaper, place);
+        let mut trips = net::probe(0, 0x1_0010, 200, Duration::from_millis(47));
+        let after = sent(&shaper, place);
+        let due = 64_000.0 * start.elapsed().as_secs_f64();
+        let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+        let all: f64 = gained.iter().sum();
+        trips.sort();
+        let ms = |trip: &Duration| trip.as_secs_f64() * 1e3;
+        println!(
+            "{bulk}: probe p50 {:.2}, p99 {:.2}, max {:.2} ms; {:.4} of the line; classes {:?}",
+            ms(&trips[100]),
+            ms(&trips[198]),
+            ms(&trips[199]),
+            all / due,
+            gained
+                .iter()
+                .map(|bytes| (bytes / due * 512.0).round())
+                .collect::<Vec<_>>(),
+        );
+        // One packet of 32 cells in transmission takes 26.5 ms; the probe
+        // itself leaves at once, and veth takes no time.
+        assert!(
+            ms(&trips[199]) < 26.8,
+            "the slowest probe took {:?}",
+            trips[199]
+        );
+        assert!(
+            (all - due).abs() < 1_696.0 * 2.0 + due * 0.0005,
+            "{all} of {due}"
+        );
+        // The flood has its guarantee and no more: the excess is for class 4.
+        let flood_share = gained[2] / due * 512.0;
+        assert!(
+            (flood_share / 204.0 - 1.0).abs() < 0.01,
+            "{flood_share} kbit/s"
+        );
+        drop(flood);
+        for flow in flows {
+            let _ = flow.shutdown(Shutdown::Both);
+        }
+        net::run("tc qdisc del dev wan0 root");
+    }
+}
+
+/// Shares are of bytes on the wire, whatever the size of packets.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shaper_shares_the_wire() {
+    let _far = Far::new(1);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    let classes = vec![
+        class(0x10, 3, 0, 1, "droptail"),
+        class(0x20, 3, 0, 3, "droptail"),
+        class(0x30, 3, 0, 4, "droptail"),
+    ];
+    let place = shaper_on(&shaper, "wan0", classes);
+    let _floods = [(0x1_0010, 1_472), (0x1_0020, 12), (0x1_0030, 600)]
+        .map(|(class, bytes)| Flood::new(0, class, bytes));
+    seconds(3);
+    let before = sent(&shaper, place);
+    seconds(60);
+    let after = sent(&shaper, place);
+    let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    let all: f64 = gained.iter().sum();
+    let shares: Vec<f64> = gained.iter().map(|bytes| bytes / all).collect();
+    println!("shares of the wire: {shares:.4?}");
+    for (share, due) in shares.iter().zip([0.125, 0.375, 0.5]) {
+        assert!((share / due - 1.0).abs() < 0.01, "{shares:?}");
+    }
+    net::run("tc qdisc del dev wan0 root");
 }

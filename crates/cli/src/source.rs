@@ -41,7 +41,9 @@ pub fn parse<T>(
 ) -> Result<T, Failure> {
     let (value, problems) = parse(text);
     let file = path.display().to_string();
-    settle(&file, value, &problems, |problem| problem.render(&file, text))
+    settle(&file, value, &problems, |problem| {
+        problem.render(&file, text)
+    })
 }
 
 /// Shows what is said about a file: warnings; errors become a failure that

@@ -95,6 +95,7 @@ fn is_sound(policy: &Policy, state: &State) {
             assert!(class.origin.line > 0 && !class.origin.reason.is_empty());
         }
         for table in &state.tables {
+            assert!(table.faults().is_empty(), "{:?}", table.faults());
             for chain in &table.chains {
                 let place = match &chain.hook {
                     Hook::Postrouting { device } => device,

@@ -132,6 +132,100 @@ fn every_shipped_policy_is_held_as_it_was_compiled() {
     });
 }
 
+/// Conditions and effects, any of which may stand together.
+const PARTS: [&str; 26] = [
+    "protocol = [\"tcp\", \"udp\"]",
+    "local-port = [22, \"5000-5010\"]",
+    "remote-port = \"@g\"",
+    "port = [80, 443]",
+    "local-address = \"@g\"",
+    "remote-address = [\"198.51.100.0/24\", \"2001:db8:9::/48\", \"203.0.113.7\"]",
+    "dscp = [\"EF\", \"CS1\"]",
+    "tos = \"minimize-delay\"",
+    "length = [\"0-128\", \"600-700\"]",
+    "service = [\"ssh\", \"dns\"]",
+    "service = \"web\"",
+    "local-mac = \"@g\"",
+    "interface = [\"lan\", \"far\"]",
+    "from = \"forwarded\"",
+    "mark = \"0x10/0xf0\"",
+    "not = { local-address = \"@g\", remote-port = 25, dscp = \"LE\" }",
+    "during = \"s\"",
+    "keep = true",
+    "final = true",
+    "set-dscp = \"AF41\"",
+    "rate = { over = \"4/s\" }",
+    "rate = { within = \"9kB/s\", per = \"connection\" }",
+    "rate = { over = \"9/min\", per = \"all\" }",
+    "connections = { over = 9, per = \"remote\" }",
+    "connection = { state = [\"new\", \"related\"], helper = \"ftp\" }",
+    "connection = { bytes-over = \"1MB\", packets-over = 9, mean-size = \"0-300\" }",
+];
+
+/// A scheme of rules with a few of the parts each; `None` where the parts of a
+/// rule contradict each other.
+fn scheme(rules: &[(Vec<usize>, bool)], inbound: &str) -> String {
+    let mut text = SITE.replace("inbound = \"lan\"", inbound)
+        + "[group.g]\naddresses = [\"192.0.2.0/25\", \"192.0.2.200\", \"2001:db8:1::/48\"]\n\
+           ports = [25, \"8000-8010\"]\nmacs = [\"02:00:5e:10:00:01\", \"02:00:5e:10:00:02\"]\n\
+           [schedule.s]\nhours = \"22:00-06:30\"\ndays = [\"fri\", \"sat\"]\n[dscp]\nwash = \"up\"\n";
+    for (index, (parts, set)) in rules.iter().enumerate() {
+        let mut keys: Vec<&str> = Vec::new();
+        let mut body = String::new();
+        for part in parts {
+            let part = PARTS[*part];
+            let key = part.split(' ').next().unwrap_or_default();
+            let counts = |key: &str| key == "rate" || key == "connections";
+            let twice = keys.contains(&key) || keys.iter().any(|k| counts(k) && counts(key));
+            if !twice {
+                keys.push(key);
+                body = body + part + "\n";
+            }
+        }
+        let head = if *set {
+            format!("[[ruleset]]\nname = \"set-{index}\"\n[[ruleset.rule]]\n")
+        } else {
+            "[[rule]]\n".to_owned()
+        };
+        let rule = format!("{head}class = \"good\"\n{body}");
+        // Alone with its site, so that a contradiction costs one rule only.
+        let alone = weirgate_policy::parse(&(text.clone() + &rule));
+        let errors = alone
+            .1
+            .iter()
+            .any(|p| p.severity == weirgate_document::Severity::Error);
+        if !errors {
+            text += &rule;
+        }
+    }
+    text
+}
+
+#[test]
+fn any_scheme_is_held_as_it_was_compiled() {
+    use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
+    in_namespace(|kernel| async move {
+        let parts = prop::collection::vec(0..PARTS.len(), 1..5);
+        let rules = prop::collection::vec((parts, prop::bool::weighted(0.2)), 25..26);
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        for round in 0..12 {
+            let drawn = rules.new_tree(&mut runner).unwrap().current();
+            let inbound = ["inbound = \"lan\"", "inbound = \"ifb\""][round % 2];
+            let text = scheme(&drawn, inbound);
+            let rules = text.matches("class = \"good\"").count();
+            assert!(rules > 12, "{rules} rules only");
+            let desired = tables(&text);
+            for table in &desired.tables {
+                assert!(table.faults().is_empty(), "{:?}\n{text}", table.faults());
+            }
+            apply(&kernel, &desired, None).await;
+            let after = observe(&kernel, &[&desired]).await;
+            assert_eq!(verify(&after, &desired), vec![], "{text}");
+        }
+    });
+}
+
 #[test]
 fn later_rules_mark_again_unless_one_is_final() {
     check(

@@ -10,9 +10,12 @@
 //! the crate `linklayer`, the line emulator or the measurement.
 
 mod gate;
+mod htb;
+mod replay;
 mod shaper;
 mod situation;
 mod steady;
+mod tree;
 mod wire;
 
 pub use shaper::{Counting, Shaper, ShaperClass};
@@ -73,6 +76,9 @@ pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> V
                 backlog_bits = gate::naive(&situation, shaper, backlog_bits, &mut predictions);
             }
         }
+    }
+    if shaper.is_some_and(|shaper| shaper.counting == Counting::WireTree) {
+        predictions.extend(replay::round_trips(experiment, arm));
     }
     predictions
 }

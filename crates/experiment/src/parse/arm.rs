@@ -174,7 +174,7 @@ fn check_parameters(
 ) -> bool {
     let mut used = false;
     for name in command.argv.iter().flat_map(|text| parameters(text)) {
-        if sweep.is_some_and(|sweep| sweep.parameter == name) {
+        if sweep.is_some_and(|sweep| gives(sweep, name)) {
             used = true;
             continue;
         }
@@ -188,6 +188,22 @@ fn check_parameters(
             .error(codes::SWEEP, line.span.clone(), message, hint);
     }
     used
+}
+
+/// Whether a sweep has a value for what stands in braces: its parameter, or a
+/// word that every value has.
+fn gives(sweep: &Sweep, name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(&sweep.parameter) else {
+        return false;
+    };
+    let Some(word) = rest.strip_prefix('.') else {
+        return rest.is_empty();
+    };
+    let has = |value: &String| {
+        let mut words = 1..=value.split_whitespace().count();
+        words.any(|at| at.to_string() == word)
+    };
+    sweep.values.iter().all(has)
 }
 
 /// The names in braces in a text.

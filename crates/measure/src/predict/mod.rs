@@ -21,6 +21,9 @@ mod wire;
 pub use shaper::{Counting, Shaper, ShaperClass};
 pub use wire::{ip_ceiling_kbit, wire_bytes};
 
+#[cfg(test)]
+pub(crate) use tree::tests::thesis as thesis_tree;
+
 use situation::Situation;
 use weirgate_experiment::{Arm, Experiment};
 

@@ -117,7 +117,11 @@ impl<'a> Replay<'a> {
             .module_parameters
             .iter()
             .any(|(name, value)| name == "sch_htb.htb_hysteresis" && value == "1");
-        let leaves: Vec<_> = tree.leaves.iter().map(|leaf| leaf.account.clone()).collect();
+        let leaves: Vec<_> = tree
+            .leaves
+            .iter()
+            .map(|leaf| leaf.account.clone())
+            .collect();
         let count = leaves.len();
         let mut replay = Self {
             line: &experiment.topology.line,
@@ -132,7 +136,10 @@ impl<'a> Replay<'a> {
             queues: (0..count).map(|_| VecDeque::new()).collect(),
             held: vec![0; count],
             free: 0,
-            ticks: arm.kernel_options.iter().any(|option| option == "highres=off"),
+            ticks: arm
+                .kernel_options
+                .iter()
+                .any(|option| option == "highres=off"),
             answers: Vec::new(),
             hidden: Vec::new(),
         };
@@ -392,10 +399,7 @@ fn nanos(span: Span) -> Nanos {
 
 fn times(runs: &[(Span, Span)], late: Nanos) -> Vec<(Nanos, Nanos)> {
     let moved = |run: &(Span, Span)| (nanos(run.0).saturating_add(late), nanos(run.1));
-    runs.iter()
-        .map(moved)
-        .filter(|run| run.0 < run.1)
-        .collect()
+    runs.iter().map(moved).filter(|run| run.0 < run.1).collect()
 }
 
 /// How long bytes take on the wire.

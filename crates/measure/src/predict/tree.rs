@@ -56,9 +56,7 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Reads the commands for the device `wan`; `None` for anything unknown.
-    pub(super) fn from_commands<'a>(
-        commands: impl Iterator<Item = &'a [String]>,
-    ) -> Option<Self> {
+    pub(super) fn from_commands<'a>(commands: impl Iterator<Item = &'a [String]>) -> Option<Self> {
         let mut reading = Reading::default();
         for argv in commands {
             reading.command(argv)?;
@@ -185,7 +183,11 @@ impl Reading {
             return None;
         }
         let mut matches = Vec::new();
-        for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "match") {
+        for (at, _) in words
+            .iter()
+            .enumerate()
+            .filter(|(_, word)| **word == "match")
+        {
             let ["ip", field, value, mask] = *words.get(at + 1..at + 5)? else {
                 return None;
             };
@@ -237,18 +239,19 @@ fn number(text: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The tree of Brouer 6.2 with a burst in bytes.
-    pub(in crate::predict) fn thesis(burst: u32) -> Vec<Vec<String>> {
+    pub(crate) fn thesis(burst: u32) -> Vec<Vec<String>> {
         let class = |parent: &str, id: &str, rate: u32, prio: u32| {
             format!(
                 "tc class add dev wan parent {parent} classid {id} htb prio {prio} rate {rate}kbit \
                  ceil 512kbit burst {burst} cburst {burst} overhead 28 linklayer atm"
             )
         };
-        let queue = |id: u32| format!("tc qdisc add dev wan parent 1:{id} handle {id}: bfifo limit 28125");
+        let queue =
+            |id: u32| format!("tc qdisc add dev wan parent 1:{id} handle {id}: bfifo limit 28125");
         let filter = |prio: u32, what: &str, id: u32| {
             format!(
                 "tc filter add dev wan parent 1: protocol ip prio {prio} u32 match ip {what} flowid 1:{id}"
@@ -279,7 +282,10 @@ pub(super) mod tests {
     fn the_thesis_tree_is_read() {
         let tree = read(&thesis(2000)).unwrap();
         // Linux counts 14 bytes more than the thesis meant: 33 cells, not 32.
-        assert_eq!([40, 84, 1500].map(|ip| tree.counted(ip)), [106.0, 159.0, 1749.0]);
+        assert_eq!(
+            [40, 84, 1500].map(|ip| tree.counted(ip)),
+            [106.0, 159.0, 1749.0]
+        );
         let packet = Packet {
             ipv6: false,
             protocol: 17,
@@ -287,20 +293,48 @@ pub(super) mod tests {
             port: Some(9),
         };
         assert_eq!(tree.classify(packet), Some(2));
-        assert_eq!(tree.classify(Packet { protocol: 6, ..packet }), Some(1));
-        let marked = Packet { protocol: 6, dsfield: 0xb8, ..packet };
+        assert_eq!(
+            tree.classify(Packet {
+                protocol: 6,
+                ..packet
+            }),
+            Some(1)
+        );
+        let marked = Packet {
+            protocol: 6,
+            dsfield: 0xb8,
+            ..packet
+        };
         assert_eq!(tree.classify(marked), Some(0));
-        assert_eq!(tree.classify(Packet { ipv6: true, ..marked }), Some(2));
+        assert_eq!(
+            tree.classify(Packet {
+                ipv6: true,
+                ..marked
+            }),
+            Some(2)
+        );
     }
 
     #[test]
     fn what_is_not_known_makes_the_tree_unknown() {
         for (at, line) in [
-            (3, "tc class add dev wan parent 1:10 classid 1:30 htb prio 4 rate 1kbit burst 1 cburst 1"),
-            (3, "tc class add dev wan parent 1:1 classid 1:30 htb prio 0 rate 1kbit burst 1 cburst 1"),
+            (
+                3,
+                "tc class add dev wan parent 1:10 classid 1:30 htb prio 4 rate 1kbit burst 1 cburst 1",
+            ),
+            (
+                3,
+                "tc class add dev wan parent 1:1 classid 1:30 htb prio 0 rate 1kbit burst 1 cburst 1",
+            ),
             (6, "tc qdisc add dev wan parent 1:30 handle 30: fq_codel"),
-            (8, "tc filter add dev wan parent 1: protocol ip prio 1 u32 match u8 0x05 0x0f at 0 flowid 1:30"),
-            (8, "tc filter add dev wan parent 1: protocol ip prio 1 u32 match ip protocol 6 0xff flowid 1:99"),
+            (
+                8,
+                "tc filter add dev wan parent 1: protocol ip prio 1 u32 match u8 0x05 0x0f at 0 flowid 1:30",
+            ),
+            (
+                8,
+                "tc filter add dev wan parent 1: protocol ip prio 1 u32 match ip protocol 6 0xff flowid 1:99",
+            ),
             (9, "tc qdisc add dev lan root cake bandwidth 1mbit"),
         ] {
             let mut commands = thesis(2000);

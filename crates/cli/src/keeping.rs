@@ -207,3 +207,86 @@ fn separate(runs: &[(Span, Span)], interval: Span) -> Option<()> {
     let apart = |pair: &[(Span, Span)]| pair[1].0.saturating_sub(pair[0].1) >= interval;
     runs.windows(2).all(apart).then_some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_compile::check_report;
+
+    const POLICY: &str = include_str!("../../../experiments/policies/adsl-three-classes-both.toml");
+
+    const LINE: &str = "version = 1\nname = \"t\"\ntitle = \"T\"\n[topology]\n[topology.line]\n\
+        framing = \"atm\"\noverhead = 28\nup = { rate = \"512kbit\", buffer = \"187kB\" }\n\
+        down = { rate = \"2000kbit\", buffer = \"40kB\" }\n\
+        [[phase]]\nname = \"a\"\nend = \"20s\"\n[[phase]]\nname = \"b\"\nend = \"40s\"\n\
+        [[arm]]\nname = \"weirgate\"\npolicy = \"p.toml\"\n";
+
+    /// A probe of the class `interactive`, and what a test adds.
+    fn of(class: &str, way: Direction, interval: &str, more: &str, end: u64) -> Keeping {
+        let text = format!(
+            "{LINE}[[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\n\
+             interval = \"{interval}\"\nclass = \"interactive\"\n{more}"
+        );
+        let (experiment, problems) = weirgate_experiment::parse(&text);
+        let experiment = experiment.unwrap_or_else(|| panic!("{problems:?}"));
+        let report = check_report(&weirgate_policy::parse(POLICY).0.unwrap());
+        let shaped = &report.directions;
+        let direction = shaped.iter().find(|one| one.direction == way).unwrap();
+        let named = |one: &&ClassReport| one.name == class;
+        let class = direction.classes.iter().find(named).unwrap();
+        let (arm, end) = (&experiment.arms[0], Span::from_secs(end));
+        keeping(&experiment, arm, shaped, class, direction, end)
+    }
+
+    fn stream(class: &str, interval: &str, phase: &str) -> String {
+        format!(
+            "[[traffic]]\nname = \"s{phase}\"\nkind = \"udp\"\nfrom = \"host1\"\nto = \"server1\"\n\
+             packet = 40\ninterval = \"{interval}\"\nduring = \"{phase}\"\n{class}"
+        )
+    }
+
+    #[test]
+    fn a_probe_slower_than_its_bound_is_alone() {
+        let of = |way, interval| of("interactive", way, interval, "", 40);
+        assert_eq!(of(Direction::Up, "61ms"), Keeping::Alone);
+        // 159 bytes every 20 ms are 63.6 of 102 kbit/s, but the next one may
+        // come before the gate is free.
+        assert_eq!(of(Direction::Up, "20ms"), Keeping::Within);
+        assert_eq!(of(Direction::Up, "10ms"), Keeping::Unknown);
+        // Answers may come together from a full exchange.
+        assert_eq!(of(Direction::Down, "100ms"), Keeping::Within);
+        assert_eq!(of(Direction::Down, "30ms"), Keeping::Unknown);
+    }
+
+    #[test]
+    fn a_sender_without_a_class_may_be_in_any() {
+        let more = stream("", "1s", "b");
+        let up = |more: &str, end| of("interactive", Direction::Up, "61ms", more, end);
+        assert_eq!(up(&more, 40), Keeping::Unknown);
+        assert_eq!(up(&more, 20), Keeping::Alone);
+        let more = stream("class = \"stream\"\n", "1ms", "b");
+        assert_eq!(up(&more, 40), Keeping::Alone);
+    }
+
+    #[test]
+    fn what_was_beyond_stays_so() {
+        // 848 kbit/s in the first phase leave a queue for the second.
+        let class = "class = \"stream\"\n";
+        let more = stream(class, "1ms", "a") + &stream(class, "10ms", "b");
+        let ends = |more: &str, end| of("stream", Direction::Up, "61ms", more, end);
+        assert_eq!(ends(&more, 20), Keeping::Unknown);
+        assert_eq!(ends(&more, 40), Keeping::Unknown);
+        let more = stream(class, "10ms", "a") + &stream(class, "1ms", "b");
+        assert_eq!(ends(&more, 20), Keeping::Within);
+        assert_eq!(ends(&more, 40), Keeping::Unknown);
+    }
+
+    #[test]
+    fn tcp_keeps_to_nothing() {
+        let more = "[[traffic]]\nname = \"t\"\nkind = \"tcp\"\nfrom = \"server1\"\nto = \"host1\"\n\
+                    class = \"interactive\"\n";
+        for way in Direction::BOTH {
+            assert_eq!(of("interactive", way, "61ms", more, 40), Keeping::Unknown);
+        }
+    }
+}

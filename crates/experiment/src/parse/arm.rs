@@ -353,7 +353,9 @@ fn without(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parameters, split};
+    use super::{gives, parameters, split};
+    use crate::model::{Command, Node, Sweep};
+    use std::collections::BTreeMap;
 
     #[test]
     fn commands_split_like_words_and_quotes() {
@@ -369,5 +371,29 @@ mod tests {
     fn parameters_are_the_names_in_braces() {
         assert_eq!(parameters("rate {rate} x{burst}y"), ["rate", "burst"]);
         assert!(parameters("no } { here").is_empty());
+    }
+
+    #[test]
+    fn a_value_may_have_several_words() {
+        let sweep = |values: &[&str]| Sweep {
+            parameter: "rates".into(),
+            values: values.iter().map(|&value| value.to_owned()).collect(),
+            best: "rtt.p.mean_ms".into(),
+        };
+        let pairs = sweep(&["1kbit 2kbit", "3kbit 4kbit"]);
+        assert!(["rates", "rates.1", "rates.2"].map(|name| gives(&pairs, name)) == [true; 3]);
+        assert!(
+            ["rates.0", "rates.3", "rates.", "rates.01", "rate"].map(|n| gives(&pairs, n))
+                == [false; 5]
+        );
+        assert!(!gives(&sweep(&["1kbit 2kbit", "3kbit"]), "rates.2"));
+        let command = Command {
+            node: Node::Gateway,
+            argv: ["{rates.2}", "x{rates.1}", "{rates}"]
+                .map(str::to_owned)
+                .to_vec(),
+        };
+        let choice = BTreeMap::from([("rates".to_owned(), "1kbit 2kbit".to_owned())]);
+        assert_eq!(command.resolve(&choice), ["2kbit", "x1kbit", "1kbit 2kbit"]);
     }
 }

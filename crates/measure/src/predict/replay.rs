@@ -359,7 +359,7 @@ impl<'a> Replay<'a> {
 
 /// Figures of sorted round trips, by the end of their metric's name.
 fn statistics(waits: &[Nanos], within: &[u32]) -> Vec<(String, f64)> {
-    let (Some(first), Some(last)) = (waits.first(), waits.last()) else {
+    let (Some(shortest), Some(longest)) = (waits.first(), waits.last()) else {
         return Vec::new();
     };
     let ms = |wait: Nanos| wait as f64 / 1e6;
@@ -369,12 +369,12 @@ fn statistics(waits: &[Nanos], within: &[u32]) -> Vec<(String, f64)> {
         ms(waits[rank.clamp(1, waits.len()) - 1])
     };
     let mut list = vec![
-        ("min_ms".to_owned(), ms(*first)),
+        ("min_ms".to_owned(), ms(*shortest)),
         ("mean_ms".to_owned(), mean),
         ("p50_ms".to_owned(), rank(0.5)),
         ("p95_ms".to_owned(), rank(0.95)),
         ("p99_ms".to_owned(), rank(0.99)),
-        ("max_ms".to_owned(), ms(*last)),
+        ("max_ms".to_owned(), ms(*longest)),
     ];
     for bound in within {
         let inside = waits.partition_point(|wait| ms(*wait) <= f64::from(*bound));

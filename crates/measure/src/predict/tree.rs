@@ -129,7 +129,7 @@ impl Reading {
                 return None;
             }
             self.handle = Some(after(words, "handle")?.to_owned());
-            self.default = after(words, "default")?.to_owned();
+            after(words, "default")?.clone_into(&mut self.default);
             return Some(());
         }
         let limit = after(words, "limit").filter(|_| words.contains(&"bfifo"))?;

@@ -7,6 +7,7 @@
 mod campaign;
 mod exit;
 mod here;
+mod keeping;
 mod lab;
 mod memory;
 mod output;

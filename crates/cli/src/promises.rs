@@ -1,54 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weirgate check` states about an arm's policy, beside what was measured.
 //!
-//! Every run under a policy thereby tests the bounds that are printed for it.
+//! Every run under a policy thereby tests the bounds that are printed for it:
+//! that of a full queue always, and the shorter ones of a class wherever the
+//! experiment's traffic keeps to what they ask for ([`Keeping`]).
 
-use weirgate_compile::{FullQueue, check_report};
-use weirgate_experiment::{Expectation, Metric, Promise, Quantity, Statistic};
+use crate::keeping::{Keeping, keeping};
+use std::collections::BTreeMap;
+use weirgate_compile::{ClassReport, DirectionReport, FullQueue, check_report};
+use weirgate_experiment::{Arm, Expectation, Experiment, Metric, Promise, Quantity, Statistic};
 use weirgate_measure::ArmFigures;
 use weirgate_units::Span;
 
 /// Adds the figures `bound.CLASS-up.max_ms` (a full queue),
 /// `promise.CLASS-up.max_ms` (traffic within its guarantee and burst) and
 /// `lone.CLASS-up.max_ms` (a packet with none of its class before it) for every
-/// class and direction, and returns the expectation that no packet waited longer than
-/// the bound, wherever waits were measured.
-pub fn of(arm: &str, policy: &str, figures: &mut ArmFigures) -> Vec<Expectation> {
+/// class and direction, and returns the expectations that no packet waited longer
+/// than it may, wherever waits were measured.
+pub fn of(
+    experiment: &Experiment,
+    arm: &Arm,
+    policy: &str,
+    figures: &mut ArmFigures,
+) -> Vec<Expectation> {
     let Some(policy) = weirgate_policy::parse(policy).0 else {
         return Vec::new();
     };
+    let report = check_report(&policy);
     let mut expectations = Vec::new();
-    for direction in check_report(&policy).directions {
-        for class in direction.classes {
-            let subject = format!("{}-{}", class.name, direction.direction);
-            let name = |quantity: Quantity, subject: &str| {
-                Metric::new(quantity, subject, Statistic::Max).to_string()
+    for direction in &report.directions {
+        for class in &direction.classes {
+            let one = One {
+                experiment,
+                arm,
+                directions: &report.directions,
+                direction,
+                class,
             };
-            let milliseconds = |span: Span| (span.as_millis_f64() * 1e3).ceil() / 1e3;
-            let lone = name(Quantity::Lone, &subject);
-            figures.metrics.insert(lone, milliseconds(class.lone.wait));
-            if let Ok(within) = &class.within {
-                let metric = name(Quantity::Promise, &subject);
-                figures.metrics.insert(metric, milliseconds(within.wait));
-            }
-            let FullQueue::Bound(bound) = &class.full else {
-                continue;
-            };
-            let bound = milliseconds(bound.wait);
-            figures
-                .metrics
-                .insert(name(Quantity::Bound, &subject), bound);
-            let metric = name(Quantity::Sojourn, &subject);
-            if figures.metrics.contains_key(&metric) {
-                expectations.push(Expectation {
-                    arm: arm.to_owned(),
-                    metric,
-                    promise: Promise::AtMost(bound),
-                    formula: None,
-                    source: "weirgate check: the longest wait in a full queue".to_owned(),
-                });
-            }
+            one.state(&mut figures.metrics);
+            expectations.extend(one.expected(&figures.metrics));
         }
     }
     expectations
+}
+
+/// A class in one direction.
+struct One<'a> {
+    experiment: &'a Experiment,
+    arm: &'a Arm,
+    directions: &'a [DirectionReport],
+    direction: &'a DirectionReport,
+    class: &'a ClassReport,
+}
+
+/// Milliseconds, rounded up to a microsecond.
+fn milliseconds(span: Span) -> f64 {
+    (span.as_millis_f64() * 1e3).ceil() / 1e3
+}
+
+impl One<'_> {
+    fn name(&self, quantity: Quantity) -> String {
+        let subject = format!("{}-{}", self.class.name, self.direction.direction);
+        Metric::new(quantity, &subject, Statistic::Max).to_string()
+    }
+
+    /// The stated bounds as figures.
+    fn state(&self, metrics: &mut BTreeMap<String, f64>) {
+        let mut put = |quantity, wait| {
+            metrics.insert(self.name(quantity), milliseconds(wait));
+        };
+        put(Quantity::Lone, self.class.lone.wait);
+        if let Ok(within) = &self.class.within {
+            put(Quantity::Promise, within.wait);
+        }
+        if let FullQueue::Bound(bound) = &self.class.full {
+            put(Quantity::Bound, bound.wait);
+        }
+    }
+
+    fn expected(&self, metrics: &BTreeMap<String, f64>) -> Vec<Expectation> {
+        let sojourn = self.name(Quantity::Sojourn);
+        let mut list = Vec::new();
+        let mut expect = |metric: String, bound: Span, what: &str| {
+            if metrics.contains_key(&metric) {
+                list.push(Expectation {
+                    arm: self.arm.name.clone(),
+                    metric,
+                    promise: Promise::AtMost(milliseconds(bound)),
+                    formula: None,
+                    source: format!("weirgate check: {what}"),
+                });
+            }
+        };
+        if let FullQueue::Bound(bound) = &self.class.full {
+            expect(
+                sojourn.clone(),
+                bound.wait,
+                "the longest wait in a full queue",
+            );
+        }
+        let mut shorter = |metric: String, keeping: Keeping| match (keeping, &self.class.within) {
+            (Keeping::Alone, _) => expect(
+                metric,
+                self.class.lone.wait,
+                "a packet that finds none of its class, as here all do",
+            ),
+            (Keeping::Within, Ok(within)) => expect(
+                metric,
+                within.wait,
+                "a packet of a class that keeps to its guarantee and burst, as here",
+            ),
+            _ => {}
+        };
+        let until = |end| {
+            keeping(
+                self.experiment,
+                self.arm,
+                self.directions,
+                self.class,
+                self.direction,
+                end,
+            )
+        };
+        let whole = until(self.experiment.duration());
+        if whole != Keeping::Unknown {
+            shorter(sojourn, whole);
+            return list;
+        }
+        for phase in &self.experiment.phases {
+            shorter(format!("{}.{sojourn}", phase.name), until(phase.end));
+        }
+        list
+    }
 }

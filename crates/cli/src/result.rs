@@ -109,7 +109,7 @@ impl ExperimentResult {
             };
             let policy = arm.policy.as_ref().and_then(|path| files.get(path));
             if let Some(text) = policy {
-                let promised = promises::of(&arm.name, text, figures);
+                let promised = promises::of(&experiment, &arm, text, figures);
                 experiment.expectations.extend(promised);
             }
         }

@@ -5,6 +5,7 @@ use crate::codes;
 use weirgate_document::Problems;
 use weirgate_policy::{Count, Direction, Directions, Inbound, Per, Policy, Rule};
 use weirgate_state::Capabilities;
+use weirgate_units::{Rate, Span};
 
 /// What this kernel cannot do.
 pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
@@ -81,6 +82,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
             "name the inside devices, such as `lan = \"eth1\"`, so that it is switched off there",
         );
     }
+    slow_drain(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;
     for rule in policy
         .rules
@@ -123,6 +125,58 @@ fn before_tracking(rule: &Rule, problems: &Problems) {
     } else {
         problems.warning(codes::UNTRACKED, rule.span.clone(), message, hint);
     }
+}
+
+/// A queue at the far end of which `check` asks how long it stays: what an
+/// exchange of 25 kB holds on 2 Mbit/s.
+const FAR_QUEUE: Span = Span::from_millis(100);
+
+/// Longer than this nobody takes for "it drains".
+const DRAINED_WITHIN: Span = Span::from_secs(30);
+
+/// What waits at the far end leaves at the line's rate and comes on at the
+/// gate's at best, as senders keep time with the packets that pass the gate.
+/// So a queue of time T there takes `T * line / (line - gate)` to drain. It is
+/// as bad as it sounds only where senders have stopped growing: a TCP transfer
+/// adds a packet per round trip, and where that is more than the difference
+/// the queue never drains.
+fn slow_drain(policy: &Policy, problems: &Problems) {
+    let down = Direction::Down;
+    let (Some(line), Some(gate)) = (policy.line_rate(down), policy.gate(down)) else {
+        return;
+    };
+    let line = policy
+        .link
+        .layer
+        .value
+        .usable_rate(line)
+        .as_bits_per_second();
+    let spare = line.saturating_sub(gate.as_bits_per_second());
+    let queue = u128::from(FAR_QUEUE.as_nanos()) * u128::from(line);
+    let seconds = queue.checked_div(u128::from(spare) * 1_000_000_000);
+    if seconds
+        .is_some_and(|seconds| seconds <= u128::from(DRAINED_WITHIN.as_nanos() / 1_000_000_000))
+    {
+        return;
+    }
+    let ms = FAR_QUEUE.as_millis_f64();
+    let message = match seconds {
+        Some(seconds) => format!(
+            "a queue of {ms:.0} ms at the far end takes {seconds} s to drain: the gate leaves \
+             {} of {} spare",
+            weirgate_policy::in_kbit(Rate::bits_per_second(spare)),
+            weirgate_policy::in_kbit(Rate::bits_per_second(line)),
+        ),
+        None => {
+            "a queue at the far end never drains: the gate is no slower than the line".to_owned()
+        }
+    };
+    problems.warning(
+        codes::SLOW_DRAIN,
+        policy.link.margin_down.span.clone(),
+        message,
+        "leave `margin-down` out for 3 %; TCP needs about that much before its queue comes here",
+    );
 }
 
 /// RFC 1918, RFC 6598: addresses that are hardly on the link without NAT.

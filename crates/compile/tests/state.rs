@@ -278,6 +278,25 @@ fn doubts_are_warnings() {
     );
 }
 
+/// 100 ms at the far end of 20 Mbit/s are 2 Mbit: 66.7 kbit/s drain them in 30 s.
+#[test]
+fn a_margin_that_never_drains_the_far_end_is_doubted() {
+    let with = |margin: &str| {
+        let source = SITE.replace("layer", &format!("margin-down = \"{margin}\"\nlayer"));
+        refused(&source, &Capabilities::all())
+    };
+    let slow = [("C209", Severity::Warning)];
+    assert_eq!(with("1kbit"), slow);
+    assert_eq!(with("0.3%"), slow);
+    assert_eq!(with("0%"), slow);
+    assert_eq!(with("0.4%"), []);
+    let up_only = SITE.replace(
+        "layer",
+        "inbound = \"none\"\nmargin-down = \"1kbit\"\nlayer",
+    );
+    assert_eq!(refused(&up_only, &Capabilities::all()), []);
+}
+
 #[test]
 fn guarantees_too_unequal_for_turns_are_refused() {
     let unequal = SITE.replace("share = \"100%\"", "rate = \"9mbit\"")
@@ -326,7 +345,7 @@ fn codes_are_those_tested() {
     assert_eq!(
         codes,
         [
-            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C210", "C211"
+            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211"
         ]
     );
 }

@@ -325,7 +325,8 @@ pub struct Arm {
 pub struct Command {
     /// Where it runs.
     pub node: Node,
-    /// Program and arguments; `{name}` is replaced by a sweep parameter.
+    /// Program and arguments; `{name}` is replaced by a sweep parameter,
+    /// `{name.2}` by its second word.
     pub argv: Vec<String>,
 }
 
@@ -343,7 +344,7 @@ pub enum Emulator {
 pub struct Sweep {
     /// The parameter's name in commands.
     pub parameter: String,
-    /// Its values.
+    /// Its values; one of several words sets several things at once.
     pub values: Vec<String>,
     /// The metric whose lowest value is best.
     pub best: String,
@@ -483,15 +484,19 @@ impl Experiment {
 }
 
 impl Command {
-    /// The argument list with sweep parameters filled in.
+    /// The argument list with sweep parameters filled in: `{name}` is a value,
+    /// `{name.2}` its second word.
     #[must_use]
     pub fn resolve(&self, parameters: &BTreeMap<String, String>) -> Vec<String> {
         let fill = |argument: &String| {
-            parameters
-                .iter()
-                .fold(argument.clone(), |text, (name, value)| {
-                    text.replace(&format!("{{{name}}}"), value)
-                })
+            let mut text = argument.clone();
+            for (name, value) in parameters {
+                text = text.replace(&format!("{{{name}}}"), value);
+                for (at, word) in value.split_whitespace().enumerate() {
+                    text = text.replace(&format!("{{{name}.{}}}", at + 1), word);
+                }
+            }
+            text
         };
         self.argv.iter().map(fill).collect()
     }

@@ -174,7 +174,7 @@ fn check_parameters(
 ) -> bool {
     let mut used = false;
     for name in command.argv.iter().flat_map(|text| parameters(text)) {
-        if sweep.is_some_and(|sweep| sweep.parameter == name) {
+        if sweep.is_some_and(|sweep| gives(sweep, name)) {
             used = true;
             continue;
         }
@@ -188,6 +188,22 @@ fn check_parameters(
             .error(codes::SWEEP, line.span.clone(), message, hint);
     }
     used
+}
+
+/// Whether a sweep has a value for what stands in braces: its parameter, or a
+/// word that every value has.
+fn gives(sweep: &Sweep, name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(&sweep.parameter) else {
+        return false;
+    };
+    let Some(word) = rest.strip_prefix('.') else {
+        return rest.is_empty();
+    };
+    let has = |value: &String| {
+        let mut words = 1..=value.split_whitespace().count();
+        words.any(|at| at.to_string() == word)
+    };
+    sweep.values.iter().all(has)
 }
 
 /// The names in braces in a text.
@@ -337,7 +353,9 @@ fn without(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parameters, split};
+    use super::{gives, parameters, split};
+    use crate::model::{Command, Node, Sweep};
+    use std::collections::BTreeMap;
 
     #[test]
     fn commands_split_like_words_and_quotes() {
@@ -353,5 +371,29 @@ mod tests {
     fn parameters_are_the_names_in_braces() {
         assert_eq!(parameters("rate {rate} x{burst}y"), ["rate", "burst"]);
         assert!(parameters("no } { here").is_empty());
+    }
+
+    #[test]
+    fn a_value_may_have_several_words() {
+        let sweep = |values: &[&str]| Sweep {
+            parameter: "rates".into(),
+            values: values.iter().map(|&value| value.to_owned()).collect(),
+            best: "rtt.p.mean_ms".into(),
+        };
+        let pairs = sweep(&["1kbit 2kbit", "3kbit 4kbit"]);
+        assert!(["rates", "rates.1", "rates.2"].map(|name| gives(&pairs, name)) == [true; 3]);
+        assert!(
+            ["rates.0", "rates.3", "rates.", "rates.01", "rate"].map(|n| gives(&pairs, n))
+                == [false; 5]
+        );
+        assert!(!gives(&sweep(&["1kbit 2kbit", "3kbit"]), "rates.2"));
+        let command = Command {
+            node: Node::Gateway,
+            argv: ["{rates.2}", "x{rates.1}", "{rates}"]
+                .map(str::to_owned)
+                .to_vec(),
+        };
+        let choice = BTreeMap::from([("rates".to_owned(), "1kbit 2kbit".to_owned())]);
+        assert_eq!(command.resolve(&choice), ["2kbit", "x1kbit", "1kbit 2kbit"]);
     }
 }

@@ -10,13 +10,19 @@
 //! the crate `linklayer`, the line emulator or the measurement.
 
 mod gate;
+mod htb;
+mod replay;
 mod shaper;
 mod situation;
 mod steady;
+mod tree;
 mod wire;
 
 pub use shaper::{Counting, Shaper, ShaperClass};
 pub use wire::{ip_ceiling_kbit, wire_bytes};
+
+#[cfg(test)]
+pub(crate) use tree::tests::thesis as thesis_tree;
 
 use situation::Situation;
 use weirgate_experiment::{Arm, Experiment};
@@ -73,6 +79,9 @@ pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> V
                 backlog_bits = gate::naive(&situation, shaper, backlog_bits, &mut predictions);
             }
         }
+    }
+    if shaper.is_some_and(|shaper| shaper.counting == Counting::WireTree) {
+        predictions.extend(replay::round_trips(experiment, arm));
     }
     predictions
 }

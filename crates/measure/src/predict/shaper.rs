@@ -42,7 +42,7 @@ pub struct Shaper {
 }
 
 /// Linux counts the Ethernet header on egress.
-const ETHERNET: u32 = 14;
+pub(super) const ETHERNET: u32 = 14;
 
 impl Shaper {
     /// Reads `tc` command lines that build an HTB tree on the device `wan`:
@@ -114,7 +114,7 @@ impl Shaper {
 
 /// A rate as tc(8) writes it, in bit/s. `weirgate_units::Rate` reads more
 /// forms, but refuses what tc accepts without a unit.
-fn bits(text: &str) -> Option<f64> {
+pub(super) fn bits(text: &str) -> Option<f64> {
     match text.parse::<weirgate_units::Rate>() {
         Ok(rate) => Some(rate.as_bits_per_second() as f64),
         Err(_) => text.parse().ok().filter(|bits: &f64| bits.is_finite()),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The calculation, against arithmetic by hand.
 
-use crate::predict::{Counting, Prediction, Shaper, ShaperClass, predict};
+use crate::predict::{Counting, Prediction, Shaper, ShaperClass, predict, thesis_tree};
 use crate::sample;
-use weirgate_experiment::{Buffer, Direction, Experiment, TrafficKind};
+use weirgate_experiment::{Buffer, Command, Direction, Experiment, Node, TrafficKind};
 use weirgate_units::{Size, Span};
 
 #[track_caller]
@@ -223,5 +223,84 @@ fn an_exact_gate_is_predicted_to_hold_one_packet_and_the_shares() {
         "udp.rtt.interactive.max_ms",
         26.5 + 7.12,
         0.01,
+    );
+}
+
+/// ADSL-7.5 to 7.9 with the thesis's tree: probes in 1:10 beside datagrams of
+/// 40 bytes every millisecond in 1:50, on 513.4 kbit/s.
+fn behind_tree(settle_s: u64, hysteresis: bool, upload: bool) -> Vec<Prediction> {
+    let mut experiment = sample::experiment(&[("a", 0, 70)]);
+    experiment.settle = Span::from_secs(settle_s);
+    let mut probe = sample::probe("p", 70);
+    probe.dscp = "EF".parse().unwrap();
+    probe.interval = Span::from_micros(61_300);
+    experiment.probes = vec![probe];
+    experiment.traffic = vec![sample::udp("udp", 1_000, 40, &[(0, 70)])];
+    if upload {
+        let up = sample::tcp("up", Node::Host(1), Node::Server(1), &[(0, 70)]);
+        experiment.traffic.push(up);
+    } else {
+        experiment.topology.line.up.rate = weirgate_units::Rate::bits_per_second(513_400);
+    }
+    let commands = thesis_tree(2000);
+    let shaper = Shaper::from_commands(&commands);
+    let arm = &mut experiment.arms[0];
+    arm.kernel_options = vec!["highres=off".into()];
+    if hysteresis {
+        let on = ("sch_htb.htb_hysteresis".to_owned(), "1".to_owned());
+        arm.module_parameters = vec![on];
+    }
+    arm.commands = commands
+        .into_iter()
+        .map(|argv| Command {
+            node: Node::Gateway,
+            argv,
+        })
+        .collect();
+    predict(&experiment, &experiment.arms[0], shaper.as_ref())
+}
+
+#[test]
+fn a_stream_that_wakes_htb_adds_a_packet_and_an_interval_evenly() {
+    let predictions = behind_tree(25, false, false);
+    // A packet of 106 bytes takes 1.652 ms. The probe finds one on the line that
+    // HTB let go up to an interval late: 0 to 2.652 ms more than alone.
+    let alone = 159.0 * 8.0 / 513.4 + 159.0 * 8.0 / 2000.0 + 4.0;
+    predicts(&predictions, "a.rtt.p.min_ms", alone, 0.1);
+    predicts(&predictions, "a.rtt.p.mean_ms", alone + 2.652 / 2.0, 0.15);
+    predicts(&predictions, "a.rtt.p.p95_ms", alone + 0.95 * 2.652, 0.15);
+    // The burst of the start: Brouer 7.6 has 34.78 ms for it.
+    predicts(&predictions, "rtt.p.max_ms", alone + 33.0, 3.0);
+}
+
+#[test]
+fn hysteresis_makes_bursts_of_several_classes() {
+    let value = |predictions: &[Prediction], metric: &str| {
+        let found = predictions.iter().find(|one| one.metric == metric);
+        found.unwrap_or_else(|| panic!("no {metric}")).value
+    };
+    let off = behind_tree(25, false, true);
+    let on = behind_tree(25, true, true);
+    // Brouer 7.4: 61.0 and 128 ms at most.
+    let most = "a.rtt.p.max_ms";
+    assert!((56.0..65.0).contains(&value(&off, most)), "{off:#?}");
+    assert!((115.0..135.0).contains(&value(&on, most)), "{on:#?}");
+}
+
+#[test]
+fn what_a_tree_does_to_a_download_is_not_predicted() {
+    let mut experiment = sample::experiment(&[("a", 0, 20)]);
+    experiment.probes = vec![sample::probe("p", 20)];
+    experiment.traffic = vec![sample::windowed("d", Direction::Down, 63_712, &[(0, 20)])];
+    let commands = thesis_tree(2000);
+    let shaper = Shaper::from_commands(&commands);
+    let argv = |argv| Command {
+        node: Node::Gateway,
+        argv,
+    };
+    experiment.arms[0].commands = commands.into_iter().map(argv).collect();
+    assert_eq!(
+        predict(&experiment, &experiment.arms[0], shaper.as_ref()),
+        []
     );
 }

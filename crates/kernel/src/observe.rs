@@ -14,7 +14,7 @@ use weirgate_state::{Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, 
 use weirgate_units::Handle;
 
 /// What to look at: nothing else is read, and so nothing else is planned for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Devices by name. IFB devices of weirgate's are looked at in any case.
     pub devices: BTreeSet<DeviceName>,
@@ -76,6 +76,12 @@ impl Kernel {
             state.tables.extend(table);
         }
         Ok(state)
+    }
+
+    /// The names of all devices of the namespace.
+    pub async fn devices(&self) -> Result<BTreeSet<DeviceName>, KernelError> {
+        let links = self.links().await?;
+        Ok(links.into_iter().map(|link| link.name).collect())
     }
 
     pub(crate) async fn links(&self) -> Result<Vec<Link>, KernelError> {

@@ -18,6 +18,7 @@ mod command;
 mod loss;
 mod model;
 mod nft;
+mod present;
 mod settle;
 mod tree;
 mod verify;
@@ -26,6 +27,7 @@ pub use action::{Action, Place, Step};
 pub use check::Problem;
 pub use loss::Loss;
 pub use model::{Refusal, run};
+pub use present::present;
 pub use settle::TICK_NANOS;
 pub use verify::{Difference, verify};
 

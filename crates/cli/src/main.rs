@@ -8,6 +8,7 @@ mod campaign;
 mod change;
 mod exit;
 mod here;
+mod keep;
 mod lab;
 mod output;
 mod policy;
@@ -91,6 +92,10 @@ enum Command {
     ///
     /// Devices that are not there yet are left out. Needs CAP_NET_ADMIN.
     Boot,
+    /// Keep the confirmed state in force while devices come, go and change.
+    ///
+    /// Runs until it is ended; tells systemd when it is ready. Needs CAP_NET_ADMIN.
+    Keep,
     /// Remove what a policy applied, without trace.
     ///
     /// Needs CAP_NET_ADMIN.
@@ -150,6 +155,7 @@ fn main() -> ExitCode {
         Command::Rollback { number, confirm } => change::rollback(&state, number, confirm),
         Command::History => change::history(&state),
         Command::Boot => change::boot(&state),
+        Command::Keep => keep::run(&state),
         Command::Remove => shape::remove(&state),
         Command::Show => shape::show(&state),
         Command::Guard => change::guard(),

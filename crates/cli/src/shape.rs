@@ -56,6 +56,7 @@ pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) 
 
 /// Describes a planned change, makes it and says how it ended.
 pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
+    site.nothing_waits().map_err(refused)?;
     describe(&planned.plan, false)?;
     let confirm = request.confirm;
     let made = site.apply(lock, planned, request).await.map_err(refused)?;
@@ -96,7 +97,7 @@ pub fn remove(state: &Path) -> Outcome {
         }
         let devices = site.kernel.devices().await.map_err(|error| refused(error.into()))?;
         for (name, device) in &memory.applied.devices {
-            if !device.owned_ifb && !devices.contains(name) {
+            if !device.owned_ifb && !devices.contains_key(name) {
                 output::note(&format!(
                     "weirgate: warning: there is no device {name} any more; if it has another \
                      name now, what was applied to it is still there: give it back its name and \

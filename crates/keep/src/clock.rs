@@ -7,10 +7,11 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
 };
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use weirgate_kernel::watch;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -28,17 +29,25 @@ pub fn unix() -> u64 {
 }
 
 /// A timer of the kernel's in the event loop.
-pub(crate) struct Timer(AsyncFd<OwnedFd>);
+pub(crate) struct Timer {
+    fd: AsyncFd<OwnedFd>,
+    /// When it ends; [`NEVER`] unless it is set.
+    at: Cell<u64>,
+}
+
+const NEVER: u64 = u64::MAX;
 
 impl Timer {
     /// A timer that never ends unless it is set.
     pub(crate) fn new() -> Result<Self, KeepError> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        timerfd_create(TimerfdClockId::Boottime, flags)
-            .map_err(Into::into)
-            .and_then(|fd| AsyncFd::register_with_interest(fd, Interest::READABLE))
-            .map(Self)
-            .map_err(KeepError::file("timerfd"))
+        let timer = || -> std::io::Result<AsyncFd<OwnedFd>> {
+            watch(timerfd_create(TimerfdClockId::Boottime, flags)?)
+        };
+        Ok(Self {
+            fd: timer().map_err(KeepError::file("timerfd"))?,
+            at: Cell::new(NEVER),
+        })
     }
 
     /// Sets the time, as of [`now`], at which it ends; one that is over ends
@@ -56,15 +65,21 @@ impl Timer {
                 tv_nsec: (at % SECOND) as i64,
             },
         };
-        timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::ABSTIME, &time)
+        self.at.set(at);
+        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &time)
             .map(|_| ())
             .map_err(|error| KeepError::file("timerfd")(error.into()))
     }
 
-    /// Waits for the end, without taking notice: it stays over until it is set
-    /// again.
+    /// Waits for the end. It stays over until it is set again.
     pub(crate) async fn over(&self) -> Result<(), KeepError> {
-        let ready = self.0.readable().await;
-        ready.map(|_| ()).map_err(KeepError::file("timerfd"))
+        while now() < self.at.get() {
+            let mut ready = self.fd.readable().await.map_err(KeepError::file("timerfd"))?;
+            // What is read is the number of times that it ended, which nobody
+            // needs; a timer that was set anew meanwhile has none.
+            let _ = rustix::io::read(self.fd.get_ref(), &mut [0; 8]);
+            ready.clear_ready();
+        }
+        Ok(())
     }
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Stream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -94,6 +95,7 @@ impl Guard {
         let (mut own, its) = Stream::pair().map_err(failed)?;
         // Nobody waits for it: it outlives its parent, or ends by a word of it.
         Command::new(program)
+            .arg0("weirgate")
             .arg("guard")
             .stdin(Stdio::from(OwnedFd::from(its)))
             .stdout(Stdio::null())
@@ -269,7 +271,7 @@ impl Post {
         let _lock = self.lock().await;
         let charge = &self.charge;
         let scope = Scope::of([&charge.before, &charge.desired]);
-        let devices = self.kernel.devices().await?;
+        let devices = self.kernel.devices().await?.into_keys().collect();
         let before = present(&charge.before, &devices);
         let gone = self.kernel.go_back(&before, &scope).await;
         let outcome = match &gone {

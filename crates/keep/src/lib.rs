@@ -14,6 +14,7 @@ mod history;
 mod memory;
 mod place;
 mod sealed;
+mod service;
 mod site;
 
 pub use error::KeepError;
@@ -21,4 +22,5 @@ pub use guard::serve as serve_guard;
 pub use history::{Entry, Head, History, KEPT, Outcome, Pending, Source};
 pub use memory::Memory;
 pub use place::{Lock, Place, STATE};
+pub use service::{Report, keep};
 pub use site::{Made, Planned, Request, Site};

@@ -282,7 +282,8 @@ impl Site {
         })
     }
 
-    fn nothing_waits(&self) -> Result<(), KeepError> {
+    /// Refuses a change while another waits for confirmation.
+    pub fn nothing_waits(&self) -> Result<(), KeepError> {
         match self.unconfirmed()? {
             Some((pending, seconds)) => Err(KeepError::Unconfirmed {
                 number: pending.number,
@@ -372,7 +373,7 @@ impl Site {
     /// Brings a state into force as far as its devices are there; how many
     /// steps it took. For what comes and goes by itself: no entry is written.
     pub async fn follow(&self, desired: &State) -> Result<usize, KeepError> {
-        let devices = self.kernel.devices().await?;
+        let devices = self.kernel.devices().await?.into_keys().collect();
         let planned = self.plan(&present(desired, &devices), false).await?;
         let memory = Memory {
             former: planned.former,

@@ -116,7 +116,14 @@ impl Kernel {
                     self.free(step, device).await?;
                     batch = requests(step, link::create_ifb(device));
                     // Later steps need the number that the kernel gives it.
-                    self.flush(&mut batch).await?;
+                    if let Err(error) = self.flush(&mut batch).await {
+                        // One without its mark would pass for another's.
+                        if let Ok(index) = self.index(device).await {
+                            batch = requests(step, [link::delete(index)]);
+                            self.flush(&mut batch).await?;
+                        }
+                        return Err(error);
+                    }
                 }
                 Action::SetOffloads { device, offloads } => {
                     self.flush(&mut batch).await?;

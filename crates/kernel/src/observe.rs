@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads what a kernel has, within a scope, into a state.
 
-use crate::Kernel;
+use crate::{DeviceIndex, Kernel};
 use crate::error::KernelError;
 use crate::link::{self, Link};
 use crate::nft::sets::ConstantSet;
@@ -78,10 +78,13 @@ impl Kernel {
         Ok(state)
     }
 
-    /// The names of all devices of the namespace.
-    pub async fn devices(&self) -> Result<BTreeSet<DeviceName>, KernelError> {
+    /// All devices of the namespace with their numbers.
+    pub async fn devices(&self) -> Result<BTreeMap<DeviceName, DeviceIndex>, KernelError> {
         let links = self.links().await?;
-        Ok(links.into_iter().map(|link| link.name).collect())
+        let numbered = links.into_iter();
+        Ok(numbered
+            .map(|link| (link.name, DeviceIndex(link.index)))
+            .collect())
     }
 
     pub(crate) async fn links(&self) -> Result<Vec<Link>, KernelError> {

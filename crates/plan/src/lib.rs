@@ -15,6 +15,7 @@
 mod action;
 mod check;
 mod command;
+mod export;
 mod loss;
 mod model;
 mod nft;
@@ -25,6 +26,7 @@ mod verify;
 
 pub use action::{Action, Place, Step};
 pub use check::Problem;
+pub use export::{Export, bare, export};
 pub use loss::Loss;
 pub use model::{Refusal, run};
 pub use present::present;

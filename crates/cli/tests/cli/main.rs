@@ -14,4 +14,8 @@ mod documents;
 mod input;
 mod kernel;
 mod lab;
+mod namespace;
 mod program;
+mod safe;
+mod stream;
+mod victim;

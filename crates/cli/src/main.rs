@@ -61,6 +61,13 @@ enum Command {
         #[arg(long)]
         commands: bool,
     },
+    /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
+    ///
+    /// It needs no weirgate. What tc cannot express is named.
+    Export {
+        /// The policy file.
+        policy: PathBuf,
+    },
     /// Apply a policy and read it back.
     ///
     /// Needs CAP_NET_ADMIN. What was there before is kept for `remove`.
@@ -121,6 +128,12 @@ enum Command {
         #[arg(long, default_value = "report.html")]
         output: PathBuf,
     },
+    /// Print the completions of a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// Write the reference and the manual pages into a folder.
     #[command(hide = true)]
     Reference {
@@ -146,6 +159,7 @@ fn main() -> ExitCode {
             adopt,
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
+        Command::Export { policy } => policy::export(&policy),
         Command::Apply {
             policy,
             adopt,
@@ -160,6 +174,7 @@ fn main() -> ExitCode {
         Command::Show => shape::show(&state),
         Command::Guard => change::guard(),
         Command::Lab { command } => lab::run(command),
+        Command::Completions { shell } => reference::completions(shell),
         Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),
     };

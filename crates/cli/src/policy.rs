@@ -3,8 +3,10 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::{output, source};
+use std::cell::RefCell;
 use std::path::Path;
 use weirgate_compile::check_report;
+use weirgate_keep::{KeepError, Source};
 use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::{Capabilities, State};
@@ -37,6 +39,67 @@ pub fn check(path: &Path) -> Outcome {
     output::data(&report.to_string())?;
     source::parse(path, &text, |_| (Some(()), report.problems))?;
     compile(path, &text, &policy, &Capabilities::all())?;
+    Ok(Status::Done)
+}
+
+/// A policy with the texts that it was read from.
+pub struct Loaded {
+    /// The file as it was named.
+    name: String,
+    policy: Policy,
+    /// The policy's own file first.
+    pub sources: Vec<Source>,
+}
+
+/// Reads a policy file and what it includes; all problems become one failure.
+pub fn read(path: &Path) -> Result<Loaded, Failure> {
+    let text = source::read(path)?;
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let sources = RefCell::new(vec![Source {
+        path: whole.display().to_string(),
+        text: text.clone(),
+    }]);
+    let load = |name: &str| {
+        let file = path.parent().unwrap_or(Path::new(".")).join(name);
+        let text = source::included(&file)?;
+        let path = file.canonicalize().unwrap_or(file).display().to_string();
+        sources.borrow_mut().push(Source {
+            path,
+            text: text.clone(),
+        });
+        Ok(text)
+    };
+    let name = path.display().to_string();
+    let parsed = weirgate_policy::parse_with(&name, &text, &load);
+    let policy = source::judge(&name, parsed.policy, &parsed.problems, |problem| {
+        parsed.sources.render(problem)
+    })?;
+    Ok(Loaded {
+        name,
+        policy,
+        sources: sources.into_inner(),
+    })
+}
+
+impl Loaded {
+    /// Compiles it for a kernel; all problems become one failure.
+    pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
+        let (state, problems) = weirgate_compile::compile(&self.policy, kernel);
+        source::judge(&self.name, state, &problems, |problem| {
+            self.policy.sources.render(problem)
+        })
+    }
+}
+
+/// `weirgate export`: for a kernel that has everything.
+pub fn export(path: &Path) -> Outcome {
+    let state = read(path)?.compile(&Capabilities::all())?;
+    let export = weirgate_plan::export(&state)
+        .map_err(|problems| crate::shape::refused(KeepError::NoPlan(problems)))?;
+    for one in &export.inexact {
+        output::note(&format!("weirgate: warning: not as the policy has it: {one}"));
+    }
+    output::data(&export.script)?;
     Ok(Status::Done)
 }
 

@@ -7,15 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site, Source};
 use weirgate_kernel::{ApplyError, Scope};
-use weirgate_plan::{Loss, Options, Plan, plan_with, verify};
-use weirgate_state::{Device, Offloads, State};
-
-/// Offloads as devices usually have them.
-const OFFLOADED: Offloads = Offloads {
-    tso: true,
-    gso: true,
-    gro: true,
-};
+use weirgate_plan::{Loss, Options, Plan, bare, plan_with, verify};
+use weirgate_state::State;
 
 /// Opens what is kept of this network namespace, below the folder `state`.
 pub fn site(state: &Path) -> Result<Site, Failure> {
@@ -146,25 +139,6 @@ pub fn show(state: &Path) -> Outcome {
     })
 }
 
-/// The devices of a state with nothing on them: what it is shown against.
-fn bare(state: &State) -> State {
-    let devices = state.devices.iter();
-    let own = devices.filter(|(_, device)| !device.owned_ifb);
-    State {
-        devices: own
-            .map(|(name, device)| {
-                let nothing = Device {
-                    offloads: device.offloads.map(|_| OFFLOADED),
-                    root: None,
-                    ..device.clone()
-                };
-                (name.clone(), nothing)
-            })
-            .collect(),
-        ..State::default()
-    }
-}
-
 /// Compiles the policy for this kernel and compares it with what is there.
 /// Also returns the policy's texts.
 async fn planned(
@@ -172,17 +146,12 @@ async fn planned(
     path: &Path,
     adopt: bool,
 ) -> Result<(Planned, Vec<Source>), Failure> {
-    let (policy, text) = policy::load(path)?;
+    let loaded = policy::read(path)?;
     let capabilities = site.kernel.capabilities().await;
     let capabilities = capabilities.map_err(|error| refused(error.into()))?;
-    let wanted = policy::compile(path, &text, &policy, &capabilities)?;
+    let wanted = loaded.compile(&capabilities)?;
     let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let source = Source {
-        path: path.display().to_string(),
-        text,
-    };
-    Ok((planned, vec![source]))
+    Ok((planned, loaded.sources))
 }
 
 /// Tells what a plan does; first, what it does that no other can undo.

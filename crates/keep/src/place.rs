@@ -17,6 +17,7 @@ const RUN: &str = "/run/weirgate";
 pub const STATE: &str = "/var/lib/weirgate";
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
+const ONLY_INITIAL: &str = "/proc/sys/net/core/netdev_max_backlog";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The folders of one network namespace.
@@ -41,9 +42,13 @@ impl Place {
         };
         let own = inode(OWN)?;
         let name = format!("net-{}", own.1);
-        // Process 1 may be hidden or of another owner; its namespace is then
-        // certainly not this one.
-        let initial = inode(INITIAL).is_ok_and(|initial| initial == own);
+        // With few capabilities process 1 may not be looked at (ptrace(2)).
+        // The namespace that the machine starts with is still known then: by
+        // a setting that only it has (net/core/sysctl_net_core.c).
+        let initial = match inode(INITIAL) {
+            Ok(initial) => initial == own,
+            Err(_) => Path::new(ONLY_INITIAL).exists(),
+        };
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {
             run: Path::new(RUN).join(&name),

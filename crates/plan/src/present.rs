@@ -52,16 +52,17 @@ mod tests {
             origin: Origin::default(),
         };
         let table = |netdev, hook| {
-            let text = serde_json::json!({
-                "netdev": netdev, "name": "weirgate", "sets": [], "chains": [],
-            });
-            let mut table: Table = serde_json::from_value(text).unwrap();
-            table.chains.push(Chain {
+            let chain = Chain {
                 name: "one".to_owned(),
                 hook,
                 rules: Vec::new(),
-            });
-            table
+            };
+            Table {
+                netdev,
+                name: "weirgate".to_owned(),
+                chains: vec![chain],
+                ..Table::default()
+            }
         };
         State {
             devices: [

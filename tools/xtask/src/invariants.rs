@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// Crates in order of purity: a crate may depend only on crates of a lower
 /// level, or on those of its own level listed before it.
 const LEVELS: [&[&str]; 6] = [
-    &["units", "document", "state", "linklayer"],
+    &["units", "document", "state", "linklayer", "aqm"],
     &["policy", "plan", "experiment", "measure"],
-    &["compile", "kernel", "report"],
+    &["compile", "bpf", "kernel", "report"],
     &["lab", "guest", "keep"],
     &["cli"],
     &[],

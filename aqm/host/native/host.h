@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the native host gives to disciplines: types and the shape of loops. */
+#ifndef AQM_HOST_H
+#define AQM_HOST_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+
+#define NULL ((void *)0)
+
+/* Every function of a discipline. */
+#define AQM_FN static inline __attribute__((unused))
+
+/* A function of numbers to a number, with loops: the kernel's verifier looks at
+ * it once, for any arguments, in place of once for each call. */
+#define AQM_NUMBER_FN static inline __attribute__((unused))
+
+/* A loop of at most `times` steps, which may end early with `break`. */
+#define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
+
+/* The same for many steps or steps with many branches: the kernel's verifier
+ * then looks at one step for all. */
+#define AQM_LONG_LOOP(i, times) AQM_LOOP(i, times)
+
+/* Text for people. */
+#define AQM_SUMMARY(name, text) static const char name##_SUMMARY[] = text;
+
+_Static_assert(sizeof(u64) == 8 && sizeof(u32) == 4, "widths of integers");
+
+#endif

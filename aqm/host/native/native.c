@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The native host of one discipline, which the build names by AQM_NAME,
+ * AQM_TABLE (the same in capitals) and AQM_FILE. It gives the library a
+ * descriptor: tables for people, and functions on an instance that the library
+ * holds as plain memory.
+ */
+#include AQM_FILE
+
+#define aqm_slot(q, i) native_slot(q, i)
+
+struct aqm_slot;
+static struct aqm_slot *native_slot(void *q, u32 index);
+
+#include "queue.h"
+
+#include "native.h"
+
+/* Slots follow the instance. Number 1 is the first. */
+static struct aqm_slot *native_slot(void *memory, u32 index)
+{
+	struct AQM_OF(_instance) *q = memory;
+	struct aqm_slot *slots = (struct aqm_slot *)(q + 1);
+
+	if (!index || index > AQM_OF(_PACKETS))
+		return NULL;
+	return &slots[index - 1];
+}
+
+#define PARAM_ROW(name, unit, dflt, least, most, help) \
+	{ #name, unit, help, dflt, least, most },
+#define NUMBER_ROW(name, unit, help) { #name, unit, help, 0, 0, 0 },
+
+static const struct aqm_row params[] = {
+	AQM_PASTE(AQM_TABLE, _PARAMS)(PARAM_ROW)
+};
+static const struct aqm_row vars[] = { AQM_PASTE(AQM_TABLE, _VARS)(NUMBER_ROW) };
+static const struct aqm_row stats[] = { AQM_PASTE(AQM_TABLE, _STATS)(NUMBER_ROW) };
+
+#define ROWS(table) (sizeof(table) / sizeof((table)[0]))
+
+/* Tables and structures agree: an index into the one finds a number in the
+ * other. State may be longer than its table, never shorter. */
+_Static_assert(sizeof(struct AQM_OF(_params)) == 8 * ROWS(params),
+	       "every parameter is in the table, in order, and 64 bits wide");
+_Static_assert(sizeof(struct AQM_OF(_vars)) >= 8 * ROWS(vars),
+	       "the table of state describes its beginning");
+_Static_assert(sizeof(struct AQM_OF(_stats)) == 8 * ROWS(stats),
+	       "every statistic is in the table, in order, and 64 bits wide");
+_Static_assert(sizeof(struct AQM_OF(_instance)) % 8 == 0, "slots are aligned");
+
+static void native_setup(void *memory)
+{
+	struct AQM_OF(_instance) *q = memory;
+
+	AQM_OF(_setup)(&q->vars, &q->params, &q->link);
+}
+
+static u32 native_arrive(void *memory, const struct aqm_packet *packet,
+			 u32 random, struct aqm_verdict *verdict)
+{
+	return AQM_OF(_host_arrive)(memory, packet, random, verdict);
+}
+
+static u32 native_evict(void *memory, u64 now_ns)
+{
+	return AQM_OF(_host_evict)(memory, now_ns);
+}
+
+static u32 native_depart(void *memory, u64 now_ns, struct aqm_verdict *verdict)
+{
+	return AQM_OF(_host_depart)(memory, now_ns, verdict);
+}
+
+static void native_release(void *memory, u32 index)
+{
+	AQM_OF(_give_slot)(memory, index);
+}
+
+#define OFFSET(field) __builtin_offsetof(struct AQM_OF(_instance), field)
+
+extern const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME);
+const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME) = {
+	.name = AQM_STRING(AQM_NAME),
+	.summary = AQM_OF(_SUMMARY),
+	.params = params,
+	.vars = vars,
+	.stats = stats,
+	.params_count = ROWS(params),
+	.vars_count = ROWS(vars),
+	.stats_count = ROWS(stats),
+	.queues = AQM_OF(_QUEUES),
+	.packets = AQM_OF(_PACKETS),
+	.size = sizeof(struct AQM_OF(_instance)),
+	.link_offset = OFFSET(link),
+	.params_offset = OFFSET(params),
+	.vars_offset = OFFSET(vars),
+	.vars_size = sizeof(struct AQM_OF(_vars)),
+	.stats_offset = OFFSET(stats),
+	.counts_offset = OFFSET(counts),
+	.room_offset = OFFSET(room),
+	.setup = native_setup,
+	.arrive = native_arrive,
+	.evict = native_evict,
+	.depart = native_depart,
+	.release = native_release,
+};

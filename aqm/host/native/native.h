@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the native library sees of a discipline. crates/aqm/src/ffi.rs has the
+ * same structures; a test there compares every size and offset. */
+#ifndef AQM_NATIVE_H
+#define AQM_NATIVE_H
+
+#define AQM_STRING2(name) #name
+#define AQM_STRING(name) AQM_STRING2(name)
+
+/* A line of a table. */
+struct aqm_row {
+	const char *name;
+	const char *unit;
+	const char *help;
+	u64 dflt;
+	u64 least;
+	u64 most;
+};
+
+struct aqm_descriptor {
+	const char *name;
+	const char *summary;
+	const struct aqm_row *params;
+	const struct aqm_row *vars;
+	const struct aqm_row *stats;
+	u32 params_count;
+	u32 vars_count;
+	u32 stats_count;
+	u32 queues;
+	u32 packets;		/* slots behind the instance */
+	u32 size;		/* of an instance without its slots */
+	u32 link_offset;
+	u32 params_offset;
+	u32 vars_offset;
+	u32 vars_size;
+	u32 stats_offset;
+	u32 counts_offset;
+	u32 room_offset;
+	u32 pad;
+	void (*setup)(void *instance);
+	u32 (*arrive)(void *instance, const struct aqm_packet *packet,
+		      u32 random, struct aqm_verdict *verdict);
+	u32 (*evict)(void *instance, u64 now_ns);
+	u32 (*depart)(void *instance, u64 now_ns, struct aqm_verdict *verdict);
+	void (*release)(void *instance, u32 slot);
+};
+
+#endif

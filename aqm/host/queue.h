@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What both hosts do around a discipline: queues of packets as numbers, the
+ * order in which a discipline's functions are called, and the counting that is
+ * the same for all. Only what a packet is stays with the host, so the kernel
+ * and the native library cannot drift apart.
+ *
+ * A template: included once for each discipline, with AQM_NAME defined and the
+ * discipline's file included before. The host provides
+ *
+ *   aqm_slot(q, i)   slot i of this instance, or NULL beyond its room
+ *
+ * Packets lie in slots, numbered from 1; 0 is none. A queue is a list of slots
+ * linked by number, so that a whole instance is plain data.
+ */
+#ifndef AQM_QUEUE_H
+#define AQM_QUEUE_H
+
+#include "aqm.h"
+
+#define AQM_PASTE2(a, b) a##b
+#define AQM_PASTE(a, b) AQM_PASTE2(a, b)
+#define AQM_OF(suffix) AQM_PASTE(AQM_NAME, suffix)
+
+/* A packet's place. */
+struct aqm_slot {
+	struct aqm_packet packet;
+	u32 next;	/* the one behind it in its queue, or the next free one */
+	u32 pad;
+};
+
+struct aqm_fifo {
+	u32 head;
+	u32 tail;
+};
+
+/* Counted for every discipline. C(name, unit, help) */
+#define AQM_COUNTS(C) \
+	C(arrived_packets, AQM_PACKETS, "packets that came") \
+	C(arrived_bytes, AQM_BYTES, "their bytes") \
+	C(sent_packets, AQM_PACKETS, "packets that left") \
+	C(sent_bytes, AQM_BYTES, "their bytes") \
+	C(sent_wire_bytes, AQM_BYTES, "their bytes on the wire") \
+	C(waited_ns, AQM_NS, "time that they waited, added up") \
+	C(waited_most_ns, AQM_NS, "longest wait of one that left") \
+	C(queued_packets, AQM_PACKETS, "packets queued now") \
+	C(queued_bytes, AQM_BYTES, "bytes queued now") \
+	C(queued_wire_bytes, AQM_BYTES, "bytes queued now, on the wire") \
+	C(queued_most_packets, AQM_PACKETS, "most packets ever queued")
+
+/* Then come drops and marks by reason. */
+struct aqm_counts {
+	AQM_COUNTS(AQM_NUMBER_FIELD)
+	u64 drops[AQM_REASON_COUNT];
+	u64 marks[AQM_REASON_COUNT];
+};
+
+/* The slots that are free: those never used, from `fresh` on, and a list. */
+struct aqm_room {
+	u32 fresh;
+	u32 free;
+};
+
+AQM_FN struct aqm_moment aqm_now(const struct aqm_counts *counts, u64 now_ns,
+				 u32 random)
+{
+	struct aqm_moment at = {
+		.now_ns = now_ns,
+		.bytes = counts->queued_bytes,
+		.wire = counts->queued_wire_bytes,
+		.packets = (u32)counts->queued_packets,
+		.random = random,
+	};
+
+	return at;
+}
+
+AQM_FN void aqm_queued(struct aqm_counts *counts,
+		       const struct aqm_packet *packet)
+{
+	counts->queued_packets++;
+	counts->queued_bytes += packet->len;
+	counts->queued_wire_bytes += packet->wire;
+	counts->queued_most_packets = counts->queued_packets >
+						      counts->queued_most_packets ?
+					      counts->queued_packets :
+					      counts->queued_most_packets;
+}
+
+AQM_FN void aqm_unqueued(struct aqm_counts *counts,
+			 const struct aqm_packet *packet)
+{
+	counts->queued_packets--;
+	counts->queued_bytes -= packet->len;
+	counts->queued_wire_bytes -= packet->wire;
+}
+
+AQM_FN void aqm_count_drop(struct aqm_counts *counts, u32 reason)
+{
+	if (reason < AQM_REASON_COUNT)
+		counts->drops[reason]++;
+}
+
+AQM_FN void aqm_count_mark(struct aqm_counts *counts, u32 reason)
+{
+	if (reason < AQM_REASON_COUNT)
+		counts->marks[reason]++;
+}
+
+AQM_FN void aqm_count_sent(struct aqm_counts *counts,
+			   const struct aqm_packet *packet, u64 now_ns)
+{
+	u64 waited = now_ns - packet->arrived_ns;
+
+	counts->sent_packets++;
+	counts->sent_bytes += packet->len;
+	counts->sent_wire_bytes += packet->wire;
+	counts->waited_ns += waited;
+	if (waited > counts->waited_most_ns)
+		counts->waited_most_ns = waited;
+}
+
+#endif
+
+/* One instance of a discipline: everything but its slots. */
+struct AQM_OF(_instance) {
+	struct aqm_link link;
+	struct AQM_OF(_params) params;
+	struct AQM_OF(_vars) vars;
+	struct AQM_OF(_stats) stats;
+	struct aqm_counts counts;
+	struct aqm_room room;
+	u64 host;	/* the host's own */
+	struct aqm_fifo fifos[AQM_OF(_QUEUES)];
+};
+
+/* A slot for a packet, or 0. */
+AQM_FN u32 AQM_OF(_take_slot)(struct AQM_OF(_instance) *q)
+{
+	struct aqm_slot *slot;
+	u32 index = q->room.free;
+
+	if (!index) {
+		if (q->room.fresh >= q->link.room_packets)
+			return 0;
+		return ++q->room.fresh;
+	}
+	slot = aqm_slot(q, index);
+	if (!slot)
+		return 0;
+	q->room.free = slot->next;
+	return index;
+}
+
+AQM_FN void AQM_OF(_give_slot)(struct AQM_OF(_instance) *q, u32 index)
+{
+	struct aqm_slot *slot = aqm_slot(q, index);
+
+	if (!slot)
+		return;
+	slot->next = q->room.free;
+	q->room.free = index;
+}
+
+/* Takes the head off a queue. */
+AQM_FN void AQM_OF(_unlink)(struct AQM_OF(_instance) *q, u32 queue,
+			    const struct aqm_slot *slot)
+{
+	struct aqm_fifo *fifo;
+
+	if (queue >= AQM_OF(_QUEUES))
+		return;
+	fifo = &q->fifos[queue];
+	fifo->head = slot->next;
+	if (!fifo->head)
+		fifo->tail = 0;
+	aqm_unqueued(&q->counts, &slot->packet);
+}
+
+/*
+ * A packet comes. Returns the slot in which the host is to keep it, or 0: the
+ * host drops it. Where `verdict->evict` is set, the host then calls _evict()
+ * until that returns 0, AQM_EVICT_CALLS times at most.
+ */
+AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
+				const struct aqm_packet *packet, u32 random,
+				struct aqm_verdict *verdict)
+{
+	struct aqm_moment at = aqm_now(&q->counts, packet->arrived_ns, random);
+	struct aqm_slot *slot, *last;
+	struct aqm_fifo *fifo;
+	u32 index, queue;
+
+	q->counts.arrived_packets++;
+	q->counts.arrived_bytes += packet->len;
+	if (q->counts.queued_packets >= q->link.room_packets) {
+		*verdict = aqm_drop(AQM_ROOM_REASON);
+		aqm_count_drop(&q->counts, AQM_ROOM_REASON);
+		return 0;
+	}
+	*verdict = AQM_OF(_arrive)(&q->vars, &q->params, &q->stats, packet, &at);
+	queue = verdict->queue;
+	if (verdict->action == AQM_DROP || queue >= AQM_OF(_QUEUES)) {
+		aqm_count_drop(&q->counts, verdict->reason);
+		return 0;
+	}
+	index = AQM_OF(_take_slot)(q);
+	slot = aqm_slot(q, index);
+	if (!slot)
+		return 0;
+	if (verdict->action == AQM_MARK)
+		aqm_count_mark(&q->counts, verdict->reason);
+	slot->packet = *packet;
+	slot->next = 0;
+	fifo = &q->fifos[queue];
+	last = aqm_slot(q, fifo->tail);
+	if (last)
+		last->next = index;
+	else
+		fifo->head = index;
+	fifo->tail = index;
+	aqm_queued(&q->counts, packet);
+	return index;
+}
+
+/* The slot of a packet that is to go, or 0 for none. The host frees the packet
+ * and gives the slot back. */
+AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
+{
+	struct aqm_moment at = aqm_now(&q->counts, now_ns, 0);
+	u32 queue = AQM_OF(_evict)(&q->vars, &q->params, &q->stats, &at);
+	struct aqm_slot *slot;
+	u32 index;
+
+	if (queue >= AQM_OF(_QUEUES))
+		return 0;
+	index = q->fifos[queue].head;
+	slot = aqm_slot(q, index);
+	if (!slot)
+		return 0;
+	AQM_OF(_unlink)(q, queue, slot);
+	aqm_count_drop(&q->counts, AQM_EVICTED_REASON);
+	return index;
+}
+
+/*
+ * A packet may go. The verdict's action says what the host does with the
+ * packet in the slot that is returned: PASS and MARK send it, DROP frees it and
+ * asks again; with AGAIN it asks again, with EMPTY there is nothing to send.
+ */
+AQM_FN u32 AQM_OF(_host_depart)(struct AQM_OF(_instance) *q, u64 now_ns,
+				struct aqm_verdict *verdict)
+{
+	struct aqm_moment at = aqm_now(&q->counts, now_ns, 0);
+	u32 queue = AQM_OF(_choose)(&q->vars, &q->params, &at);
+	struct aqm_slot *slot;
+	u32 index;
+
+	if (queue >= AQM_OF(_QUEUES)) {
+		*verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+		return 0;
+	}
+	index = q->fifos[queue].head;
+	slot = aqm_slot(q, index);
+	if (!slot) {
+		*verdict = AQM_OF(_depart)(&q->vars, &q->params, &q->stats,
+					   queue, NULL, &at);
+		return 0;
+	}
+	AQM_OF(_unlink)(q, queue, slot);
+	at = aqm_now(&q->counts, now_ns, 0);
+	*verdict = AQM_OF(_depart)(&q->vars, &q->params, &q->stats, queue,
+				   &slot->packet, &at);
+	if (verdict->action == AQM_DROP) {
+		aqm_count_drop(&q->counts, verdict->reason);
+		return index;
+	}
+	if (verdict->action == AQM_MARK)
+		aqm_count_mark(&q->counts, verdict->reason);
+	aqm_count_sent(&q->counts, &slot->packet, now_ns);
+	return index;
+}

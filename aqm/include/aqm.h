@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The seam between a queueing discipline and whoever runs it.
+ *
+ * A discipline is one C file of plain integer arithmetic. It never sees a
+ * packet: its host (the kernel's BPF qdisc, or the native library that tests
+ * and simulations use) owns packets and queues, and tells it numbers. It never
+ * asks for anything either: time, random bits, packet facts and the link come
+ * as arguments, and what is to happen to a packet is the result. So the same
+ * numbers give the same verdicts everywhere.
+ *
+ * Read aqm/droptail.c next: the smallest discipline, commented as a template.
+ * docs/aqm.md is the reference of this file.
+ *
+ * A discipline NAME consists of
+ *
+ *   three structures     struct NAME_params  what an administrator may set
+ *                        struct NAME_vars    its state
+ *                        struct NAME_stats   what it counts
+ *   and five functions   NAME_setup()    parameters or link are new
+ *                        NAME_arrive()   a packet comes: keep, mark, drop?
+ *                        NAME_choose()   a packet may go: from which queue?
+ *                        NAME_depart()   that queue's head: send, mark, drop?
+ *                        NAME_evict()    keep was said, at a price: whose head
+ *                                        goes instead?
+ *
+ * each listed once, in tables that C expands into structures and from which
+ * the native library makes the names, units, defaults and ranges that people
+ * see. AQM_ONE_FIFO() gives the last three to disciplines with one queue.
+ *
+ * What is deliberately absent: libc, floating point, global variables, loops
+ * without a bound. `cargo xtask invariants` checks what of this can be checked.
+ */
+#ifndef AQM_H
+#define AQM_H
+
+#include "host.h" /* u32, u64, s64, AQM_FN, AQM_LOOP: the host's own */
+
+/* Units, as people read them. A unit with "/2^n" is fixed point: a value of
+ * 2^n means one. A unit with "|" lists the words for 0, 1, 2 and so on. */
+#define AQM_BYTES "bytes"
+#define AQM_BYTES_Q16 "bytes/2^16"
+#define AQM_PACKETS "packets"
+#define AQM_FLOWS "flows"
+#define AQM_NS "ns"
+#define AQM_RATIO "ratio/2^32"
+#define AQM_FLAG "off|on"
+#define AQM_NUMBER "number"
+
+/* One as a ratio. */
+#define AQM_ONE (1ULL << 32)
+
+/* The largest number of bytes a limit or threshold may be: so that it can be
+ * held with 16 binary places and still be divided exactly (see fixed.h). */
+#define AQM_MOST_BYTES ((1ULL << 30) - 1)
+
+/*
+ * Tables. A parameter is P(name, unit, default, least, most, help), a number
+ * of state or statistics N(name, unit, help). All are 64 bits wide, so that
+ * an index is all that a host needs to find one.
+ */
+#define AQM_PARAM_FIELD(name, unit, dflt, least, most, help) u64 name;
+#define AQM_NUMBER_FIELD(name, unit, help) u64 name;
+
+#define AQM_STRUCT_PARAMS(name, TABLE) \
+	struct name##_params { TABLE(AQM_PARAM_FIELD) }
+#define AQM_STRUCT_VARS(name, TABLE) \
+	struct name##_vars { TABLE(AQM_NUMBER_FIELD) }
+#define AQM_STRUCT_STATS(name, TABLE) \
+	struct name##_stats { TABLE(AQM_NUMBER_FIELD) }
+
+/* What the host knows of a packet. */
+struct aqm_packet {
+	u64 arrived_ns;	/* when it came */
+	u32 len;	/* bytes, as the device counts them */
+	u32 wire;	/* bytes on the wire, by aqm_wire() */
+	u32 flow;	/* hash of what defines its flow */
+	u32 ecn;	/* AQM_ECN_*; not capable where the host cannot mark */
+};
+
+enum aqm_ecn {
+	AQM_NOT_ECT = 0,
+	AQM_ECT_1 = 1,
+	AQM_ECT_0 = 2,
+	AQM_CE = 3,
+};
+
+/* The present: what is queued does not include the packet in question. */
+struct aqm_moment {
+	u64 now_ns;	/* never goes backwards */
+	u64 bytes;	/* queued, as the device counts */
+	u64 wire;	/* queued, on the wire */
+	u32 packets;	/* queued */
+	u32 random;	/* uniform; new in every call of NAME_arrive() */
+};
+
+/* How a frame is cut up on the wire. */
+enum aqm_framing {
+	AQM_PLAIN = 0,	/* byte by byte */
+	AQM_ATM = 1,	/* cells of 53 bytes with 48 of payload */
+	AQM_PTM = 2,	/* 65 bytes for every 64 begun */
+};
+
+/* The link that the queue feeds, by policy or from the device. */
+struct aqm_link {
+	u64 rate_bytes_s;	/* on the wire; 0: unknown */
+	u32 mtu_bytes;		/* largest packet, as the device counts */
+	s32 overhead_bytes;	/* beside what the device counts */
+	u32 mpu_bytes;		/* smallest frame, overhead included */
+	u32 framing;		/* enum aqm_framing */
+	u32 queue_packets;	/* queue length the device asks for; 0: none */
+	u32 room_packets;	/* the most packets that the host can hold */
+};
+
+enum aqm_action {
+	AQM_PASS = 0,	/* keep (on arrival) or send (on departure) */
+	AQM_MARK = 1,	/* the same, with congestion experienced set */
+	AQM_DROP = 2,
+	AQM_EMPTY = 3,	/* on departure: nothing here, and nothing elsewhere */
+	AQM_AGAIN = 4,	/* on departure: nothing here; choose again */
+};
+
+/* Why a packet was marked or dropped: R(NAME, word, explanation). */
+#define AQM_REASONS(R) \
+	R(NONE, "none", "neither marked nor dropped") \
+	R(ROOM, "room", "the host cannot hold another packet") \
+	R(LIMIT, "limit", "the queue has reached its limit") \
+	R(EARLY, "early", "by probability, the average being between its thresholds") \
+	R(FORCED, "forced", "the average is above its upper threshold") \
+	R(SOJOURN, "sojourn", "packets have been waiting for longer than the target") \
+	R(THRESHOLD, "threshold", "the packet itself waited for longer than a threshold") \
+	R(OWED, "owed", "in place of an earlier packet that was spared") \
+	R(EVICTED, "evicted", "removed from a queue to make room for another")
+
+#define AQM_REASON_NAME(NAME, word, help) AQM_##NAME##_REASON,
+enum aqm_reason { AQM_REASONS(AQM_REASON_NAME) AQM_REASON_COUNT };
+
+struct aqm_verdict {
+	u32 action;	/* enum aqm_action */
+	u32 reason;	/* enum aqm_reason */
+	u32 queue;	/* on arrival: where to keep it */
+	u32 evict;	/* on arrival: then call NAME_evict() until it declines */
+};
+
+/* No queue: the answer of NAME_evict() when nothing needs to go. */
+#define AQM_NO_QUEUE (~0U)
+
+/* The most packets evicted for one that came; then one call more, in which a
+ * discipline declines and learns what the last eviction took. */
+#define AQM_EVICT_MOST 64
+#define AQM_EVICT_CALLS (AQM_EVICT_MOST + 1)
+
+AQM_FN struct aqm_verdict aqm_verdict(u32 action, u32 reason, u32 queue)
+{
+	struct aqm_verdict verdict = {
+		.action = action, .reason = reason, .queue = queue
+	};
+
+	return verdict;
+}
+
+AQM_FN struct aqm_verdict aqm_pass(u32 queue)
+{
+	return aqm_verdict(AQM_PASS, AQM_NONE_REASON, queue);
+}
+
+AQM_FN struct aqm_verdict aqm_drop(u32 reason)
+{
+	return aqm_verdict(AQM_DROP, reason, 0);
+}
+
+AQM_FN struct aqm_verdict aqm_mark(u32 reason, u32 queue)
+{
+	return aqm_verdict(AQM_MARK, reason, queue);
+}
+
+/* Whether a packet's sender understands marks. A packet that already carries
+ * one can take another. */
+AQM_FN int aqm_can_mark(const struct aqm_packet *packet)
+{
+	return packet->ecn != AQM_NOT_ECT;
+}
+
+/* Bytes on the wire of a packet that the device counts as `len`: overhead
+ * first, then the smallest frame, then cells or code words. Never 0. */
+AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
+{
+	s64 stated = (s64)len + link->overhead_bytes;
+	u32 least = link->mpu_bytes > 1 ? link->mpu_bytes : 1;
+	u32 frame = stated > (s64)least ? (u32)stated : least;
+
+	if (link->framing == AQM_ATM)
+		return (frame + 47) / 48 * 53;
+	if (link->framing == AQM_PTM)
+		return frame + (frame + 63) / 64;
+	return frame;
+}
+
+/* Choose, depart and evict of a discipline with one queue that does nothing
+ * to packets on their way out. */
+#define AQM_ONE_FIFO(name) \
+	AQM_FN u32 name##_choose(struct name##_vars *v, \
+				 const struct name##_params *p, \
+				 const struct aqm_moment *at) \
+	{ \
+		return 0; \
+	} \
+	AQM_FN struct aqm_verdict name##_depart( \
+		struct name##_vars *v, const struct name##_params *p, \
+		struct name##_stats *s, u32 queue, \
+		const struct aqm_packet *packet, const struct aqm_moment *at) \
+	{ \
+		if (!packet) \
+			return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0); \
+		return aqm_pass(0); \
+	} \
+	AQM_NO_EVICTION(name)
+
+#define AQM_NO_EVICTION(name) \
+	AQM_FN u32 name##_evict(struct name##_vars *v, \
+				const struct name##_params *p, \
+				struct name##_stats *s, \
+				const struct aqm_moment *at) \
+	{ \
+		return AQM_NO_QUEUE; \
+	}
+
+/* What a discipline uses of what a host can tell it; the rest stays 0, because
+ * finding it out costs time. */
+enum aqm_needs {
+	AQM_NEEDS_NOTHING = 0,
+	AQM_NEEDS_RANDOM = 1,	/* aqm_moment.random on arrival */
+	AQM_NEEDS_FLOW = 2,	/* aqm_packet.flow */
+	AQM_NEEDS_EVICTION = 4,	/* aqm_verdict.evict */
+};
+
+/* The end of a discipline: its tables, how many queues it uses, how many
+ * packets a host should be able to hold for it, what it needs, what it is. */
+#define AQM_DISCIPLINE(name, TABLE, queue_count, packet_count, needs, text) \
+	enum { \
+		name##_QUEUES = (queue_count), \
+		name##_PACKETS = (packet_count), \
+		name##_NEEDS = (needs), \
+	}; \
+	AQM_FN void name##_defaults(struct name##_params *params) \
+	{ \
+		u64 *next = (u64 *)params; \
+		TABLE##_PARAMS(AQM_PARAM_DEFAULT) \
+	} \
+	AQM_SUMMARY(name, text)
+
+#define AQM_PARAM_DEFAULT(name, unit, dflt, least, most, help) \
+	*next++ = (dflt);
+
+#endif

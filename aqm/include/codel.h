@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The arithmetic of CoDel, for codel and fq_codel: when the head of a queue is
+ * to be dropped (Nichols and Jacobson, "Controlling Queue Delay", 2012; RFC
+ * 8289).
+ *
+ * Times are in units of 1024 ns held in 32 bits and compared as differences,
+ * the square root is a 16-bit fraction: the same quantities, in the same
+ * widths, as the kernel's codel has, so that both take the same decision about
+ * the same packets. The kernel drops in a loop inside one dequeue; here the
+ * host asks about one head after another, and `step` says where in that loop
+ * the last answer left off.
+ */
+#ifndef AQM_CODEL_H
+#define AQM_CODEL_H
+
+#include "aqm.h"
+#include "fixed.h"
+
+/* 1024 ns to a unit of time. */
+#define CODEL_SHIFT 10
+
+/* Parameters of both. */
+#define CODEL_COMMON(P) \
+	P(target_ns, AQM_NS, 5000000, 1024, 1000000000, \
+	  "acceptable standing delay") \
+	P(interval_ns, AQM_NS, 100000000, 1024, 1000000000, \
+	  "how long it may be exceeded: about the longest usual RTT") \
+	P(ce_threshold_ns, AQM_NS, 0, 0, 1000000000, \
+	  "mark what waited longer than this; 0: never") \
+	P(mtu_bytes, AQM_BYTES, 0, 0, 65536, \
+	  "a queue no longer than this is no queue; 0: the device's")
+
+struct codel_common {
+	CODEL_COMMON(AQM_PARAM_FIELD)
+};
+
+enum codel_step {
+	CODEL_FRESH = 0,	/* nothing dropped in this opportunity yet */
+	CODEL_ENTERED = 1,	/* the drop that begins the dropping state */
+	CODEL_DROPPED = 2,	/* a drop within it */
+};
+
+/* State of one queue. Times in units of 1024 ns. */
+#define CODEL_CORE(N) \
+	N(count, AQM_PACKETS, "drops since the dropping state began") \
+	N(last_count, AQM_PACKETS, "count when the last one ended") \
+	N(dropping, AQM_FLAG, "whether in the dropping state") \
+	N(root, "ratio/2^16", "1 / sqrt(count)") \
+	N(first_above, "1024 ns", "when the delay will have been too long for an interval; 0: it is short") \
+	N(drop_next, "1024 ns", "when the next drop is due") \
+	N(delay, "1024 ns", "how long the last packet waited") \
+	N(step, AQM_NUMBER, "where the loop of drops was left")
+
+/* In 32 bits each: fq_codel has one for every flow. */
+struct codel_core {
+	u32 count;
+	u32 last_count;
+	u32 root;
+	u32 first_above;
+	u32 drop_next;
+	u32 delay;
+	u16 dropping;
+	u16 step;
+};
+
+AQM_FN u32 codel_time(u64 ns)
+{
+	return (u32)(ns >> CODEL_SHIFT);
+}
+
+/* a before b, on a clock of 32 bits. */
+AQM_FN int codel_before(u32 a, u32 b)
+{
+	return (s32)(a - b) < 0;
+}
+
+/*
+ * One step of Newton's method towards x = 1 / sqrt(count):
+ * x' = x (3 - count x^2) / 2, with x as a fraction of 2^32 (its lower 16 bits
+ * are not kept). 3 - count x^2 is below 4, so it has 34 bits; a quarter of it
+ * times x fits in 64, and the halving is the last bit of the final shift.
+ */
+AQM_FN void codel_newton(struct codel_core *v)
+{
+	u64 x = (u64)v->root << 16;
+	u64 square = (x * x) >> 32;
+	u64 rest = (3ULL << 32) - (u64)v->count * square;
+
+	v->root = (u16)((((rest >> 2) * x) >> 31) >> 16);
+}
+
+/* The next drop: interval / sqrt(count) later. */
+AQM_FN u32 codel_control(u32 from, u32 interval, u32 root)
+{
+	return from + (u32)(((u64)interval * (root << 16)) >> 32);
+}
+
+/* Whether the delay has been above target for an interval; a queue of one MTU
+ * or less is none. `left` bytes stay queued behind the packet. */
+AQM_FN int codel_too_long(struct codel_core *v, const struct codel_common *p,
+			  u64 mtu, const struct aqm_packet *packet, u64 left,
+			  u32 now)
+{
+	v->delay = now - codel_time(packet->arrived_ns);
+	if (codel_before(v->delay, codel_time(p->target_ns)) || left <= mtu) {
+		v->first_above = 0;
+		return 0;
+	}
+	if (!v->first_above) {
+		v->first_above = now + codel_time(p->interval_ns);
+		return 0;
+	}
+	return codel_before(v->first_above, now);
+}
+
+/* Drop or, where that does as well, mark. */
+AQM_FN struct aqm_verdict codel_act(struct codel_core *v, u32 step, int mark)
+{
+	if (mark) {
+		v->step = CODEL_FRESH;
+		return aqm_mark(AQM_SOJOURN_REASON, 0);
+	}
+	v->step = (u16)step;
+	return aqm_drop(AQM_SOJOURN_REASON);
+}
+
+AQM_FN struct aqm_verdict codel_send(struct codel_core *v,
+				     const struct codel_common *p,
+				     const struct aqm_packet *packet)
+{
+	v->step = CODEL_FRESH;
+	if (p->ce_threshold_ns && aqm_can_mark(packet) &&
+	    codel_before(codel_time(p->ce_threshold_ns), v->delay))
+		return aqm_mark(AQM_THRESHOLD_REASON, 0);
+	return aqm_pass(0);
+}
+
+/* In the dropping state: drop whatever the control law has made due. */
+AQM_FN struct aqm_verdict codel_due(struct codel_core *v,
+				    const struct codel_common *p,
+				    const struct aqm_packet *packet, int mark,
+				    u32 now)
+{
+	if (codel_before(now, v->drop_next))
+		return codel_send(v, p, packet);
+	v->count++;
+	codel_newton(v);
+	if (mark)
+		v->drop_next = codel_control(v->drop_next,
+					     codel_time(p->interval_ns), v->root);
+	return codel_act(v, CODEL_DROPPED, mark);
+}
+
+/* Begins the dropping state. If the last one ended not long ago, the rate of
+ * drops that it had reached is taken up again. */
+AQM_FN void codel_enter(struct codel_core *v, const struct codel_common *p,
+			u32 now)
+{
+	u32 interval = codel_time(p->interval_ns);
+	u32 delta = v->count - v->last_count;
+
+	v->dropping = 1;
+	if (delta > 1 && codel_before(now - v->drop_next, 16 * interval)) {
+		v->count = delta;
+		codel_newton(v);
+	} else {
+		v->count = 1;
+		v->root = 0xffff;
+	}
+	v->last_count = v->count;
+	v->drop_next = codel_control(now, interval, v->root);
+}
+
+/*
+ * The verdict about the head of a queue (NULL: there is none), with `left`
+ * bytes behind it. After a drop the host asks about the next head.
+ */
+AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
+				     const struct codel_common *p, u64 mtu,
+				     int ecn, const struct aqm_packet *packet,
+				     u64 left, u64 now_ns)
+{
+	u32 now = codel_time(now_ns);
+	u32 step = v->step;
+	int mark, drop;
+
+	if (!packet) {
+		/* An empty queue ends the dropping state, except the one that
+		 * the last packet has just begun. */
+		if (step != CODEL_ENTERED)
+			v->dropping = 0;
+		if (step != CODEL_FRESH)
+			v->first_above = 0;
+		v->step = CODEL_FRESH;
+		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
+	mark = ecn && aqm_can_mark(packet);
+	drop = codel_too_long(v, p, mtu, packet, left, now);
+	if (step == CODEL_ENTERED)
+		return codel_send(v, p, packet);
+	if (!v->dropping) {
+		if (!drop)
+			return codel_send(v, p, packet);
+		codel_enter(v, p, now);
+		return codel_act(v, CODEL_ENTERED, mark);
+	}
+	if (!drop) {
+		v->dropping = 0;
+		return codel_send(v, p, packet);
+	}
+	if (step == CODEL_DROPPED)
+		v->drop_next = codel_control(v->drop_next,
+					     codel_time(p->interval_ns), v->root);
+	return codel_due(v, p, packet, mark, now);
+}
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The arithmetic of Random Early Detection, which RED, ARED and the two mice
+ * and elephants disciplines share. It owns the average, its decay while the
+ * link is idle, the curve of probability and the spacing of drops; it decides
+ * nothing about flows.
+ *
+ * Floyd and Jacobson, "Random Early Detection Gateways for Congestion
+ * Avoidance", 1993 ("RED"); Floyd, "Recommendation on using the gentle
+ * variant", 2000; Floyd, Gummadi and Shenker, "Adaptive RED", 2001 ("ARED");
+ * Braithwaite 2006, sections 4.1.2 and 4.2.1.
+ *
+ * All queue lengths are bytes; a discipline that counts packets passes each as
+ * one byte. Averages and thresholds are below 2^30 bytes and have 16 binary
+ * places, so they fit in 46 bits.
+ */
+#ifndef AQM_RED_H
+#define AQM_RED_H
+
+#include "aqm.h"
+#include "fixed.h"
+
+/* An average's binary places. */
+#define RED_PLACES 16
+
+enum red_gentle {
+	RED_NOT_GENTLE = 0,	/* RED: everything goes above the upper threshold */
+	RED_TO_LIMIT = 1,	/* Braithwaite: to 1 at the full buffer */
+	RED_TO_DOUBLE = 2,	/* Floyd 2000: to 1 at twice the threshold */
+};
+
+enum red_idle {
+	RED_EXACT = 0,		/* RED's (1 - w)^m */
+	RED_PARABOLA = 1,	/* Braithwaite's approximation of it */
+};
+
+/* What a byte of queue is. */
+enum red_measure {
+	RED_IN_BYTES = 0,	/* as the device counts */
+	RED_IN_PACKETS = 1,	/* each packet as large as the MTU */
+	RED_ON_WIRE = 2,	/* with the link layer's overhead */
+};
+
+/* Parameters of every discipline that uses this file. */
+#define RED_COMMON(P) \
+	P(limit_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
+	  "queue at most; 0: four times the upper threshold") \
+	P(min_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
+	  "lower threshold of the average; 0: a third of the upper one") \
+	P(max_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
+	  "upper threshold; 0: by the link's rate and the delay target, at least 15 MTU") \
+	P(delay_ns, AQM_NS, 5000000, 100000, 10000000000ULL, \
+	  "mean delay aimed at where thresholds are automatic") \
+	P(weight, AQM_RATIO, 0, 0, AQM_ONE / 2, \
+	  "weight of one arrival in the average, from 2^-24; 0: by the link's rate") \
+	P(max_p, AQM_RATIO, AQM_ONE / 10, 1 << 12, AQM_ONE, \
+	  "probability at the upper threshold") \
+	P(measure, "bytes|packets|wire", 0, 0, 2, \
+	  "what the queue is measured in; a packet counts as one MTU") \
+	P(gentle, "off|limit|double", 1, 0, 2, \
+	  "above the upper threshold the probability rises to 1 at the limit, or at twice the threshold") \
+	P(idle, "exact|parabola", 0, 0, 1, \
+	  "how the average falls while the link is idle") \
+	P(ecn, AQM_FLAG, 0, 0, 1, \
+	  "mark rather than drop where the sender understands it")
+
+/* State of every discipline that uses this file. */
+#define RED_CORE(N) \
+	N(average, AQM_BYTES_Q16, "average queue") \
+	N(idle_since_ns, AQM_NS, "when the queue ran empty; 0: it is not") \
+	N(progress, AQM_RATIO, "probability added up since the last drop") \
+	N(goal, AQM_RATIO, "where the next drop is due") \
+	N(counting, AQM_FLAG, "whether the average is above its lower threshold") \
+	N(max_p, AQM_RATIO, "probability at the upper threshold, in force") \
+	N(limit_bytes, AQM_BYTES, "limit in force") \
+	N(min_bytes, AQM_BYTES, "lower threshold in force") \
+	N(max_bytes, AQM_BYTES, "upper threshold in force") \
+	N(end_bytes, AQM_BYTES, "average at which every packet goes") \
+	N(weight, AQM_RATIO, "weight in force") \
+	N(packet_ns, AQM_NS, "time to send one MTU") \
+	N(idle_packets, AQM_PACKETS, "idle time, in packets, that forgets the average; 0: exact decay") \
+	N(mtu_bytes, AQM_BYTES, "largest packet")
+
+struct red_common {
+	RED_COMMON(AQM_PARAM_FIELD)
+};
+
+struct red_core {
+	RED_CORE(AQM_NUMBER_FIELD)
+};
+
+/* Where the device's rate is unknown: 10 Mbit/s. Only defaults follow it. */
+#define RED_UNKNOWN_RATE 1250000
+
+/* avg + w (q - avg). Rounding loses less than 2^-16 byte an arrival. */
+AQM_FN u64 red_average(u64 average, u64 queued, u64 weight)
+{
+	u64 target = queued << RED_PLACES;
+
+	if (target >= average)
+		return average + aqm_scale(target - average, weight);
+	return average - aqm_scale(average - target, weight);
+}
+
+/*
+ * The number of packets x0 at which (1 - w)^x0 falls to 1/15, Braithwaite's f:
+ * x0 = ln f / ln (1 - w), found without logarithms by trying each binary digit
+ * of x0 from the highest. (1 - w)^n falls with n, so the largest n with
+ * (1 - w)^n > f is built digit by digit. Done in setup only.
+ */
+AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
+{
+	u64 base = AQM_ONE - weight;
+	u64 n = 0;
+	u32 i;
+
+	AQM_LOOP (i, 24) {
+		u64 larger = n | 1ULL << (23 - i);
+
+		if (aqm_power(base, (u32)larger) > AQM_ONE / 15)
+			n = larger;
+	}
+	return n + 1;
+}
+
+/*
+ * The average after `idle_ns` without a packet to send: as if m = idle / s
+ * packets had found the queue empty, avg (1 - w)^m.
+ *
+ * Braithwaite's approximation is (1 - m / x0)^2 up to x0 and 0 beyond: the
+ * parabola with y(0) = 1, y(x0) = 0 and y'(x0) = 0. It needs one division
+ * where the exact power needs up to 64 multiplications, and differs from it by
+ * less than 0.08.
+ */
+AQM_FN u64 red_idle_average(const struct red_core *v, u64 average,
+			    u64 idle_ns)
+{
+	u64 packets = v->packet_ns ? idle_ns / v->packet_ns : 0;
+	u64 left;
+
+	if (v->idle_packets) {
+		if (packets >= v->idle_packets)
+			return 0;
+		left = aqm_ratio(v->idle_packets - packets,
+				 v->idle_packets);
+		return aqm_scale(average, aqm_scale(left, left));
+	}
+	/* So many packets forget any average: (1 - w)^m < 2^-32 for the
+	 * smallest weight allowed, 2^-24, is reached at 22 * 2^24. */
+	if (packets > 0x7fffffff)
+		return 0;
+	return aqm_scale(average, aqm_power(AQM_ONE - v->weight,
+					    (u32)packets));
+}
+
+/* (avg - from) / (to - from) as a ratio; 14 of the 16 binary places go, so
+ * that both are below 2^32. */
+AQM_FN u64 red_slope(u64 average, u64 from_bytes, u64 to_bytes)
+{
+	u64 above = average - (from_bytes << RED_PLACES);
+
+	return aqm_ratio(above >> 14, (to_bytes - from_bytes) << (RED_PLACES - 14));
+}
+
+/*
+ * RED's p_b, as a ratio: 0 below the lower threshold, then linearly to max_p
+ * at the upper one, then (gentle) linearly to 1 at the end. AQM_ONE means that
+ * the packet must go.
+ */
+AQM_FN u64 red_probability(const struct red_core *v, u64 average, u64 max_p)
+{
+	u64 whole = average >> RED_PLACES;
+
+	if (whole < v->min_bytes)
+		return 0;
+	if (whole < v->max_bytes)
+		return aqm_scale(max_p, red_slope(average, v->min_bytes,
+						  v->max_bytes));
+	if (whole >= v->end_bytes)
+		return AQM_ONE;
+	return max_p + aqm_scale(AQM_ONE - max_p,
+				 red_slope(average, v->max_bytes,
+					   v->end_bytes));
+}
+
+/*
+ * RED's uniform spacing. p_a = p_b / (1 - count p_b) makes the gap between
+ * drops uniform on 1 .. 1/p_b. The same distribution comes from one random
+ * number R in [0, 1) drawn at each drop: the next one is the first packet with
+ * count p_b >= R (RED section 11, "Efficient implementation"). The mean gap is
+ * (1 + 1/p_b) / 2. Counting in steps of p_b, as is done here, is the same for
+ * a constant p_b and follows it when it changes.
+ *
+ * Returns whether a drop is due, and then starts the next gap.
+ */
+AQM_FN int red_due(u64 *progress, u64 *goal, u64 probability, u32 random)
+{
+	*progress += probability;
+	if (*progress < *goal && probability < AQM_ONE)
+		return 0;
+	*progress = 0;
+	*goal = random;
+	return 1;
+}
+
+/*
+ * ARED's automatic setting (its section 4): w = 1 - exp(-1/C) for a link of C
+ * packets a second, so that the average follows within a second whatever the
+ * speed. By the series, with x = 1/C: x - x^2/2 + x^3/6; the next term is below
+ * 2^-18 for C >= 8 and smaller weights only, and slower links use C = 8.
+ */
+AQM_FN u64 red_automatic_weight(u64 packets_s)
+{
+	u64 x = AQM_ONE / aqm_max(packets_s, 8);
+	u64 x2 = aqm_scale(x, x);
+
+	return x - x2 / 2 + aqm_scale(x2, x) / 6;
+}
+
+/*
+ * Derives what is in force. ARED section 4: the lower threshold is 5 packets or
+ * half the delay target, whichever is more, the upper one three times that.
+ * The average and the spacing stay as they are.
+ */
+AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
+			   const struct aqm_link *link)
+{
+	u64 rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
+	u64 mtu = aqm_clamp(link->mtu_bytes, 64, 65536);
+	u64 max = p->max_bytes;
+	u64 least = aqm_max(5 * mtu, aqm_bytes_in(rate, p->delay_ns) / 2);
+
+	if (!max) {
+		max = aqm_min(3 * least, AQM_MOST_BYTES / 4);
+		if (p->min_bytes)
+			max = aqm_min(3 * p->min_bytes, AQM_MOST_BYTES / 4);
+		if (p->limit_bytes)
+			max = aqm_min(max, p->limit_bytes / 2);
+	}
+	v->max_bytes = aqm_max(max, 2);
+	v->min_bytes = p->min_bytes ? p->min_bytes : max / 3;
+	/* The slope between them must not be empty. */
+	if (v->min_bytes >= v->max_bytes)
+		v->min_bytes = v->max_bytes - 1;
+	v->limit_bytes = p->limit_bytes ? p->limit_bytes :
+					  aqm_min(4 * max, AQM_MOST_BYTES);
+	v->end_bytes = v->max_bytes;
+	if (p->gentle == RED_TO_LIMIT)
+		v->end_bytes = aqm_max(v->limit_bytes, v->max_bytes + 1);
+	else if (p->gentle == RED_TO_DOUBLE)
+		v->end_bytes = aqm_min(2 * v->max_bytes, AQM_MOST_BYTES);
+	v->weight = p->weight ? aqm_max(p->weight, AQM_ONE >> 24) :
+				red_automatic_weight(rate / mtu);
+	v->packet_ns = mtu * 1000000000 / rate;
+	v->idle_packets = p->idle == RED_PARABOLA ?
+				  red_idle_packets(v->weight) : 0;
+	v->mtu_bytes = mtu;
+	v->max_p = p->max_p;
+}
+
+/* The queue in the measure that thresholds are compared with. */
+AQM_FN u64 red_queue(const struct red_core *v, const struct red_common *p,
+		     const struct aqm_moment *at)
+{
+	u64 queue = at->bytes;
+
+	if (p->measure == RED_IN_PACKETS)
+		queue = at->packets * v->mtu_bytes;
+	else if (p->measure == RED_ON_WIRE)
+		queue = at->wire;
+	return aqm_min(queue, AQM_MOST_BYTES);
+}
+
+/* What the packet adds to that. */
+AQM_FN u64 red_size(const struct red_core *v, const struct red_common *p,
+		    const struct aqm_packet *packet)
+{
+	if (p->measure == RED_IN_PACKETS)
+		return v->mtu_bytes;
+	return p->measure == RED_ON_WIRE ? packet->wire : packet->len;
+}
+
+/* Brings the average up to date at an arrival. */
+AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
+			const struct aqm_moment *at)
+{
+	if (!at->packets && v->idle_since_ns)
+		v->average = red_idle_average(v, v->average,
+					      at->now_ns - v->idle_since_ns);
+	else
+		v->average = red_average(v->average, red_queue(v, p, at),
+					 v->weight);
+	v->idle_since_ns = 0;
+}
+
+/* Notes at a departure that nothing is left. */
+AQM_FN void red_departed(struct red_core *v, const struct aqm_moment *at)
+{
+	if (!at->packets)
+		v->idle_since_ns = at->now_ns;
+}
+
+/*
+ * Whether this arrival is the one to go. Below the lower threshold counting
+ * stops; the first packet above it only draws the first gap, as RED's count of
+ * -1 does.
+ */
+AQM_FN int red_chosen(struct red_core *v, u64 probability, u32 random)
+{
+	if (!probability) {
+		/* On the threshold itself counting goes on. */
+		if (v->average >> RED_PLACES < v->min_bytes)
+			v->counting = 0;
+		return 0;
+	}
+	if (!v->counting) {
+		v->counting = 1;
+		v->progress = 0;
+		v->goal = random;
+		return probability >= AQM_ONE;
+	}
+	return red_due(&v->progress, &v->goal, probability, random);
+}
+
+/* What happens to an arrival that `probability` applies to. */
+AQM_FN struct aqm_verdict red_verdict(struct red_core *v,
+				      const struct red_common *p,
+				      u64 probability,
+				      const struct aqm_packet *packet,
+				      const struct aqm_moment *at)
+{
+	u64 queue = red_queue(v, p, at);
+	int room = queue + red_size(v, p, packet) <= v->limit_bytes;
+
+	if (red_chosen(v, probability, at->random)) {
+		/* RFC 3168 section 7: where everything must go, drop. */
+		if (probability >= AQM_ONE)
+			return aqm_drop(AQM_FORCED_REASON);
+		if (!p->ecn || !aqm_can_mark(packet))
+			return aqm_drop(AQM_EARLY_REASON);
+		if (room)
+			return aqm_mark(AQM_EARLY_REASON, 0);
+	}
+	return room ? aqm_pass(0) : aqm_drop(AQM_LIMIT_REASON);
+}
+
+#endif

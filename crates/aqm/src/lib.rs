@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The queueing disciplines of `aqm/`, built for this machine: the native one
+//! of their two hosts.
+//!
+//! The same C runs in the kernel, where crate bpf puts it. Here it is a
+//! library for tests, simulations and replays: no clock, no random numbers, no
+//! packets of its own. [`Queue`] runs an instance by what the caller says of
+//! time and chance, so the same calls give the same verdicts always.
+//!
+//! [`Discipline`] also is where names, units, defaults and ranges of all
+//! parameters and statistics are found, for either host.
+//!
+//! Start reading at `aqm/include/aqm.h` and `aqm/droptail.c`.
+
+mod discipline;
+mod ffi;
+mod queue;
+mod replay;
+mod settings;
+
+pub use discipline::{Discipline, Layout, Row, reasons};
+pub use ffi::{Link, Packet};
+pub use queue::{Action, Arrival, Departure, Queue, Verdict};
+pub use replay::{Event, Outcome, What, replay};
+pub use settings::{Settings, SettingsError};
+
+/// The kit's shared arithmetic, for tests of it.
+#[doc(hidden)]
+pub mod arithmetic;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parameters of one instance, by name and checked.
+
+use crate::discipline::{Discipline, Row};
+use thiserror::Error;
+
+/// A value for every parameter of a discipline, all within their ranges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    discipline: Discipline,
+    values: Vec<u64>,
+}
+
+/// Occurs when a parameter is set that is not there or to what it cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    /// The discipline has no such parameter.
+    #[error("{discipline} has no parameter `{name}`; it has {known}")]
+    Unknown {
+        /// The discipline.
+        discipline: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The value is outside the range.
+    #[error("{name} is {value} {unit}; write {least} to {most}")]
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// Its unit.
+        unit: &'static str,
+        /// Smallest value allowed.
+        least: u64,
+        /// Largest value allowed.
+        most: u64,
+    },
+}
+
+impl Settings {
+    /// Every parameter at its default.
+    pub fn new(discipline: Discipline) -> Self {
+        let values = discipline.params().iter().map(|row| row.default).collect();
+        Self { discipline, values }
+    }
+
+    /// The same with one parameter set.
+    pub fn with(mut self, name: &str, value: u64) -> Result<Self, SettingsError> {
+        self.set(name, value)?;
+        Ok(self)
+    }
+
+    /// Sets a parameter, in its table's unit.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<(), SettingsError> {
+        let rows = self.discipline.params();
+        let Some(index) = rows.iter().position(|row| row.name == name) else {
+            let known: Vec<&str> = rows.iter().map(|row| row.name).collect();
+            return Err(SettingsError::Unknown {
+                discipline: self.discipline.name(),
+                name: name.to_owned(),
+                known: known.join(", "),
+            });
+        };
+        let row = rows[index];
+        if value < row.least || value > row.most {
+            return Err(SettingsError::Range {
+                name: row.name,
+                value,
+                unit: row.unit,
+                least: row.least,
+                most: row.most,
+            });
+        }
+        self.values[index] = value;
+        Ok(())
+    }
+
+    /// Whose parameters they are.
+    pub fn discipline(&self) -> Discipline {
+        self.discipline
+    }
+
+    /// Values in the table's order, as an instance holds them.
+    pub fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// Each parameter with its value.
+    pub fn rows(&self) -> Vec<(Row, u64)> {
+        let rows = self.discipline.params();
+        rows.into_iter().zip(self.values.iter().copied()).collect()
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links, packets and chance for tests.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use weirgate_aqm::{Discipline, Link, Packet, Queue, Settings};
+
+/// One as a ratio.
+pub const ONE: u64 = 1 << 32;
+
+/// A second.
+pub const S: u64 = 1_000_000_000;
+
+/// A millisecond.
+pub const MS: u64 = 1_000_000;
+
+/// A link of so many bits a second with packets of 1500 bytes.
+pub fn link(bits_s: u64) -> Link {
+    Link {
+        rate_bytes_s: bits_s / 8,
+        mtu_bytes: 1500,
+        ..Link::default()
+    }
+}
+
+/// A packet.
+pub fn packet(arrived_ns: u64, len: u32) -> Packet {
+    Packet {
+        arrived_ns,
+        len,
+        wire: len,
+        flow: 1,
+        ecn: 0,
+    }
+}
+
+/// A discipline with parameters by name.
+pub fn queue<T>(name: &str, link: &Link, params: &[(&str, u64)]) -> Queue<T> {
+    let discipline = Discipline::named(name).expect("a discipline");
+    let mut settings = Settings::new(discipline);
+    for (name, value) in params {
+        settings.set(name, *value).expect("a parameter");
+    }
+    Queue::new(&settings, link)
+}
+
+/// Steele's splitmix64: uniform words from a seed.
+#[derive(Debug, Clone)]
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// The next word.
+    pub fn word(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 32) as u32
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (u64::from(self.word()) * limit) >> 32
+    }
+}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Thin: the logic is in tools/xtask.
 
-.PHONY: try test check experiments bench fuzz setup build install
+.PHONY: try test check experiments bench fuzz setup build install deb
 
 build: setup
 	cargo build --release -p weirgate-cli -p weirgate-guest
@@ -32,3 +32,6 @@ fuzz:
 install: build
 	install -D -m 755 target/release/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
 	install -D -m 755 target/release/weirgate-guest $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-guest
+
+deb: setup
+	@cargo xtask deb

@@ -5,11 +5,12 @@
 //! reads files, calls them and prints.
 
 mod campaign;
+mod change;
 mod exit;
 mod here;
 mod keeping;
+mod keep;
 mod lab;
-mod memory;
 mod output;
 mod policy;
 mod progress;
@@ -29,6 +30,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "weirgate", version, about, max_term_width = 100)]
 struct Arguments {
+    /// Where applied states are kept.
+    #[arg(long, global = true, value_name = "FOLDER", default_value = weirgate_keep::STATE)]
+    #[arg(env = "WEIRGATE_STATE_DIR", hide_env_values = true)]
+    state_dir: PathBuf,
     #[command(subcommand)]
     command: Command,
 }
@@ -52,7 +57,17 @@ enum Command {
         policy: PathBuf,
         /// Plan as if a root qdisc that weirgate did not make may be replaced.
         #[arg(long)]
-        replace: bool,
+        adopt: bool,
+        /// Print the command lines of ip, tc, ethtool and nft that come nearest.
+        #[arg(long)]
+        commands: bool,
+    },
+    /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
+    ///
+    /// It needs no weirgate. What tc cannot express is named.
+    Export {
+        /// The policy file.
+        policy: PathBuf,
     },
     /// Apply a policy and read it back.
     ///
@@ -62,8 +77,33 @@ enum Command {
         policy: PathBuf,
         /// Replace a root qdisc that weirgate did not make; warns if it could not be restored.
         #[arg(long)]
-        replace: bool,
+        adopt: bool,
+        /// Return to the state before by itself after this time, unless `weirgate confirm` comes.
+        #[arg(long, value_name = "TIME", value_parser = change::duration)]
+        confirm: Option<std::time::Duration>,
     },
+    /// Keep the change that `--confirm` made.
+    Confirm,
+    /// Take back the change that waits for confirmation, or go back to an earlier state.
+    ///
+    /// Without a number: to the state that was in force before the present one.
+    Rollback {
+        /// The number of a state in `weirgate history`.
+        number: Option<u64>,
+        /// Return by itself after this time, unless `weirgate confirm` comes.
+        #[arg(long, value_name = "TIME", value_parser = change::duration)]
+        confirm: Option<std::time::Duration>,
+    },
+    /// List the states that were applied, and what became of them.
+    History,
+    /// Bring the state that was confirmed last into force: what runs when the machine starts.
+    ///
+    /// Devices that are not there yet are left out. Needs CAP_NET_ADMIN.
+    Boot,
+    /// Keep the confirmed state in force while devices come, go and change.
+    ///
+    /// Runs until it is ended; tells systemd when it is ready. Needs CAP_NET_ADMIN.
+    Keep,
     /// Remove what a policy applied, without trace.
     ///
     /// Needs CAP_NET_ADMIN.
@@ -72,6 +112,9 @@ enum Command {
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Show,
+    /// The process that takes a change back; started by others.
+    #[command(hide = true)]
+    Guard,
     /// Run experiments in the laboratory.
     Lab {
         #[command(subcommand)]
@@ -85,6 +128,12 @@ enum Command {
         /// The HTML file to write.
         #[arg(long, default_value = "report.html")]
         output: PathBuf,
+    },
+    /// Print the completions of a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
     },
     /// Write the reference and the manual pages into a folder.
     #[command(hide = true)]
@@ -102,14 +151,31 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };
+    let state = arguments.state_dir;
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
         Command::Check { policy } => policy::check(&policy),
-        Command::Plan { policy, replace } => shape::plan(&policy, replace),
-        Command::Apply { policy, replace } => shape::apply(&policy, replace),
-        Command::Remove => shape::remove(),
-        Command::Show => shape::show(),
+        Command::Plan {
+            policy,
+            adopt,
+            commands,
+        } => shape::plan(&state, &policy, adopt, commands),
+        Command::Export { policy } => policy::export(&policy),
+        Command::Apply {
+            policy,
+            adopt,
+            confirm,
+        } => shape::apply(&state, &policy, adopt, confirm),
+        Command::Confirm => change::confirm(&state),
+        Command::Rollback { number, confirm } => change::rollback(&state, number, confirm),
+        Command::History => change::history(&state),
+        Command::Boot => change::boot(&state),
+        Command::Keep => keep::run(&state),
+        Command::Remove => shape::remove(&state),
+        Command::Show => shape::show(&state),
+        Command::Guard => change::guard(),
         Command::Lab { command } => lab::run(command),
+        Command::Completions { shell } => reference::completions(shell),
         Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),
     };

@@ -3,55 +3,89 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::{output, source};
+use std::cell::RefCell;
 use std::path::Path;
 use weirgate_compile::check_report;
+use weirgate_keep::{KeepError, Source};
 use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::{Capabilities, State};
 
-/// Parses a policy with what it includes from its folder; all problems become
-/// one failure.
-pub fn parse(path: &Path, text: &str) -> Result<Policy, Failure> {
-    let name = path.display().to_string();
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let load = |include: &str| match source::read(&folder.join(include)) {
-        Ok(text) => Ok(text),
-        Err(Failure::Input(why)) => Err(why),
-        Err(_) => Err("it cannot be read".to_owned()),
+/// A policy with the texts that it was read from.
+pub struct Loaded {
+    /// The file as it was named.
+    name: String,
+    policy: Policy,
+    /// The policy's own file first.
+    pub sources: Vec<Source>,
+}
+
+/// Reads a policy file and what it includes; all problems become one failure.
+pub fn read(path: &Path) -> Result<Loaded, Failure> {
+    parse(path, &source::read(path)?)
+}
+
+/// Parses a policy and reads what it includes from its folder; all problems
+/// become one failure.
+pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let sources = RefCell::new(vec![Source {
+        path: whole.display().to_string(),
+        text: text.to_owned(),
+    }]);
+    let load = |name: &str| {
+        let file = path.parent().unwrap_or(Path::new(".")).join(name);
+        let text = source::included(&file)?;
+        let path = file.canonicalize().unwrap_or(file).display().to_string();
+        sources.borrow_mut().push(Source {
+            path,
+            text: text.clone(),
+        });
+        Ok(text)
     };
-    let parsed = weirgate_policy::parse_with(&name, text, &load);
-    source::settle(&name, parsed.policy, &parsed.problems, |problem| {
-        parsed.sources.render(problem)
-    })
-}
-
-/// Reads and parses a policy file; also returns its text.
-pub fn load(path: &Path) -> Result<(Policy, String), Failure> {
-    let text = source::read(path)?;
-    Ok((parse(path, &text)?, text))
-}
-
-/// Compiles a policy for a kernel; all problems become one failure.
-pub fn compile(
-    path: &Path,
-    policy: &Policy,
-    kernel: &Capabilities,
-) -> Result<State, Failure> {
-    let (state, problems) = weirgate_compile::compile(policy, kernel);
     let name = path.display().to_string();
-    source::settle(&name, state, &problems, |problem| policy.sources.render(problem))
+    let parsed = weirgate_policy::parse_with(&name, text, &load);
+    let policy = source::judge(&name, parsed.policy, &parsed.problems, |problem| {
+        parsed.sources.render(problem)
+    })?;
+    Ok(Loaded {
+        name,
+        policy,
+        sources: sources.into_inner(),
+    })
 }
 
 /// `weirgate check`: for a kernel that has everything.
 pub fn check(path: &Path) -> Outcome {
-    let (policy, _) = load(path)?;
-    let report = check_report(&policy);
+    let loaded = read(path)?;
+    let report = check_report(&loaded.policy);
     output::data(&report.to_string())?;
-    let name = path.display().to_string();
-    source::settle(&name, Some(()), &report.problems, |problem| {
-        policy.sources.render(problem)
+    source::judge(&loaded.name, Some(()), &report.problems, |problem| {
+        loaded.policy.sources.render(problem)
     })?;
-    compile(path, &policy, &Capabilities::all())?;
+    loaded.compile(&Capabilities::all())?;
+    Ok(Status::Done)
+}
+
+impl Loaded {
+    /// Compiles it for a kernel; all problems become one failure.
+    pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
+        let (state, problems) = weirgate_compile::compile(&self.policy, kernel);
+        source::judge(&self.name, state, &problems, |problem| {
+            self.policy.sources.render(problem)
+        })
+    }
+}
+
+/// `weirgate export`: for a kernel that has everything.
+pub fn export(path: &Path) -> Outcome {
+    let state = read(path)?.compile(&Capabilities::all())?;
+    let export = weirgate_plan::export(&state)
+        .map_err(|problems| crate::shape::refused(KeepError::NoPlan(problems)))?;
+    for one in &export.inexact {
+        output::note(&format!("weirgate: warning: not as the policy has it: {one}"));
+    }
+    output::data(&export.script)?;
     Ok(Status::Done)
 }
 

@@ -36,6 +36,14 @@ pub fn run(folder: &Path, check: bool) -> Outcome {
     Ok(status)
 }
 
+/// Prints the completions of a shell.
+pub fn completions(shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "weirgate", &mut script);
+    output::data(&String::from_utf8_lossy(&script))?;
+    Ok(Status::Done)
+}
+
 /// One manual page for each command.
 fn manual_pages() -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let folder = tempfile::tempdir()?;

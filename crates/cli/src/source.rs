@@ -32,6 +32,14 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
+/// Reads a file that another one includes, or says why not.
+pub fn included(path: &Path) -> Result<String, String> {
+    read(path).map_err(|failure| match failure {
+        Failure::Input(text) => text.trim_start_matches("weirgate: ").to_owned(),
+        _ => "it cannot be read".to_owned(),
+    })
+}
+
 /// Parses a file with `parse`; shows warnings; errors become a failure that
 /// shows every problem.
 pub fn parse<T>(
@@ -41,14 +49,11 @@ pub fn parse<T>(
 ) -> Result<T, Failure> {
     let (value, problems) = parse(text);
     let file = path.display().to_string();
-    settle(&file, value, &problems, |problem| {
-        problem.render(&file, text)
-    })
+    judge(&file, value, &problems, |problem| problem.render(&file, text))
 }
 
-/// Shows what is said about a file: warnings; errors become a failure that
-/// shows every problem. `render` knows the files that problems are in.
-pub fn settle<T>(
+/// Shows warnings; errors become a failure that shows every problem.
+pub fn judge<T>(
     file: &str,
     value: Option<T>,
     problems: &[Problem],

@@ -39,7 +39,7 @@ impl Kernel {
             }
             Err(cause) => cause,
         };
-        match self.restore(&plan.before, &scope).await {
+        match self.go_back(&plan.before, &scope).await {
             Ok(()) => Err(ApplyError::Restored { cause }),
             Err(Cause::Differs(differences)) => Err(ApplyError::Lost {
                 cause,
@@ -65,8 +65,12 @@ impl Kernel {
         }
     }
 
-    /// Goes back to a former state from whatever is there.
-    async fn restore(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
+    /// Goes back to a former state from whatever is there, within a scope:
+    /// what an apply that was cut short, or one that nobody confirmed, is
+    /// followed by. Needs no memory of what was done.
+    ///
+    /// Does nothing where the former state is there already.
+    pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
         let now = self.observe(scope).await?;
         // A refused first step has changed nothing; then what no plan could
         // make again is still there.
@@ -112,7 +116,14 @@ impl Kernel {
                     self.free(step, device).await?;
                     batch = requests(step, link::create_ifb(device));
                     // Later steps need the number that the kernel gives it.
-                    self.flush(&mut batch).await?;
+                    if let Err(error) = self.flush(&mut batch).await {
+                        // One without its mark would pass for another's.
+                        if let Ok(index) = self.index(device).await {
+                            batch = requests(step, [link::delete(index)]);
+                            self.flush(&mut batch).await?;
+                        }
+                        return Err(error);
+                    }
                 }
                 Action::SetOffloads { device, offloads } => {
                     self.flush(&mut batch).await?;

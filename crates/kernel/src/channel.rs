@@ -7,9 +7,11 @@
 //! nf_tables makes it a transaction besides.
 
 use crate::error::{Denial, KernelError, Refusal};
+use crate::fault::{self, Ledger, Verdict};
 use crate::wire::{self, Attrs};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use tokio::sync::Mutex;
 use weirgate_state::Origin;
 
@@ -20,6 +22,11 @@ const NLM_F_CAPPED: u16 = 0x100;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// A type of nf_tables' (`NFNL_SUBSYS_NFTABLES`) that there is no request of,
+/// and one above `RTM_MAX`.
+const NO_TABLE_REQUEST: u16 = 10 << 8 | 0xff;
+const NO_ROUTE_REQUEST: u16 = 0xfff;
 
 /// How often an interrupted dump is begun again.
 const DUMP_ATTEMPTS: usize = 5;
@@ -39,6 +46,7 @@ pub(crate) struct Channel {
     socket: Mutex<NetlinkSocket>,
     /// Whether it speaks to nf_tables, whose tables may have owners.
     tables: bool,
+    ledger: Arc<Ledger>,
 }
 
 /// An answer by the sequence number of its request.
@@ -53,6 +61,7 @@ impl Channel {
     pub(crate) fn open(
         protocol: Protocol,
         netns: Option<BorrowedFd<'_>>,
+        ledger: &Arc<Ledger>,
     ) -> Result<Self, KernelError> {
         let tables = matches!(protocol, Protocol::Netfilter);
         let socket = match netns {
@@ -69,13 +78,14 @@ impl Channel {
         Ok(Self {
             socket: Mutex::new(socket),
             tables,
+            ledger: Arc::clone(ledger),
         })
     }
 
     /// Sends all requests in one call and returns the first refusal, if any.
     /// The kernel goes on after a refusal, except in an nf_tables batch.
     pub(crate) async fn batch(&self, requests: Vec<Request>) -> Result<(), KernelError> {
-        match self.answers(requests).await?.into_iter().next() {
+        match self.exchange(requests, true).await?.into_iter().next() {
             Some(refusal) => Err(KernelError::Refused(refusal)),
             None => Ok(()),
         }
@@ -86,6 +96,15 @@ impl Channel {
         &self,
         requests: Vec<Request>,
     ) -> Result<Vec<Refusal>, KernelError> {
+        self.exchange(requests, false).await
+    }
+
+    /// `counted` are requests that are meant to change something.
+    async fn exchange(
+        &self,
+        requests: Vec<Request>,
+        counted: bool,
+    ) -> Result<Vec<Refusal>, KernelError> {
         let socket = self.socket.lock().await;
         // The kernel answers every refusal by itself. One answer to the last
         // request says that it is through; more would only fill the socket.
@@ -93,6 +112,7 @@ impl Channel {
         let mut end = None;
         let mut bytes = Vec::new();
         let mut named = Vec::new();
+        let mut killed = false;
         for (index, request) in requests.into_iter().enumerate() {
             let seq = socket.next_seq();
             let mut message = request.message;
@@ -102,6 +122,12 @@ impl Channel {
                 raw[6] |= NLM_F_ACK as u8;
                 end = Some(seq);
             }
+            match self.verdict(counted && !request.frame) {
+                Verdict::Send => {}
+                Verdict::Spoil => raw[4..6].copy_from_slice(&self.no_type().to_ne_bytes()),
+                Verdict::Kill if named.iter().all(|(_, _, _, frame)| *frame) => fault::die(),
+                Verdict::Kill => killed = true,
+            }
             bytes.extend_from_slice(&raw);
             named.push((seq, request.object, request.origin, request.frame));
         }
@@ -110,6 +136,9 @@ impl Channel {
         };
         make_room(&socket, bytes.len());
         send(&socket, &bytes).await?;
+        if killed {
+            fault::die();
+        }
         let mut refused = Vec::new();
         let mut over = false;
         while !over {
@@ -141,6 +170,24 @@ impl Channel {
             }
         }
         Ok(refused)
+    }
+
+    /// What a test wants to happen to a request; one that only asks is sent.
+    fn verdict(&self, counted: bool) -> Verdict {
+        if counted {
+            self.ledger.next()
+        } else {
+            Verdict::Send
+        }
+    }
+
+    /// A message type that the kernel refuses.
+    fn no_type(&self) -> u16 {
+        if self.tables {
+            NO_TABLE_REQUEST
+        } else {
+            NO_ROUTE_REQUEST
+        }
     }
 
     /// Sends a request for objects and returns the payload of every answer,

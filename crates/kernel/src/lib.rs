@@ -15,6 +15,8 @@ mod apply;
 mod capability;
 mod channel;
 mod error;
+mod events;
+mod fault;
 mod link;
 mod nft;
 mod observe;
@@ -26,14 +28,18 @@ mod wire;
 
 pub use apply::Applied;
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
+pub use events::{Events, watch};
+pub use fault::Fault;
 pub use nft::object::RuleCounter;
 pub use observe::Scope;
 pub use tc::stats::{Counters, DeviceCounters};
 
 use channel::Channel;
+use fault::Ledger;
 use nlink::netlink::Protocol;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use tc::decode::Entry;
 use weirgate_state::DeviceName;
 
@@ -42,6 +48,7 @@ use weirgate_state::DeviceName;
 pub struct Kernel {
     route: Channel,
     nft: Channel,
+    ledger: Arc<Ledger>,
     /// The namespace, for sockets that are opened when first needed; `None`
     /// is the calling thread's.
     netns: Option<OwnedFd>,
@@ -71,11 +78,25 @@ impl Kernel {
 
     fn with(netns: Option<OwnedFd>) -> Result<Self, KernelError> {
         let fd = netns.as_ref().map(AsFd::as_fd);
+        let ledger = Arc::new(Ledger::default());
         Ok(Self {
-            route: Channel::open(Protocol::Route, fd)?,
-            nft: Channel::open(Protocol::Netfilter, fd)?,
+            route: Channel::open(Protocol::Route, fd, &ledger)?,
+            nft: Channel::open(Protocol::Netfilter, fd, &ledger)?,
+            ledger,
             netns,
         })
+    }
+
+    /// How many requests that change something were made, since this was
+    /// opened or [`Kernel::inject`] was called.
+    pub fn requests(&self) -> usize {
+        self.ledger.count()
+    }
+
+    /// Makes one of the next requests that change something fail, counted from
+    /// 0: for tests of what is left then. `None` makes none fail.
+    pub fn inject(&self, fault: Option<Fault>) {
+        self.ledger.set(fault);
     }
 
     /// The number of a device.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads what a kernel has, within a scope, into a state.
 
-use crate::Kernel;
+use crate::{DeviceIndex, Kernel};
 use crate::error::KernelError;
 use crate::link::{self, Link};
 use crate::nft::decode::Sets;
@@ -17,7 +17,7 @@ use weirgate_state::{
 use weirgate_units::Handle;
 
 /// What to look at: nothing else is read, and so nothing else is planned for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Devices by name. IFB devices of weirgate's are looked at in any case.
     pub devices: BTreeSet<DeviceName>,
@@ -79,6 +79,15 @@ impl Kernel {
             state.tables.extend(table);
         }
         Ok(state)
+    }
+
+    /// All devices of the namespace with their numbers.
+    pub async fn devices(&self) -> Result<BTreeMap<DeviceName, DeviceIndex>, KernelError> {
+        let links = self.links().await?;
+        let numbered = links.into_iter();
+        Ok(numbered
+            .map(|link| (link.name, DeviceIndex(link.index)))
+            .collect())
     }
 
     pub(crate) async fn links(&self) -> Result<Vec<Link>, KernelError> {

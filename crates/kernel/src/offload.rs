@@ -4,10 +4,11 @@
 //! Only the four features that [`Offloads`] names are read and written.
 
 use crate::Kernel;
-use crate::error::KernelError;
+use crate::error::{EOPNOTSUPP, KernelError, Refusal};
+use crate::fault::{self, Verdict};
 use nlink::netlink::{Connection, Ethtool};
 use std::os::fd::AsFd;
-use weirgate_state::{DeviceName, Offloads};
+use weirgate_state::{DeviceName, Offloads, Origin};
 
 const TSO: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 const GSO: [&str; 1] = ["tx-generic-segmentation"];
@@ -62,6 +63,19 @@ impl Kernel {
             doing: "switching offloads",
             source,
         };
+        match self.ledger.next() {
+            Verdict::Send => {}
+            Verdict::Kill => fault::die(),
+            Verdict::Spoil => {
+                return Err(KernelError::Refused(Refusal {
+                    object: format!("{name}: switching offloads"),
+                    errno: EOPNOTSUPP,
+                    text: None,
+                    denial: None,
+                    origin: Origin::default(),
+                }));
+            }
+        }
         let ethtool = self.ethtool().await?;
         let features = ethtool
             .get_features_by_name(name.as_str())

@@ -3,13 +3,13 @@
 //! for the reader of a plan. weirgate itself runs none of them.
 
 use crate::action::{Action, Place, table_name};
-use crate::settle;
-use weirgate_state::{CakeAckFilter, CakeFlowMode, HtbClass, Qdisc, QdiscKind, Stab};
-use weirgate_units::{Rate, Span};
+use crate::export::{self, class_text};
+use weirgate_state::{CakeAckFilter, CakeFlowMode, Qdisc, QdiscKind, Stab};
 
 impl Action {
     /// The nearest command line; several lines for a table. A size table is
-    /// shown by its numbers only, because tc cannot take a table of wire sizes.
+    /// shown by the words with which tc makes the same one; of one that it cannot
+    /// make, only by what it adds.
     pub fn command(&self) -> String {
         match self {
             Self::DeleteTable { netdev, name } => {
@@ -72,34 +72,12 @@ impl Action {
 }
 
 fn stab_text(stab: &Stab) -> String {
-    format!(
-        "stab overhead {} mpu {} mtu {} tsize {}",
-        stab.overhead,
-        stab.mpu,
-        stab.mtu,
-        stab.data.len()
-    )
-}
-
-fn class_text(class: &HtbClass) -> String {
-    format!(
-        "parent {} classid {} htb rate {} ceil {} burst {}b cburst {}b prio {} quantum {}",
-        class.parent,
-        class.id,
-        class.rate,
-        class.ceil,
-        bucket(class.rate, class.buffer),
-        bucket(class.ceil, class.cbuffer),
-        class.prio,
-        class.quantum
-    )
-}
-
-/// A bucket in bytes, at least one: tc takes no empty one.
-fn bucket(rate: Rate, span: Span) -> u64 {
-    let nanos = u128::from(settle::ticks(span).as_nanos());
-    let bytes = (u128::from(rate.as_bits_per_second()) * nanos).div_ceil(8_000_000_000);
-    u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+    export::words(stab).unwrap_or_else(|| {
+        // The nearest: what is added to each packet, without framing.
+        let length = 1_500;
+        let added = i64::from(stab.charge(length)) - i64::from(length);
+        format!("stab overhead {added} mpu {}", stab.mpu)
+    })
 }
 
 fn qdisc_text(place: Place, qdisc: &Qdisc) -> String {

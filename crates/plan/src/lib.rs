@@ -15,17 +15,21 @@
 mod action;
 mod check;
 mod command;
+mod export;
 mod loss;
 mod model;
 mod nft;
+mod present;
 mod settle;
 mod tree;
 mod verify;
 
 pub use action::{Action, Place, Step};
 pub use check::Problem;
+pub use export::{Export, bare, export};
 pub use loss::Loss;
 pub use model::{Refusal, run};
+pub use present::present;
 pub use settle::TICK_NANOS;
 pub use verify::{Difference, verify};
 

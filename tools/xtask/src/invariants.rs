@@ -11,7 +11,7 @@ const LEVELS: [&[&str]; 6] = [
     &["units", "document", "state", "linklayer", "aqm"],
     &["policy", "plan", "experiment", "measure"],
     &["compile", "bpf", "kernel", "report"],
-    &["lab", "guest"],
+    &["lab", "guest", "keep"],
     &["cli"],
     &[],
 ];

@@ -5,6 +5,7 @@
 //! Nothing here is needed to run weirgate.
 
 mod bench;
+mod deb;
 mod fuzz;
 mod invariants;
 mod setup;
@@ -34,6 +35,8 @@ enum Task {
     Check,
     /// Measure the lab's speed, boot and memory against their goals, on a quiet machine.
     Bench,
+    /// Build the Debian package.
+    Deb,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
     Fuzz {
         /// Seconds for each target.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Test => test::tests(&root()),
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
+        Task::Deb => deb::build(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };
     match outcome {

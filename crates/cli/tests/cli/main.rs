@@ -15,4 +15,8 @@ mod here;
 mod input;
 mod kernel;
 mod lab;
+mod namespace;
 mod program;
+mod safe;
+mod stream;
+mod victim;

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Changes that cannot cut a site off: confirmed, taken back, interrupted,
+//! made under load, kept while devices come and go.
+
+use crate::namespace::{Namespace, same};
+use crate::program::{Ended, WEIRGATE, root};
+use crate::stream::Far;
+use crate::victim;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The ten policies of `tests/cli/safe`.
+fn policies() -> Vec<String> {
+    (1..=10).map(|number| format!("safe/{number:02}.toml")).collect()
+}
+
+/// Asserts that something becomes true within a time.
+#[track_caller]
+fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Duration {
+    let begin = Instant::now();
+    loop {
+        // Taken before the look, so that a slow look does not count.
+        let now = begin.elapsed();
+        if test() {
+            return now;
+        }
+        assert!(now < limit, "{what}: not within {limit:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// No guard stands in the namespace any more.
+fn unguarded(place: &Namespace) -> bool {
+    place.run("find /run/weirgate -name *.guard").is_empty()
+}
+
+fn task(place: &Namespace, task: &str, policy: &str) -> Ended {
+    let program = std::env::current_exe().unwrap();
+    let mut command = place.command(program.to_str().unwrap());
+    command
+        .args(["--exact", "victim::victim", "--nocapture"])
+        .env(victim::TASK, task)
+        .env(victim::POLICY, root().join("tests/cli").join(policy))
+        .env(victim::PROGRAM, WEIRGATE);
+    Ended::of(&command.output().unwrap())
+}
+
+fn requests(ended: &Ended) -> usize {
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let line = ended.out.lines().find_map(|line| line.split_once("requests "));
+    line.unwrap().1.trim().parse().unwrap()
+}
+
+#[test]
+fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = place.snapshot();
+    let mut keeper = place.command(WEIRGATE);
+    let mut keeper = keeper.arg("keep").stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    place.weirgate("apply --confirm 2s changed.toml").says(0, &["state 2", "in 2 s"]);
+    let end = Instant::now();
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    assert_ne!(place.snapshot(), before);
+    place.weirgate("apply upstream.toml").says(1, &["change 2 is not confirmed yet"]);
+    place.weirgate("remove").says(1, &["change 2 is not confirmed yet"]);
+    // The rate that both.toml has and changed.toml has not.
+    let back = || place.run("tc class show dev wan classid 2:10").contains("83192bit");
+    assert!(!back());
+    std::thread::sleep(Duration::from_millis(1_900).saturating_sub(begin.elapsed()));
+    assert!(!back(), "it returned too early");
+    within(Duration::from_secs(2), "return", back);
+    let late = end.elapsed().saturating_sub(Duration::from_secs(2));
+    println!("fired at most {late:?} after its time");
+    assert!(late < Duration::from_millis(200), "{late:?} late");
+    within(Duration::from_secs(1), "end of the guard", || unguarded(&place));
+    same(&before, &place.snapshot());
+    let history = place.weirgate("history").out;
+    assert!(history.contains("returned by itself"), "{history}");
+    place.weirgate("confirm").says(1, &["nothing waits to be confirmed"]);
+}
+
+#[test]
+fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
+    let place = Namespace::new();
+    place.weirgate("rollback").says(1, &["there is no earlier state"]);
+    place.weirgate("apply --confirm 1s both.toml").says(0, &[]);
+    place.weirgate("confirm").says(0, &["state 1 is confirmed"]);
+    std::thread::sleep(Duration::from_millis(1_200));
+    let first = place.snapshot();
+    assert!(first.contains("htb 1:"));
+    place.weirgate("apply upstream.toml").says(0, &["state 2"]);
+    let second = place.snapshot();
+    place.weirgate("apply --confirm 60s changed.toml").says(0, &[]);
+    place.weirgate("rollback").says(0, &["state 3 is taken back"]);
+    same(&second, &place.snapshot());
+    place.weirgate("rollback").says(0, &["state 4"]);
+    same(&first, &place.snapshot());
+    place.weirgate("rollback 2").says(0, &["state 5"]);
+    same(&second, &place.snapshot());
+    place.weirgate("rollback 9").says(1, &["there is no state 9"]);
+    let history = place.weirgate("history").out;
+    for part in ["taken back", "(state 1 again)", "(state 2 again)  in force"] {
+        assert!(history.contains(part), "{part} in {history}");
+    }
+    assert!(unguarded(&place));
+}
+
+#[test]
+fn damaged_states_are_named_and_the_others_serve() {
+    let place = Namespace::new();
+    for policy in ["both.toml", "changed.toml", "upstream.toml"] {
+        place.weirgate(&format!("apply {policy}")).says(0, &[]);
+    }
+    let folder = place.run("find /run/kept -name head");
+    let folder = folder.trim().trim_end_matches("head");
+    place.run(&format!("truncate -s 500 {folder}000002.state"));
+    let listed = place.weirgate("history");
+    listed.says(1, &["000002.state is damaged"]);
+    assert!(listed.out.contains("   1  ") && listed.out.contains("   3  "));
+    place.weirgate("rollback 2").says(1, &["000002.state is damaged"]);
+    place.weirgate("rollback 1").says(0, &["state 4"]);
+    place.run(&format!("truncate -s 50 {folder}head"));
+    let settled = place.snapshot();
+    for command in ["rollback 1", "boot", "apply both.toml", "history"] {
+        place.weirgate(command).says(1, &["head is damaged (", "delete it"]);
+    }
+    same(&settled, &place.snapshot());
+}
+
+#[test]
+fn boot_brings_the_confirmed_state_back() {
+    let place = Namespace::new();
+    let bare = place.snapshot();
+    place.weirgate("boot").says(0, &["nothing is to be in force"]);
+    place.weirgate("apply both.toml").says(0, &[]);
+    let confirmed = place.snapshot();
+    place.weirgate("apply --confirm 600s upstream.toml").says(0, &[]);
+    // What a loss of power takes away: processes, /run, the kernel's state.
+    for guard in guards(&place) {
+        Command::new("kill").args(["-9", &guard]).status().unwrap();
+    }
+    for line in [
+        "rm -r /run/weirgate",
+        "tc qdisc del dev wan root",
+        "nft flush ruleset",
+        "cp /proc/sys/kernel/random/uuid /run/boot",
+        "mount --bind /run/boot /proc/sys/kernel/random/boot_id",
+    ] {
+        place.run(line);
+    }
+    offloads_on(&place);
+    same(&bare, &place.snapshot());
+    place.weirgate("boot").says(0, &["state 1 is in force"]);
+    same(&confirmed, &place.snapshot());
+    place.weirgate("boot").says(0, &["state 1 is in force: 0 steps"]);
+    place.weirgate("remove").says(0, &[]);
+    same(&bare, &place.snapshot());
+    place.weirgate("boot").says(0, &["nothing is to be in force"]);
+    same(&bare, &place.snapshot());
+}
+
+fn offloads_on(place: &Namespace) {
+    for device in ["wan", "lan"] {
+        let on = format!("ethtool -K {device} tso on gso on gro on");
+        let mut words = on.split(' ');
+        let done = place.command(words.next().unwrap()).args(words).status();
+        // Where ethtool is not installed, the device stays as it is.
+        let _ = done;
+    }
+}
+
+/// Guards of the namespace, as process numbers.
+fn guards(place: &Namespace) -> Vec<String> {
+    let own = fs::read_link(format!("/proc/{}/ns/net", place.holder())).unwrap();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let path = entry.path();
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        let here = fs::read_link(path.join("ns/net")).is_ok_and(|net| net == own);
+        if here && line == b"weirgate\0guard\0" {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_refusal_of_any_request_leaves_what_was_there() {
+    let place = Namespace::new();
+    let far = Far::of(&place);
+    let mut all = 0;
+    for policy in policies() {
+        all += requests(&task(&place, "refuse", &policy));
+        assert!(far.reached(), "{policy}");
+    }
+    println!("{all} requests refused");
+    assert!(all > 100);
+    assert!(unguarded(&place));
+}
+
+#[test]
+fn a_kill_at_any_request_leaves_the_old_state_or_the_new() {
+    let place = Namespace::new();
+    let far = Far::of(&place);
+    let mut all = 0;
+    for policy in policies() {
+        let before = place.snapshot();
+        for number in 0.. {
+            let ended = task(&place, &format!("kill {number}"), &policy);
+            within(Duration::from_secs(5), "end of the guard", || unguarded(&place));
+            if ended.out.contains("not killed") {
+                break;
+            }
+            all += 1;
+            same(&before, &place.snapshot());
+            assert!(far.reached(), "{policy} {number}");
+        }
+        assert!(far.reached(), "{policy}");
+        assert_eq!(place.weirgate("show").status, 0);
+    }
+    println!("{all} kills");
+    assert!(all > 100);
+}
+
+#[test]
+fn an_unchanged_policy_makes_no_request() {
+    let place = Namespace::new();
+    for policy in policies() {
+        assert_ne!(requests(&task(&place, "plain", &policy)), 0);
+        assert_eq!(requests(&task(&place, "plain", &policy)), 0);
+    }
+}
+
+#[test]
+fn class_edits_under_load_lose_no_packet() {
+    let place = Namespace::new();
+    let far = Far::of(&place);
+    place.weirgate("apply safe/01.toml").says(0, &[]);
+    let stream = far.stream(1_000);
+    let mut steps = 0;
+    for round in 0..10 {
+        for policy in ["safe/02.toml", "safe/05.toml", "safe/04.toml", "safe/01.toml"] {
+            // Adding and removing a class is part of it.
+            let ended = place.weirgate(&format!("apply {policy}"));
+            assert_eq!(ended.status, 0, "{round} {ended:?}");
+            for line in ended.out.lines().filter(|line| line.starts_with("wan")) {
+                assert!(!line.contains("htb"), "a tree is exchanged: {line}");
+            }
+            steps += ended.out.lines().count();
+        }
+    }
+    let fate = stream.end();
+    // Two processors may let packets overtake one another; none is lost.
+    println!("{steps} steps, {fate:?}");
+    assert_eq!(fate.lost, 0, "{fate:?}");
+    assert!(fate.sent > 500);
+}
+
+/// The service, ended with the test.
+struct Keeper(Child);
+
+impl Keeper {
+    fn new(place: &Namespace) -> Self {
+        let mut command = place.command(WEIRGATE);
+        Self(command.arg("keep").stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn switches(&self) -> String {
+        // nsenter becomes the program.
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = |line: &&str| line.contains("ctxt_switches");
+        status.lines().filter(line).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn devices_come_and_go_and_get_their_state() {
+    let place = Namespace::new();
+    place.weirgate("apply safe/01.toml").says(0, &[]);
+    let keeper = Keeper::new(&place);
+    let second = Duration::from_secs(1);
+    for round in 0..3 {
+        place.run("ip link del wan");
+        let gone = || {
+            let devices = place.run("ip link show");
+            !devices.contains("ifb") && place.run("nft list ruleset").is_empty()
+        };
+        let took = within(2 * second, "clearing", gone);
+        place.run("ip link add wan type veth peer name far");
+        place.run("ip link set wan up");
+        let back = within(2 * second, "return", || place.weirgate("show").status == 0);
+        println!("{round}: cleared after {took:?}, back after {back:?}");
+        assert!(took < second && back < second);
+        // A pause as between real changes.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    // With nothing to do it sleeps.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = keeper.switches();
+    std::thread::sleep(second);
+    assert_eq!(before, keeper.switches());
+}
+
+#[test]
+fn a_renamed_device_is_freed_and_shaped_again_by_its_name() {
+    let place = Namespace::new();
+    place.weirgate("apply safe/01.toml").says(0, &[]);
+    let settled = place.snapshot();
+    let _keeper = Keeper::new(&place);
+    std::thread::sleep(Duration::from_millis(300));
+    let rename = |from: &str, to: &str| {
+        place.run(&format!("ip link set {from} down"));
+        place.run(&format!("ip link set {from} name {to}"));
+        place.run(&format!("ip link set {to} up"));
+    };
+    rename("wan", "uplink");
+    let second = Duration::from_secs(1);
+    within(second, "freeing", || {
+        !place.run("tc qdisc show dev uplink").contains("htb") && !place.run("nft list ruleset").contains("wan")
+    });
+    rename("uplink", "wan");
+    within(second, "return", || place.weirgate("show").status == 0);
+    same(&settled, &place.snapshot());
+}
+
+#[test]
+fn someone_who_undoes_it_again_and_again_causes_no_storm() {
+    let place = Namespace::new();
+    place.weirgate("apply safe/07.toml").says(0, &[]);
+    let _keeper = Keeper::new(&place);
+    std::thread::sleep(Duration::from_millis(300));
+    let shaped = || place.run("tc qdisc show dev wan").contains("htb 1: root");
+    let (begin, mut repairs) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_secs(5) {
+        if shaped() {
+            repairs += 1;
+            place.run("tc qdisc del dev wan root");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    println!("{repairs} repairs in 5 s");
+    // Pauses of 50, 100, 200, ... ms.
+    assert!((3..=9).contains(&repairs), "{repairs}");
+}

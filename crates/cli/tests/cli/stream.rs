@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A numbered stream of UDP packets through the device `wan`, and what became
+//! of it.
+
+use crate::namespace::Namespace;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::net::UdpSocket;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Where packets go.
+const FAR: &str = "10.9.0.2:7000";
+/// IP bytes of a packet: 20 and 8 of headers.
+const PAYLOAD: usize = 72;
+
+/// The other side of `wan`, in a namespace of its own.
+pub struct Far {
+    socket: UdpSocket,
+    sender: UdpSocket,
+}
+
+/// A stream that runs.
+pub struct Stream {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<u32>,
+    receiver: JoinHandle<Vec<(u32, Instant)>>,
+}
+
+/// What became of a stream.
+#[derive(Debug)]
+pub struct Fate {
+    /// Packets sent.
+    pub sent: u32,
+    /// Packets that did not arrive.
+    pub lost: u32,
+    /// Packets that arrived after a later one.
+    pub late: u32,
+    /// The longest time between two arrivals.
+    pub gap: Duration,
+}
+
+/// A socket made inside the network namespace of a process.
+fn socket_in(path: &str, bind: &str) -> UdpSocket {
+    let file = File::open(path).unwrap();
+    let bind = bind.to_owned();
+    let made = std::thread::spawn(move || {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        UdpSocket::bind(bind).unwrap()
+    });
+    made.join().unwrap()
+}
+
+impl Far {
+    /// Moves `far` out of the namespace and gives both ends addresses.
+    pub fn of(place: &Namespace) -> Self {
+        place.run("ip netns add beyond");
+        place.run("ip link set far netns beyond");
+        for line in [
+            "ip addr add 10.9.0.1/24 dev wan",
+            "ip netns exec beyond ip addr add 10.9.0.2/24 dev far",
+            "ip netns exec beyond ip link set far up",
+        ] {
+            place.run(line);
+        }
+        let mac = place.run("ip netns exec beyond cat /sys/class/net/far/address");
+        let mac = mac.trim();
+        place.run(&format!("ip neigh replace 10.9.0.2 lladdr {mac} nud permanent dev wan"));
+        let holder = place.holder();
+        Self {
+            socket: socket_in(&format!("/proc/{holder}/root/run/netns/beyond"), FAR),
+            sender: socket_in(&format!("/proc/{holder}/ns/net"), "10.9.0.1:0"),
+        }
+    }
+
+    /// Whether a packet gets through.
+    pub fn reached(&self) -> bool {
+        let mut buffer = [0; PAYLOAD];
+        self.socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        self.sender.send_to(&[0xff; PAYLOAD], FAR).unwrap();
+        self.socket.recv(&mut buffer).is_ok()
+    }
+
+    /// Sends so many packets in a second until it is stopped.
+    pub fn stream(&self, each_second: u32) -> Stream {
+        let stop = Arc::new(AtomicBool::new(false));
+        let socket = self.socket.try_clone().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let receiver = std::thread::spawn(move || {
+            let mut arrived = Vec::new();
+            let mut buffer = [0; PAYLOAD];
+            while socket.recv(&mut buffer).is_ok() {
+                let number = u32::from_ne_bytes(buffer[..4].try_into().unwrap());
+                if number == u32::MAX {
+                    break;
+                }
+                arrived.push((number, Instant::now()));
+            }
+            arrived
+        });
+        let (socket, stopped) = (self.sender.try_clone().unwrap(), Arc::clone(&stop));
+        let sender = std::thread::spawn(move || {
+            let begin = Instant::now();
+            let mut number = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                let due = Duration::from_secs(1) * number / each_second;
+                if let Some(rest) = due.checked_sub(begin.elapsed()) {
+                    std::thread::sleep(rest);
+                }
+                let mut packet = [0; PAYLOAD];
+                packet[..4].copy_from_slice(&number.to_ne_bytes());
+                socket.send_to(&packet, FAR).unwrap();
+                number += 1;
+            }
+            // What waits in queues is let through before the end is said.
+            std::thread::sleep(Duration::from_millis(500));
+            socket.send_to(&[0xff; PAYLOAD], FAR).unwrap();
+            number
+        });
+        Stream {
+            stop,
+            sender,
+            receiver,
+        }
+    }
+}
+
+impl Stream {
+    /// Ends it and counts.
+    pub fn end(self) -> Fate {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let arrived = self.receiver.join().unwrap();
+        let late = arrived.windows(2).filter(|two| two[1].0 < two[0].0).count();
+        let gaps = arrived.windows(2).map(|two| two[1].1 - two[0].1);
+        Fate {
+            sent,
+            lost: sent - arrived.len() as u32,
+            late: late as u32,
+            gap: gaps.max().unwrap_or_default(),
+        }
+    }
+}

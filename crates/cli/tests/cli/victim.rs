@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Applies a policy in a process of its own, with a fault at one of its
+//! requests: what the tests of [`crate::safe`] start, in a namespace.
+
+use std::path::Path;
+use weirgate_keep::{KeepError, Request, Site};
+use weirgate_kernel::{ApplyError, Fault, Kernel, Scope};
+use weirgate_plan::verify;
+use weirgate_state::State;
+
+/// Names the task: `refuse`, `kill NUMBER`, `count` or `plain`.
+pub const TASK: &str = "WEIRGATE_TEST_TASK";
+/// The policy to apply.
+pub const POLICY: &str = "WEIRGATE_TEST_POLICY";
+/// The program that is run as guard.
+pub const PROGRAM: &str = "WEIRGATE_TEST_PROGRAM";
+
+async fn wanted(kernel: &Kernel) -> State {
+    let text = std::fs::read_to_string(std::env::var(POLICY).unwrap()).unwrap();
+    let (policy, problems) = weirgate_policy::parse(&text);
+    let policy = policy.unwrap_or_else(|| panic!("{problems:?}"));
+    let capabilities = kernel.capabilities().await.unwrap();
+    let (state, problems) = weirgate_compile::compile(&policy, &capabilities);
+    state.unwrap_or_else(|| panic!("{problems:?}"))
+}
+
+async fn apply(site: &Site, wanted: &State, fault: Option<Fault>) -> Result<(), KeepError> {
+    let lock = site.place.lock()?;
+    let planned = site.plan(wanted, false).await?;
+    site.kernel.inject(fault);
+    let made = site.apply(&lock, planned, Request::default()).await;
+    made.map(|_| ())
+}
+
+/// Refuses each request in turn; each time all must be as before.
+async fn refuse(site: &Site, wanted: &State) -> usize {
+    let scope = Scope::of([wanted]);
+    let before = site.kernel.observe(&scope).await.unwrap();
+    for number in 0.. {
+        match apply(site, wanted, Some(Fault::Refused(number))).await {
+            Ok(()) => {
+                let after = site.kernel.observe(&scope).await.unwrap();
+                assert_eq!(verify(&after, wanted), []);
+                return number;
+            }
+            Err(KeepError::Apply(ApplyError::Restored { .. })) => {
+                let after = site.kernel.observe(&scope).await.unwrap();
+                assert_eq!(after, before, "after refusal of request {number}");
+            }
+            Err(other) => panic!("request {number}: {other}"),
+        }
+    }
+    unreachable!("the requests of a plan come to an end");
+}
+
+#[test]
+fn victim() {
+    let Ok(task) = std::env::var(TASK) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let program = std::env::var(PROGRAM).unwrap().into();
+        let site = Site::open(Path::new("/run/kept"), program).unwrap();
+        let wanted = wanted(&site.kernel).await;
+        match task.split_once(' ') {
+            Some(("kill", number)) => {
+                let fault = Fault::Killed(number.parse().unwrap());
+                apply(&site, &wanted, Some(fault)).await.unwrap();
+                println!("not killed");
+            }
+            _ if task == "refuse" => println!("requests {}", refuse(&site, &wanted).await),
+            _ => {
+                apply(&site, &wanted, None).await.unwrap();
+                println!("requests {}", site.kernel.requests());
+            }
+        }
+    });
+}

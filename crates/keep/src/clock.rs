@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Time as this crate needs it: seconds of the calendar for people, and
+//! nanoseconds since the machine started, sleep included, for deadlines.
+
+use crate::error::KeepError;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::unix::AsyncFd;
+use weirgate_kernel::watch;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds since the machine started (`CLOCK_BOOTTIME`), sleep included:
+/// a laptop that was closed has not gained time.
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+/// Seconds of Unix time; 0 on a machine whose clock is before 1970.
+pub fn unix() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// A timer of the kernel's in the event loop.
+pub(crate) struct Timer {
+    fd: AsyncFd<OwnedFd>,
+    /// When it ends; [`NEVER`] unless it is set.
+    at: Cell<u64>,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Timer {
+    /// A timer that never ends unless it is set.
+    pub(crate) fn new() -> Result<Self, KeepError> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = || -> std::io::Result<AsyncFd<OwnedFd>> {
+            watch(timerfd_create(TimerfdClockId::Boottime, flags)?)
+        };
+        Ok(Self {
+            fd: timer().map_err(KeepError::file("timerfd"))?,
+            at: Cell::new(NEVER),
+        })
+    }
+
+    /// Sets the time, as of [`now`], at which it ends; one that is over ends
+    /// at once.
+    pub(crate) fn set(&self, at: u64) -> Result<(), KeepError> {
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let at = at.max(1);
+        let time = Itimerspec {
+            it_interval: none,
+            it_value: Timespec {
+                tv_sec: (at / SECOND) as i64,
+                tv_nsec: (at % SECOND) as i64,
+            },
+        };
+        self.at.set(at);
+        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &time)
+            .map(|_| ())
+            .map_err(|error| KeepError::file("timerfd")(error.into()))
+    }
+
+    /// Waits for the end. It stays over until it is set again.
+    pub(crate) async fn over(&self) -> Result<(), KeepError> {
+        while now() < self.at.get() {
+            let mut ready = self.fd.readable().await.map_err(KeepError::file("timerfd"))?;
+            // What is read is the number of times that it ended, which nobody
+            // needs; a timer that was set anew meanwhile has none.
+            let _ = rustix::io::read(self.fd.get_ref(), &mut [0; 8]);
+            ready.clear_ready();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can go wrong with what weirgate keeps.
+
+use std::io;
+use std::path::PathBuf;
+use weirgate_kernel::{ApplyError, KernelError};
+use weirgate_plan::Problem;
+
+/// Occurs when something that weirgate keeps cannot be read, written or used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// Occurs when a file or folder cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// Occurs when a file is not what weirgate wrote: cut off, changed, or of
+    /// another format.
+    #[error("{} is damaged ({why}); {hint}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Occurs when another weirgate is changing this kernel.
+    #[error("another weirgate is changing this kernel")]
+    Busy,
+    /// Occurs when a change has to be confirmed or taken back first.
+    #[error(
+        "change {number} is not confirmed yet and returns by itself in {seconds} s: \
+         `weirgate confirm` or `weirgate rollback` first"
+    )]
+    Unconfirmed {
+        /// The number of its entry.
+        number: u64,
+        /// Whole seconds that are left.
+        seconds: u64,
+    },
+    /// Occurs when there is nothing to confirm or to go back to.
+    #[error("{0}")]
+    Nothing(String),
+    /// Occurs when the guard process cannot be started or does not answer.
+    #[error("the guard process: {0}")]
+    Guard(String),
+    /// Occurs when no plan can be made; nothing has been changed.
+    #[error("{}", lines(.0))]
+    NoPlan(Vec<Problem>),
+    /// Occurs when the kernel cannot be asked.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Occurs when a change fails.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+}
+
+impl KeepError {
+    /// For `map_err` on a file operation.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    lines.join("\n")
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Words between weirgate's processes: a length of four bytes and JSON.
+
+use crate::error::KeepError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{Read, Write};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// More than any state: what claims to be larger is no word of ours.
+const LARGEST: u32 = 1 << 30;
+
+fn failed(what: impl std::fmt::Display) -> KeepError {
+    KeepError::Guard(what.to_string())
+}
+
+/// A word as bytes.
+pub(crate) fn bytes(word: &impl Serialize) -> Result<Vec<u8>, KeepError> {
+    let body = serde_json::to_vec(word).map_err(failed)?;
+    let mut bytes = (body.len() as u32).to_ne_bytes().to_vec();
+    bytes.extend(body);
+    Ok(bytes)
+}
+
+/// Sends a word.
+pub(crate) fn send(stream: &mut impl Write, word: &impl Serialize) -> Result<(), KeepError> {
+    stream.write_all(&bytes(word)?).map_err(failed)
+}
+
+/// Receives a word.
+pub(crate) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, KeepError> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).map_err(failed)?;
+    let mut body = vec![0; size(length)?];
+    stream.read_exact(&mut body).map_err(failed)?;
+    serde_json::from_slice(&body).map_err(failed)
+}
+
+/// Receives a word in the event loop; `None` where the other side is gone.
+pub(crate) async fn next<T: DeserializeOwned>(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Result<Option<T>, KeepError> {
+    let mut length = [0; 4];
+    if stream.read_exact(&mut length).await.is_err() {
+        return Ok(None);
+    }
+    let mut body = vec![0; size(length)?];
+    if stream.read_exact(&mut body).await.is_err() {
+        return Ok(None);
+    }
+    serde_json::from_slice(&body).map_err(failed)
+}
+
+fn size(length: [u8; 4]) -> Result<usize, KeepError> {
+    match u32::from_ne_bytes(length) {
+        length if length <= LARGEST => Ok(length as usize),
+        length => Err(failed(format!("a word of {length} bytes"))),
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where weirgate keeps things, and the lock against a second writer.
+//!
+//! `/run/weirgate` speaks of the running kernel and ends with it;
+//! `/var/lib/weirgate` (or the folder that the caller names) outlives it. Both
+//! are apart for each network namespace: devices of one name in two namespaces
+//! are two devices. The namespace of process 1, which is there again after
+//! every boot, has the folder itself; any other has `net-INODE` in it.
+
+use crate::error::KeepError;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+const RUN: &str = "/run/weirgate";
+/// Where history is kept unless the caller says otherwise.
+pub const STATE: &str = "/var/lib/weirgate";
+const OWN: &str = "/proc/thread-self/ns/net";
+const INITIAL: &str = "/proc/1/ns/net";
+const ONLY_INITIAL: &str = "/proc/sys/net/core/netdev_max_backlog";
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The folders of one network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Place {
+    /// What ends with the running kernel.
+    pub run: PathBuf,
+    /// What outlives it.
+    pub state: PathBuf,
+    /// Which run of the kernel this is (random(4), `boot_id`).
+    pub boot: String,
+}
+
+impl Place {
+    /// The place of the calling thread's namespace, with the folder that
+    /// outlives the kernel below `state`.
+    pub fn here(state: &Path) -> Result<Self, KeepError> {
+        let inode = |path: &str| {
+            fs::metadata(path)
+                .map(|file| (file.dev(), file.ino()))
+                .map_err(KeepError::file(path))
+        };
+        let own = inode(OWN)?;
+        let name = format!("net-{}", own.1);
+        // With few capabilities process 1 may not be looked at (ptrace(2)).
+        // The namespace that the machine starts with is still known then: by
+        // a setting that only it has (net/core/sysctl_net_core.c).
+        let initial = match inode(INITIAL) {
+            Ok(initial) => initial == own,
+            Err(_) => Path::new(ONLY_INITIAL).exists(),
+        };
+        let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
+        Ok(Self {
+            run: Path::new(RUN).join(&name),
+            state: if initial { state.to_owned() } else { state.join(name) },
+            boot: boot.trim().to_owned(),
+        })
+    }
+
+    /// Keeps two commands from changing the kernel at once; held until
+    /// dropped, and let go by the kernel when the process ends in any way.
+    pub fn lock(&self) -> Result<Lock, KeepError> {
+        let (path, file) = self.lock_file()?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock(file)),
+            Err(TryLockError::WouldBlock) => Err(KeepError::Busy),
+            Err(TryLockError::Error(source)) => Err(KeepError::File { path, source }),
+        }
+    }
+
+    /// The same, waiting for whoever has it.
+    pub fn wait(&self) -> Result<Lock, KeepError> {
+        let (path, file) = self.lock_file()?;
+        file.lock().map_err(KeepError::file(path))?;
+        Ok(Lock(file))
+    }
+
+    fn lock_file(&self) -> Result<(PathBuf, File), KeepError> {
+        let path = self.run.with_extension("lock");
+        folder(path.parent().unwrap_or(&path))?;
+        let file = File::create(&path).map_err(KeepError::file(&path))?;
+        Ok((path, file))
+    }
+
+    /// The socket at which the guard of an unconfirmed change listens.
+    pub fn guard(&self) -> PathBuf {
+        self.run.with_extension("guard")
+    }
+}
+
+/// The right to change this namespace's kernel state and what is kept of it.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
+
+/// Makes a folder for root alone, with those above it.
+pub(crate) fn folder(path: &Path) -> Result<(), KeepError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(KeepError::file(path))
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files that are whole or not there: written aside, flushed, renamed, with a
+//! checksum by which damage is found.
+//!
+//! The first line is `weirgate 1 LENGTH SHA256`, the rest is JSON.
+
+use crate::error::KeepError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The format's name and version.
+const FORMAT: &str = "weirgate 1";
+
+/// The bytes of a sealed file.
+pub(crate) fn seal(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let body = serde_json::to_vec_pretty(value)?;
+    let mut bytes = format!("{FORMAT} {} {}\n", body.len(), digest(&body)).into_bytes();
+    bytes.extend(body);
+    Ok(bytes)
+}
+
+/// What a sealed file holds, or what is wrong with it.
+pub(crate) fn unseal<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    let (head, body) = bytes.split_at(end.ok_or("it has no first line")?);
+    let body = &body[1..];
+    let head = std::str::from_utf8(head).map_err(|_| "its first line is no text")?;
+    let words = head.strip_prefix(FORMAT).and_then(|rest| rest.trim().split_once(' '));
+    let (length, sum) = words.ok_or("its first line is not weirgate's")?;
+    let length: usize = length.parse().map_err(|_| "its length is no number")?;
+    if body.len() != length {
+        return Err(format!("{} bytes instead of {length}", body.len()));
+    }
+    if digest(body) != sum {
+        return Err("its checksum is wrong".to_owned());
+    }
+    serde_json::from_slice(body).map_err(|error| error.to_string())
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Reads a sealed file; `None` if there is none.
+pub(crate) fn read<T: DeserializeOwned>(
+    path: &Path,
+    hint: &'static str,
+) -> Result<Option<T>, KeepError> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(KeepError::file(path))?,
+    };
+    unseal(&bytes).map(Some).map_err(|why| KeepError::Damaged {
+        path: path.to_owned(),
+        why,
+        hint,
+    })
+}
+
+/// Writes a sealed file whole: after a crash the old content is there or the
+/// new one. The caller holds the lock, so the name aside is its own.
+pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<(), KeepError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut aside = PathBuf::from(path);
+    aside.as_mut_os_string().push(".new");
+    let bytes = seal(value).map_err(|error| KeepError::File {
+        path: path.to_owned(),
+        source: error.into(),
+    })?;
+    let mut file = File::create(&aside).map_err(KeepError::file(&aside))?;
+    file.write_all(&bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&aside, path))
+        .map_err(KeepError::file(path))?;
+    flush(folder)
+}
+
+/// Makes renames and removals in a folder outlive a loss of power.
+pub(crate) fn flush(folder: &Path) -> Result<(), KeepError> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(KeepError::file(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one");
+        assert_eq!(read::<Vec<u32>>(&path, "").unwrap(), None);
+        for value in [vec![1_u32, 2], vec![3]] {
+            write(&path, &value).unwrap();
+            assert_eq!(read::<Vec<u32>>(&path, "").unwrap(), Some(value));
+        }
+        let names = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(names, 1, "nothing is left aside");
+    }
+
+    #[test]
+    fn every_single_damage_is_found() {
+        let whole = seal(&vec![10_u32, 20, 30]).unwrap();
+        for length in 0..whole.len() {
+            assert!(unseal::<Vec<u32>>(&whole[..length]).is_err(), "{length}");
+        }
+        for place in 0..whole.len() {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[place] ^= 1 << bit;
+                // Numbers may be written in more than one way (`+5`), but what
+                // they say is then the same.
+                if let Ok(value) = unseal::<Vec<u32>>(&bytes) {
+                    assert_eq!(value, [10, 20, 30], "{place} {bit}");
+                }
+            }
+        }
+    }
+}

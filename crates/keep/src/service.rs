@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate keep`: keeps the applied state in force while devices come, go
+//! and change.
+//!
+//! It sleeps until the kernel says that something changed, or another weirgate
+//! wrote what is kept; then compares and mends. It never acts while a change
+//! waits for confirmation, whose guard knows what to go back to. What someone
+//! else undoes again and again is mended more and more slowly.
+
+use crate::clock::{self, Timer};
+use crate::error::KeepError;
+use crate::memory::Memory;
+use crate::site::Site;
+use rustix::fs::inotify;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use tokio::io::unix::AsyncFd;
+use weirgate_kernel::{DeviceIndex, Events, watch};
+use weirgate_plan::{Options, plan_with, present, with_former};
+use weirgate_state::{DeviceName, State};
+
+const MILLISECOND: u64 = 1_000_000;
+/// Changes come in swarms: a device is created, renamed, set up. What follows
+/// within this time is looked at together.
+const SWARM: u64 = 50 * MILLISECOND;
+/// The longest pause between two repairs that someone keeps undoing.
+const LONGEST: u64 = 60_000 * MILLISECOND;
+/// So long after a repair, the next one is not counted as following it.
+const CALM: u64 = 60_000 * MILLISECOND;
+
+/// What the service has done, for whoever keeps a log.
+#[derive(Debug)]
+pub enum Report {
+    /// The confirmed state is in force, after so many steps.
+    Mended {
+        /// How many steps it took.
+        steps: usize,
+        /// The earliest time of the next repair, from now, in milliseconds.
+        pause: u64,
+    },
+    /// It could not be done; the next change is the next attempt, and another
+    /// comes after the pause.
+    Failed {
+        /// Why not.
+        error: KeepError,
+        /// Milliseconds until the next attempt.
+        pause: u64,
+    },
+}
+
+/// Pauses that grow while repairs follow one another.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    pause: u64,
+    last: u64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            pause: SWARM,
+            last: 0,
+        }
+    }
+
+    /// Counts a repair at this time.
+    fn worked(&mut self, now: u64) {
+        let follows = self.last != 0 && now.saturating_sub(self.last) < CALM.max(2 * self.pause);
+        self.pause = if follows {
+            (self.pause * 2).min(LONGEST)
+        } else {
+            SWARM
+        };
+        self.last = now;
+    }
+
+    /// When to look at a change that is told now: after the swarm, and not
+    /// before the pause since the last repair is over.
+    fn next(&self, now: u64) -> u64 {
+        (now + SWARM).max(self.last.saturating_add(self.pause))
+    }
+}
+
+/// Keeps the confirmed state in force until `stop` ends. `ready` is called
+/// once the state is in force for the first time.
+pub async fn keep(
+    site: &Site,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(),
+    mut report: impl FnMut(Report),
+) -> Result<(), KeepError> {
+    // Listening begins before looking, so that nothing is missed in between.
+    let events = Events::open()?;
+    let history = Watch::of(site)?;
+    let timer = Timer::new()?;
+    let mut pace = Pace::new();
+    let mut known = BTreeMap::new();
+    mend(site, &mut known, &mut pace, &mut report).await;
+    ready();
+    let mut waits = false;
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return Ok(()),
+            () = events.next() => {}
+            () = history.next() => {}
+            over = timer.over(), if waits => {
+                over?;
+                waits = false;
+                if let Some(pause) = mend(site, &mut known, &mut pace, &mut report).await {
+                    timer.set(clock::now() + pause)?;
+                    waits = true;
+                }
+                continue;
+            }
+        }
+        if !waits {
+            timer.set(pace.next(clock::now()))?;
+            waits = true;
+        }
+    }
+}
+
+/// Compares and mends; a time after which to try again where that is needed.
+async fn mend(
+    site: &Site,
+    known: &mut BTreeMap<DeviceName, DeviceIndex>,
+    pace: &mut Pace,
+    report: &mut impl FnMut(Report),
+) -> Option<u64> {
+    match work(site, known).await {
+        Ok(Some(0)) => None,
+        Ok(Some(steps)) => {
+            pace.worked(clock::now());
+            report(Report::Mended {
+                steps,
+                pause: pace.pause / MILLISECOND,
+            });
+            None
+        }
+        // Another weirgate is at work; when it ends it writes what is kept.
+        Ok(None) => None,
+        Err(error) => {
+            pace.worked(clock::now());
+            report(Report::Failed {
+                error,
+                pause: pace.pause / MILLISECOND,
+            });
+            Some(pace.pause)
+        }
+    }
+}
+
+/// How many steps it took; `None` where it is not the time.
+async fn work(
+    site: &Site,
+    known: &mut BTreeMap<DeviceName, DeviceIndex>,
+) -> Result<Option<usize>, KeepError> {
+    let lock = match site.place.lock() {
+        Err(KeepError::Busy) => return Ok(None),
+        other => other?,
+    };
+    if site.unconfirmed()?.is_some() {
+        return Ok(None);
+    }
+    let devices = site.kernel.devices().await?;
+    let mut steps = 0;
+    if let Some(memory) = Memory::read(&site.place)? {
+        for (old, new) in renamed(known, &devices) {
+            steps += release(site, &memory, &old, &new).await?;
+        }
+    }
+    *known = devices;
+    steps += site.restore(&lock).await?;
+    Ok(Some(steps))
+}
+
+/// Devices that have another name than before, old and new.
+fn renamed(
+    before: &BTreeMap<DeviceName, DeviceIndex>,
+    now: &BTreeMap<DeviceName, DeviceIndex>,
+) -> Vec<(DeviceName, DeviceName)> {
+    let new_name = |index: &DeviceIndex| now.iter().find(|(_, other)| *other == index);
+    before
+        .iter()
+        .filter(|(name, index)| now.get(*name) != Some(index))
+        .filter_map(|(name, index)| Some((name.clone(), new_name(index)?.0.clone())))
+        .collect()
+}
+
+/// Gives a device that was renamed back what it had before weirgate.
+async fn release(
+    site: &Site,
+    memory: &Memory,
+    old: &DeviceName,
+    new: &DeviceName,
+) -> Result<usize, KeepError> {
+    let under = |state: &State| State {
+        devices: state
+            .devices
+            .get(old)
+            .filter(|device| !device.owned_ifb)
+            .map(|device| (new.clone(), device.clone()))
+            .into_iter()
+            .collect(),
+        ..State::default()
+    };
+    let (applied, former) = (under(&memory.applied), under(&memory.former));
+    if applied.devices.is_empty() || memory.applied.devices.contains_key(new) {
+        return Ok(0);
+    }
+    // Tables are left to the comparison that follows.
+    let scope = weirgate_kernel::Scope::of([&applied, &former]);
+    let mut observed = site.kernel.observe(&scope).await?;
+    observed.devices.retain(|name, _| name == new);
+    let names = observed.devices.keys().cloned().collect();
+    let wanted = present(&with_former(&State::default(), &former), &names);
+    let options = Options {
+        previous: Some(&applied),
+        replace_foreign: false,
+    };
+    let plan = plan_with(&observed, &wanted, &options).map_err(KeepError::NoPlan)?;
+    if plan.steps.is_empty() {
+        return Ok(0);
+    }
+    Ok(site.kernel.apply(&plan).await?.steps)
+}
+
+/// Tells when another weirgate wrote what is kept.
+struct Watch(AsyncFd<OwnedFd>);
+
+impl Watch {
+    fn of(site: &Site) -> Result<Self, KeepError> {
+        let folder = &site.place.state;
+        crate::place::folder(folder)?;
+        let made = || -> std::io::Result<AsyncFd<OwnedFd>> {
+            let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+            let fd = inotify::init(flags)?;
+            inotify::add_watch(&fd, folder, inotify::WatchFlags::MOVED_TO)?;
+            watch(fd)
+        };
+        made().map(Self).map_err(KeepError::file(folder))
+    }
+
+    async fn next(&self) {
+        let Ok(mut ready) = self.0.readable().await else {
+            // The loop is ending.
+            return std::future::pending().await;
+        };
+        // What was written is looked up; the words are only emptied.
+        let mut words = [0; 4096];
+        while rustix::io::read(self.0.get_ref(), &mut words).is_ok_and(|length| length > 0) {}
+        ready.clear_ready();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_that_follow_one_another_become_rare() {
+        let mut pace = Pace::new();
+        let mut now = 1_000 * MILLISECOND;
+        let mut within_a_second = 0;
+        for count in 0..40 {
+            let at = pace.next(now);
+            if at - now <= 1_000 * MILLISECOND {
+                within_a_second = count + 1;
+            }
+            assert!(at >= now + SWARM && at - now <= LONGEST + SWARM);
+            pace.worked(at);
+            now = at;
+        }
+        assert!(within_a_second >= 5, "{within_a_second}");
+        assert_eq!(pace.pause, LONGEST);
+        // After a calm it is quick again.
+        now += 3 * LONGEST;
+        pace.worked(now);
+        assert_eq!(pace.pause, SWARM);
+    }
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Changing the kernel's state for good: planned, remembered, guarded,
+//! confirmed, taken back.
+
+use crate::clock;
+use crate::error::KeepError;
+use crate::guard::{self, Charge, Guard, Reached};
+use crate::history::{Entry, Head, History, Outcome, Pending, Source};
+use crate::memory::Memory;
+use crate::place::{Lock, Place};
+use std::path::PathBuf;
+use std::time::Duration;
+use weirgate_kernel::{ApplyError, Kernel, Scope};
+use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
+use weirgate_state::{Device, DeviceName, Offloads, QdiscKind, State};
+
+/// Offloads as devices usually have them.
+const OFFLOADED: Offloads = Offloads {
+    tso: true,
+    gso: true,
+    gro: true,
+};
+
+/// One network namespace with what is kept of it.
+pub struct Site {
+    /// Its folders.
+    pub place: Place,
+    /// Its applied states.
+    pub history: History,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// The program that can be run as a guard.
+    program: PathBuf,
+}
+
+/// A change that is planned but not made.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// From what is there to what is wanted.
+    pub plan: Plan,
+    /// What was asked for, without what is restored besides.
+    pub wanted: State,
+    /// What the devices had before weirgate.
+    pub former: State,
+}
+
+/// What an apply is made for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The policy's texts.
+    pub sources: Vec<Source>,
+    /// The entry that is gone back to.
+    pub from: Option<u64>,
+    /// How long the change stays unless it is confirmed.
+    pub confirm: Option<Duration>,
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// How many steps it took.
+    pub steps: usize,
+    /// Its entry.
+    pub number: u64,
+    /// Whether it waits for confirmation.
+    pub unconfirmed: bool,
+}
+
+impl Site {
+    /// The calling thread's namespace. `program` is run as `program guard`.
+    /// Needs a tokio runtime.
+    pub fn open(state: &std::path::Path, program: PathBuf) -> Result<Self, KeepError> {
+        let place = Place::here(state)?;
+        Ok(Self {
+            history: History::of(&place),
+            kernel: Kernel::open()?,
+            place,
+            program,
+        })
+    }
+
+    /// Compares what is wanted with what is there. With `adopt`, root qdiscs
+    /// that weirgate did not make may be replaced.
+    pub async fn plan(&self, wanted: &State, adopt: bool) -> Result<Planned, KeepError> {
+        let memory = Memory::read(&self.place)?;
+        let applied = memory.as_ref().map(|memory| &memory.applied);
+        let empty = State::default();
+        let scope = Scope::of([wanted, applied.unwrap_or(&empty)]);
+        let observed = self.kernel.observe(&scope).await?;
+        let mut former = memory
+            .as_ref()
+            .map_or_else(State::default, |memory| memory.former.clone());
+        for (name, device) in &observed.devices {
+            if !device.owned_ifb {
+                former
+                    .devices
+                    .entry(name.clone())
+                    .or_insert_with(|| found(name, device, &observed, wanted));
+            }
+        }
+        let desired = with_former(wanted, &former);
+        // A device that is no longer wanted and has gone needs nothing.
+        let desired = State {
+            devices: desired
+                .devices
+                .into_iter()
+                .filter(|(name, _)| {
+                    wanted.devices.contains_key(name) || observed.devices.contains_key(name)
+                })
+                .collect(),
+            ..desired
+        };
+        let options = Options {
+            previous: applied,
+            replace_foreign: adopt,
+        };
+        let plan = plan_with(&observed, &desired, &options).map_err(KeepError::NoPlan)?;
+        Ok(Planned {
+            plan,
+            wanted: wanted.clone(),
+            former,
+        })
+    }
+
+    /// The change that waits for confirmation or is under way, with the
+    /// seconds that are left; `None` where nothing waits, or its guard is gone.
+    pub fn unconfirmed(&self) -> Result<Option<(Pending, u64)>, KeepError> {
+        let Some(pending) = self.history.head()?.pending else {
+            return Ok(None);
+        };
+        let left = pending.deadline.unwrap_or(0).saturating_sub(clock::now());
+        let waits = pending.boot == self.place.boot && left > 0;
+        Ok(waits.then_some((pending, left.div_ceil(1_000_000_000))))
+    }
+
+    /// Makes a planned change and reads it back. `lock` is held from before
+    /// the plan was made.
+    pub async fn apply(
+        &self,
+        _lock: &Lock,
+        planned: Planned,
+        request: Request,
+    ) -> Result<Made, KeepError> {
+        self.nothing_waits()?;
+        let head = self.history.head()?;
+        let before = Memory::read(&self.place)?;
+        let entry = Entry {
+            number: 0,
+            time: clock::unix(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            from: request.from,
+            sources: request.sources,
+            desired: planned.wanted.clone(),
+            former: planned.former.clone(),
+        };
+        let confirmed = head.confirmed.filter(|_| request.confirm.is_none());
+        if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
+            && self.same(number, &entry)
+        {
+            return Ok(Made {
+                steps: 0,
+                number,
+                unconfirmed: false,
+            });
+        }
+        let number = self.history.add(entry, &head)?.number;
+        let mut pending = Pending {
+            number,
+            boot: self.place.boot.clone(),
+            deadline: None,
+        };
+        let mut under_way = head.clone();
+        under_way.pending = Some(pending.clone());
+        self.history.set_head(&under_way)?;
+        let after = Memory {
+            former: planned.former,
+            applied: planned.plan.desired.clone(),
+        };
+        let charge = Charge {
+            place: self.place.clone(),
+            number: Some(number),
+            before: planned.plan.before.clone(),
+            desired: planned.plan.desired.clone(),
+            memory: before,
+            head,
+        };
+        let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
+        let guard = self.make(&charge, &planned.plan, Some(&after), alone).await?;
+        let deadline = request.confirm.map(guard::deadline);
+        let mut settled = charge.head;
+        if deadline.is_some() {
+            pending.deadline = deadline;
+            settled.pending = Some(pending);
+        } else {
+            settled.settle(number, Outcome::Confirmed);
+        }
+        self.history.set_head(&settled)?;
+        if let Some(guard) = guard {
+            guard.applied(deadline)?;
+        }
+        Ok(Made {
+            steps: planned.plan.steps.len(),
+            number,
+            unconfirmed: deadline.is_some(),
+        })
+    }
+
+    /// Takes everything away that weirgate made, by the plan of
+    /// [`Site::plan`] for an empty state.
+    pub async fn remove(&self, _lock: &Lock, plan: &Plan) -> Result<(), KeepError> {
+        self.nothing_waits()?;
+        let mut head = self.history.head()?;
+        let charge = Charge {
+            place: self.place.clone(),
+            number: None,
+            before: plan.before.clone(),
+            desired: plan.desired.clone(),
+            memory: Memory::read(&self.place)?,
+            head: head.clone(),
+        };
+        // The memory stays as it is until nothing is left to remember.
+        let memory = charge.memory.clone();
+        let alone = plan.steps.is_empty();
+        let guard = self.make(&charge, plan, memory.as_ref(), alone).await?;
+        head.confirmed = None;
+        head.pending = None;
+        self.history.set_head(&head)?;
+        Memory::write(&self.place, None)?;
+        guard.map_or(Ok(()), |guard| guard.applied(None))
+    }
+
+    /// Carries out a plan under guard. If it fails, everything that is kept is
+    /// as before, and the guard is dismissed.
+    async fn make(
+        &self,
+        charge: &Charge,
+        plan: &Plan,
+        after: Option<&Memory>,
+        alone: bool,
+    ) -> Result<Option<Guard>, KeepError> {
+        let guard = if alone {
+            None
+        } else {
+            let started = Guard::start(&self.program, charge);
+            Some(started.inspect_err(|error| self.failed(charge, &error.to_string()))?)
+        };
+        // Written before anything changes: whatever happens next, it is known
+        // what to go back to.
+        Memory::write(&self.place, after)?;
+        let Err(error) = self.kernel.apply(plan).await else {
+            return Ok(guard);
+        };
+        if matches!(error, ApplyError::Restored { .. }) {
+            self.failed(charge, &error.to_string());
+        } else if let Some(number) = charge.number {
+            let mut head = charge.head.clone();
+            head.settle(number, Outcome::Lost(error.to_string()));
+            // The first error is the one to report.
+            let _ = self.history.set_head(&head);
+        }
+        if let Some(guard) = guard {
+            guard.dismiss();
+        }
+        Err(error.into())
+    }
+
+    /// What is kept goes back to what it was before a change that failed.
+    fn failed(&self, charge: &Charge, why: &str) {
+        let mut head = charge.head.clone();
+        if let Some(number) = charge.number {
+            head.settle(number, Outcome::Failed(why.to_owned()));
+        }
+        // The failure of the change is the one to report.
+        let _ = self.history.set_head(&head);
+        let _ = Memory::write(&self.place, charge.memory.as_ref());
+    }
+
+    /// Whether an entry says the same as this one.
+    fn same(&self, number: u64, other: &Entry) -> bool {
+        self.history.entry(number).is_ok_and(|entry| {
+            entry.sources == other.sources && entry.desired == other.desired
+        })
+    }
+
+    /// Refuses a change while another waits for confirmation.
+    pub fn nothing_waits(&self) -> Result<(), KeepError> {
+        match self.unconfirmed()? {
+            Some((pending, seconds)) => Err(KeepError::Unconfirmed {
+                number: pending.number,
+                seconds,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Confirms the change that waits for it; its number.
+    pub fn confirm(&self) -> Result<u64, KeepError> {
+        let nothing = || KeepError::Nothing("nothing waits to be confirmed".to_owned());
+        let head = self.history.head()?;
+        let Some(pending) = head.pending.clone() else {
+            return Err(nothing());
+        };
+        let number = pending.number;
+        if let Reached::Done = guard::confirm(&self.place)? {
+            return Ok(number);
+        }
+        // The guard is gone. If it did its duty before, nothing is pending.
+        let _lock = self.place.lock()?;
+        let mut head = self.history.head()?;
+        let waits = |now: &Pending| now.number == number && now.boot == self.place.boot;
+        if !head.pending.as_ref().is_some_and(waits) || pending.deadline.is_none() {
+            return Err(nothing());
+        }
+        head.settle(number, Outcome::Confirmed);
+        self.history.set_head(&head)?;
+        Ok(number)
+    }
+
+    /// Takes the change that waits for confirmation back; `None` where nothing
+    /// waits or its guard is gone.
+    pub fn take_back(&self) -> Result<Option<u64>, KeepError> {
+        let Some(pending) = self.history.head()?.pending else {
+            return Ok(None);
+        };
+        Ok(match guard::give_back(&self.place)? {
+            Reached::Done => Some(pending.number),
+            Reached::Gone => None,
+        })
+    }
+
+    /// The state that shall be in force: the confirmed entry. What a crash or
+    /// a reboot left unconfirmed is not.
+    pub fn confirmed(&self) -> Result<Option<Entry>, KeepError> {
+        let head = self.history.head()?;
+        head.confirmed.map(|number| self.history.entry(number)).transpose()
+    }
+
+    /// Brings the confirmed state into force, as far as its devices are there;
+    /// how many steps it took. Nothing is written to the history but that a
+    /// change which nobody confirmed is over.
+    ///
+    /// This is what starts at boot, and what follows a crash of everything.
+    pub async fn restore(&self, _lock: &Lock) -> Result<usize, KeepError> {
+        let mut head = self.history.head()?;
+        let interrupted = head.pending.clone();
+        let Some(entry) = self.confirmed()? else {
+            if let Some(pending) = interrupted {
+                self.give_up(&pending).await?;
+                head.settle(pending.number, Outcome::Returned);
+                self.history.set_head(&head)?;
+            }
+            return Ok(0);
+        };
+        let steps = self.follow(&entry.desired).await?;
+        if let Some(pending) = interrupted {
+            head.settle(pending.number, Outcome::Returned);
+            self.history.set_head(&head)?;
+        }
+        Ok(steps)
+    }
+
+    /// Takes away what an unconfirmed first change of this run of the kernel
+    /// left, where nothing was confirmed before.
+    async fn give_up(&self, pending: &Pending) -> Result<(), KeepError> {
+        if pending.boot != self.place.boot || Memory::read(&self.place)?.is_none() {
+            return Ok(());
+        }
+        let planned = self.plan(&State::default(), false).await?;
+        self.kernel.apply(&planned.plan).await?;
+        Memory::write(&self.place, None)
+    }
+
+    /// Brings a state into force as far as its devices are there; how many
+    /// steps it took. For what comes and goes by itself: no entry is written.
+    pub async fn follow(&self, desired: &State) -> Result<usize, KeepError> {
+        let devices = self.kernel.devices().await?.into_keys().collect();
+        let planned = self.plan(&present(desired, &devices), false).await?;
+        let memory = Memory {
+            former: planned.former,
+            applied: planned.plan.desired.clone(),
+        };
+        if Memory::read(&self.place)?.as_ref() != Some(&memory) {
+            Memory::write(&self.place, Some(&memory))?;
+        }
+        if planned.plan.steps.is_empty() {
+            return Ok(0);
+        }
+        Ok(self.kernel.apply(&planned.plan).await?.steps)
+    }
+
+    /// Which entry is what.
+    pub fn head(&self) -> Result<Head, KeepError> {
+        self.history.head()
+    }
+}
+
+/// What to go back to for a device that nothing is remembered of: what it has,
+/// unless that is weirgate's own. It stays behind where the memory was lost,
+/// or where the device had another name at `remove`.
+fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -> Device {
+    let only = |device: &Device| State {
+        devices: [(name.clone(), device.clone())].into(),
+        ..State::default()
+    };
+    let marked = || {
+        let mut tables = observed.tables.iter();
+        tables.any(|table| table.devices().any(|other| other == name))
+    };
+    let own = device.root.as_ref().is_some_and(|root| {
+        let as_wanted = wanted
+            .devices
+            .get(name)
+            .is_some_and(|wanted| verify(&only(device), &only(wanted)).is_empty());
+        as_wanted || (matches!(root.kind, QdiscKind::Htb(_)) && marked())
+    });
+    if !own {
+        return device.clone();
+    }
+    Device {
+        root: None,
+        offloads: device.offloads.map(|_| OFFLOADED),
+        ..device.clone()
+    }
+}

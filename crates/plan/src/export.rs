@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A state as a shell script of ip, tc, ethtool and nft commands that needs no
+//! weirgate, and what such commands cannot say.
+
+use crate::action::Action;
+use crate::{Options, Problem, plan_with, settle, tree};
+use std::fmt::Write as _;
+use weirgate_state::{Device, HtbClass, Offloads, Qdisc, QdiscKind, Stab, State};
+use weirgate_units::{Rate, Span};
+
+/// Offloads as devices usually have them.
+const OFFLOADED: Offloads = Offloads {
+    tso: true,
+    gso: true,
+    gro: true,
+};
+
+/// Bytes of an ATM cell and of what it carries (ITU-T I.361).
+const CELL: (u32, u32) = (53, 48);
+
+/// A script, and what it does not do as the state has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The script, for `sh`.
+    pub script: String,
+    /// What tc cannot express, one sentence each.
+    pub inexact: Vec<String>,
+}
+
+/// The devices of a state with nothing on them: what a machine has before
+/// anything is applied.
+pub fn bare(state: &State) -> State {
+    let devices = state.devices.iter();
+    let own = devices.filter(|(_, device)| !device.owned_ifb);
+    State {
+        devices: own
+            .map(|(name, device)| {
+                let nothing = Device {
+                    offloads: device.offloads.map(|_| OFFLOADED),
+                    root: None,
+                    ..device.clone()
+                };
+                (name.clone(), nothing)
+            })
+            .collect(),
+        ..State::default()
+    }
+}
+
+/// The script that makes a state on a machine where nothing of it is.
+pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
+    let plan = plan_with(&bare(desired), desired, &Options::default())?;
+    let mut script = String::from(
+        "#!/bin/sh\n# Written by `weirgate export`: makes the same state with ip, tc, ethtool and \
+         nft.\n# What the devices had before is removed.\nset -eu\n\n",
+    );
+    let mut inexact = Vec::new();
+    for (name, device) in &desired.devices {
+        // Writing to a String cannot fail.
+        let _ = if device.owned_ifb {
+            writeln!(script, "ip link del {name} 2>/dev/null || true")
+        } else {
+            writeln!(script, "tc qdisc del dev {name} root 2>/dev/null || true")
+        };
+        if let Some(root) = &device.root {
+            doubts(name.as_str(), root, &mut inexact);
+        }
+    }
+    for step in &plan.steps {
+        let origin = step.origin.to_string();
+        if !origin.is_empty() {
+            let _ = write!(script, "\n# {origin}");
+        }
+        let _ = write!(script, "\n{}\n", step.action.command());
+        if let Action::SetOffloads { device, .. } = &step.action {
+            // Not every device lets every offload be switched.
+            let end = script.trim_end().len();
+            script.truncate(end);
+            let _ = writeln!(script, " || echo \"{device}: offloads stay\" >&2");
+        }
+    }
+    if !inexact.is_empty() {
+        let mut notes = String::from("# What tc cannot express:\n");
+        for one in &inexact {
+            let _ = writeln!(notes, "# - {one}");
+        }
+        script = script.replacen("set -eu\n", &format!("{notes}set -eu\n"), 1);
+    }
+    Ok(Export { script, inexact })
+}
+
+fn doubts(device: &str, qdisc: &Qdisc, out: &mut Vec<String>) {
+    if let Some(stab) = &qdisc.stab
+        && words(stab).is_none()
+    {
+        out.push(format!(
+            "{device} {}: its size table (such as of PTM, 64 in 65 bytes); the script counts \
+             overhead and least size only",
+            qdisc.handle
+        ));
+    }
+    let QdiscKind::Htb(htb) = &qdisc.kind else {
+        return;
+    };
+    for class in tree::parents_first(htb) {
+        for (what, rate, span) in [
+            ("burst", class.rate, class.buffer),
+            ("cburst", class.ceil, class.cbuffer),
+        ] {
+            let bytes = bucket(rate, span);
+            let given = time(rate, bytes);
+            let own = settle::ticks(span);
+            if given.as_nanos().abs_diff(own.as_nanos()) > settle::TICK_NANOS {
+                out.push(format!(
+                    "{device} class {}: {what} of {own}; tc takes whole bytes, {bytes} are {given}",
+                    class.id
+                ));
+            }
+        }
+        class.leaf.iter().for_each(|leaf| doubts(device, leaf, out));
+    }
+}
+
+fn time(rate: Rate, bytes: u64) -> Span {
+    let bits = rate.as_bits_per_second().max(1);
+    let nanos = u128::from(bytes) * 8_000_000_000 / u128::from(bits);
+    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// A bucket in bytes, at least one: tc takes no empty one.
+pub(crate) fn bucket(rate: Rate, span: Span) -> u64 {
+    let nanos = u128::from(settle::ticks(span).as_nanos());
+    let bytes = (u128::from(rate.as_bits_per_second()) * nanos).div_ceil(8_000_000_000);
+    u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+}
+
+/// tc's words for a size table: those with which it makes a table that charges
+/// the same for every packet that the own table covers; `None` if there are
+/// none.
+pub(crate) fn words(stab: &Stab) -> Option<String> {
+    let covers = stab.mtu.min(u32::from(u16::MAX));
+    [false, true].into_iter().find_map(|atm| {
+        // The cost of the longest packet tells the overhead, but for rounding
+        // to cells.
+        (-64..=320_i32).find_map(|overhead| {
+            let same = |length: u32| {
+                let device = i64::from(length) - i64::from(stab.overhead);
+                let device = u32::try_from(device).unwrap_or(0);
+                stab.charge(device) == cost(length, overhead, stab.mpu, atm)
+            };
+            // Most overheads are refused by the first lengths looked at.
+            let all = [1500, 1, 40, 64, 576].into_iter().chain(1..=covers);
+            all.filter(|length| *length <= covers).all(same).then(|| {
+                let layer = if atm { "atm" } else { "ethernet" };
+                let relative = overhead + stab.overhead;
+                format!(
+                    "stab linklayer {layer} overhead {relative} mpu {} mtu 4096 tsize 4096",
+                    stab.mpu
+                )
+            })
+        })
+    })
+}
+
+/// What tc's table charges for an IP packet, with an overhead beside it.
+fn cost(length: u32, overhead: i32, mpu: u32, atm: bool) -> u32 {
+    let size = i64::from(length) + i64::from(overhead);
+    let size = u32::try_from(size).unwrap_or(0).max(mpu);
+    if atm {
+        size.div_ceil(CELL.1) * CELL.0
+    } else {
+        size
+    }
+}
+
+/// A class as tc takes it.
+pub(crate) fn class_text(class: &HtbClass) -> String {
+    format!(
+        "parent {} classid {} htb rate {} ceil {} burst {}b cburst {}b prio {} quantum {}",
+        class.parent,
+        class.id,
+        class.rate,
+        class.ceil,
+        bucket(class.rate, class.buffer),
+        bucket(class.ceil, class.cbuffer),
+        class.prio,
+        class.quantum
+    )
+}

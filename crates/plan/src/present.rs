@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of a state can be had while some of its devices are missing.
+
+use std::collections::BTreeSet;
+use weirgate_state::{DeviceName, Hook, State, Table};
+
+/// The part of a state that these devices of others' can carry: an absent
+/// device takes along the chains that hang on it alone, and an IFB to which
+/// nothing is sent any more.
+pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
+    let is_ifb = |name: &DeviceName| state.devices.get(name).is_some_and(|one| one.owned_ifb);
+    let carried = |table: &&Table| {
+        let mut own = table.devices().filter(|name| !is_ifb(name)).peekable();
+        own.peek().is_none() || own.any(|name| devices.contains(name))
+    };
+    let tables: Vec<Table> = state.tables.iter().filter(carried).cloned().collect();
+    let redirected = |tables: &[Table], name: &DeviceName| {
+        let mut chains = tables.iter().flat_map(|table| &table.chains);
+        chains.any(|chain| matches!(&chain.hook, Hook::Ingress { redirect_to, .. } if redirect_to == name))
+    };
+    State {
+        devices: state
+            .devices
+            .iter()
+            .filter(|(name, device)| {
+                if device.owned_ifb {
+                    redirected(&tables, name) || !redirected(&state.tables, name)
+                } else {
+                    devices.contains(name)
+                }
+            })
+            .map(|(name, device)| (name.clone(), device.clone()))
+            .collect(),
+        tables,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::{Chain, Device, Origin};
+
+    fn name(text: &str) -> DeviceName {
+        DeviceName::new(text).unwrap()
+    }
+
+    fn state() -> State {
+        let device = |owned_ifb| Device {
+            owned_ifb,
+            offloads: None,
+            root: None,
+            origin: Origin::default(),
+        };
+        let table = |netdev, hook| {
+            let chain = Chain {
+                name: "one".to_owned(),
+                hook,
+                rules: Vec::new(),
+            };
+            Table {
+                netdev,
+                name: "weirgate".to_owned(),
+                chains: vec![chain],
+                ..Table::default()
+            }
+        };
+        State {
+            devices: [
+                (name("wan"), device(false)),
+                (name("lan"), device(false)),
+                (name("ifb-wan"), device(true)),
+            ]
+            .into(),
+            tables: vec![
+                table(false, Hook::Postrouting { device: name("wan") }),
+                table(
+                    true,
+                    Hook::Ingress {
+                        device: name("wan"),
+                        redirect_to: name("ifb-wan"),
+                    },
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_missing_device_takes_along_what_hangs_on_it() {
+        let left = present(&state(), &[name("lan")].into());
+        assert_eq!(left.devices.keys().collect::<Vec<_>>(), [&name("lan")]);
+        assert_eq!(left.tables, []);
+        let left = present(&state(), &[name("wan")].into());
+        assert_eq!(left.devices.len(), 2);
+        assert_eq!(left.tables.len(), 2);
+        let all = [name("wan"), name("lan"), name("other")].into();
+        assert_eq!(present(&state(), &all), state());
+    }
+}

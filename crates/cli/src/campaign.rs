@@ -142,7 +142,7 @@ fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
         programs,
         ..Options::default()
     };
-    match Lab::open(&options) {
+    match Lab::open(&options, &mut output::note) {
         Ok(lab) => Ok(Some(lab)),
         Err(error) => Err(unusable(error, options.kernel.as_deref())),
     }

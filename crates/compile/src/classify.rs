@@ -21,7 +21,7 @@ use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
 use std::net::IpAddr;
 use weirgate_policy::{Direction, Inbound, Policy, Prefix, Protocol, Rule as PolicyRule, TcpFlags};
-use weirgate_state::{IpVersion, Match, Origin, Rule};
+use weirgate_state::{Field, IpVersion, Match, Origin, Rule};
 
 const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
 
@@ -32,11 +32,11 @@ pub(crate) fn rules(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
     let direction = scheduler.direction;
     let on_lan = direction == Direction::Down && link.inbound.value == Inbound::Lan;
     if on_lan {
-        rules.push(Rule {
-            matches: vec![Match::NotInputDevice(link.device.value.clone())],
-            class: LOCAL,
-            origin: Origin::new(link.inbound.line, "does not come from the link"),
-        });
+        rules.push(Rule::classify(
+            vec![Match::text(Field::InputDevice, link.device.value.as_str()).negated()],
+            LOCAL,
+            Origin::new(link.inbound.line, "does not come from the link"),
+        ));
     }
     if let Some(first) = scheduler.members.first() {
         control(first, direction, &mut rules);
@@ -44,11 +44,7 @@ pub(crate) fn rules(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
     if let Some(ack) = scheduler.members.iter().find(|member| member.class.ack) {
         let origin = Origin::new(ack.class.line, "an acknowledgement without data");
         for version in VERSIONS {
-            rules.push(Rule {
-                matches: pure_ack(version),
-                class: ack.id,
-                origin: origin.clone(),
-            });
+            rules.push(Rule::classify(pure_ack(version), ack.id, origin.clone()).guarded());
         }
     }
     for rule in policy
@@ -59,11 +55,7 @@ pub(crate) fn rules(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
         if let Some(member) = scheduler.named(&rule.class.value) {
             let origin = Origin::new(rule.line, format!("rule for class {}", rule.class.value));
             for matches in combinations(rule, direction) {
-                rules.push(Rule {
-                    matches,
-                    class: member.id,
-                    origin: origin.clone(),
-                });
+                rules.push(Rule::classify(matches, member.id, origin.clone()).guarded());
             }
         }
     }
@@ -77,17 +69,15 @@ pub(crate) fn rules(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
 fn control(first: &Member, direction: Direction, rules: &mut Vec<Rule>) {
     let mut add = |matches: Vec<Match>, what: &str| {
         let reason = format!("{what}, never behind others");
-        rules.push(Rule {
-            matches,
-            class: first.id,
-            origin: Origin::new(first.class.line, reason),
-        });
+        rules.push(
+            Rule::classify(matches, first.id, Origin::new(first.class.line, reason)).guarded(),
+        );
     };
     add(
         vec![
-            Match::Version(IpVersion::V6),
-            Match::Protocol(Protocol::ICMPV6.0),
-            Match::Icmpv6Type(133, 137),
+            Match::version_is(IpVersion::V6),
+            protocol(Protocol::ICMPV6),
+            Match::range(Field::IcmpType(IpVersion::V6), 133, 137),
         ],
         "neighbour discovery of IPv6",
     );
@@ -99,10 +89,10 @@ fn control(first: &Member, direction: Direction, rules: &mut Vec<Rule>) {
         };
         add(
             vec![
-                Match::Version(version),
-                Match::Protocol(Protocol::UDP.0),
-                Match::SourcePort(source, source),
-                Match::DestinationPort(destination, destination),
+                Match::version_is(version),
+                protocol(Protocol::UDP),
+                Match::one(Field::SourcePort, source),
+                Match::one(Field::DestinationPort, destination),
             ],
             "DHCP",
         );
@@ -111,27 +101,30 @@ fn control(first: &Member, direction: Direction, rules: &mut Vec<Rule>) {
 
 fn rest(default: &Member, rules: &mut Vec<Rule>) {
     for version in VERSIONS {
-        rules.push(Rule {
-            matches: vec![Match::Version(version)],
-            class: default.id,
-            origin: Origin::new(default.class.line, "what no rule matches"),
-        });
+        rules.push(Rule::classify(
+            vec![Match::version_is(version)],
+            default.id,
+            Origin::new(default.class.line, "what no rule matches"),
+        ));
     }
 }
 
 fn pure_ack(version: IpVersion) -> Vec<Match> {
     let TcpFlags { mask, value } = TcpFlags::PURE_ACK;
     vec![
-        Match::TcpFlags { mask, value },
-        Match::TcpPayloadEmpty(version),
+        Match::tcp_flags(mask, value),
+        Match::TcpPayloadEmpty {
+            version,
+            negated: false,
+        },
     ]
 }
 
 /// One element of each condition, in every combination that a packet can have.
 fn combinations(rule: &PolicyRule, direction: Direction) -> Vec<Vec<Match>> {
     let (local_port, remote_port): (PortMatch, PortMatch) = match direction {
-        Direction::Up => (Match::SourcePort, Match::DestinationPort),
-        Direction::Down => (Match::DestinationPort, Match::SourcePort),
+        Direction::Up => (source_port, destination_port),
+        Direction::Down => (destination_port, source_port),
     };
     let local_is_source = direction == Direction::Up;
     let either: Vec<Match> = rule
@@ -139,10 +132,7 @@ fn combinations(rule: &PolicyRule, direction: Direction) -> Vec<Vec<Match>> {
         .iter()
         .flat_map(|ports| {
             let (from, to) = (ports.value.from, ports.value.to);
-            [
-                Match::SourcePort(from, to),
-                Match::DestinationPort(from, to),
-            ]
+            [source_port(from, to), destination_port(from, to)]
         })
         .collect();
     let ports = |list: &[weirgate_document::Value<weirgate_policy::Ports>], make: PortMatch| {
@@ -158,7 +148,7 @@ fn combinations(rule: &PolicyRule, direction: Direction) -> Vec<Vec<Match>> {
     let protocols = rule
         .protocols
         .iter()
-        .map(|protocol| Match::Protocol(protocol.value.0))
+        .map(|number| protocol(number.value))
         .collect::<Vec<_>>();
     let plain = [
         protocols,
@@ -185,7 +175,7 @@ fn combinations(rule: &PolicyRule, direction: Direction) -> Vec<Vec<Match>> {
         for mut matches in partial {
             if let Some(flags) = &rule.tcp_flags {
                 let TcpFlags { mask, value } = flags.value;
-                matches.push(Match::TcpFlags { mask, value });
+                matches.push(Match::tcp_flags(mask, value));
             }
             if let (true, Some(version)) = (rule.pure_ack, version) {
                 matches.extend(pure_ack(version));
@@ -200,13 +190,31 @@ fn combinations(rule: &PolicyRule, direction: Direction) -> Vec<Vec<Match>> {
 
 type PortMatch = fn(u16, u16) -> Match;
 
+fn source_port(from: u16, to: u16) -> Match {
+    Match::range(Field::SourcePort, from.into(), to.into())
+}
+
+fn destination_port(from: u16, to: u16) -> Match {
+    Match::range(Field::DestinationPort, from.into(), to.into())
+}
+
+fn protocol(protocol: Protocol) -> Match {
+    Match::one(Field::Protocol, protocol.0.into())
+}
+
 fn address(prefix: Prefix, source: bool) -> Match {
-    let (address, prefix) = (prefix.address, prefix.length);
-    if source {
-        Match::Source { address, prefix }
+    let (version, value, bits) = match prefix.address {
+        IpAddr::V4(v4) => (IpVersion::V4, u128::from(u32::from(v4)), 32),
+        IpAddr::V6(v6) => (IpVersion::V6, u128::from(v6), 128),
+    };
+    let host = u32::from(128 - (bits - prefix.length));
+    let rest = u128::MAX.checked_shr(host).unwrap_or(0);
+    let field = if source {
+        Field::Source(version)
     } else {
-        Match::Destination { address, prefix }
-    }
+        Field::Destination(version)
+    };
+    Match::range(field, value & !rest, value | rest)
 }
 
 /// The versions for which a rule must be written: once for both where nothing
@@ -223,7 +231,7 @@ fn versions(rule: &PolicyRule) -> Vec<Option<IpVersion>> {
 fn of_version(rule: &PolicyRule, version: IpVersion) -> Vec<Match> {
     rule.dscp
         .iter()
-        .map(|dscp| Match::Dscp(version, dscp.value))
+        .map(|dscp| Match::one(Field::Dscp(version), dscp.value.value().into()))
         .collect()
 }
 
@@ -234,7 +242,13 @@ fn lengths(rule: &PolicyRule, version: IpVersion) -> Vec<Match> {
         .iter()
         .map(|length| length.value)
         .filter(|length| length.to >= least)
-        .map(|length| Match::Length(version, length.from, length.to))
+        .map(|length| {
+            Match::range(
+                Field::Length(version),
+                length.from.max(least).into(),
+                length.to.into(),
+            )
+        })
         .collect()
 }
 
@@ -258,14 +272,14 @@ fn multiplied(partial: &[Vec<Match>], alternatives: &[Match]) -> Vec<Vec<Match>>
 /// Whether a packet can fulfil all: one IP version, and a protocol that has
 /// it.
 fn possible(matches: &[Match]) -> bool {
-    let version = |candidate: &Match| match candidate {
-        Match::Protocol(number) if *number == Protocol::ICMP.0 => Some(IpVersion::V4),
-        Match::Protocol(number) if *number == Protocol::ICMPV6.0 => Some(IpVersion::V6),
-        Match::Source { address, .. } | Match::Destination { address, .. } => Some(match address {
-            IpAddr::V4(_) => IpVersion::V4,
-            IpAddr::V6(_) => IpVersion::V6,
-        }),
-        other => other.version(),
+    let version = |candidate: &Match| {
+        if *candidate == protocol(Protocol::ICMP) {
+            Some(IpVersion::V4)
+        } else if *candidate == protocol(Protocol::ICMPV6) {
+            Some(IpVersion::V6)
+        } else {
+            candidate.version()
+        }
     };
     let mut versions = matches.iter().filter_map(version);
     let first = versions.next();

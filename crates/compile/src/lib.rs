@@ -63,11 +63,13 @@ fn state(policy: &Policy, schedulers: &[Scheduler]) -> State {
     let mut inet = Table {
         netdev: false,
         name: TABLE.to_owned(),
+        sets: vec![weirgate_state::port_protocols()],
         chains: Vec::new(),
     };
     let mut netdev = Table {
         netdev: true,
         name: TABLE.to_owned(),
+        sets: vec![weirgate_state::port_protocols()],
         chains: Vec::new(),
     };
     let mut roots: BTreeMap<DeviceName, Qdisc> = BTreeMap::new();

@@ -99,13 +99,14 @@ fn is_sound(policy: &Policy, state: &State) {
                 let place = match &chain.hook {
                     Hook::Postrouting { device } => device,
                     Hook::Ingress { redirect_to, .. } => redirect_to,
-                    other @ Hook::Other(_) => panic!("a hook that no policy asks for: {other:?}"),
+                    other => panic!("a hook that no policy asks for: {other:?}"),
                 };
                 if place != name {
                     continue;
                 }
                 for rule in &chain.rules {
-                    assert!(classes.contains(&rule.class), "{rule:?} leads nowhere");
+                    let class = rule.class().expect("each rule sets a class");
+                    assert!(classes.contains(&class), "{rule:?} leads nowhere");
                     assert!(rule.origin.line > 0, "{rule:?}");
                     let versions: BTreeSet<IpVersion> =
                         rule.matches.iter().filter_map(Match::version).collect();
@@ -122,8 +123,8 @@ fn is_sound(policy: &Policy, state: &State) {
                 assert_eq!(
                     last,
                     [
-                        &vec![Match::Version(IpVersion::V6)],
-                        &vec![Match::Version(IpVersion::V4)]
+                        &vec![Match::version_is(IpVersion::V6)],
+                        &vec![Match::version_is(IpVersion::V4)]
                     ]
                 );
             }

@@ -16,6 +16,7 @@ mod capability;
 mod channel;
 mod error;
 mod link;
+mod namespace;
 mod nft;
 mod observe;
 mod offload;
@@ -26,6 +27,7 @@ mod wire;
 
 pub use apply::Applied;
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
+pub use namespace::namespace_cookie;
 pub use nft::object::RuleCounter;
 pub use observe::Scope;
 pub use tc::stats::{Counters, DeviceCounters};

@@ -10,5 +10,6 @@
 
 mod apply;
 mod classify;
+mod cookie;
 mod harness;
 mod values;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate plan`, `apply`, `remove`, `show`: a policy and this kernel.
 
-use crate::exit::{Failure, Outcome, Status};
+use crate::exit::{Failure, Outcome, Status, chain};
 use crate::{memory, output, policy};
 use std::path::Path;
 use weirgate_kernel::{ApplyError, Kernel, KernelError, Scope};
@@ -33,8 +33,8 @@ pub fn plan(path: &Path, replace: bool) -> Outcome {
 pub fn apply(path: &Path, replace: bool) -> Outcome {
     in_runtime(async {
         let kernel = Kernel::open()?;
-        let _lock = memory::lock()?;
-        let before = memory::read()?;
+        let _lock = memory::lock().map_err(forbidden)?;
+        let before = memory::read().map_err(forbidden)?;
         let (plan, former) = planned(&kernel, path, replace).await.map_err(refused)?;
         describe(&plan)?;
         // Kept before anything changes: whatever happens next, `remove` knows
@@ -42,7 +42,9 @@ pub fn apply(path: &Path, replace: bool) -> Outcome {
         memory::write(&memory::Memory {
             former,
             applied: plan.desired.clone(),
-        })?;
+            boot: memory::boot()?,
+        })
+        .map_err(forbidden)?;
         let outcome = kernel.apply(&plan).await;
         if let Err(ApplyError::Restored { .. }) = outcome {
             match &before {
@@ -60,8 +62,8 @@ pub fn apply(path: &Path, replace: bool) -> Outcome {
 pub fn remove() -> Outcome {
     in_runtime(async {
         let kernel = Kernel::open()?;
-        let _lock = memory::lock()?;
-        let Some(memory) = memory::read()? else {
+        let _lock = memory::lock().map_err(forbidden)?;
+        let Some(memory) = memory::read().map_err(forbidden)? else {
             output::note("nothing is applied");
             return Ok(Status::Done);
         };
@@ -79,6 +81,16 @@ pub fn remove() -> Outcome {
             }
         }
         for (name, device) in &memory.applied.devices {
+            let former = memory.former.devices.get(name);
+            let unknown = former.is_none_or(|former| former.offloads.is_none());
+            if device.offloads.is_some() && unknown && observed.devices.contains_key(name) {
+                output::note(&format!(
+                    "weirgate: warning: {name}: its offloads stay as they are; which it had \
+                     before is not known, because weirgate's memory of it was lost: \
+                     `ethtool -k {name}` shows them, `ethtool -K {name} tso on gso on` switches \
+                     what most devices have on"
+                ));
+            }
             if !device.owned_ifb && !observed.devices.contains_key(name) {
                 output::note(&format!(
                     "weirgate: warning: there is no device {name} any more; if it has another \
@@ -208,9 +220,10 @@ fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -
     if !own {
         return device.clone();
     }
+    // Nobody knows any more which offloads weirgate switched.
     Device {
         root: None,
-        offloads: device.offloads.map(|_| OFFLOADED),
+        offloads: None,
         ..device.clone()
     }
 }
@@ -250,6 +263,21 @@ fn refused(failure: Failure) -> Failure {
         Failure::Other(error) if error.is::<KernelError>() => Failure::Refused(error.to_string()),
         other => other,
     }
+}
+
+/// Who may not write below /run may not change the kernel either.
+fn forbidden(error: anyhow::Error) -> Failure {
+    let denied = error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    if !denied {
+        return Failure::Other(error);
+    }
+    Failure::Refused(format!(
+        "{}: this needs CAP_NET_ADMIN in this network namespace and the right to write below \
+         /run/weirgate, as root has them; nothing was changed",
+        chain(&error)
+    ))
 }
 
 fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {

@@ -34,7 +34,7 @@ pub fn compile(
 pub fn check(path: &Path) -> Outcome {
     let (policy, text) = load(path)?;
     let report = check_report(&policy);
-    output::data(&report.to_string())?;
+    output::text(&report.to_string())?;
     source::parse(path, &text, |_| (Some(()), report.problems))?;
     compile(path, &text, &policy, &Capabilities::all())?;
     Ok(Status::Done)

@@ -95,6 +95,7 @@ fn is_sound(policy: &Policy, state: &State) {
             assert!(class.origin.line > 0 && !class.origin.reason.is_empty());
         }
         for table in &state.tables {
+            assert!(table.faults().is_empty(), "{:?}", table.faults());
             for chain in &table.chains {
                 let place = match &chain.hook {
                     Hook::Postrouting { device } => device,
@@ -265,6 +266,16 @@ fn doubts_are_warnings() {
         refused(&inside, &Capabilities::all()),
         [("C206", Severity::Warning)]
     );
+    let tracked = format!("{SITE}[[rule]]\nclass = \"all\"\nconnection = {{ state = \"new\" }}\n");
+    assert_eq!(
+        refused(&tracked, &Capabilities::all()),
+        [("C208", Severity::Warning)]
+    );
+    let tracked = tracked + "direction = \"down\"\n";
+    assert_eq!(
+        refused(&tracked, &Capabilities::all()),
+        [("C208", Severity::Error)]
+    );
 }
 
 #[test]
@@ -315,7 +326,7 @@ fn codes_are_those_tested() {
     assert_eq!(
         codes,
         [
-            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C210", "C211"
+            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C210", "C211"
         ]
     );
 }

@@ -131,8 +131,8 @@ impl Kernel {
     }
 
     /// Switches a chain of [`weirgate_state::Hook::Switched`] on or off: one
-    /// small transaction that leaves rules, counters and meters alone. Refused
-    /// (EEXIST, ENOENT) where the chain already is as wanted.
+    /// small transaction that leaves rules, counters and meters alone. Switching
+    /// on what is on does nothing; switching off what is off is refused (ENOENT).
     pub async fn switch(
         &self,
         netdev: bool,

@@ -128,10 +128,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![1 => loose, 4 => traffic_control(), 4 => netfilter()]
 }
 
-/// Every kind of rule, class and qdisc as weirgate writes it: requests and
-/// listings have one form.
-fn valid() -> Vec<Vec<u8>> {
-    let lo = DeviceName::new("lo").unwrap();
+/// Every kind of match.
+fn matches() -> Vec<Match> {
     let empty = Match::TcpPayloadEmpty {
         version: IpVersion::V4,
         negated: false,
@@ -146,7 +144,7 @@ fn valid() -> Vec<Vec<u8>> {
         },
         over: true,
     };
-    let all = [
+    vec![
         Match::version_is(IpVersion::V6),
         Match::range(Field::SourcePort, 1, 9),
         Match::one(Field::Dscp(IpVersion::V6), 46),
@@ -159,7 +157,14 @@ fn valid() -> Vec<Vec<u8>> {
         Match::one(Field::ConnectionMark { mask: 0xff }, 3),
         Match::range(Field::ConnectionBytes, 9, 99),
         Match::Meter(meter),
-    ];
+    ]
+}
+
+/// Every kind of rule, class and qdisc as weirgate writes it: requests and
+/// listings have one form.
+fn valid() -> Vec<Vec<u8>> {
+    let lo = DeviceName::new("lo").unwrap();
+    let all = matches();
     let rules = all.iter().map(|one| Rule {
         counter: Some(String::from("c1")),
         ..Rule::classify(

@@ -12,7 +12,6 @@ pub(crate) fn table_text(table: &Table) -> String {
 pub(crate) fn rule_text(table: &Table, rule: &Rule) -> String {
     let text = table.rule_text(rule);
     match rule.verdict {
-        Verdict::Final => text,
         Verdict::Continue => format!("{text}; continue"),
         _ => text,
     }

@@ -66,7 +66,8 @@ pub struct Set {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// These values, as ranges from..=to; sorted and apart in canonical form.
-    /// They are values of the field that is looked up (see [`Field::raw`]).
+    /// They are values of the field that is looked up as [`Field::raw`] gives
+    /// them.
     Fixed(Vec<(u128, u128)>),
     /// What meters put there, at most `size` keys; further keys do not match.
     /// A key is forgotten `timeout` seconds after the last packet of its;

@@ -177,9 +177,8 @@ impl Field {
     #[must_use]
     pub const fn greatest(self) -> u128 {
         match self {
-            Self::Version => 6,
+            Self::Version | Self::Day => 6,
             Self::Dscp(_) => 63,
-            Self::Day => 6,
             Self::Hour => 86_399,
             Self::ConnectionBytes | Self::ConnectionPackets | Self::ConnectionMeanSize => {
                 u64::MAX as u128
@@ -198,6 +197,19 @@ impl Field {
         match self {
             Self::Length(IpVersion::V6) => 40,
             _ => 0,
+        }
+    }
+
+    /// A value as the header has it, which is how sets hold it: code points
+    /// stand above the bits of ECN and the flow label, an IPv6 length does not
+    /// count its header.
+    #[must_use]
+    pub const fn raw(self, value: u128) -> u128 {
+        match self {
+            Self::Dscp(IpVersion::V4) => value << 2,
+            Self::Dscp(IpVersion::V6) => value << 6,
+            Self::Length(IpVersion::V6) => value.saturating_sub(40),
+            _ => value,
         }
     }
 

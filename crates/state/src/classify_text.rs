@@ -186,22 +186,21 @@ impl Set {
         };
         let body = match &self.content {
             Content::Fixed(elements) => {
-                let list: Vec<String> = elements
-                    .iter()
-                    .map(|(from, to)| match from == to {
-                        true => value_text(self.key, *from),
-                        false => format!(
-                            "{}-{}",
-                            value_text(self.key, *from),
-                            value_text(self.key, *to)
-                        ),
-                    })
-                    .collect();
+                let each = |&(from, to): &(u128, u128)| {
+                    let (first, last) = (value_text(self.key, from), value_text(self.key, to));
+                    if from == to {
+                        first
+                    } else {
+                        format!("{first}-{last}")
+                    }
+                };
+                let list: Vec<String> = elements.iter().map(each).collect();
                 let ranges = elements.iter().any(|(from, to)| from != to);
                 let flags = if ranges { " flags interval;" } else { "" };
-                match list.is_empty() {
-                    true => flags.to_owned(),
-                    false => format!("{flags} elements = {{ {} }};", list.join(", ")),
+                if list.is_empty() {
+                    flags.to_owned()
+                } else {
+                    format!("{flags} elements = {{ {} }};", list.join(", "))
                 }
             }
             Content::Meter {

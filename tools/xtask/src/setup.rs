@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 8] = [
+const PACKAGES: [(&str, &str, &str); 12] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -25,7 +25,23 @@ const PACKAGES: [(&str, &str, &str); 8] = [
         "tests compare with what nft itself lists",
     ),
     ("gcc", "/usr/bin/cc", "linking Rust programs"),
-    ("make", "/usr/bin/make", "the tasks of the Makefile"),
+    ("make", "/usr/bin/make", "the Makefile, and building libbpf"),
+    (
+        "clang-19",
+        "/usr/bin/clang-19",
+        "compiling queueing disciplines for the kernel",
+    ),
+    (
+        "libclang-rt-19-dev",
+        "/usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.asan-x86_64.a",
+        "running queueing disciplines under sanitizers",
+    ),
+    (
+        "libelf-dev",
+        "/usr/include/libelf.h",
+        "loading programs into the kernel",
+    ),
+    ("zlib1g-dev", "/usr/include/zlib.h", "the same"),
     (
         "util-linux",
         "/usr/bin/setpriv",

@@ -69,9 +69,12 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
         Field::InputKind => plain(Load::Meta(MetaKey::IifType)),
         Field::SourceMac => plain(Load::LinkLayer(6, 6)),
         Field::Mark { mask } => masked(Load::Meta(MetaKey::Mark), mask.to_ne_bytes().to_vec()),
-        Field::ConnectionMark { mask } => {
-            masked(Load::Connection(CtKey::Mark), mask.to_ne_bytes().to_vec())
-        }
+        // Turned, because decisions are compared by their order.
+        Field::ConnectionMark { mask } => Source {
+            load: Load::Connection(CtKey::Mark),
+            mask: Some(mask.to_ne_bytes().to_vec()),
+            turned: Some(4),
+        },
         Field::ConnectionState { mask } => {
             masked(Load::Connection(CtKey::State), mask.to_ne_bytes().to_vec())
         }
@@ -139,18 +142,13 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .iter()
             .find(|known| known.0 == value)
             .map_or(vec![0], |known| vec![known.1]),
-        Field::Dscp(IpVersion::V4) => last(1, value << 2),
-        Field::Dscp(IpVersion::V6) => last(2, value << 6),
-        Field::Length(IpVersion::V6) => last(2, value.saturating_sub(40)),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
-        Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. } => {
-            (value as u32).to_ne_bytes().to_vec()
-        }
+        Field::Mark { .. } | Field::ConnectionState { .. } => (value as u32).to_ne_bytes().to_vec(),
         Field::ConnectionBytes | Field::ConnectionPackets | Field::ConnectionMeanSize => {
             last(8, value)
         }
         other => match other.key() {
-            Some(key) => last(key.bytes(), value),
+            Some(key) => last(key.bytes(), other.raw(value)),
             None => Vec::new(),
         },
     }
@@ -171,7 +169,7 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Dscp(IpVersion::V6) => whole >> 6,
         Field::Length(IpVersion::V6) => whole + 40,
         Field::InputKind => u128::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
-        Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. } => {
+        Field::Mark { .. } | Field::ConnectionState { .. } => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
         _ => whole,

@@ -267,8 +267,7 @@ pub(crate) fn create_switch(netdev: bool, table: &str, chain: &str, id: u32) -> 
     map
 }
 
-/// The message that switches a chain on or off. It is refused where the chain
-/// already is as wanted.
+/// The message that switches a chain on or off.
 pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> MessageBuilder {
     let name = switch_name(chain);
     let mut list = if on {

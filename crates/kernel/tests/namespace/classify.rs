@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules: written and read back, and held against packets.
 
-use crate::harness::{class, htb, in_namespace, name, observe, pfifo, rule, whole};
+use crate::harness::{
+    class, htb, in_namespace, name, observe, pfifo, rule, rule as rule_of, whole,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -121,9 +123,14 @@ fn any_rules_are_read_back_as_they_were_written() {
         let rule = (matches, any::<u32>())
             .prop_map(|(matches, class)| rule(matches, Handle::from_u32(class)));
         let rules = prop::collection::vec(rule, 200..201);
+        let tracked =
+            some_test(connection_field()).prop_map(|one| rule_of(vec![one], Handle::new(1, 1)));
+        let tracked = prop::collection::vec(tracked, 40..41);
         let mut runner = TestRunner::deterministic();
         for _ in 0..4 {
-            let desired = whole(&rules.new_tree(&mut runner).unwrap().current());
+            let mut desired = whole(&rules.new_tree(&mut runner).unwrap().current());
+            let outgoing = &mut desired.tables[0].chains[0].rules;
+            outgoing.extend(tracked.new_tree(&mut runner).unwrap().current());
             let before = observe(&kernel, &[&desired]).await;
             kernel
                 .apply(&plan(&before, &desired).unwrap())
@@ -142,18 +149,18 @@ fn any_rules_are_read_back_as_they_were_written() {
 
 /// A packet by its parts; checksums are not needed, nobody receives it.
 #[derive(Clone, Copy)]
-struct Packet {
-    version: IpVersion,
-    protocol: u8,
-    dscp: u8,
-    ip_options: usize,
-    tcp_options: usize,
-    flags: u8,
-    ports: (u16, u16),
-    payload: usize,
+pub struct Packet {
+    pub version: IpVersion,
+    pub protocol: u8,
+    pub dscp: u8,
+    pub ip_options: usize,
+    pub tcp_options: usize,
+    pub flags: u8,
+    pub ports: (u16, u16),
+    pub payload: usize,
 }
 
-const SEGMENT: Packet = Packet {
+pub const SEGMENT: Packet = Packet {
     version: V4,
     protocol: 6,
     dscp: 0,
@@ -175,7 +182,14 @@ impl Packet {
             upper.extend([self.flags, 0, 0, 0, 0, 0, 0]);
             upper.extend(vec![1; self.tcp_options]);
         } else {
-            upper.extend([0; 4]);
+            // Conntrack knows no datagram of a wrong length.
+            let udp = if self.protocol == 17 {
+                8 + self.payload
+            } else {
+                0
+            };
+            upper.extend((udp as u16).to_be_bytes());
+            upper.extend([0; 2]);
         }
         upper.extend(vec![0; self.payload]);
         let mut packet = Vec::new();
@@ -205,7 +219,7 @@ impl Packet {
         packet
     }
 
-    fn send(&self) {
+    pub fn send(&self) {
         let raw = Some(Protocol::from_raw(ipproto::RAW.as_raw()));
         let bytes = self.bytes();
         let sent = match self.version {

@@ -12,4 +12,5 @@ mod apply;
 mod classify;
 mod cookie;
 mod harness;
+mod scheme;
 mod values;

@@ -7,6 +7,10 @@ build: setup
 	cargo build --release -p weirgate-cli -p weirgate-guest
 
 setup:
+	@command -v cargo >/dev/null || { \
+		echo "cargo is missing; see https://rustup.rs, or run:"; \
+		echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"; \
+		exit 1; }
 	@cargo xtask setup
 
 try: build
@@ -32,6 +36,8 @@ fuzz:
 install: build
 	install -D -m 755 target/release/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
 	install -D -m 755 target/release/weirgate-guest $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-guest
+	install -d -m 755 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate
+	cp -r experiments policies $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate/
 
 deb: setup
 	@cargo xtask deb

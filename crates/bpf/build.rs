@@ -4,6 +4,7 @@
 
 use std::env;
 use std::error::Error;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,9 +62,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Err(format!("{} does not compile", source.display()).into());
         }
         items += &item(name, &object);
-        table += &format!("    ({name:?}, &{}.0),\n", name.to_uppercase());
+        writeln!(table, "    ({name:?}, &{}.0),", name.to_uppercase())?;
     }
-    items += &format!("static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];\n");
+    writeln!(items, "static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];")?;
     fs::write(out.join("programs.rs"), items)?;
     Ok(())
 }
@@ -72,6 +73,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// aligned.
 fn item(name: &str, object: &Path) -> String {
     let name = name.to_uppercase();
-    let bytes = format!("include_bytes!({object:?})");
+    let bytes = format!("include_bytes!({:?})", object.to_string_lossy());
     format!("static {name}: Aligned<{{ {bytes}.len() }}> = Aligned(*{bytes});\n")
 }

@@ -28,6 +28,7 @@ pub(crate) fn recorded<T>(work: impl FnOnce() -> T) -> (T, String) {
     (result, text)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "libbpf-rs calls it so")]
 fn keep(_level: PrintLevel, text: String) {
     printed().push_str(&text);
 }

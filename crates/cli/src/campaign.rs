@@ -56,7 +56,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs every file; stops at the first that cannot be run.
+/// Runs every file, when all were read and are right.
 pub fn run(arguments: &Run) -> Outcome {
     let setting = Setting::of(arguments);
     let mut loaded = Vec::new();
@@ -79,31 +79,96 @@ pub fn run(arguments: &Run) -> Outcome {
             files,
         });
     }
+    if let Some(folder) = &arguments.out {
+        for one in &loaded {
+            saved::can_write_folder(&folder.join(&one.experiment.name))?;
+        }
+    }
+    if let Some(file) = &arguments.report {
+        saved::can_write_report(file)?;
+    }
     let lab = open(&setting, &loaded)?;
-    let mut sections = Vec::new();
-    let mut status = Status::Done;
+    let mut campaign = Campaign {
+        of: loaded.len(),
+        ..Campaign::default()
+    };
     for one in loaded {
-        let result = experiment(&setting, lab.as_ref(), one)?;
-        show(arguments.json, &result)?;
+        let name = one.experiment.name.clone();
+        let outcome = experiment(&setting, lab.as_ref(), one);
+        let outcome = outcome.and_then(|result| campaign.add(arguments, &result));
+        if let Err(failure) = outcome {
+            campaign.fail(name, failure);
+        }
+    }
+    campaign.end(arguments)
+}
+
+/// What has come of the experiments so far.
+#[derive(Default)]
+struct Campaign {
+    sections: Vec<Section>,
+    /// Whether a figure differs from what its experiment expects.
+    differs: bool,
+    /// How many there are.
+    of: usize,
+    failures: Vec<(String, Failure)>,
+}
+
+impl Campaign {
+    /// Shows and saves one result.
+    fn add(&mut self, arguments: &Run, result: &ExperimentResult) -> Result<(), Failure> {
+        // Before it is saved: a full disk need not keep it out of the report.
+        if arguments.report.is_some() {
+            self.sections.push(result.findings(Section::new));
+        }
+        self.differs |= !result.kept();
+        show(arguments.json, result)?;
         if let Some(folder) = &arguments.out {
-            saved::write(&folder.join(&result.experiment.name), &result)?;
+            saved::write(&folder.join(&result.experiment.name), result)?;
         } else if result.experiment.sampling.capture {
             output::note(&format!(
                 "{}: its capture is written where `--out FOLDER` is given",
                 result.experiment.name
             ));
         }
-        if !result.kept() {
-            status = Status::Differs;
-        }
-        if arguments.report.is_some() {
-            sections.push(result.findings(Section::new));
-        }
+        Ok(())
     }
-    if let Some(file) = &arguments.report {
-        saved::write_report("weirgate: experiments", &sections, file)?;
+
+    /// An experiment that failed leaves the others as they are; what follows
+    /// is run all the same.
+    fn fail(&mut self, experiment: String, failure: Failure) {
+        if self.of > 1 {
+            output::note(&format!("{experiment}: {}", failure.text()));
+        }
+        self.failures.push((experiment, failure));
     }
-    Ok(status)
+
+    /// Writes the report of all that was run, and lists what was not.
+    fn end(mut self, arguments: &Run) -> Outcome {
+        let of = self.of;
+        if of == 1
+            && let Some((_, failure)) = self.failures.pop()
+        {
+            return Err(failure);
+        }
+        let failures = self.failures.iter();
+        let failures = failures.map(|(name, failure)| (name.clone(), failure.text()));
+        let failures: Vec<(String, String)> = failures.collect();
+        if let Some(file) = &arguments.report {
+            let title = "weirgate: experiments";
+            saved::write_report(title, &self.sections, &failures, file)?;
+        }
+        if failures.is_empty() {
+            return Ok(if self.differs {
+                Status::Differs
+            } else {
+                Status::Done
+            });
+        }
+        let names: Vec<&str> = failures.iter().map(|(name, _)| name.as_str()).collect();
+        let (count, names) = (names.len(), names.join(", "));
+        Err(anyhow::anyhow!("{count} of {of} experiments failed: {names}").into())
+    }
 }
 
 /// Runs an experiment that comes with the program.
@@ -142,7 +207,7 @@ fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
         programs,
         ..Options::default()
     };
-    match Lab::open(&options) {
+    match Lab::open(&options, &mut output::note) {
         Ok(lab) => Ok(Some(lab)),
         Err(error) => Err(unusable(error, options.kernel.as_deref())),
     }
@@ -212,6 +277,7 @@ fn experiment(
 fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
     let limits = Limits {
         wall: setting.limit,
+        memory_mib: loaded.experiment.memory_mib(),
         ..Limits::default()
     };
     let wanted = |arm: &&Arm| setting.arms.is_empty() || setting.arms.contains(&arm.name);

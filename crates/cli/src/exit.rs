@@ -32,6 +32,17 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+impl Failure {
+    /// What is said about it.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Input(text) => text.clone(),
+            Self::Other(error) => format!("weirgate: {}", chain(error)),
+            Self::Refused(text) | Self::Broken(text) => format!("weirgate: {text}"),
+        }
+    }
+}
+
 /// What a command returns.
 pub type Outcome = Result<Status, Failure>;
 
@@ -39,15 +50,18 @@ pub type Outcome = Result<Status, Failure>;
 /// failed; 2 usage, policy or experiment error; 3 the kernel refused and the
 /// old state is back; 4 the old state could not be restored.
 pub fn code(outcome: Outcome) -> ExitCode {
-    let (message, code) = match outcome {
+    let failure = match outcome {
         Ok(Status::Done) => return ExitCode::SUCCESS,
         Ok(Status::Differs) => return ExitCode::from(1),
-        Err(Failure::Other(error)) => (format!("weirgate: {}", chain(&error)), 1),
-        Err(Failure::Input(text)) => (text, 2),
-        Err(Failure::Refused(text)) => (format!("weirgate: {text}"), 3),
-        Err(Failure::Broken(text)) => (format!("weirgate: {text}"), 4),
+        Err(failure) => failure,
     };
-    output::note(&message);
+    output::note(&failure.text());
+    let code = match failure {
+        Failure::Other(_) => 1,
+        Failure::Input(_) => 2,
+        Failure::Refused(_) => 3,
+        Failure::Broken(_) => 4,
+    };
     ExitCode::from(code)
 }
 

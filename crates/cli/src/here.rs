@@ -5,6 +5,8 @@
 
 use crate::result::ArmResult;
 use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use weirgate_experiment::{Job, Recording, unseal};
@@ -12,25 +14,30 @@ use weirgate_experiment::{Job, Recording, unseal};
 /// Runs the jobs one after the other, in real time.
 pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmResult>> {
     let guest = std::env::current_exe()?.with_file_name("weirgate-guest");
-    let folder = tempfile::tempdir()?;
-    let (input, output) = (folder.path().join("job.json"), folder.path().join("result"));
     let mut results = Vec::new();
     for job in jobs {
-        std::fs::write(&input, serde_json::to_vec(job)?)?;
+        // Files without names, so that nothing is left however this ends.
+        let (mut input, mut output) = (unnamed()?, unnamed()?);
+        input.write_all(&serde_json::to_vec(job)?)?;
         let started = Instant::now();
-        let status = Command::new(&guest)
-            .arg("--here")
-            .args([&input, &output])
-            .stdin(Stdio::null())
+        // The agent ends with this process, and its namespaces with the agent.
+        let status = Command::new("setpriv")
+            .arg("--pdeathsig=KILL")
+            .arg(&guest)
+            .args(["--here", "/dev/stdin", "/dev/stdout"])
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output.try_clone()?))
             .status()
-            .with_context(|| guest.display().to_string())?;
+            .context("setpriv (package util-linux)")?;
         if !status.success() {
             bail!(
                 "arm `{}` could not be run on this kernel ({status})",
                 job.arm
             );
         }
-        let bytes = std::fs::read(&output)?;
+        let mut bytes = Vec::new();
+        output.rewind()?;
+        output.read_to_end(&mut bytes)?;
         results.push(ArmResult {
             arm: job.arm.clone(),
             parameters: job.parameters.clone(),
@@ -43,4 +50,9 @@ pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmRes
         });
     }
     Ok(results)
+}
+
+fn unnamed() -> anyhow::Result<File> {
+    let folder = std::env::temp_dir();
+    tempfile::tempfile().with_context(|| folder.display().to_string())
 }

@@ -20,8 +20,7 @@ pub enum Command {
     Run(Run),
     /// Describe experiments.
     List {
-        /// Experiment files, or folders of them.
-        #[arg(default_value = "experiments")]
+        /// Experiment files, or folders of them; those that come with weirgate unless given.
         paths: Vec<PathBuf>,
     },
     /// Make the laboratory ready: fetch a guest kernel, build the guest image.
@@ -91,6 +90,13 @@ fn prepare(refresh: bool, kernel: Option<PathBuf>) -> Outcome {
 }
 
 fn list(paths: &[PathBuf]) -> Outcome {
+    let own;
+    let paths = if paths.is_empty() {
+        own = [own_experiments()?];
+        &own[..]
+    } else {
+        paths
+    };
     let mut text = String::new();
     for file in experiment_files(paths)? {
         let experiment = load(&file)?.1;
@@ -112,6 +118,34 @@ fn list(paths: &[PathBuf]) -> Outcome {
     }
     output::data(&text)?;
     Ok(Status::Done)
+}
+
+/// The folder of the experiments that come with weirgate: of this folder, of
+/// the place where the program is installed, or of the tree where it was built.
+fn own_experiments() -> Result<PathBuf, Failure> {
+    let program = std::env::current_exe()?;
+    let beside = program.parent().unwrap_or_else(|| Path::new("/"));
+    let looked = [
+        PathBuf::from("experiments"),
+        above(beside, 1).join("share/weirgate/experiments"),
+        above(beside, 2).join("experiments"),
+    ];
+    if let Some(found) = looked.iter().find(|folder| folder.is_dir()) {
+        return Ok(found.clone());
+    }
+    let looked: Vec<String> = looked
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    Err(Failure::Input(format!(
+        "weirgate: no experiments found; looked at {}; name files or folders",
+        looked.join(", ")
+    )))
+}
+
+/// So many folders up.
+fn above(folder: &Path, levels: usize) -> &Path {
+    folder.ancestors().nth(levels).unwrap_or(folder)
 }
 
 /// The named files, and the `.toml` files of named folders in order of name.
@@ -158,6 +192,6 @@ pub fn report(folders: &[PathBuf], file: &Path) -> Outcome {
     for folder in folders {
         sections.push(saved::read(folder)?.findings(Section::new));
     }
-    saved::write_report("weirgate: experiments", &sections, file)?;
+    saved::write_report("weirgate: experiments", &sections, &[], file)?;
     Ok(Status::Done)
 }

@@ -59,7 +59,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
 pub fn check(path: &Path) -> Outcome {
     let loaded = read(path)?;
     let report = check_report(&loaded.policy);
-    output::data(&report.to_string())?;
+    output::text(&report.to_string())?;
     source::judge(&loaded.name, Some(()), &report.problems, |problem| {
         loaded.policy.sources.render(problem)
     })?;

@@ -3,6 +3,7 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::{output, policy};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site, Source};
@@ -90,6 +91,16 @@ pub fn remove(state: &Path) -> Outcome {
         }
         let devices = site.kernel.devices().await.map_err(|error| refused(error.into()))?;
         for (name, device) in &memory.applied.devices {
+            let former = memory.former.devices.get(name);
+            let unknown = former.is_none_or(|former| former.offloads.is_none());
+            if device.offloads.is_some() && unknown && devices.contains_key(name) {
+                output::note(&format!(
+                    "weirgate: warning: {name}: its offloads stay as they are; which it had \
+                     before is not known, because weirgate's memory of it was lost: \
+                     `ethtool -k {name}` shows them, `ethtool -K {name} tso on gso on` switches \
+                     what most devices have on"
+                ));
+            }
             if !device.owned_ifb && !devices.contains_key(name) {
                 output::note(&format!(
                     "weirgate: warning: there is no device {name} any more; if it has another \
@@ -184,6 +195,14 @@ pub fn refused(error: KeepError) -> Failure {
         KeepError::Apply(error @ ApplyError::Lost { .. }) => Failure::Broken(error.to_string()),
         KeepError::Apply(error) => Failure::Refused(error.to_string()),
         KeepError::Kernel(error) => Failure::Refused(error.to_string()),
+        // Who may not write below /run may not change the kernel either.
+        KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            Failure::Refused(format!(
+                "{}: {source}: this needs CAP_NET_ADMIN in this network namespace and the right \
+                 to write there, as root has them; nothing was changed",
+                path.display()
+            ))
+        }
         other => Failure::Other(other.into()),
     }
 }

@@ -36,6 +36,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         EXPERIMENT,
         weirgate_experiment::parse,
     )?;
+    saved::can_write_report(&arguments.report)?;
     let files = BTreeMap::from([(POLICY.0.to_owned(), POLICY.1.to_owned())]);
     output::note(
         "Emulating an ADSL line, 2 Mbit/s down and 512 kbit/s up, on a stock kernel in two\n\
@@ -50,6 +51,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let (before, after) = (figures("modem-only")?, figures("weirgate")?);
     output::data(&try_summary(&result.experiment, before, after))?;
     let section = result.findings(Section::new);
-    saved::write_report("weirgate: before and after", &[section], &arguments.report)?;
+    saved::write_report(
+        "weirgate: before and after",
+        &[section],
+        &[],
+        &arguments.report,
+    )?;
     Ok(result.status())
 }

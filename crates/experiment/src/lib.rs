@@ -9,6 +9,7 @@
 mod envelope;
 mod formula;
 mod job;
+mod load;
 mod metric;
 mod model;
 mod node;

@@ -245,8 +245,15 @@ pub enum RecordingError {
         found: u16,
     },
     /// Occurs when bytes are missing or damaged.
-    #[error("the recording is damaged: {0}")]
+    #[error("the recording {}", damage(.0))]
     Damaged(#[from] postcard::Error),
+}
+
+fn damage(error: &postcard::Error) -> String {
+    match error {
+        postcard::Error::DeserializeUnexpectedEnd => "is cut off".to_owned(),
+        other => format!("is damaged: {other}"),
+    }
 }
 
 impl Capture {

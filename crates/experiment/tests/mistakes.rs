@@ -119,6 +119,7 @@ fn each_mistake_has_its_code() {
         ("source = \"a book\"", "", "D002"),
         ("seed = 7", "seed = -1", "D005"),
         ("seed = 7", "sed = 7", "D003"),
+        ("rate = \"2000kbit\"", "rate = \"20gbit\"", "E107"),
         ("count = 2", "count = 0", "D005"),
         ("delay = \"2ms\"", "delay = \"2\"", "D004"),
     ] {

@@ -5,12 +5,16 @@
 //! `/var/lib/weirgate` (or the folder that the caller names) outlives it. Both
 //! are apart for each network namespace: devices of one name in two namespaces
 //! are two devices. The namespace of process 1, which is there again after
-//! every boot, has the folder itself; any other has `net-INODE` in it.
+//! every boot, has the folder itself; any other has `net-NUMBER` in it, by the
+//! kernel's number of a namespace, which is never used again before the machine
+//! restarts: what a dead namespace left is not taken for another's.
 
 use crate::error::KeepError;
 use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use weirgate_kernel::namespace_cookie;
 
 const RUN: &str = "/run/weirgate";
 /// Where history is kept unless the caller says otherwise.
@@ -41,7 +45,11 @@ impl Place {
                 .map_err(KeepError::file(path))
         };
         let own = inode(OWN)?;
-        let name = format!("net-{}", own.1);
+        let name = match namespace_cookie() {
+            Ok(cookie) => format!("net-{cookie}"),
+            // Before Linux 5.14 nothing better is known than its inode.
+            Err(_) => format!("net-inode-{}", own.1),
+        };
         // With few capabilities process 1 may not be looked at (ptrace(2)).
         // The namespace that the machine starts with is still known then: by
         // a setting that only it has (net/core/sysctl_net_core.c).
@@ -60,26 +68,41 @@ impl Place {
     /// Keeps two commands from changing the kernel at once; held until
     /// dropped, and let go by the kernel when the process ends in any way.
     pub fn lock(&self) -> Result<Lock, KeepError> {
-        let (path, file) = self.lock_file()?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
-            Err(TryLockError::WouldBlock) => Err(KeepError::Busy),
-            Err(TryLockError::Error(source)) => Err(KeepError::File { path, source }),
+        loop {
+            let (path, file) = self.lock_file()?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(KeepError::Busy),
+                Err(TryLockError::Error(source)) => return Err(KeepError::File { path, source }),
+            }
+            if named(&path, &file) {
+                return Ok(Lock { path, _file: file });
+            }
         }
     }
 
     /// The same, waiting for whoever has it.
     pub fn wait(&self) -> Result<Lock, KeepError> {
-        let (path, file) = self.lock_file()?;
-        file.lock().map_err(KeepError::file(path))?;
-        Ok(Lock(file))
+        loop {
+            let (path, file) = self.lock_file()?;
+            file.lock().map_err(KeepError::file(&path))?;
+            if named(&path, &file) {
+                return Ok(Lock { path, _file: file });
+            }
+        }
     }
 
     fn lock_file(&self) -> Result<(PathBuf, File), KeepError> {
         let path = self.run.with_extension("lock");
-        folder(path.parent().unwrap_or(&path))?;
-        let file = File::create(&path).map_err(KeepError::file(&path))?;
-        Ok((path, file))
+        loop {
+            folder(path.parent().unwrap_or(&path))?;
+            match File::create(&path) {
+                Ok(file) => return Ok((path, file)),
+                // The folder went away with the lock of someone who was done.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(source) => return Err(KeepError::File { path, source }),
+            }
+        }
     }
 
     /// The socket at which the guard of an unconfirmed change listens.
@@ -90,7 +113,28 @@ impl Place {
 
 /// The right to change this namespace's kernel state and what is kept of it.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct Lock {
+    path: PathBuf,
+    /// Held for its lock.
+    _file: File,
+}
+
+impl Drop for Lock {
+    /// Takes the file away while the lock on it is held, and the folder where
+    /// nothing else is in it. What fails to go is only left behind.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_dir(RUN);
+    }
+}
+
+/// Whether the locked file still has its name: its last owner may have removed
+/// it between opening and locking, and a lock on a file without a name keeps
+/// nobody out.
+fn named(path: &Path, file: &File) -> bool {
+    let same = || Some(file.metadata().ok()?.ino() == fs::metadata(path).ok()?.ino());
+    same().unwrap_or(false)
+}
 
 /// Makes a folder for root alone, with those above it.
 pub(crate) fn folder(path: &Path) -> Result<(), KeepError> {

@@ -12,14 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_kernel::{ApplyError, Kernel, Scope};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
-use weirgate_state::{Device, DeviceName, Offloads, QdiscKind, State};
-
-/// Offloads as devices usually have them.
-const OFFLOADED: Offloads = Offloads {
-    tso: true,
-    gso: true,
-    gro: true,
-};
+use weirgate_state::{Device, DeviceName, QdiscKind, State};
 
 /// One network namespace with what is kept of it.
 pub struct Site {
@@ -416,9 +409,10 @@ fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -
     if !own {
         return device.clone();
     }
+    // Nobody knows any more which offloads weirgate switched.
     Device {
         root: None,
-        offloads: device.offloads.map(|_| OFFLOADED),
+        offloads: None,
         ..device.clone()
     }
 }

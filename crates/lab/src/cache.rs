@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where fetched kernels and built images are kept between runs. Everything
 //! in it can be made again, so it may be deleted at any time.
+//!
+//! Beside each built file stands its check, `NAME.check`: its length and
+//! CRC-32. A file that does not agree with it was damaged after it was made;
+//! a guest that boots from one fails in ways that point anywhere but there.
 
 use crate::error::LabError;
 use sha2::{Digest, Sha256};
@@ -61,30 +65,54 @@ impl Cache {
         Ok(path)
     }
 
-    /// A file made by `make` unless it is kept already. Written aside and then
-    /// renamed: a reader sees all of it or none, also when two processes make
-    /// it at once or one is killed.
+    /// A file made by `make` unless it is kept already, and whole; `note` is
+    /// told of one that is damaged. Written aside and then renamed: a reader
+    /// sees all of it or none, also when two processes make it at once or one
+    /// is killed.
     pub(crate) fn keep(
         &self,
         directory: &str,
         name: &str,
+        note: &mut dyn FnMut(&str),
         make: impl FnOnce() -> Result<Vec<u8>, LabError>,
     ) -> Result<PathBuf, LabError> {
         let directory = self.directory(directory)?;
         let path = directory.join(name);
-        if path.is_file() {
-            return Ok(path);
+        let beside = directory.join(format!("{name}.check"));
+        if let Ok(content) = fs::read(&path) {
+            match fs::read_to_string(&beside) {
+                Ok(check) if check == check_of(&content) => return Ok(path),
+                Ok(_) => note(&format!("{} is damaged and is made again", path.display())),
+                Err(_) => note(&format!(
+                    "{} has no readable check beside it and is made again",
+                    path.display()
+                )),
+            }
         }
         let content = make()?;
-        let mut file = NamedTempFile::new_in(&directory)
-            .map_err(LabError::file("cannot be written", &directory))?;
-        file.write_all(&content)
-            .map_err(LabError::file("cannot be written", &path))?;
-        file.persist(&path)
-            .map_err(|error| LabError::file("cannot be written", &path)(error.error))?;
+        // The check first: without the file it means nothing, and the file
+        // without it is not trusted.
+        write_whole(&beside, check_of(&content).as_bytes())?;
+        write_whole(&path, &content)?;
         forget_old(&directory);
         Ok(path)
     }
+}
+
+/// What stands beside a file with this content.
+fn check_of(content: &[u8]) -> String {
+    format!("{} {:08x}\n", content.len(), crc32fast::hash(content))
+}
+
+fn write_whole(path: &Path, content: &[u8]) -> Result<(), LabError> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file =
+        NamedTempFile::new_in(directory).map_err(LabError::file("cannot be written", directory))?;
+    file.write_all(content)
+        .map_err(LabError::file("cannot be written", path))?;
+    file.persist(path)
+        .map_err(|error| LabError::file("cannot be written", path)(error.error))?;
+    Ok(())
 }
 
 /// Deletes files made long ago: each build of the guest leaves an image. What
@@ -131,29 +159,59 @@ mod tests {
     fn files_are_made_once_and_forgotten_late() {
         let place = tempfile::tempdir().unwrap();
         let cache = Cache::at(place.path());
-        let first = cache.keep("d", "a", || Ok(b"one".to_vec())).unwrap();
-        cache.keep("d", "a", || unreachable!("it is kept")).unwrap();
+        let quiet = &mut |note: &str| unreachable!("{note}");
+        let first = cache.keep("d", "a", quiet, || Ok(b"one".to_vec())).unwrap();
+        let kept = cache.keep("d", "a", quiet, || unreachable!("it is kept"));
+        assert_eq!(kept.unwrap(), first);
         assert_eq!(fs::read(&first).unwrap(), b"one");
         let long_ago = SystemTime::now() - KEPT - KEPT;
-        fs::File::options()
-            .write(true)
-            .open(&first)
-            .unwrap()
-            .set_modified(long_ago)
-            .unwrap();
-        cache.keep("d", "b", || Ok(Vec::new())).unwrap();
-        let left: Vec<_> = fs::read_dir(place.path().join("d"))
-            .unwrap()
-            .flatten()
-            .collect();
-        assert_eq!(left.len(), 1);
-        assert_eq!(left[0].file_name(), "b");
+        for name in ["a", "a.check"] {
+            let file = fs::File::options()
+                .write(true)
+                .open(first.with_file_name(name));
+            file.unwrap().set_modified(long_ago).unwrap();
+        }
+        cache.keep("d", "b", quiet, || Ok(Vec::new())).unwrap();
+        let left = fs::read_dir(place.path().join("d")).unwrap().flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["b", "b.check"]);
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_and_made_again() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache::at(place.path());
+        let whole = b"what a guest boots from".to_vec();
+        let keep = || {
+            let mut notes = Vec::new();
+            let note = &mut |note: &str| notes.push(note.to_owned());
+            let path = cache.keep("d", "a", note, || Ok(whole.clone())).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), whole);
+            (path, notes)
+        };
+        let (path, notes) = keep();
+        assert_eq!(notes, Vec::<String>::new());
+        let mut turned = whole.clone();
+        turned[3] ^= 1;
+        let longer = [&whole[..], b"!"].concat();
+        for damaged in [&b""[..], &whole[..whole.len() - 1], &turned, &longer] {
+            fs::write(&path, damaged).unwrap();
+            let (_, notes) = keep();
+            assert_eq!(notes.len(), 1);
+            assert!(notes[0].contains("d/a is damaged"), "{notes:?}");
+            assert_eq!(keep().1, Vec::<String>::new());
+        }
+        // One that an older weirgate made, or whose check is lost.
+        fs::remove_file(path.with_file_name("a.check")).unwrap();
+        assert!(keep().1[0].contains("no readable check"));
+        assert_eq!(keep().1, Vec::<String>::new());
     }
 
     #[test]
     fn a_failed_making_leaves_nothing() {
         let place = tempfile::tempdir().unwrap();
-        let failed = Cache::at(place.path()).keep("d", "a", || {
+        let failed = Cache::at(place.path()).keep("d", "a", &mut |_| (), || {
             Err(LabError::Fetch {
                 reason: "no".into(),
             })

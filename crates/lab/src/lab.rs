@@ -90,8 +90,9 @@ pub struct Lab {
     image: PathBuf,
 }
 
-/// Makes a lab ready on this machine, fetching a kernel where there is none,
-/// or a new one where `refresh` says so. `note` is told what is done.
+/// Makes a lab ready on this machine, fetching a kernel where there is none or
+/// a damaged one, or a new one where `refresh` says so. `note` is told what is
+/// done.
 pub fn prepare(
     options: &Options,
     refresh: bool,
@@ -102,41 +103,54 @@ pub fn prepare(
     if refresh {
         fetch(&options.cache, note)?;
     }
-    let kernel = match Kernel::find(options.kernel.as_deref(), &options.cache) {
-        Err(LabError::NoKernel { .. }) => {
-            note("no kernel here yet");
-            fetch(&options.cache, note)?;
-            Kernel::find(None, &options.cache)?
-        }
-        found => found?,
-    };
-    note(&format!(
-        "kernel {} from {}",
-        kernel.release,
-        kernel.modules.display()
-    ));
-    let lab = Lab::with_kernel(kernel, options)?;
-    note(&format!("guest image {}", lab.image.display()));
-    Ok(lab)
+    match Lab::with_notes(options, note) {
+        Err(LabError::NoKernel { .. }) => note("no kernel here yet"),
+        Err(
+            error @ (LabError::BadKernel { .. }
+            | LabError::BadModule { .. }
+            | LabError::NoModules { .. }),
+        ) if options.kernel.is_none() => note(&format!("{error}\nit is fetched again")),
+        outcome => return outcome,
+    }
+    fetch(&options.cache, note)?;
+    Lab::with_notes(options, note)
 }
 
 impl Lab {
-    /// A lab from what is on this machine; nothing is fetched.
-    pub fn open(options: &Options) -> Result<Self, LabError> {
+    /// A lab from what is on this machine; nothing is fetched. `note` is told
+    /// of damage that was mended.
+    pub fn open(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         QEMU.path()?;
         SETPRIV.path()?;
-        let kernel = Kernel::find(options.kernel.as_deref(), &options.cache)?;
-        Self::with_kernel(kernel, options)
+        let kernel = Kernel::find(options.kernel.as_deref(), &options.cache, note)?;
+        Self::with_kernel(kernel, options, note)
     }
 
-    fn with_kernel(kernel: Kernel, options: &Options) -> Result<Self, LabError> {
+    /// The same, told at length.
+    fn with_notes(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
+        let kernel = Kernel::find(options.kernel.as_deref(), &options.cache, note)?;
+        note(&format!(
+            "kernel {} from {}",
+            kernel.release,
+            kernel.modules.display()
+        ));
+        let lab = Self::with_kernel(kernel, options, note)?;
+        note(&format!("guest image {}", lab.image.display()));
+        Ok(lab)
+    }
+
+    fn with_kernel(
+        kernel: Kernel,
+        options: &Options,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, LabError> {
         let guest = guest_binary(options.guest.as_deref())?;
         let parts = Parts {
             kernel: &kernel,
             guest: &guest,
             programs: &options.programs,
         };
-        let image = parts.image(&options.cache)?;
+        let image = parts.image(&options.cache, note)?;
         Ok(Self { kernel, image })
     }
 

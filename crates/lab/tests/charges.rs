@@ -59,7 +59,7 @@ impl<'a> Charged<'a> {
 
 #[test]
 fn the_kernel_charges_what_the_model_says() {
-    let lab = Lab::open(&Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let lab = Lab::open(&Options::default(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     let output = lab.charges(Limits::default());
     let output = output.unwrap_or_else(|error| panic!("{error}"));
     let text = String::from_utf8(output.result).expect("text");

@@ -103,7 +103,7 @@ about = "the lab's line, with a transfer that reacts"
 "#;
 
 fn run(arm: &str, seed: u64) -> Vec<u8> {
-    let lab = Lab::open(&Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let lab = Lab::open(&Options::default(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     let request = Request {
         job: Job {
             experiment: EXPERIMENT.to_owned(),

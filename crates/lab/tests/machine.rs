@@ -19,7 +19,7 @@ fn lab(programs: &[&str]) -> Lab {
         programs: programs.iter().map(|&name| name.to_owned()).collect(),
         ..Options::default()
     };
-    Lab::open(&options).unwrap_or_else(|error| panic!("{error}"))
+    Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A request whose first process is `program` in place of the guest's own.

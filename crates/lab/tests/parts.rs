@@ -11,7 +11,8 @@ use weirgate_lab::{Cache, Kernel, Lab, LabError, Options};
 
 /// The fetched kernel's file.
 fn real_kernel() -> PathBuf {
-    let kernel = Kernel::find(None, &Cache::of_user()).unwrap_or_else(|error| panic!("{error}"));
+    let kernel = Kernel::find(None, &Cache::of_user(), &mut |_| ())
+        .unwrap_or_else(|error| panic!("{error}"));
     kernel.modules.join("vmlinuz")
 }
 
@@ -22,13 +23,13 @@ fn verdict(content: &[u8]) -> String {
     fs::write(&file, content).unwrap();
     fs::create_dir(place.path().join("kernel")).unwrap();
     let cache = Cache::at(place.path().join("cache"));
-    let error = Kernel::find(Some(&file), &cache).expect_err("it is no kernel");
+    let error = Kernel::find(Some(&file), &cache, &mut |_| ()).expect_err("it is no kernel");
     assert!(matches!(error, LabError::BadKernel { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("vmlinuz: not a usable kernel"), "{text}");
     assert!(text.contains("weirgate lab prepare --refresh"), "{text}");
     // The second look must not find a broken kernel kept by the first.
-    assert!(Kernel::find(Some(&file), &cache).is_err());
+    assert!(Kernel::find(Some(&file), &cache, &mut |_| ()).is_err());
     text
 }
 
@@ -69,7 +70,12 @@ fn a_kernel_without_its_modules() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("vmlinuz");
     fs::copy(real_kernel(), &file).unwrap();
-    let error = Kernel::find(Some(&file), &Cache::at(place.path().join("cache"))).unwrap_err();
+    let error = Kernel::find(
+        Some(&file),
+        &Cache::at(place.path().join("cache")),
+        &mut |_| (),
+    )
+    .unwrap_err();
     assert!(matches!(error, LabError::NoModules { .. }), "{error}");
     assert!(
         error.to_string().contains("weirgate lab prepare"),
@@ -79,7 +85,12 @@ fn a_kernel_without_its_modules() {
 
 #[test]
 fn a_kernel_that_is_not_there() {
-    let error = Kernel::find(Some(Path::new("/no/such/vmlinuz")), &Cache::of_user()).unwrap_err();
+    let error = Kernel::find(
+        Some(Path::new("/no/such/vmlinuz")),
+        &Cache::of_user(),
+        &mut |_| (),
+    )
+    .unwrap_err();
     assert!(
         error
             .to_string()
@@ -93,7 +104,7 @@ fn refusal(change: impl FnOnce(&mut Options, &TempDir)) -> LabError {
     let place = tempfile::tempdir().unwrap();
     let mut options = Options::default();
     change(&mut options, &place);
-    Lab::open(&options).expect_err("a part is bad")
+    Lab::open(&options, &mut |_| ()).expect_err("a part is bad")
 }
 
 #[test]
@@ -143,4 +154,37 @@ fn a_broken_module_is_named() {
     });
     assert!(matches!(error, LabError::BadModule { .. }), "{error}");
     assert!(error.to_string().contains("sch_htb.ko"), "{error}");
+}
+
+#[test]
+fn what_was_damaged_in_the_cache_is_made_again() {
+    let place = tempfile::tempdir().unwrap();
+    let options = Options {
+        cache: Cache::at(place.path()),
+        kernel: Some(real_kernel()),
+        ..Options::default()
+    };
+    let notes = || {
+        let mut notes = Vec::new();
+        let opened = Lab::open(&options, &mut |note| notes.push(note.to_owned()));
+        opened.unwrap_or_else(|error| panic!("{error}"));
+        notes
+    };
+    assert_eq!(notes(), Vec::<String>::new());
+    for directory in ["images", "unpacked"] {
+        let files = fs::read_dir(place.path().join(directory)).unwrap();
+        let mut files = files.map(|entry| entry.unwrap().path());
+        let kept = |file: &PathBuf| file.extension().is_none_or(|kind| kind != "check");
+        let file = files.find(kept).unwrap();
+        let whole = fs::read(&file).unwrap();
+        let mut turned = whole.clone();
+        turned[whole.len() / 2] ^= 1;
+        for damaged in [&whole[..whole.len() / 2], &turned] {
+            fs::write(&file, damaged).unwrap();
+            let damage = format!("{} is damaged and is made again", file.display());
+            assert_eq!(notes(), [damage]);
+            assert!(fs::read(&file).unwrap() == whole);
+            assert_eq!(notes(), Vec::<String>::new());
+        }
+    }
 }

@@ -87,7 +87,8 @@ fn qdisc_text(place: Place, qdisc: &Qdisc) -> String {
     words.join(" ")
 }
 
-fn kind_text(kind: &QdiscKind) -> String {
+/// Kind and settings of a qdisc as tc takes them, without its classes.
+pub(crate) fn kind_text(kind: &QdiscKind) -> String {
     let flag = |set: bool, name: &str, unset: &str| String::from(if set { name } else { unset });
     match kind {
         QdiscKind::Htb(htb) => format!("htb default {:x} r2q {}", htb.default_minor, htb.r2q),

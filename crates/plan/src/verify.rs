@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares what a kernel has with what it should have, field by field.
 
+use crate::command::kind_text;
 use crate::settle;
 use crate::tree;
 use std::fmt;
-use weirgate_state::{HtbClass, Origin, Qdisc, QdiscKind, Stab, State, Table};
+use weirgate_state::{
+    Content, Hook, HtbClass, Offloads, Origin, Qdisc, QdiscKind, Stab, State, Table,
+};
 
 /// One thing that is not as desired.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +52,13 @@ pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
         }
         let offloads = settle::offloads(wanted.offloads, seen.offloads);
         if offloads != seen.offloads {
-            let text = |o| format!("{o:?}");
             let place = format!("{name} offloads");
-            found.add(&place, &wanted.origin, text(offloads), text(seen.offloads));
+            found.add(
+                &place,
+                &wanted.origin,
+                offloads_text(offloads),
+                offloads_text(seen.offloads),
+            );
         }
         found.qdisc(
             name.as_str(),
@@ -126,8 +133,12 @@ impl Found {
         }
         let (QdiscKind::Htb(a), QdiscKind::Htb(b)) = (&wanted.kind, &seen.kind) else {
             if wanted.kind != seen.kind {
-                let text = |kind: &QdiscKind| format!("{kind:?}");
-                self.add(&here, &wanted.origin, text(&wanted.kind), text(&seen.kind));
+                self.add(
+                    &here,
+                    &wanted.origin,
+                    kind_text(&wanted.kind),
+                    kind_text(&seen.kind),
+                );
             }
             return;
         };
@@ -209,11 +220,11 @@ impl Found {
             for set in &wanted.sets {
                 if seen.set(&set.name) != Some(set) {
                     let have = match seen.set(&set.name) {
-                        Some(other) => format!("{:?}", other.content),
+                        Some(other) => content_text(&other.content),
                         None => String::from("none"),
                     };
                     let place = format!("{label} set {}", set.name);
-                    self.add(&place, &set.origin, format!("{:?}", set.content), have);
+                    self.add(&place, &set.origin, content_text(&set.content), have);
                 }
             }
             for extra in &seen.sets {
@@ -226,8 +237,12 @@ impl Found {
         for (a, b) in wanted.chains.iter().zip(&seen.chains) {
             let place = format!("{label} chain {}", a.name);
             if a.hook != b.hook {
-                let text = |hook| format!("{hook:?}");
-                self.add(&place, &Origin::default(), text(&a.hook), text(&b.hook));
+                self.add(
+                    &place,
+                    &Origin::default(),
+                    hook_text(&a.hook),
+                    hook_text(&b.hook),
+                );
             }
             for index in 0..a.rules.len().max(b.rules.len()) {
                 let (want, have) = (a.rules.get(index), b.rules.get(index));
@@ -244,6 +259,56 @@ impl Found {
                 self.add(&place, origin, text(want), text(have));
             }
         }
+    }
+}
+
+fn offloads_text(offloads: Option<Offloads>) -> String {
+    let on = |flag| if flag { "on" } else { "off" };
+    match offloads {
+        None => String::from("none that the device tells of"),
+        Some(own) => format!(
+            "tso {}, gso {}, gro {}",
+            on(own.tso),
+            on(own.gso),
+            on(own.gro)
+        ),
+    }
+}
+
+fn content_text(content: &Content) -> String {
+    match content {
+        Content::Fixed(ranges) => {
+            let range = |&(from, to): &(u128, u128)| {
+                if from == to {
+                    from.to_string()
+                } else {
+                    format!("{from}-{to}")
+                }
+            };
+            let ranges: Vec<String> = ranges.iter().map(range).collect();
+            format!("the values {}", ranges.join(", "))
+        }
+        Content::Meter { size, timeout } => {
+            let kept = match timeout {
+                Some(seconds) => format!("for {seconds} s"),
+                None => String::from("as long as their connections"),
+            };
+            format!("at most {size} keys, kept {kept}")
+        }
+    }
+}
+
+fn hook_text(hook: &Hook) -> String {
+    match hook {
+        Hook::Postrouting { device } => format!("behind routing to {device}"),
+        Hook::Ingress {
+            device,
+            redirect_to,
+        } => format!("at packets that arrive on {device}, sent to {redirect_to}"),
+        Hook::Other(place) => place.clone(),
+        Hook::Called => String::from("called by other chains"),
+        Hook::Switched { on: true } => String::from("called by other chains, switched on"),
+        Hook::Switched { on: false } => String::from("called by other chains, switched off"),
     }
 }
 
@@ -275,4 +340,70 @@ fn class_text(class: &HtbClass) -> String {
         class.prio,
         class.quantum
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::{Device, DeviceName, Pfifo};
+    use weirgate_units::Handle;
+
+    #[test]
+    fn differences_are_told_in_plain_words() {
+        let with = |tso: bool, limit: u32| {
+            let device = Device {
+                owned_ifb: false,
+                offloads: Some(Offloads {
+                    tso,
+                    gso: false,
+                    gro: true,
+                }),
+                root: Some(Qdisc {
+                    handle: Handle::new(1, 0),
+                    stab: None,
+                    kind: QdiscKind::Pfifo(Pfifo { limit }),
+                    origin: Origin::default(),
+                }),
+                origin: Origin::default(),
+            };
+            State {
+                devices: [(DeviceName::new("wan").unwrap(), device)].into(),
+                ..State::default()
+            }
+        };
+        let found = verify(&with(true, 9), &with(false, 7));
+        let told: Vec<String> = found.iter().map(Difference::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "wan offloads: expected tso off, gso off, gro on, found tso on, gso off, gro on",
+                "wan pfifo 1:: expected pfifo limit 7, found pfifo limit 9",
+            ]
+        );
+        let mut silent = with(true, 7);
+        for device in silent.devices.values_mut() {
+            device.offloads = None;
+        }
+        let told = verify(&silent, &with(true, 7))[0].to_string();
+        assert!(
+            told.ends_with("found none that the device tells of"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn tables_have_words_too() {
+        let values = Content::Fixed(vec![(4, 4), (7, 9)]);
+        assert_eq!(content_text(&values), "the values 4, 7-9");
+        let meter = Content::Meter {
+            size: 9,
+            timeout: Some(3),
+        };
+        assert_eq!(content_text(&meter), "at most 9 keys, kept for 3 s");
+        let device = DeviceName::new("wan").unwrap();
+        assert_eq!(
+            hook_text(&Hook::Postrouting { device }),
+            "behind routing to wan"
+        );
+    }
 }

@@ -37,11 +37,12 @@ pub fn terminal(findings: &Findings) -> String {
 /// The table of figures; columns that do not fit go into another one.
 fn table(out: &mut String, table: &Table) {
     let rows = || table.blocks.iter().flat_map(|block| &block.rows);
+    let titles = table.blocks.iter().map(|block| text_width(&block.title));
     let label = rows()
-        .map(|row| text_width(&labelled(row)))
+        .map(|row| text_width(&labelled(row)) + 2)
+        .chain(titles.map(|title| title.min(WIDEST) + 1))
         .max()
-        .unwrap_or(0)
-        + 2;
+        .unwrap_or(0);
     let columns = &table.columns;
     let widths: Vec<usize> = columns
         .iter()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Debian packages that the lab needs, installed by apt where that is allowed.
+//! What building, tests and the lab need: Debian packages, installed by apt
+//! where that is allowed, and the Rust toolchain, which is only looked at.
 
 use crate::run as execute;
 use anyhow::{Result, bail};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 4] = [
+const PACKAGES: [(&str, &str, &str); 12] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -24,11 +25,87 @@ const PACKAGES: [(&str, &str, &str); 4] = [
         "tests compare with what nft itself lists",
     ),
     ("gcc", "/usr/bin/cc", "linking Rust programs"),
+    ("make", "/usr/bin/make", "the Makefile, and building libbpf"),
+    (
+        "clang-19",
+        "/usr/bin/clang-19",
+        "compiling queueing disciplines for the kernel",
+    ),
+    (
+        "libclang-rt-19-dev",
+        "/usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.asan-x86_64.a",
+        "running queueing disciplines under sanitizers",
+    ),
+    (
+        "libelf-dev",
+        "/usr/include/libelf.h",
+        "loading programs into the kernel",
+    ),
+    ("zlib1g-dev", "/usr/include/zlib.h", "the same"),
+    (
+        "util-linux",
+        "/usr/bin/setpriv",
+        "ends the lab's machines with weirgate; tests make namespaces",
+    ),
+    (
+        "tcpdump",
+        "/usr/bin/tcpdump",
+        "tests read captures with it as a second opinion",
+    ),
+    (
+        "ethtool",
+        "/usr/sbin/ethtool",
+        "tests look at the offloads of devices",
+    ),
 ];
 
+/// The oldest Rust that builds this.
+const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
+
+/// Parts of the toolchain that `make check` runs: the component, and how to ask
+/// whether it is there.
+const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")];
+
 /// Installs what is missing; without root, says so with the command to run.
-#[allow(clippy::print_stdout, reason = "set-up tells what it does")]
 pub fn run() -> Result<()> {
+    rust()?;
+    packages()
+}
+
+/// Refuses a Rust that is too old, and tells which component is missing.
+#[allow(clippy::print_stdout, reason = "set-up tells what it finds")]
+fn rust() -> Result<()> {
+    let asked = Command::new("rustc").arg("--version").output();
+    let told = asked.map_or_else(
+        |error| error.to_string(),
+        |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+    );
+    if version(&told).is_none_or(|found| Some(found) < version(RUST)) {
+        bail!(
+            "Rust {RUST} or later is needed; rustc says `{}`\n  run: rustup update stable",
+            told.trim()
+        );
+    }
+    for (component, word) in COMPONENTS {
+        let asked = Command::new("cargo").args([word, "--version"]).output();
+        if !asked.is_ok_and(|output| output.status.success()) {
+            println!(
+                "missing: {component} (`make check` needs it); run: rustup component add {component}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The first two numbers of a version such as `rustc 1.95.0 (...)`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let numbers = text.split([' ', '.']).filter_map(|part| part.parse().ok());
+    let numbers: Vec<u32> = numbers.take(2).collect();
+    Some((*numbers.first()?, *numbers.get(1)?))
+}
+
+#[allow(clippy::print_stdout, reason = "set-up tells what it does")]
+fn packages() -> Result<()> {
     let missing: Vec<_> = PACKAGES
         .iter()
         .filter(|package| !Path::new(package.1).exists())
@@ -61,4 +138,17 @@ pub fn run() -> Result<()> {
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(version("rustc 1.95.0 (abc 2026-01-01)"), Some((1, 95)));
+        assert_eq!(version("1.95"), Some((1, 95)));
+        assert!(version("rustc 1.100.0-nightly") > version("1.95"));
+        assert_eq!(version("No such file or directory"), None);
+    }
 }

@@ -2,10 +2,12 @@
 //! `lab run --here` on this machine's kernel, which needs root, /dev/net/tun
 //! and veth; and what it says where something of that is missing.
 
-use crate::program::{Ended, WEIRGATE, root, weirgate};
+use crate::program::{Ended, Traces, WEIRGATE, root, weirgate};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// `tests/cli/tiny.toml` with 3 s in place of 10, and more for its arm.
@@ -105,4 +107,33 @@ fn what_is_missing_is_said() {
         .output();
     Ended::of(&output.unwrap()).says(1, &["needs /dev/net/tun", "No such file", "module `tun`"]);
     assert_eq!(network(), before);
+}
+
+#[test]
+fn what_is_stopped_leaves_nothing() {
+    let place = TempDir::new().unwrap();
+    let file = short(place.path(), "");
+    let name = file.to_str().unwrap();
+    let before = network();
+    for signal in ["TERM", "INT", "KILL"] {
+        let traces = Traces::new();
+        let mut command = traces.command(&root(), &["lab", "run", "--here", name]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        // It says that traffic flows; the agent is at work then.
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("traffic")));
+        assert!(traces.processes().len() > 1, "{:?}", traces.processes());
+        let kill = Command::new("kill")
+            .args(["-s", signal, &child.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        assert!(!child.wait().unwrap().success());
+        // The kernel ends the agent when it ends its parent, which takes a moment.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !traces.processes().is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        traces.none();
+        assert_eq!(network(), before);
+    }
 }

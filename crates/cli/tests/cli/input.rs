@@ -143,7 +143,66 @@ fn a_right_policy_is_told_what_it_promises() {
     let ended = weirgate(&root(), &["check", "policies/default.toml"]);
     assert_eq!(ended.status, 0, "{ended:?}");
     let golden = fs::read_to_string(root().join("tests/policy/check/default.txt")).unwrap();
-    assert!(ended.out.trim_end() == golden.trim_end(), "{}", ended.out);
+    // Its lines are broken where the terminal ends.
+    let words =
+        |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+    assert_eq!(words(&ended.out), words(&golden));
+    let longest = ended.out.lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{}", ended.out);
+    // What goes on stands below its own column.
+    assert!(ended.out.contains("\n                   "), "{}", ended.out);
+}
+
+#[test]
+fn experiments_are_found_without_their_folder() {
+    let place = TempDir::new().unwrap();
+    // A program that is installed: experiments in `share`, found from anywhere.
+    fs::create_dir_all(place.path().join("bin")).unwrap();
+    let program = place.path().join("bin/weirgate");
+    fs::copy(crate::program::WEIRGATE, &program).unwrap();
+    let list = |program: &std::path::Path| {
+        let mut command = std::process::Command::new(program);
+        let output = command.args(["lab", "list"]).current_dir("/").output();
+        crate::program::Ended::of(&output.unwrap())
+    };
+    let share = place.path().join("share/weirgate/experiments");
+    list(&program).says(
+        2,
+        &[
+            "no experiments found; looked at experiments, ",
+            share.to_str().unwrap(),
+        ],
+    );
+    fs::create_dir_all(&share).unwrap();
+    fs::copy(root().join("tests/cli/tiny.toml"), share.join("tiny.toml")).unwrap();
+    let listed = list(&program);
+    assert!(
+        listed.out.contains("Ten seconds of short flows"),
+        "{listed:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_written_is_told_before_anything_runs() {
+    let place = TempDir::new().unwrap();
+    let tiny = root().join("tests/cli/tiny.toml");
+    let tiny = tiny.to_str().unwrap();
+    fs::write(place.path().join("file"), "old").unwrap();
+    for options in [
+        ["--report", "file/report.html"],
+        ["--report", "."],
+        ["--out", "file"],
+        ["--report", "/proc/report.html"],
+        ["--out", "/proc/weirgate"],
+    ] {
+        let arguments = [&["lab", "run", tiny][..], &options].concat();
+        let ended = weirgate(place.path(), &arguments);
+        ended.says(2, &[options[1], "cannot be written", "nothing was run"]);
+        assert!(!ended.err.contains("virtual seconds"), "{ended:?}");
+    }
+    weirgate(place.path(), &["try", "--report", "file/x"]).says(2, &["nothing was run"]);
+    let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
 }
 
 #[test]

@@ -339,17 +339,56 @@ fn without_the_capability_nothing_happens() {
 }
 
 #[test]
+fn who_may_not_is_told_what_is_needed() {
+    let place = Namespace::new();
+    // Root, to whom nobody gave the rights of root.
+    let drop = [
+        "--bounding-set=-net_admin,-dac_override",
+        "--inh-caps=-net_admin,-dac_override",
+        WEIRGATE,
+    ];
+    place.run("mkdir /run/weirgate");
+    place.run("chown 65534 /run/weirgate");
+    for command in ["apply both.toml", "remove"] {
+        place.started_by("setpriv", &drop, command).says(
+            3,
+            &[
+                ".lock: Permission denied",
+                "CAP_NET_ADMIN",
+                "root",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_device_that_was_made_again_is_told_in_plain_words() {
+    let place = Namespace::new();
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    place.run("ip link del wan");
+    place.run("ip link add wan type veth peer name far");
+    let shown = place.weirgate("show");
+    assert_eq!(shown.status, 1, "{shown:?}");
+    let told =
+        "differs: wan offloads: expected tso off, gso off, gro off, found tso on, gso on, gro ";
+    assert!(shown.out.contains(told), "{}", shown.out);
+    assert!(!shown.out.contains(['{', '}']), "{}", shown.out);
+}
+
+#[test]
 fn two_do_not_change_the_kernel_at_once() {
     let place = Namespace::new();
-    assert_eq!(place.weirgate("remove").status, 0);
-    let before = place.snapshot();
-    let lock = place.run("find /run/weirgate -name *.lock");
-    for command in ["apply both.toml", "remove"] {
-        let held = [lock.trim(), WEIRGATE];
+    assert_eq!(place.weirgate("apply both.toml").status, 0);
+    let settled = place.snapshot();
+    let memory = place.run("find /run/weirgate -name state.json");
+    let lock = memory.trim().replace("/state.json", ".lock");
+    for command in ["apply changed.toml", "remove"] {
+        let held = [&*lock, WEIRGATE];
         let ended = place.started_by("flock", &held, command);
         ended.says(1, &["another weirgate is changing this kernel"]);
     }
-    same(&before, &place.snapshot());
+    place.run(&format!("rm {lock}"));
+    same(&settled, &place.snapshot());
 }
 
 #[test]
@@ -371,13 +410,21 @@ fn a_damaged_memory_is_named() {
 fn a_lost_memory_leaves_nothing_behind() {
     for policy in ["both.toml", "changed.toml"] {
         let place = Namespace::new();
+        // What weirgate cannot know any more it must not guess.
+        place.run("ethtool -K wan gro off");
         let before = place.snapshot();
         assert_eq!(place.weirgate("apply both.toml").status, 0);
         place.run("rm -r /run/weirgate");
         let again = place.weirgate(&format!("apply {policy}"));
         assert_eq!(again.status, 0, "{again:?}");
-        let removed = place.weirgate("remove");
-        assert_eq!(removed.status, 0, "{removed:?}");
+        let switched = place.run("ethtool -k wan");
+        place
+            .weirgate("remove")
+            .says(0, &["warning: wan: its offloads stay as they are"]);
+        assert_eq!(place.run("ethtool -k wan"), switched);
+        for device in ["wan", "lan"] {
+            place.run(&format!("ethtool -K {device} tso on gso on"));
+        }
         same(&before, &place.snapshot());
     }
 }
@@ -398,7 +445,12 @@ fn a_device_that_is_renamed_is_told_and_can_be_freed() {
         .says(0, &["there is no device wan any more", "another name"]);
     rename("uplink", "wan");
     assert_eq!(place.weirgate("apply both.toml").status, 0);
-    assert_eq!(place.weirgate("remove").status, 0);
+    place
+        .weirgate("remove")
+        .says(0, &["warning: wan: its offloads stay as they are"]);
+    for device in ["wan", "lan"] {
+        place.run(&format!("ethtool -K {device} tso on gso on"));
+    }
     same(&before, &place.snapshot());
 }
 

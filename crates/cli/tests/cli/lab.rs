@@ -51,7 +51,12 @@ fn saved_results_are_drawn_again(folder: &Path, outcome: &str) {
     let recording = folder.join("0.recording");
     let bytes = fs::read(&recording).unwrap();
     fs::write(&recording, &bytes[..bytes.len() / 2]).unwrap();
-    weirgate(folder, &["report", "."]).says(1, &["./0.recording: "]);
+    let cut = [
+        "./0.recording: is not what",
+        "is cut off",
+        "run the experiment again",
+    ];
+    weirgate(folder, &["report", "."]).says(1, &cut);
     fs::remove_file(&recording).unwrap();
     weirgate(folder, &["report", "."]).says(1, &["./0.recording: No such file"]);
     fs::write(folder.join("run.json"), "{").unwrap();
@@ -101,6 +106,46 @@ fn a_guest_that_panics_shows_its_console() {
     assert_eq!(ended.out, "");
     let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn one_that_fails_takes_nothing_from_the_others() {
+    let place = TempDir::new().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    let fails = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap()
+        + "programs = [\"sh\"]\ncommands = [\"gateway: sh -c 'exit 9'\"]\n";
+    fs::write(at("fails.toml"), fails.replace("\"tiny\"", "\"fails\"")).unwrap();
+    fs::write(at("report.html"), "old").unwrap();
+    let calculation = "experiments/adsl-2.3.toml";
+    let (fails, report, out) = (at("fails.toml"), at("report.html"), at("out"));
+    let ended = weirgate(
+        &root(),
+        &[
+            "lab",
+            "run",
+            &fails,
+            calculation,
+            "--report",
+            &report,
+            "--out",
+            &out,
+        ],
+    );
+    ended.says(
+        1,
+        &[
+            "fails: weirgate: arm `modem-only`",
+            "1 of 2 experiments failed: fails",
+        ],
+    );
+    let page = fs::read_to_string(&report).unwrap();
+    for part in ["Not run to the end", "exit 9", "adsl-2.3"] {
+        assert!(page.contains(part), "`{part}` in {page}");
+    }
+    assert!(place.path().join("out/adsl-2.3/outcome.json").exists());
+    assert!(!place.path().join("out/fails").exists());
+    // The heading of a calculation's figures is whole.
+    assert!(!ended.out.contains("..."), "{}", ended.out);
 }
 
 #[test]

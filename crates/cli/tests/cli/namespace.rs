@@ -99,8 +99,8 @@ impl Namespace {
         self.started_by("setpriv", &drop, line)
     }
 
-    /// Everything of the network that weirgate could have changed, and its own
-    /// memory. Offloads show in what `plan` would switch off.
+    /// Everything of the network that weirgate could have changed, and what it
+    /// keeps itself.
     pub fn snapshot(&self) -> String {
         let mut text = String::new();
         for line in [
@@ -112,7 +112,9 @@ impl Namespace {
             "tc filter show dev wan ingress",
             "tc filter show dev lan",
             "nft list ruleset",
-            "find /run -name state.json",
+            "ethtool -k wan",
+            "ethtool -k lan",
+            "find /run",
         ] {
             // Tables and sets are listed in the order of their making.
             let printed = self.run(line);

@@ -54,22 +54,50 @@ impl Ended {
     }
 }
 
+/// A folder for temporary files, by whose name processes are known.
+pub struct Traces(TempDir);
+
+impl Traces {
+    pub fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    /// `weirgate` in `folder`, with what it starts and makes under watch.
+    pub fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(WEIRGATE);
+        command
+            .args(arguments)
+            .current_dir(folder)
+            .env("TMPDIR", self.0.path())
+            .env(MARK, self.mark());
+        command
+    }
+
+    fn mark(&self) -> String {
+        self.0.path().display().to_string()
+    }
+
+    /// The command lines of the processes that are there now.
+    pub fn processes(&self) -> Vec<String> {
+        marked(&self.mark())
+    }
+
+    /// Asserts that no process and no temporary file is left.
+    #[track_caller]
+    pub fn none(&self) {
+        assert_eq!(self.processes(), Vec::<String>::new(), "processes are left");
+        let left: Vec<_> = fs::read_dir(self.0.path()).unwrap().flatten().collect();
+        assert!(left.is_empty(), "temporary files are left: {left:?}");
+    }
+}
+
 /// Runs `weirgate` in `folder`; asserts that no process and no temporary file
 /// is left.
 #[track_caller]
 pub fn weirgate(folder: &Path, arguments: &[&str]) -> Ended {
-    let temporary = TempDir::new().unwrap();
-    let mark = temporary.path().display().to_string();
-    let output = Command::new(WEIRGATE)
-        .args(arguments)
-        .current_dir(folder)
-        .env("TMPDIR", temporary.path())
-        .env(MARK, &mark)
-        .output()
-        .unwrap();
-    assert_eq!(marked(&mark), Vec::<String>::new(), "processes are left");
-    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().collect();
-    assert!(left.is_empty(), "temporary files are left: {left:?}");
+    let traces = Traces::new();
+    let output = traces.command(folder, arguments).output().unwrap();
+    traces.none();
     Ended::of(&output)
 }
 

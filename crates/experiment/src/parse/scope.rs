@@ -2,14 +2,12 @@
 //! What later sections of a file may refer to, collected as it is read.
 
 use super::{codes, field};
-use crate::{Node, Phase, Topology, Traffic, TrafficKind};
+use crate::load::MOST_PACKETS;
+use crate::{Line, Node, Phase, Topology, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_units::Span;
-
-/// Packets that a run may record; each takes about 100 bytes in the guest.
-const MOST_PACKETS: u64 = 5_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Scope {
@@ -18,7 +16,7 @@ pub(super) struct Scope {
     /// False where the topology could not be read: nothing is known to be
     /// absent then.
     built: bool,
-    line_bits_per_second: u64,
+    line: Option<Line>,
     phases: Vec<(Phase, Place)>,
     /// Names of traffic and probes, which share one space.
     pub(super) names: BTreeSet<String>,
@@ -33,6 +31,8 @@ pub(super) struct Scope {
     ports: BTreeMap<(Node, Transport, u16), String>,
     /// Packets that traffic of a fixed rate sends.
     packets: u64,
+    /// Whether some traffic fills the line.
+    fills_line: bool,
 }
 
 /// Ports of TCP and UDP are independent.
@@ -44,16 +44,11 @@ pub(super) enum Transport {
 
 impl Scope {
     pub(super) fn new(topology: Option<&Topology>) -> Self {
-        let rate = |topology: &Topology| {
-            let (up, down) = (topology.line.up.rate, topology.line.down.rate);
-            up.as_bits_per_second()
-                .saturating_add(down.as_bits_per_second())
-        };
         Self {
             hosts: topology.map_or(0, |topology| topology.hosts),
             servers: topology.map_or(0, |topology| topology.servers),
             built: topology.is_some(),
-            line_bits_per_second: topology.map_or(0, rate),
+            line: topology.map(|topology| topology.line.clone()),
             ..Self::default()
         }
     }
@@ -143,26 +138,10 @@ impl Scope {
         }
     }
 
-    /// Adds what one traffic entry sends at a fixed rate.
+    /// Adds what one traffic entry sends.
     pub(super) fn add_load(&mut self, table: &Reader<'_, '_>, traffic: &Traffic) {
-        let per_run = |interval: Span, (start, stop): (Span, Span)| {
-            let time = (stop - start).as_nanos();
-            time / interval.as_nanos().max(1) + 1
-        };
-        let each = |interval| {
-            let runs = traffic.runs.iter();
-            runs.map(|run| per_run(interval, *run))
-                .fold(0, u64::saturating_add)
-        };
-        let packets = match &traffic.kind {
-            TrafficKind::Udp {
-                interval, packets, ..
-            } => each(*interval).min(packets.unwrap_or(u64::MAX)),
-            TrafficKind::Voice { interval, .. } => each(*interval).saturating_mul(2),
-            TrafficKind::ShortFlows { mean_gap, .. } => each(*mean_gap).saturating_mul(10),
-            TrafficKind::Tcp(_) | TrafficKind::Requests { .. } => 0,
-        };
-        self.add_packets(table, packets.saturating_mul(u64::from(traffic.count)));
+        self.fills_line |= traffic.fills_lines();
+        self.add_packets(table, traffic.packets());
     }
 
     pub(super) fn add_packets(&mut self, table: &Reader<'_, '_>, packets: u64) {
@@ -180,12 +159,15 @@ impl Scope {
 
     /// A line that could carry more than can be recorded needs shorter runs.
     pub(super) fn check_load(&self, root: &Reader<'_, '_>) {
-        let bytes = u128::from(self.line_bits_per_second) * u128::from(self.duration().as_nanos())
-            / 8_000_000_000;
-        // Bulk fills lines with packets of about 1500 bytes.
-        if bytes / 1500 > u128::from(MOST_PACKETS) {
+        let Some(line) = self.line.as_ref().filter(|_| self.fills_line) else {
+            return;
+        };
+        let elastic = line.elastic_packets(self.duration());
+        // Where the others alone are too many, that was said.
+        if self.packets <= MOST_PACKETS && elastic.saturating_add(self.packets) > MOST_PACKETS {
             let message = format!(
-                "this line carries more than {MOST_PACKETS} full packets in {}",
+                "in {} this line carries up to {elastic} packets of TCP with their \
+                 acknowledgements; with all others a run may have {MOST_PACKETS}",
                 self.duration()
             );
             let hint = "end the phases earlier or make the line slower";

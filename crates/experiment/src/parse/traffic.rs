@@ -388,13 +388,7 @@ fn probe(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Probe> {
     if let ProbeKind::Udp { port } = probe.kind {
         scope.take_port(table, &probe.name, probe.to, Transport::Udp, port);
     }
-    let runs = probe.runs.iter();
-    let packets = runs
-        .map(|(start, stop)| (*stop - *start).as_nanos() / probe.interval.as_nanos().max(1) + 1);
-    scope.add_packets(
-        table,
-        packets.fold(0, u64::saturating_add).saturating_mul(2),
-    );
+    scope.add_packets(table, probe.packets());
     Some(probe)
 }
 

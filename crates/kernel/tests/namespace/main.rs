@@ -10,6 +10,7 @@
 
 mod apply;
 mod classify;
+mod cookie;
 mod harness;
 mod scheme;
 mod values;

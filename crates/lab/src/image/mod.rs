@@ -32,8 +32,13 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The image, from the cache or built.
-    pub(crate) fn image(&self, cache: &Cache) -> Result<PathBuf, LabError> {
+    /// The image, from the cache or built; `note` is told of damage that was
+    /// mended.
+    pub(crate) fn image(
+        &self,
+        cache: &Cache,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<PathBuf, LabError> {
         let mut packing = Packing::of_guest(self.guest)?;
         for program in self.programs {
             packing.add(program)?;
@@ -44,7 +49,7 @@ impl Parts<'_> {
         key.add(self.kernel.release.as_bytes());
         key.add(self.kernel.modules.as_os_str().as_encoded_bytes());
         packing.stamp(&mut key)?;
-        cache.keep("images", &format!("{}.cpio", key.name()), || {
+        cache.keep("images", &format!("{}.cpio", key.name()), note, || {
             self.build(&packing)
         })
     }

@@ -31,23 +31,28 @@ pub struct Kernel {
 impl Kernel {
     /// The kernel to use: `explicit` (a bzImage, or a directory with
     /// `vmlinuz` in it) where given; else the fetched one; else the newest of
-    /// this machine's own that can be read.
-    pub fn find(explicit: Option<&Path>, cache: &Cache) -> Result<Self, LabError> {
+    /// this machine's own that can be read. `note` is told of damage that was
+    /// mended.
+    pub fn find(
+        explicit: Option<&Path>,
+        cache: &Cache,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, LabError> {
         if let Some(path) = explicit {
             let image = if path.is_dir() {
                 path.join("vmlinuz")
             } else {
                 path.to_owned()
             };
-            return Self::open(&image, cache);
+            return Self::open(&image, cache, note);
         }
         let fetched = cache.kernels().join("current").join("vmlinuz");
         if fetched.exists() {
-            return Self::open(&fetched, cache);
+            return Self::open(&fetched, cache, note);
         }
         let own = own_kernels(Path::new("/boot"), Path::new("/lib/modules"));
         match own.first() {
-            Some(image) => Self::open(image, cache),
+            Some(image) => Self::open(image, cache, note),
             None => Err(LabError::NoKernel {
                 looked: vec![
                     fetched,
@@ -59,7 +64,7 @@ impl Kernel {
     }
 
     /// Checks a bzImage, unpacks it into the cache and finds its modules.
-    pub fn open(image: &Path, cache: &Cache) -> Result<Self, LabError> {
+    pub fn open(image: &Path, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         // The fetched kernel is named through a link that may move on.
         let image = &fs::canonicalize(image).map_err(LabError::file("kernel", image))?;
         let bytes = fs::read(image).map_err(LabError::file("kernel", image))?;
@@ -74,7 +79,7 @@ impl Kernel {
         let name = key.name();
         // A kernel that cannot be entered directly is noted as an empty file,
         // so that it is not unpacked again each time.
-        let unpacked = cache.keep("unpacked", &name, || {
+        let unpacked = cache.keep("unpacked", &name, note, || {
             Ok(parsed.unpacked().map_err(bad)?.unwrap_or_default())
         })?;
         let size = fs::metadata(&unpacked).map_err(LabError::file("kernel", &unpacked))?;

@@ -2,8 +2,9 @@
 //! One self-contained HTML file: no script, no other file.
 //!
 //! [`Section::new`] writes one experiment; [`page`] puts sections under a
-//! title, with an index where there are several. Sections are made one by one,
-//! so that recordings need not be in memory together.
+//! title, with an index where there are several, and [`page_with_failures`]
+//! also names what could not be run. Sections are made one by one, so that
+//! recordings need not be in memory together.
 
 mod details;
 mod section;
@@ -21,6 +22,16 @@ const STYLE: &str = include_str!("style.css");
 /// The page.
 #[must_use]
 pub fn page(title: &str, sections: &[Section]) -> String {
+    page_with_failures(title, sections, &[])
+}
+
+/// The page, with the experiments that could not be run, by name, and why.
+#[must_use]
+pub fn page_with_failures(
+    title: &str,
+    sections: &[Section],
+    failures: &[(String, String)],
+) -> String {
     let mut out = String::new();
     let title = escaped(title);
     let _ = write!(
@@ -35,6 +46,9 @@ pub fn page(title: &str, sections: &[Section]) -> String {
     if sections.len() > 1 {
         index(&mut out, sections);
     }
+    if !failures.is_empty() {
+        missing(&mut out, failures);
+    }
     for section in sections {
         out += section.body();
     }
@@ -45,6 +59,18 @@ pub fn page(title: &str, sections: &[Section]) -> String {
         env!("CARGO_PKG_VERSION")
     );
     out
+}
+
+fn missing(out: &mut String, failures: &[(String, String)]) {
+    *out += "<h2>Not run to the end</h2>\n";
+    for (name, why) in failures {
+        let _ = writeln!(
+            out,
+            "<h3><span class=\"badge bad\">failed</span> {}</h3>\n<pre>{}</pre>",
+            escaped(name),
+            escaped(why.trim_end())
+        );
+    }
 }
 
 fn index(out: &mut String, sections: &[Section]) {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which network namespace this is.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+/// A number of the calling thread's network namespace that no other has until
+/// the machine restarts (`SO_NETNS_COOKIE`, Linux 5.14). The inode of
+/// `/proc/PID/ns/net` is not one: it is used again when a namespace has gone.
+///
+/// `Unsupported` or `ENOPROTOOPT` on older kernels.
+#[expect(unsafe_code, reason = "no crate in use has this socket option")]
+pub fn namespace_cookie() -> io::Result<u64> {
+    // Any socket belongs to the namespace of the thread that makes it.
+    let socket = UnixDatagram::unbound()?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the kernel writes at most `length`
+    // bytes to `cookie`, which has as many.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if length as usize != size_of::<u64>() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(cookie)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_keeps_its_number() {
+        let own = namespace_cookie().unwrap();
+        assert_ne!(own, 0);
+        let elsewhere = std::thread::spawn(|| namespace_cookie().unwrap());
+        assert_eq!(elsewhere.join().unwrap(), own);
+    }
+}

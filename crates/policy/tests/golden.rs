@@ -251,7 +251,11 @@ fn errors(source: &str) -> Vec<String> {
 #[test]
 fn a_crowd_is_refused() {
     assert_eq!(errors(&crowded(201, 1)), ["there are 201 classes"]);
-    assert_eq!(errors(&crowded(200, 64)), [""; 0], "what is allowed is taken");
+    assert_eq!(
+        errors(&crowded(200, 64)),
+        [""; 0],
+        "what is allowed is taken"
+    );
     let hosts: Vec<String> = (0..1000)
         .map(|host| format!("\"10.{}.{}.1\"", host / 250, host % 250))
         .collect();

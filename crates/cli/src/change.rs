@@ -90,7 +90,10 @@ fn line(entry: &Entry, head: &Head) -> String {
         Some(Ended::Lost(why)) => format!("failed, and what was before is lost: {}", first(why)),
         None => "never finished".to_owned(),
     };
-    let source = entry.sources.first().map_or("", |source| source.path.as_str());
+    let source = entry
+        .sources
+        .first()
+        .map_or("", |source| source.path.as_str());
     let from = entry.from.map(|from| format!(" (state {from} again)"));
     format!(
         "{number:>4}  {}  {source}{}  {fate}",
@@ -114,7 +117,11 @@ fn calendar(time: u64) -> String {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     format!(
         "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
         era * 400 + year + carry,

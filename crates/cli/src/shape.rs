@@ -89,7 +89,11 @@ pub fn remove(state: &Path) -> Outcome {
                 ));
             }
         }
-        let devices = site.kernel.devices().await.map_err(|error| refused(error.into()))?;
+        let devices = site
+            .kernel
+            .devices()
+            .await
+            .map_err(|error| refused(error.into()))?;
         for (name, device) in &memory.applied.devices {
             let former = memory.former.devices.get(name);
             let unknown = former.is_none_or(|former| former.offloads.is_none());
@@ -129,7 +133,10 @@ pub fn show(state: &Path) -> Outcome {
         for device in memory.applied.devices.keys() {
             output::data(&format!("device {device}"))?;
         }
-        for step in whole.map_err(|found| refused(KeepError::NoPlan(found)))?.steps {
+        for step in whole
+            .map_err(|found| refused(KeepError::NoPlan(found)))?
+            .steps
+        {
             output::data(&format!("  {step}"))?;
         }
         if let Some((pending, seconds)) = site.unconfirmed().map_err(refused)? {
@@ -152,11 +159,7 @@ pub fn show(state: &Path) -> Outcome {
 
 /// Compiles the policy for this kernel and compares it with what is there.
 /// Also returns the policy's texts.
-async fn planned(
-    site: &Site,
-    path: &Path,
-    adopt: bool,
-) -> Result<(Planned, Vec<Source>), Failure> {
+async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Vec<Source>), Failure> {
     let loaded = policy::read(path)?;
     let capabilities = site.kernel.capabilities().await;
     let capabilities = capabilities.map_err(|error| refused(error.into()))?;
@@ -189,7 +192,9 @@ pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
 pub fn refused(error: KeepError) -> Failure {
     match error {
         KeepError::NoPlan(problems) => {
-            let lines = problems.iter().map(|problem| format!("weirgate: {problem}"));
+            let lines = problems
+                .iter()
+                .map(|problem| format!("weirgate: {problem}"));
             Failure::Input(lines.collect::<Vec<_>>().join("\n"))
         }
         KeepError::Apply(error @ ApplyError::Lost { .. }) => Failure::Broken(error.to_string()),

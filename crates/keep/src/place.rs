@@ -60,7 +60,11 @@ impl Place {
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {
             run: Path::new(RUN).join(&name),
-            state: if initial { state.to_owned() } else { state.join(name) },
+            state: if initial {
+                state.to_owned()
+            } else {
+                state.join(name)
+            },
             boot: boot.trim().to_owned(),
         })
     }

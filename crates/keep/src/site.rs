@@ -178,7 +178,9 @@ impl Site {
             head,
         };
         let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
-        let guard = self.make(&charge, &planned.plan, Some(&after), alone).await?;
+        let guard = self
+            .make(&charge, &planned.plan, Some(&after), alone)
+            .await?;
         let deadline = request.confirm.map(guard::deadline);
         let mut settled = charge.head;
         if deadline.is_some() {
@@ -270,9 +272,9 @@ impl Site {
 
     /// Whether an entry says the same as this one.
     fn same(&self, number: u64, other: &Entry) -> bool {
-        self.history.entry(number).is_ok_and(|entry| {
-            entry.sources == other.sources && entry.desired == other.desired
-        })
+        self.history
+            .entry(number)
+            .is_ok_and(|entry| entry.sources == other.sources && entry.desired == other.desired)
     }
 
     /// Refuses a change while another waits for confirmation.
@@ -325,7 +327,9 @@ impl Site {
     /// a reboot left unconfirmed is not.
     pub fn confirmed(&self) -> Result<Option<Entry>, KeepError> {
         let head = self.history.head()?;
-        head.confirmed.map(|number| self.history.entry(number)).transpose()
+        head.confirmed
+            .map(|number| self.history.entry(number))
+            .transpose()
     }
 
     /// Brings the confirmed state into force, as far as its devices are there;

@@ -350,14 +350,9 @@ fn who_may_not_is_told_what_is_needed() {
     place.run("mkdir /run/weirgate");
     place.run("chown 65534 /run/weirgate");
     for command in ["apply both.toml", "remove"] {
-        place.started_by("setpriv", &drop, command).says(
-            3,
-            &[
-                ".lock: Permission denied",
-                "CAP_NET_ADMIN",
-                "root",
-            ],
-        );
+        place
+            .started_by("setpriv", &drop, command)
+            .says(3, &[".lock: Permission denied", "CAP_NET_ADMIN", "root"]);
     }
 }
 

@@ -68,7 +68,9 @@ impl Far {
         }
         let mac = place.run("ip netns exec beyond cat /sys/class/net/far/address");
         let mac = mac.trim();
-        place.run(&format!("ip neigh replace 10.9.0.2 lladdr {mac} nud permanent dev wan"));
+        place.run(&format!(
+            "ip neigh replace 10.9.0.2 lladdr {mac} nud permanent dev wan"
+        ));
         let holder = place.holder();
         Self {
             socket: socket_in(&format!("/proc/{holder}/root/run/netns/beyond"), FAR),
@@ -79,7 +81,9 @@ impl Far {
     /// Whether a packet gets through.
     pub fn reached(&self) -> bool {
         let mut buffer = [0; PAYLOAD];
-        self.socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        self.socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
         self.sender.send_to(&[0xff; PAYLOAD], FAR).unwrap();
         self.socket.recv(&mut buffer).is_ok()
     }
@@ -88,7 +92,9 @@ impl Far {
     pub fn stream(&self, each_second: u32) -> Stream {
         let stop = Arc::new(AtomicBool::new(false));
         let socket = self.socket.try_clone().unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
         let receiver = std::thread::spawn(move || {
             let mut arrived = Vec::new();
             let mut buffer = [0; PAYLOAD];

@@ -25,8 +25,14 @@ fn in_the_guest(name: &str) -> String {
         ..Options::default()
     })
     .unwrap_or_else(|error| panic!("{error}"));
-    let test = format!("inside::{name}");
-    let words = [file.as_str(), "--exact", &test, "--ignored", "--nocapture"];
+    let function = format!("inside::{name}");
+    let words = [
+        file.as_str(),
+        "--exact",
+        &function,
+        "--ignored",
+        "--nocapture",
+    ];
     let output = lab
         .execute(&words, 1, Limits::default())
         .unwrap_or_else(|error| panic!("{error}"));

@@ -224,10 +224,19 @@ impl Gathering<'_> {
 /// The files that a text includes; what is wrong with the list is reported
 /// when the file is read for good.
 fn includes(padded: &str) -> Vec<weirgate_document::Value<String>> {
+    if !may_have(padded, &["include"]) {
+        return Vec::new();
+    }
     let scratch = Problems::default();
     weirgate_document::parse(padded, &scratch, |mut root| {
         root.text_list("include").unwrap_or_default()
     })
+}
+
+/// Whether a text can have one of the fields, so that long texts without them
+/// are parsed once. A key may be written with escapes.
+fn may_have(text: &str, fields: &[&str]) -> bool {
+    text.contains('\\') || fields.iter().any(|field| text.contains(field))
 }
 
 /// What all files define, for rules to refer to; problems are reported when
@@ -239,6 +248,9 @@ pub(crate) fn survey(files: &Files) -> Env {
         ..Env::default()
     };
     for (text, _) in files.texts() {
+        if !may_have(&text, &["group", "schedule"]) {
+            continue;
+        }
         weirgate_document::parse(&text, &scratch, |mut root| {
             if let Some(mut table) = root.table("group") {
                 for name in table.keys() {
@@ -261,6 +273,9 @@ pub(crate) fn survey(files: &Files) -> Env {
         });
     }
     for (text, _) in files.texts() {
+        if !may_have(&text, &["service"]) {
+            continue;
+        }
         weirgate_document::parse(&text, &scratch, |mut root| {
             let own = service::tables(&mut root, &env.groups);
             env.services.extend(own);

@@ -18,8 +18,8 @@ use weirgate_document::{Problems, Value, nearest};
 const MOST_CLASSES: usize = 200;
 /// Rules, with services and times multiplied out.
 const MOST_RULES: usize = 4096;
-/// Elements of all lists together.
-const MOST_ELEMENTS: usize = 65_536;
+/// Elements of all lists together, a group's as often as it is named.
+const MOST_ELEMENTS: usize = 524_288;
 
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     // Classes are compared with each other; a crowd would take long.

@@ -112,7 +112,7 @@ impl Drop for Far {
 }
 
 fn drain(mut stream: TcpStream) {
-    let mut space = [0; 65_536];
+    let mut space = [0; 8_192];
     while stream.read(&mut space).is_ok_and(|count| count > 0) {}
 }
 

@@ -160,6 +160,14 @@ impl<'d, 'i> Reader<'d, 'i> {
         self.table.is_empty()
     }
 
+    /// Whether a field is there that nobody has asked for so far: asked at the
+    /// end, one that will be reported as unknown.
+    #[must_use]
+    pub fn has_unknown(&self) -> bool {
+        let mut keys = self.table.keys();
+        keys.any(|key| !self.known.contains::<str>(key.get_ref()))
+    }
+
     /// True if the field is there, whatever its type.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.insert(key);

@@ -46,14 +46,6 @@ pub(crate) fn read(
     let stated = table.boolean("final");
     let default_last = last && (class.is_some() || table.has("class"));
     let last = stated.as_ref().map_or(default_last, |flag| flag.value);
-    if !has_condition && !tried && last {
-        table.problems().error(
-            codes::NO_CONDITION,
-            table.span(),
-            "a rule without a condition takes every packet",
-            "add a condition; what no rule matches goes to the class with `default = true`",
-        );
-    }
     let keep = table.boolean("keep");
     let rule = Rule {
         line: table.line(),
@@ -71,6 +63,15 @@ pub(crate) fn read(
         set_dscp,
         ruleset,
     };
+    // A field that is not known was meant as one, most likely.
+    if !has_condition && !tried && last && !table.has_unknown() {
+        table.problems().error(
+            codes::NO_CONDITION,
+            table.span(),
+            "a rule without a condition takes every packet",
+            "add a condition; what no rule matches goes to the class with `default = true`",
+        );
+    }
     when::one_version(&table, &rule.when);
     one_way(&table, &rule);
     rule

@@ -130,7 +130,10 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
         let stated = policy
             .classes_of(direction)
             .find(|stated| stated.span == class.span);
-        let nothing = stated.is_some_and(states_nothing);
+        // What `[ack]` reserves follows from the other direction's rate: where
+        // that is unread, it says nothing.
+        let unread = stated.is_none() && policy.link.up.value == Rate::default();
+        let nothing = unread || stated.is_some_and(states_nothing);
         if class.rate < LEAST_RATE && !nothing {
             let message = match stated.map(|stated| stated.guarantee.value) {
                 Some(Guarantee::Share(share)) => {

@@ -6,7 +6,7 @@
 
 use crate::class::ACK;
 use crate::codes;
-use crate::model::{AckRate, Class, Direction, Policy, Rule, When};
+use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
 use crate::queue::check_limit;
 use crate::reach::covers;
 use crate::shares::in_kbit;
@@ -137,7 +137,9 @@ fn ack(policy: &Policy, problems: &Problems) {
     };
     let formula = ack.reserve.value == AckRate::Formula;
     let wants_up = ack.directions.contains(Direction::Up);
-    if formula && wants_up && policy.link.down.is_none() {
+    // With an inbound side, that its rate is missing or unread has been said.
+    let absent = policy.link.down.is_none() && policy.link.inbound.value == Inbound::None;
+    if formula && wants_up && absent {
         problems.error(
             codes::ACK_RATE,
             ack.reserve.span.clone(),

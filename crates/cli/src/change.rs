@@ -31,7 +31,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
                 return Ok(Status::Done);
             }
         }
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let head = site.head().map_err(refused)?;
         let earlier = match (number, head.confirmed) {
             (Some(number), _) => Some(number),
@@ -90,7 +90,10 @@ fn line(entry: &Entry, head: &Head) -> String {
         Some(Ended::Lost(why)) => format!("failed, and what was before is lost: {}", first(why)),
         None => "never finished".to_owned(),
     };
-    let source = entry.sources.first().map_or("", |source| source.path.as_str());
+    let source = entry
+        .sources
+        .first()
+        .map_or("", |source| source.path.as_str());
     let from = entry.from.map(|from| format!(" (state {from} again)"));
     format!(
         "{number:>4}  {}  {source}{}  {fate}",
@@ -114,7 +117,11 @@ fn calendar(time: u64) -> String {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     format!(
         "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
         era * 400 + year + carry,
@@ -128,7 +135,7 @@ fn calendar(time: u64) -> String {
 pub fn boot(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let steps = site.restore(&lock).await.map_err(refused)?;
         let what = match site.confirmed().map_err(refused)? {
             Some(entry) => format!("state {} is in force: {steps} steps", entry.number),

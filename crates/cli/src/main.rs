@@ -8,6 +8,7 @@ mod campaign;
 mod change;
 mod exit;
 mod here;
+mod import;
 mod keep;
 mod lab;
 mod output;
@@ -67,6 +68,11 @@ enum Command {
     Export {
         /// The policy file.
         policy: PathBuf,
+    },
+    /// Make a policy from another tool's files; name what was left out.
+    Import {
+        #[command(subcommand)]
+        from: import::From,
     },
     /// Apply a policy and read it back.
     ///
@@ -160,6 +166,7 @@ fn main() -> ExitCode {
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
         Command::Export { policy } => policy::export(&policy),
+        Command::Import { from } => import::run(&from),
         Command::Apply {
             policy,
             adopt,

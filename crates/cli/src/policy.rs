@@ -97,7 +97,9 @@ pub fn export(path: &Path) -> Outcome {
     let export = weirgate_plan::export(&state)
         .map_err(|problems| crate::shape::refused(KeepError::NoPlan(problems)))?;
     for one in &export.inexact {
-        output::note(&format!("weirgate: warning: not as the policy has it: {one}"));
+        output::note(&format!(
+            "weirgate: warning: not as the policy has it: {one}"
+        ));
     }
     output::data(&export.script)?;
     Ok(Status::Done)

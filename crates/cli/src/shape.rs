@@ -36,7 +36,7 @@ pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
 pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let (planned, sources) = planned(&site, path, adopt).await?;
         let request = Request {
             sources,
@@ -74,7 +74,7 @@ fn told(made: &Made, confirm: Option<Duration>) {
 pub fn remove(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
             output::note("nothing is applied");
             return Ok(Status::Done);
@@ -88,7 +88,11 @@ pub fn remove(state: &Path) -> Outcome {
                 ));
             }
         }
-        let devices = site.kernel.devices().await.map_err(|error| refused(error.into()))?;
+        let devices = site
+            .kernel
+            .devices()
+            .await
+            .map_err(|error| refused(error.into()))?;
         for (name, device) in &memory.applied.devices {
             if !device.owned_ifb && !devices.contains_key(name) {
                 output::note(&format!(
@@ -118,7 +122,10 @@ pub fn show(state: &Path) -> Outcome {
         for device in memory.applied.devices.keys() {
             output::data(&format!("device {device}"))?;
         }
-        for step in whole.map_err(|found| refused(KeepError::NoPlan(found)))?.steps {
+        for step in whole
+            .map_err(|found| refused(KeepError::NoPlan(found)))?
+            .steps
+        {
             output::data(&format!("  {step}"))?;
         }
         if let Some((pending, seconds)) = site.unconfirmed().map_err(refused)? {
@@ -141,11 +148,7 @@ pub fn show(state: &Path) -> Outcome {
 
 /// Compiles the policy for this kernel and compares it with what is there.
 /// Also returns the policy's texts.
-async fn planned(
-    site: &Site,
-    path: &Path,
-    adopt: bool,
-) -> Result<(Planned, Vec<Source>), Failure> {
+async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Vec<Source>), Failure> {
     let loaded = policy::read(path)?;
     let capabilities = site.kernel.capabilities().await;
     let capabilities = capabilities.map_err(|error| refused(error.into()))?;
@@ -178,7 +181,9 @@ pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
 pub fn refused(error: KeepError) -> Failure {
     match error {
         KeepError::NoPlan(problems) => {
-            let lines = problems.iter().map(|problem| format!("weirgate: {problem}"));
+            let lines = problems
+                .iter()
+                .map(|problem| format!("weirgate: {problem}"));
             Failure::Input(lines.collect::<Vec<_>>().join("\n"))
         }
         KeepError::Apply(error @ ApplyError::Lost { .. }) => Failure::Broken(error.to_string()),

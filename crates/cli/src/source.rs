@@ -49,7 +49,9 @@ pub fn parse<T>(
 ) -> Result<T, Failure> {
     let (value, problems) = parse(text);
     let file = path.display().to_string();
-    judge(&file, value, &problems, |problem| problem.render(&file, text))
+    judge(&file, value, &problems, |problem| {
+        problem.render(&file, text)
+    })
 }
 
 /// Shows warnings; errors become a failure that shows every problem.

@@ -74,7 +74,11 @@ impl Timer {
     /// Waits for the end. It stays over until it is set again.
     pub(crate) async fn over(&self) -> Result<(), KeepError> {
         while now() < self.at.get() {
-            let mut ready = self.fd.readable().await.map_err(KeepError::file("timerfd"))?;
+            let mut ready = self
+                .fd
+                .readable()
+                .await
+                .map_err(KeepError::file("timerfd"))?;
             // What is read is the number of times that it ended, which nobody
             // needs; a timer that was set anew meanwhile has none.
             let _ = rustix::io::read(self.fd.get_ref(), &mut [0; 8]);

@@ -147,7 +147,9 @@ impl History {
         sealed::write(&self.entry_file(entry.number), &entry)?;
         let needed = [head.confirmed, head.pending.as_ref().map(|one| one.number)];
         let spare = (numbers.len() + 1).saturating_sub(KEPT);
-        let old = numbers.iter().filter(|number| !needed.contains(&Some(**number)));
+        let old = numbers
+            .iter()
+            .filter(|number| !needed.contains(&Some(**number)));
         for number in old.take(spare) {
             let path = self.entry_file(*number);
             fs::remove_file(&path).map_err(KeepError::file(&path))?;
@@ -157,9 +159,8 @@ impl History {
 
     /// The newest entry before this one that was applied for good.
     pub fn before(&self, number: u64, head: &Head) -> Result<Option<u64>, KeepError> {
-        let good = |other: &u64| {
-            *other < number && head.outcomes.get(other) == Some(&Outcome::Confirmed)
-        };
+        let good =
+            |other: &u64| *other < number && head.outcomes.get(other) == Some(&Outcome::Confirmed);
         Ok(self.numbers()?.into_iter().rev().find(good))
     }
 }

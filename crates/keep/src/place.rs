@@ -11,6 +11,7 @@ use crate::error::KeepError;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const RUN: &str = "/run/weirgate";
 /// Where history is kept unless the caller says otherwise.
@@ -52,7 +53,11 @@ impl Place {
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {
             run: Path::new(RUN).join(&name),
-            state: if initial { state.to_owned() } else { state.join(name) },
+            state: if initial {
+                state.to_owned()
+            } else {
+                state.join(name)
+            },
             boot: boot.trim().to_owned(),
         })
     }
@@ -73,6 +78,20 @@ impl Place {
         let (path, file) = self.lock_file()?;
         file.lock().map_err(KeepError::file(path))?;
         Ok(Lock(file))
+    }
+
+    /// The same, waiting so long at most. Needs a tokio runtime.
+    pub async fn soon(&self, patience: Duration) -> Result<Lock, KeepError> {
+        match self.lock() {
+            Err(KeepError::Busy) => {}
+            other => return other,
+        }
+        let place = self.clone();
+        let waiting = tokio::task::spawn_blocking(move || place.wait());
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(Ok(lock)) => lock,
+            _ => Err(KeepError::Busy),
+        }
     }
 
     fn lock_file(&self) -> Result<(PathBuf, File), KeepError> {

@@ -30,7 +30,9 @@ pub(crate) fn unseal<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let (head, body) = bytes.split_at(end.ok_or("it has no first line")?);
     let body = &body[1..];
     let head = std::str::from_utf8(head).map_err(|_| "its first line is no text")?;
-    let words = head.strip_prefix(FORMAT).and_then(|rest| rest.trim().split_once(' '));
+    let words = head
+        .strip_prefix(FORMAT)
+        .and_then(|rest| rest.trim().split_once(' '));
     let (length, sum) = words.ok_or("its first line is not weirgate's")?;
     let length: usize = length.parse().map_err(|_| "its length is no number")?;
     if body.len() != length {

@@ -21,6 +21,9 @@ const OFFLOADED: Offloads = Offloads {
     gro: true,
 };
 
+/// How long a command waits for another. The largest change takes less.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// One network namespace with what is kept of it.
 pub struct Site {
     /// Its folders.
@@ -77,6 +80,12 @@ impl Site {
             place,
             program,
         })
+    }
+
+    /// The right to change this kernel. Another weirgate that is at work is
+    /// waited for, but not for ever.
+    pub async fn lock(&self) -> Result<Lock, KeepError> {
+        self.place.soon(PATIENCE).await
     }
 
     /// Compares what is wanted with what is there. With `adopt`, root qdiscs
@@ -185,7 +194,9 @@ impl Site {
             head,
         };
         let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
-        let guard = self.make(&charge, &planned.plan, Some(&after), alone).await?;
+        let guard = self
+            .make(&charge, &planned.plan, Some(&after), alone)
+            .await?;
         let deadline = request.confirm.map(guard::deadline);
         let mut settled = charge.head;
         if deadline.is_some() {
@@ -277,9 +288,9 @@ impl Site {
 
     /// Whether an entry says the same as this one.
     fn same(&self, number: u64, other: &Entry) -> bool {
-        self.history.entry(number).is_ok_and(|entry| {
-            entry.sources == other.sources && entry.desired == other.desired
-        })
+        self.history
+            .entry(number)
+            .is_ok_and(|entry| entry.sources == other.sources && entry.desired == other.desired)
     }
 
     /// Refuses a change while another waits for confirmation.
@@ -332,7 +343,9 @@ impl Site {
     /// a reboot left unconfirmed is not.
     pub fn confirmed(&self) -> Result<Option<Entry>, KeepError> {
         let head = self.history.head()?;
-        head.confirmed.map(|number| self.history.entry(number)).transpose()
+        head.confirmed
+            .map(|number| self.history.entry(number))
+            .transpose()
     }
 
     /// Brings the confirmed state into force, as far as its devices are there;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads what a kernel has, within a scope, into a state.
 
-use crate::{DeviceIndex, Kernel};
 use crate::error::KernelError;
 use crate::link::{self, Link};
 use crate::nft::decode::Sets;
@@ -10,6 +9,7 @@ use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
 use crate::wire::Attrs;
+use crate::{DeviceIndex, Kernel};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{
     Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, switch_name,

@@ -16,7 +16,9 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
     let tables: Vec<Table> = state.tables.iter().filter(carried).cloned().collect();
     let redirected = |tables: &[Table], name: &DeviceName| {
         let mut chains = tables.iter().flat_map(|table| &table.chains);
-        chains.any(|chain| matches!(&chain.hook, Hook::Ingress { redirect_to, .. } if redirect_to == name))
+        chains.any(
+            |chain| matches!(&chain.hook, Hook::Ingress { redirect_to, .. } if redirect_to == name),
+        )
     };
     State {
         devices: state
@@ -72,7 +74,12 @@ mod tests {
             ]
             .into(),
             tables: vec![
-                table(false, Hook::Postrouting { device: name("wan") }),
+                table(
+                    false,
+                    Hook::Postrouting {
+                        device: name("wan"),
+                    },
+                ),
                 table(
                     true,
                     Hook::Ingress {

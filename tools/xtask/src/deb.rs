@@ -19,7 +19,14 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// Builds `target/weirgate_VERSION_ARCH.deb` and prints its place.
 #[allow(clippy::print_stdout, reason = "the package is this task's result")]
 pub fn build(root: &Path) -> Result<()> {
-    let cargo = ["build", "--release", "-p", "weirgate-cli", "-p", "weirgate-guest"];
+    let cargo = [
+        "build",
+        "--release",
+        "-p",
+        "weirgate-cli",
+        "-p",
+        "weirgate-guest",
+    ];
     run(Command::new("cargo").args(cargo).current_dir(root))?;
     let target = target(root);
     let tree = target.join("deb");
@@ -37,7 +44,9 @@ pub fn build(root: &Path) -> Result<()> {
     }
     for entry in fs::read_dir(root.join("docs/reference/man"))? {
         let page = entry?.path();
-        let place = tree.join("usr/share/man/man1").join(page.file_name().unwrap_or_default());
+        let place = tree
+            .join("usr/share/man/man1")
+            .join(page.file_name().unwrap_or_default());
         put(&page, &place, 0o644)?;
         run(Command::new("gzip").args(["-9n"]).arg(&place))?;
     }
@@ -58,7 +67,11 @@ pub fn build(root: &Path) -> Result<()> {
             put(&policy, &documents.join("policies").join(name), 0o644)?;
         }
     }
-    write(&documents.join("copyright"), copyright(root)?.as_bytes(), 0o644)?;
+    write(
+        &documents.join("copyright"),
+        copyright(root)?.as_bytes(),
+        0o644,
+    )?;
     for script in ["postinst", "prerm", "postrm"] {
         let from = root.join("packaging/debian").join(script);
         put(&from, &tree.join("DEBIAN").join(script), 0o755)?;
@@ -114,14 +127,20 @@ fn copyright(root: &Path) -> Result<String> {
 
 fn version(root: &Path) -> Result<String> {
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-    let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
+    let line = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \""));
     let version = line.and_then(|rest| rest.split('"').next());
     Ok(version.context("Cargo.toml names no version")?.to_owned())
 }
 
 fn text(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(output.status.success(), "{command:?} ended with {}", output.status);
+    ensure!(
+        output.status.success(),
+        "{command:?} ended with {}",
+        output.status
+    );
     Ok(String::from_utf8(output.stdout)?)
 }
 

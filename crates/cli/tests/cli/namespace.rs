@@ -111,7 +111,7 @@ impl Namespace {
             "tc filter show dev wan",
             "tc filter show dev wan ingress",
             "tc filter show dev lan",
-            "nft list ruleset",
+            "nft --stateless list ruleset",
             "find /run -name state.json",
         ] {
             // Tables and sets are listed in the order of their making.

@@ -3,6 +3,7 @@
 //! of it.
 
 use crate::namespace::Namespace;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::net::UdpSocket;
@@ -39,7 +40,7 @@ pub struct Fate {
     pub lost: u32,
     /// Packets that arrived after a later one.
     pub late: u32,
-    /// The longest time between two arrivals.
+    /// The longest time between two arrivals, which a busy machine makes longer.
     pub gap: Duration,
 }
 
@@ -68,7 +69,9 @@ impl Far {
         }
         let mac = place.run("ip netns exec beyond cat /sys/class/net/far/address");
         let mac = mac.trim();
-        place.run(&format!("ip neigh replace 10.9.0.2 lladdr {mac} nud permanent dev wan"));
+        place.run(&format!(
+            "ip neigh replace 10.9.0.2 lladdr {mac} nud permanent dev wan"
+        ));
         let holder = place.holder();
         Self {
             socket: socket_in(&format!("/proc/{holder}/root/run/netns/beyond"), FAR),
@@ -79,7 +82,9 @@ impl Far {
     /// Whether a packet gets through.
     pub fn reached(&self) -> bool {
         let mut buffer = [0; PAYLOAD];
-        self.socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        self.socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
         self.sender.send_to(&[0xff; PAYLOAD], FAR).unwrap();
         self.socket.recv(&mut buffer).is_ok()
     }
@@ -88,7 +93,11 @@ impl Far {
     pub fn stream(&self, each_second: u32) -> Stream {
         let stop = Arc::new(AtomicBool::new(false));
         let socket = self.socket.try_clone().unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
+        // A busy machine may let the receiver wait.
+        set_socket_recv_buffer_size_force(&socket, 16 << 20).unwrap();
         let receiver = std::thread::spawn(move || {
             let mut arrived = Vec::new();
             let mut buffer = [0; PAYLOAD];
@@ -103,13 +112,13 @@ impl Far {
         });
         let (socket, stopped) = (self.sender.try_clone().unwrap(), Arc::clone(&stop));
         let sender = std::thread::spawn(move || {
-            let begin = Instant::now();
-            let mut number = 0;
+            let mut number = 0_u32;
+            let mut due = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                let due = Duration::from_secs(1) * number / each_second;
-                if let Some(rest) = due.checked_sub(begin.elapsed()) {
-                    std::thread::sleep(rest);
-                }
+                // What a busy machine delayed is not made up for: a burst
+                // would fill the queue by itself.
+                due = Instant::now().max(due + Duration::from_secs(1) / each_second);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 let mut packet = [0; PAYLOAD];
                 packet[..4].copy_from_slice(&number.to_ne_bytes());
                 socket.send_to(&packet, FAR).unwrap();

@@ -31,7 +31,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
                 return Ok(Status::Done);
             }
         }
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let head = site.head().map_err(refused)?;
         let earlier = match (number, head.confirmed) {
             (Some(number), _) => Some(number),
@@ -135,7 +135,7 @@ fn calendar(time: u64) -> String {
 pub fn boot(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let steps = site.restore(&lock).await.map_err(refused)?;
         let what = match site.confirmed().map_err(refused)? {
             Some(entry) => format!("state {} is in force: {steps} steps", entry.number),

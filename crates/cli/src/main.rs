@@ -8,6 +8,7 @@ mod campaign;
 mod change;
 mod exit;
 mod here;
+mod import;
 mod keep;
 mod keeping;
 mod lab;
@@ -68,6 +69,11 @@ enum Command {
     Export {
         /// The policy file.
         policy: PathBuf,
+    },
+    /// Make a policy from another tool's files; name what was left out.
+    Import {
+        #[command(subcommand)]
+        from: import::From,
     },
     /// Apply a policy and read it back.
     ///
@@ -161,6 +167,7 @@ fn main() -> ExitCode {
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
         Command::Export { policy } => policy::export(&policy),
+        Command::Import { from } => import::run(&from),
         Command::Apply {
             policy,
             adopt,

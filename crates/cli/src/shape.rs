@@ -37,7 +37,7 @@ pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
 pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let (planned, sources) = planned(&site, path, adopt).await?;
         let request = Request {
             sources,
@@ -75,7 +75,7 @@ fn told(made: &Made, confirm: Option<Duration>) {
 pub fn remove(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let lock = site.place.lock().map_err(refused)?;
+        let lock = site.lock().await.map_err(refused)?;
         let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
             output::note("nothing is applied");
             return Ok(Status::Done);

@@ -294,15 +294,7 @@ impl Post {
 
     /// The lock, unless another process keeps it for too long.
     async fn lock(&self) -> Option<Lock> {
-        if let Ok(lock) = self.charge.place.lock() {
-            return Some(lock);
-        }
-        let place = self.charge.place.clone();
-        let waiting = tokio::task::spawn_blocking(move || place.wait());
-        match tokio::time::timeout(PATIENCE, waiting).await {
-            Ok(Ok(Ok(lock))) => Some(lock),
-            _ => None,
-        }
+        self.charge.place.soon(PATIENCE).await.ok()
     }
 }
 

@@ -14,6 +14,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weirgate_kernel::namespace_cookie;
 
 const RUN: &str = "/run/weirgate";
@@ -93,6 +94,20 @@ impl Place {
             if named(&path, &file) {
                 return Ok(Lock { path, _file: file });
             }
+        }
+    }
+
+    /// The same, waiting so long at most. Needs a tokio runtime.
+    pub async fn soon(&self, patience: Duration) -> Result<Lock, KeepError> {
+        match self.lock() {
+            Err(KeepError::Busy) => {}
+            other => return other,
+        }
+        let place = self.clone();
+        let waiting = tokio::task::spawn_blocking(move || place.wait());
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(Ok(lock)) => lock,
+            _ => Err(KeepError::Busy),
         }
     }
 

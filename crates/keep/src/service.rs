@@ -138,8 +138,8 @@ async fn mend(
             });
             None
         }
-        // Another weirgate is at work; when it ends it writes what is kept.
-        Ok(None) => None,
+        // Another weirgate is at work, and changed more than is known yet.
+        Ok(None) => Some(SWARM),
         Err(error) => {
             pace.worked(clock::now());
             report(Report::Failed {
@@ -156,12 +156,13 @@ async fn work(
     site: &Site,
     known: &mut BTreeMap<DeviceName, DeviceIndex>,
 ) -> Result<Option<usize>, KeepError> {
-    let lock = match site.place.lock() {
+    let lock = match site.lock().await {
         Err(KeepError::Busy) => return Ok(None),
         other => other?,
     };
+    // What becomes of it is written, which is told.
     if site.unconfirmed()?.is_some() {
-        return Ok(None);
+        return Ok(Some(0));
     }
     let devices = site.kernel.devices().await?;
     let mut steps = 0;

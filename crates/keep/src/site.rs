@@ -14,6 +14,9 @@ use weirgate_kernel::{ApplyError, Kernel, Scope};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
 use weirgate_state::{Device, DeviceName, QdiscKind, State};
 
+/// How long a command waits for another. The largest change takes less.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// One network namespace with what is kept of it.
 pub struct Site {
     /// Its folders.
@@ -70,6 +73,12 @@ impl Site {
             place,
             program,
         })
+    }
+
+    /// The right to change this kernel. Another weirgate that is at work is
+    /// waited for, but not for ever.
+    pub async fn lock(&self) -> Result<Lock, KeepError> {
+        self.place.soon(PATIENCE).await
     }
 
     /// Compares what is wanted with what is there. With `adopt`, root qdiscs

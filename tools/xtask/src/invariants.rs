@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// level, or on those of its own level listed before it.
 const LEVELS: [&[&str]; 6] = [
     &["units", "document", "state", "linklayer", "aqm"],
-    &["policy", "plan", "experiment", "measure"],
+    &["policy", "plan", "experiment", "measure", "import"],
     &["compile", "bpf", "kernel", "report"],
     &["lab", "guest", "keep"],
     &["cli"],
@@ -17,7 +17,7 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "units",
     "document",
     "state",
@@ -28,6 +28,7 @@ const PURE: [&str; 10] = [
     "experiment",
     "measure",
     "report",
+    "import",
 ];
 
 /// What a pure crate's source must not name.

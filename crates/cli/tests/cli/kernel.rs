@@ -2,7 +2,7 @@
 //! `plan`, `apply`, `show` and `remove` on this machine's kernel.
 
 use crate::namespace::{Namespace, same};
-use crate::program::{WEIRGATE, root};
+use crate::program::{Ended, WEIRGATE, root};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;

@@ -111,10 +111,10 @@ impl Namespace {
             "tc filter show dev wan",
             "tc filter show dev wan ingress",
             "tc filter show dev lan",
-            "nft list ruleset",
+            "nft --stateless list ruleset",
             "ethtool -k wan",
             "ethtool -k lan",
-            "find /run",
+            "find /run -path /run/weirgate*",
         ] {
             // Tables and sets are listed in the order of their making.
             let printed = self.run(line);

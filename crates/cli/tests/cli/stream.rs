@@ -3,6 +3,7 @@
 //! of it.
 
 use crate::namespace::Namespace;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::net::UdpSocket;
@@ -39,7 +40,7 @@ pub struct Fate {
     pub lost: u32,
     /// Packets that arrived after a later one.
     pub late: u32,
-    /// The longest time between two arrivals.
+    /// The longest time between two arrivals, which a busy machine makes longer.
     pub gap: Duration,
 }
 
@@ -95,6 +96,8 @@ impl Far {
         socket
             .set_read_timeout(Some(Duration::from_secs(2)))
             .unwrap();
+        // A busy machine may let the receiver wait.
+        set_socket_recv_buffer_size_force(&socket, 16 << 20).unwrap();
         let receiver = std::thread::spawn(move || {
             let mut arrived = Vec::new();
             let mut buffer = [0; PAYLOAD];
@@ -109,13 +112,13 @@ impl Far {
         });
         let (socket, stopped) = (self.sender.try_clone().unwrap(), Arc::clone(&stop));
         let sender = std::thread::spawn(move || {
-            let begin = Instant::now();
-            let mut number = 0;
+            let mut number = 0_u32;
+            let mut due = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                let due = Duration::from_secs(1) * number / each_second;
-                if let Some(rest) = due.checked_sub(begin.elapsed()) {
-                    std::thread::sleep(rest);
-                }
+                // What a busy machine delayed is not made up for: a burst
+                // would fill the queue by itself.
+                due = Instant::now().max(due + Duration::from_secs(1) / each_second);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 let mut packet = [0; PAYLOAD];
                 packet[..4].copy_from_slice(&number.to_ne_bytes());
                 socket.send_to(&packet, FAR).unwrap();

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate import`: other tools' files.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::{output, source};
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+use weirgate_import::{ImportError, libreqos, sqm};
+
+/// Whose files.
+#[derive(Subcommand)]
+pub enum From {
+    /// The configuration of sqm-scripts.
+    Sqm {
+        /// The file, such as /etc/config/sqm.
+        file: PathBuf,
+        /// The device whose queue is taken, where the file has several.
+        #[arg(long)]
+        device: Option<String>,
+    },
+    /// The circuits and the configuration of LibreQoS.
+    Libreqos {
+        /// The circuits: ShapedDevices.csv.
+        devices: PathBuf,
+        /// The configuration: lqos.conf, or ispConfig.py of older versions.
+        configuration: PathBuf,
+    },
+}
+
+/// Prints the policy; tells what was left out.
+pub fn run(from: &From) -> Outcome {
+    let imported = match from {
+        From::Sqm { file, device } => sqm::import(&source::read(file)?, device.as_deref())
+            .map_err(|error| wrong(file, &error)),
+        From::Libreqos {
+            devices,
+            configuration,
+        } => libreqos::import(&source::read(devices)?, &source::read(configuration)?)
+            .map_err(|error| wrong(devices, &error)),
+    }?;
+    for one in &imported.left_out {
+        output::note(&format!("weirgate: left out: {one}"));
+    }
+    output::data(&imported.policy)?;
+    Ok(Status::Done)
+}
+
+fn wrong(file: &Path, error: &ImportError) -> Failure {
+    Failure::Input(format!("weirgate: {}: {error}", file.display()))
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/etc/config/sqm` of sqm-scripts and luci-app-sqm, in UCI's form.
+//!
+//! What its options mean: `src/functions.sh`, `src/defaults.sh` and the
+//! recipes (`*.qos`) of sqm-scripts 1.6.
+
+use crate::{ImportError, Imported, head, quoted};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// An option with its line.
+type Options = BTreeMap<String, (usize, String)>;
+
+/// One `config queue`.
+struct Queue {
+    line: usize,
+    options: Options,
+}
+
+/// Makes a policy from the enabled queue of the file; `device` chooses one of
+/// several.
+pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError> {
+    let queues = parse(text)?;
+    let on = |queue: &&Queue| value(queue, "enabled") == Some("1");
+    let named = |queue: &&Queue| device.is_none() || value(queue, "interface") == device;
+    let chosen = queues.iter().filter(named);
+    let first = chosen.clone().find(on).or_else(|| chosen.clone().next());
+    let queue = first.ok_or(ImportError {
+        line: 1,
+        what: "there is no `config queue` of this device".to_owned(),
+        hint: "name one of the file's devices with --device",
+    })?;
+    let mut left_out = Vec::new();
+    for other in queues.iter().filter(|other| other.line != queue.line) {
+        left_out.push(format!(
+            "line {}: the queue of {}; a policy has one link",
+            other.line,
+            value(other, "interface").unwrap_or("no interface")
+        ));
+    }
+    if value(queue, "enabled") != Some("1") {
+        left_out.push(format!("line {}: the queue was not enabled", queue.line));
+    }
+    let link = link(queue, &mut left_out)?;
+    let classes = classes(queue, &mut left_out);
+    left_out.push("the LAN devices, which sqm does not know: fill in `lan`".to_owned());
+    unknown(queue, &mut left_out);
+    Ok(Imported {
+        policy: format!("{}\n{link}\n{classes}", head("sqm-scripts", &left_out)),
+        left_out,
+    })
+}
+
+fn value<'q>(queue: &'q Queue, option: &str) -> Option<&'q str> {
+    queue.options.get(option).map(|(_, text)| text.as_str())
+}
+
+fn parse(text: &str) -> Result<Vec<Queue>, ImportError> {
+    let wrong = |line, what: String| ImportError {
+        line,
+        what,
+        hint: "a UCI file has lines such as: config queue, option NAME 'VALUE'",
+    };
+    let mut queues: Vec<Queue> = Vec::new();
+    let mut within = false;
+    for (index, raw) in text.lines().enumerate() {
+        let line = index + 1;
+        let words = words(raw).ok_or_else(|| wrong(line, "a quote has no end".to_owned()))?;
+        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] => {}
+            ["config", "queue"] | ["config", "queue", _] => {
+                within = true;
+                queues.push(Queue {
+                    line,
+                    options: Options::new(),
+                });
+            }
+            ["config", ..] => within = false,
+            ["option" | "list", name, value] => {
+                if let Some(queue) = queues.last_mut().filter(|_| within) {
+                    queue
+                        .options
+                        .insert(name.to_owned(), (line, value.to_owned()));
+                }
+            }
+            _ => return Err(wrong(line, format!("`{}` is no UCI line", raw.trim()))),
+        }
+    }
+    if queues.is_empty() {
+        return Err(wrong(1, "there is no `config queue`".to_owned()));
+    }
+    Ok(queues)
+}
+
+/// A line's words, without quotes and comment; `None` where a quote is open.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '#') => break,
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+fn number(queue: &Queue, option: &str) -> Result<Option<i64>, ImportError> {
+    let Some((line, text)) = queue.options.get(option) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| ImportError {
+        line: *line,
+        what: format!("{option} is `{text}`"),
+        hint: "write a whole number",
+    })
+}
+
+fn link(queue: &Queue, left_out: &mut Vec<String>) -> Result<String, ImportError> {
+    let missing = |what: &str| ImportError {
+        line: queue.line,
+        what: format!("the queue has no {what}"),
+        hint: "add the option; rates are in kbit/s",
+    };
+    let device = value(queue, "interface").ok_or_else(|| missing("interface"))?;
+    let up = number(queue, "upload")?.filter(|rate| *rate > 0);
+    let up = up.ok_or_else(|| missing("upload rate, without which nothing can be shaped"))?;
+    let down = number(queue, "download")?.filter(|rate| *rate > 0);
+    // Rates of sqm are already below the line's, so nothing more is taken.
+    let mut text = format!(
+        "[link]\ndevice = {}\nup = \"{up}kbit\"\nmargin = \"0%\"\n",
+        quoted(device)
+    );
+    if let Some(down) = down {
+        let _ = writeln!(text, "down = \"{down}kbit\"\nmargin-down = \"0%\"");
+    }
+    let overhead = number(queue, "overhead")?.unwrap_or(0);
+    let mpu = number(queue, "tcMPU")?.unwrap_or(0);
+    let (framing, overhead) = match value(queue, "linklayer").unwrap_or("none") {
+        "atm" | "adsl" => ("atm", overhead),
+        "ethernet" => ("none", overhead),
+        "none" => ("none", 0),
+        other => {
+            left_out.push(format!(
+                "linklayer {other}, which sqm-scripts does not know"
+            ));
+            ("none", overhead)
+        }
+    };
+    let _ = writeln!(
+        text,
+        "layer = {{ overhead = {overhead}, relative-to = \"device\", framing = \"{framing}\", \
+         mpu = {mpu} }}"
+    );
+    Ok(text)
+}
+
+fn classes(queue: &Queue, left_out: &mut Vec<String>) -> String {
+    let kind = match value(queue, "qdisc").unwrap_or("fq_codel") {
+        "cake" | "cake_mq" => "cake",
+        "fq_codel" => "fq_codel",
+        "sfq" => "sfq",
+        other => {
+            left_out.push(format!("qdisc {other}: fq_codel takes its place"));
+            "fq_codel"
+        }
+    };
+    let script = value(queue, "script").unwrap_or("simple.qos");
+    let normal = |share: &str| {
+        format!(
+            "[[class]]\nname = \"normal\"\nshare = \"{share}\"\nqueue = \"{kind}\"\n\
+             default = true\n"
+        )
+    };
+    match script {
+        "piece_of_cake.qos" | "simplest.qos" | "simplest_tbf.qos" => normal("100%"),
+        "layer_cake.qos" | "simple.qos" => {
+            // cake's diffserv3: a quarter for voice, a sixteenth for bulk.
+            if value(queue, "squash_dscp") != Some("0")
+                || value(queue, "squash_ingress") != Some("0")
+            {
+                left_out.push(
+                    "squash_dscp, squash_ingress: code points of arriving packets are trusted here; \
+                     delete the rules, or limit them to `direction = \"up\"`"
+                        .to_owned(),
+                );
+            }
+            format!(
+                "[[class]]\nname = \"voice\"\nshare = \"25%\"\npriority = 1\nqueue = \"{kind}\"\n\n\
+                 {}\n[[class]]\nname = \"bulk\"\nshare = \"6.25%\"\npriority = 6\nqueue = \
+                 \"{kind}\"\n\n[[rule]]\nclass = \"voice\"\ndscp = [\"EF\", \"VA\", \"CS6\", \
+                 \"CS7\"]\n\n[[rule]]\nclass = \"bulk\"\ndscp = [\"CS1\", \"LE\"]\n",
+                normal("68.75%")
+            )
+        }
+        other => {
+            left_out.push(format!("script {other}: one class takes its place"));
+            normal("100%")
+        }
+    }
+}
+
+/// Options that were used above, or that have no effect on the kernel.
+const KNOWN: [&str; 14] = [
+    "enabled",
+    "interface",
+    "download",
+    "upload",
+    "qdisc",
+    "script",
+    "linklayer",
+    "overhead",
+    "tcMPU",
+    "squash_dscp",
+    "squash_ingress",
+    "debug_logging",
+    "verbosity",
+    "linklayer_advanced",
+];
+
+fn unknown(queue: &Queue, left_out: &mut Vec<String>) {
+    for (name, (line, text)) in &queue.options {
+        if !KNOWN.contains(&name.as_str()) {
+            left_out.push(format!("line {line}: option {name} '{text}'"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+config queue 'eth1'
+\toption enabled '1'
+\toption interface 'pppoe-wan'
+\toption download '85000'
+\toption upload '10000'   # measured
+\toption qdisc 'cake'
+\toption script 'layer_cake.qos'
+\toption linklayer 'atm'
+\toption overhead '44'
+\toption eqdisc_opts 'nat dual-srchost'
+
+config queue
+\toption enabled '0'
+\toption interface \"eth9\"
+";
+
+    #[test]
+    fn a_usual_file_becomes_a_policy_without_mistakes() {
+        let imported = import(FILE, None).unwrap();
+        let (policy, problems) = weirgate_policy::parse(&imported.policy);
+        assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
+        for part in [
+            "pppoe-wan",
+            "\"85000kbit\"",
+            "overhead = 44",
+            "framing = \"atm\"",
+        ] {
+            assert!(imported.policy.contains(part), "{part}");
+        }
+        let left = imported.left_out.join("\n");
+        for part in [
+            "eth9",
+            "eqdisc_opts 'nat dual-srchost'",
+            "LAN devices",
+            "squash",
+        ] {
+            assert!(left.contains(part), "{part} in {left}");
+        }
+        assert!(!left.contains("overhead"));
+    }
+
+    #[test]
+    fn every_recipe_gives_a_policy() {
+        for script in ["simple.qos", "simplest.qos", "piece_of_cake.qos", "own.qos"] {
+            let text = FILE.replace("layer_cake.qos", script);
+            let imported = import(&text, None).unwrap();
+            assert!(
+                weirgate_policy::parse(&imported.policy).0.is_some(),
+                "{script}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, line) in [
+            ("", 1),
+            ("config queue\n option upload 'x", 2),
+            ("config queue\n option interface a\n option upload x\n", 3),
+            ("config queue\nwhat is this\n", 2),
+            ("config queue\n option interface a\n", 1),
+        ] {
+            assert_eq!(import(text, None).unwrap_err().line, line, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_harmless() {
+        for length in 0..FILE.len() {
+            if let Some(text) = FILE.get(..length) {
+                let _ = import(text, None);
+                let _ = import(&text.replace('\'', "\""), Some("eth9"));
+            }
+        }
+    }
+}

@@ -273,7 +273,7 @@ fn a_margin_that_never_drains_the_far_end_is_doubted() {
         let source = SITE.replace("layer", &format!("margin-down = \"{margin}\"\nlayer"));
         refused(&source, &Capabilities::all())
     };
-    let slow = [("C208", Severity::Warning)];
+    let slow = [("C209", Severity::Warning)];
     assert_eq!(with("1kbit"), slow);
     assert_eq!(with("0.3%"), slow);
     assert_eq!(with("0%"), slow);
@@ -333,7 +333,7 @@ fn codes_are_those_tested() {
     assert_eq!(
         codes,
         [
-            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C210", "C211"
+            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C209", "C210", "C211"
         ]
     );
 }

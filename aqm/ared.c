@@ -1,100 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * ARED: RED whose maximum probability follows the load, so that the average
- * queue stays about its target with few flows and with many (Floyd, Gummadi
- * and Shenker 2001; Braithwaite 2006, sections 4.1.3 and 4.2.2).
- *
- * Two rules for "about": Braithwaite's target is the middle between the
- * thresholds; the paper's is the band from 40 % to 60 % of the way, in which
- * nothing is changed.
- *
- * Departure from the paper: there is no timer. The step is taken by the first
- * arrival after each interval, and one at most after a longer silence, in which
- * the average says nothing new.
+ * ARED: RED that finds its own maximum probability. What the administrator has
+ * to say is the length of the queue; MTU and rate come from the link. The
+ * arithmetic is in include/ared.h.
  */
-#include "red.h"
+#include "ared.h"
 
-#define ARED_OWN_PARAMS(P) \
-	P(rule, "middle|band", 0, 0, 1, \
-	  "aim at the middle between the thresholds, or at the band from 40 % to 60 %") \
-	P(interval_ns, AQM_NS, 500000000, 1000000, 10000000000ULL, \
-	  "time between steps") \
-	P(alpha, AQM_RATIO, AQM_ONE / 100, 1, AQM_ONE, \
-	  "largest increase of the probability; a quarter of it where that is less") \
-	P(beta, AQM_RATIO, AQM_ONE / 10 * 9, AQM_ONE / 2, AQM_ONE - 1, \
-	  "factor of a decrease") \
-	P(most_p, AQM_RATIO, AQM_ONE / 2, 1 << 12, AQM_ONE, \
-	  "no increase above this") \
-	P(least_p, AQM_RATIO, AQM_ONE / 100, 1 << 12, AQM_ONE, \
-	  "no decrease below this")
-
-#define ARED_PARAMS(P) RED_COMMON(P) ARED_OWN_PARAMS(P)
-
-#define ARED_OWN_VARS(N) \
-	N(stepped_ns, AQM_NS, "when the last step was due") \
-	N(low, AQM_BYTES_Q16, "the probability falls below this average") \
-	N(high, AQM_BYTES_Q16, "and rises above this one")
-
-#define ARED_VARS(N) RED_CORE(N) ARED_OWN_VARS(N)
-
-#define ARED_STATS(N) \
-	N(increases, AQM_NUMBER, "steps up") \
-	N(decreases, AQM_NUMBER, "steps down") \
-	N(peak_average, AQM_BYTES_Q16, "highest average")
+#define ARED_PARAMS(P) ARED_COMMON(P)
+#define ARED_VARS(N) ARED_CORE(N)
+#define ARED_STATS(N) ARED_COUNTED(N)
 
 struct ared_params {
-	struct red_common red;
-	ARED_OWN_PARAMS(AQM_PARAM_FIELD)
+	struct ared_common ared;
 };
 
 struct ared_vars {
-	struct red_core red;
-	ARED_OWN_VARS(AQM_NUMBER_FIELD)
+	struct ared_core ared;
 };
 
-AQM_STRUCT_STATS(ared, ARED_STATS);
+struct ared_stats {
+	struct ared_counted ared;
+};
 
 AQM_FN void ared_setup(struct ared_vars *v, const struct ared_params *p,
 		       const struct aqm_link *link)
 {
-	u64 adapted = v->red.max_p;
-	u64 min, width;
-
-	red_setup_core(&v->red, &p->red, link);
-	/* A change of something else keeps what was learned. */
-	if (adapted)
-		v->red.max_p = adapted;
-	min = v->red.min_bytes << RED_PLACES;
-	width = (v->red.max_bytes << RED_PLACES) - min;
-	if (p->rule) {
-		v->low = min + width / 10 * 4;
-		v->high = min + width / 10 * 6;
-	} else {
-		v->low = min + width / 2;
-		v->high = v->low;
-	}
-}
-
-/* One step of the rule of ARED's section 3.1, where one is due. */
-AQM_FN void ared_step(struct ared_vars *v, const struct ared_params *p,
-		      struct ared_stats *s, u64 now_ns)
-{
-	u64 max_p = v->red.max_p;
-
-	if (now_ns - v->stepped_ns < p->interval_ns)
-		return;
-	if (now_ns - v->stepped_ns < 2 * p->interval_ns)
-		v->stepped_ns += p->interval_ns;
-	else
-		v->stepped_ns = now_ns;
-	if (v->red.average > v->high && max_p <= p->most_p) {
-		max_p += aqm_min(p->alpha, max_p / 4);
-		s->increases++;
-	} else if (v->red.average < v->low && max_p >= p->least_p) {
-		max_p = aqm_scale(max_p, p->beta);
-		s->decreases++;
-	}
-	v->red.max_p = aqm_min(max_p, AQM_ONE);
+	ared_setup_core(&v->ared, &p->ared, link);
 }
 
 AQM_FN struct aqm_verdict ared_arrive(struct ared_vars *v,
@@ -103,14 +34,9 @@ AQM_FN struct aqm_verdict ared_arrive(struct ared_vars *v,
 				      const struct aqm_packet *packet,
 				      const struct aqm_moment *at)
 {
-	struct red_core *red = &v->red;
-	u64 probability;
+	u64 probability = ared_observe(&v->ared, &p->ared, &s->ared, at);
 
-	red_observe(red, &p->red, at);
-	ared_step(v, p, s, at->now_ns);
-	s->peak_average = aqm_max(s->peak_average, red->average);
-	probability = red_probability(red, red->average, red->max_p);
-	return red_verdict(red, &p->red, probability, packet, at);
+	return red_verdict(&v->ared.red, &p->ared.red, probability, packet, at);
 }
 
 AQM_FN u32 ared_choose(struct ared_vars *v, const struct ared_params *p,
@@ -127,10 +53,11 @@ AQM_FN struct aqm_verdict ared_depart(struct ared_vars *v,
 {
 	if (!packet)
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	red_departed(&v->red, at);
+	red_departed(&v->ared.red, at);
 	return aqm_pass(0);
 }
 
 AQM_NO_EVICTION(ared)
 
-AQM_DISCIPLINE(ared, 1, 4096, "Adaptive RED: RED that finds its own probability")
+AQM_DISCIPLINE(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM,
+	       "Adaptive RED: RED that finds its own probability")

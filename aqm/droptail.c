@@ -71,4 +71,5 @@ AQM_FN struct aqm_verdict droptail_arrive(struct droptail_vars *v,
 /* One queue, and packets leave as they are. */
 AQM_ONE_FIFO(droptail)
 
-AQM_DISCIPLINE(droptail, 1, 4096, "drop tail: first come, first served")
+AQM_DISCIPLINE(droptail, DROPTAIL, 1, 4096, AQM_NEEDS_NOTHING,
+	       "drop tail: first come, first served")

@@ -70,4 +70,5 @@ AQM_FN struct aqm_verdict red_depart(struct red_vars *v,
 
 AQM_NO_EVICTION(red)
 
-AQM_DISCIPLINE(red, 1, 4096, "Random Early Detection")
+AQM_DISCIPLINE(red, RED, 1, 4096, AQM_NEEDS_RANDOM,
+	       "Random Early Detection")

@@ -180,7 +180,7 @@ AQM_FN void AQM_OF(_unlink)(struct AQM_OF(_instance) *q, u32 queue,
 /*
  * A packet comes. Returns the slot in which the host is to keep it, or 0: the
  * host drops it. Where `verdict->evict` is set, the host then calls _evict()
- * until that returns 0, AQM_EVICT_MOST times at most.
+ * until that returns 0, AQM_EVICT_CALLS times at most.
  */
 AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 				const struct aqm_packet *packet, u32 random,

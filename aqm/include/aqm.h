@@ -145,8 +145,10 @@ struct aqm_verdict {
 /* No queue: the answer of NAME_evict() when nothing needs to go. */
 #define AQM_NO_QUEUE (~0U)
 
-/* The most packets evicted for one that came. */
+/* The most packets evicted for one that came; then one call more, in which a
+ * discipline declines and learns what the last eviction took. */
 #define AQM_EVICT_MOST 64
+#define AQM_EVICT_CALLS (AQM_EVICT_MOST + 1)
 
 AQM_FN struct aqm_verdict aqm_verdict(u32 action, u32 reason, u32 queue)
 {
@@ -223,10 +225,31 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 		return AQM_NO_QUEUE; \
 	}
 
-/* The last line of a discipline: how many queues it uses, how many packets a
- * host should be able to hold for it, and what it is. */
-#define AQM_DISCIPLINE(name, queue_count, packet_count, text) \
-	enum { name##_QUEUES = (queue_count), name##_PACKETS = (packet_count) }; \
+/* What a discipline uses of what a host can tell it; the rest stays 0, because
+ * finding it out costs time. */
+enum aqm_needs {
+	AQM_NEEDS_NOTHING = 0,
+	AQM_NEEDS_RANDOM = 1,	/* aqm_moment.random on arrival */
+	AQM_NEEDS_FLOW = 2,	/* aqm_packet.flow */
+	AQM_NEEDS_EVICTION = 4,	/* aqm_verdict.evict */
+};
+
+/* The end of a discipline: its tables, how many queues it uses, how many
+ * packets a host should be able to hold for it, what it needs, what it is. */
+#define AQM_DISCIPLINE(name, TABLE, queue_count, packet_count, needs, text) \
+	enum { \
+		name##_QUEUES = (queue_count), \
+		name##_PACKETS = (packet_count), \
+		name##_NEEDS = (needs), \
+	}; \
+	AQM_FN void name##_defaults(struct name##_params *params) \
+	{ \
+		u64 *next = (u64 *)params; \
+		TABLE##_PARAMS(AQM_PARAM_DEFAULT) \
+	} \
 	AQM_SUMMARY(name, text)
+
+#define AQM_PARAM_DEFAULT(name, unit, dflt, least, most, help) \
+	*next++ = (dflt);
 
 #endif

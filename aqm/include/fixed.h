@@ -35,7 +35,7 @@ AQM_FN u64 aqm_ratio(u64 part, u64 whole)
  * down by less than 2^-32, and a squaring doubles the relative error, so the
  * result is low by less than 2 n 2^-32.
  */
-AQM_FN u64 aqm_power(u64 base, u32 n)
+AQM_NUMBER_FN u64 aqm_power(u64 base, u32 n)
 {
 	u64 result = AQM_ONE;
 	u32 i;

@@ -108,7 +108,7 @@ AQM_FN u64 red_average(u64 average, u64 queued, u64 weight)
  * of x0 from the highest. (1 - w)^n falls with n, so the largest n with
  * (1 - w)^n > f is built digit by digit. Done in setup only.
  */
-AQM_FN u64 red_idle_packets(u64 weight)
+AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
 {
 	u64 base = AQM_ONE - weight;
 	u64 n = 0;

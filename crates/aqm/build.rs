@@ -5,7 +5,9 @@ use std::env;
 use std::path::Path;
 
 /// Every discipline: the name of its file, and of its structures.
-const DISCIPLINES: [&str; 4] = ["droptail", "red", "ared", "codel"];
+const DISCIPLINES: [&str; 8] = [
+    "droptail", "red", "ared", "mered", "meredt", "codel", "fq_codel", "pie",
+];
 
 /// Freestanding, as on every host, and without what Linux is built without.
 const FLAGS: [&str; 9] = [

@@ -28,12 +28,25 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
                 lines.remove(at);
             }
             1 if !lines.is_empty() => lines.insert(at, lines[below(lines.len())].clone()),
-            2 if !lines.is_empty() => lines[at] = word,
+            2 if !lines.is_empty() => {
+                // Another value of a field that is there is the likeliest to
+                // leave the text right; which of several is left to chance.
+                let same: Vec<usize> = (0..lines.len())
+                    .filter(|&index| field(&lines[index]) == field(&word))
+                    .collect();
+                let chosen = if same.is_empty() { at } else { same[below(same.len())] };
+                lines[chosen] = word;
+            }
             _ => lines.insert(below(lines.len() + 1), word),
         }
     }
     let text = lines.concat().into_bytes();
     (text.len() <= max_size).then_some(text)
+}
+
+/// The name of a line's field; none for a table's head.
+fn field(line: &str) -> Option<&str> {
+    line.split_once(" = ").map(|(name, _)| name)
 }
 
 /// A dictionary line `"..."`, unescaped.

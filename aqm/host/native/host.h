@@ -15,11 +15,16 @@ typedef long long s64;
 /* Every function of a discipline. */
 #define AQM_FN static inline __attribute__((unused))
 
-/* A function too large to be copied into each of its callers. */
-#define AQM_OUTLINE static __attribute__((noinline, unused))
+/* A function of numbers to a number, with loops: the kernel's verifier looks at
+ * it once, for any arguments, in place of once for each call. */
+#define AQM_NUMBER_FN static inline __attribute__((unused))
 
 /* A loop of at most `times` steps, which may end early with `break`. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
+
+/* The same for many steps or steps with many branches: the kernel's verifier
+ * then looks at one step for all. */
+#define AQM_LONG_LOOP(i, times) AQM_LOOP(i, times)
 
 /* Text for people. */
 #define AQM_SUMMARY(name, text) static const char name##_SUMMARY[] = text;

@@ -67,7 +67,19 @@ impl Discipline {
                     raw: &ffi::aqm_descriptor_ared,
                 },
                 Self {
+                    raw: &ffi::aqm_descriptor_mered,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_meredt,
+                },
+                Self {
                     raw: &ffi::aqm_descriptor_codel,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_fq_codel,
+                },
+                Self {
+                    raw: &ffi::aqm_descriptor_pie,
                 },
             ]
         }

@@ -91,8 +91,8 @@ pub(crate) struct RawDescriptor {
 // SAFETY: a descriptor is constant data: strings, numbers and functions.
 unsafe impl Sync for RawDescriptor {}
 
-/// Packets that may be evicted for one that came (`AQM_EVICT_MOST`).
-pub(crate) const EVICT_MOST: usize = 64;
+/// Calls for evictions after one arrival (`AQM_EVICT_CALLS`).
+pub(crate) const EVICT_CALLS: usize = 65;
 
 /// Bytes of a slot behind the instance (`struct aqm_slot`).
 pub(crate) const SLOT_BYTES: usize = size_of::<Packet>() + 8;
@@ -105,7 +105,11 @@ unsafe extern "C" {
     pub(crate) static aqm_descriptor_droptail: RawDescriptor;
     pub(crate) static aqm_descriptor_red: RawDescriptor;
     pub(crate) static aqm_descriptor_ared: RawDescriptor;
+    pub(crate) static aqm_descriptor_mered: RawDescriptor;
+    pub(crate) static aqm_descriptor_meredt: RawDescriptor;
     pub(crate) static aqm_descriptor_codel: RawDescriptor;
+    pub(crate) static aqm_descriptor_fq_codel: RawDescriptor;
+    pub(crate) static aqm_descriptor_pie: RawDescriptor;
     pub(crate) fn aqm_test_wire(link: *const Link, len: u32) -> u32;
     pub(crate) safe fn aqm_test_scale(a: u64, ratio: u64) -> u64;
     pub(crate) safe fn aqm_test_power(base: u64, n: u32) -> u64;

@@ -2,7 +2,7 @@
 //! One instance of a discipline and the packets in it.
 
 use crate::discipline::{Discipline, Layout, reasons};
-use crate::ffi::{EVICT_MOST, Link, Packet, RawVerdict, SLOT_BYTES};
+use crate::ffi::{EVICT_CALLS, Link, Packet, RawVerdict, SLOT_BYTES};
 use crate::settings::Settings;
 use std::ffi::c_void;
 
@@ -131,7 +131,7 @@ impl<T> Queue<T> {
         }
         self.items[slot as usize - 1] = Some(item);
         if raw.evict != 0 {
-            for _ in 0..EVICT_MOST {
+            for _ in 0..EVICT_CALLS {
                 // SAFETY: as above.
                 let slot = unsafe { (self.discipline.raw.evict)(self.raw(), packet.arrived_ns) };
                 if slot == 0 {

@@ -9,9 +9,20 @@ use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::{Capabilities, State};
 
-/// Parses a policy; all its problems become one failure.
+/// Parses a policy with what it includes from its folder; all problems become
+/// one failure.
 pub fn parse(path: &Path, text: &str) -> Result<Policy, Failure> {
-    source::parse(path, text, weirgate_policy::parse)
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let load = |include: &str| match source::read(&folder.join(include)) {
+        Ok(text) => Ok(text),
+        Err(Failure::Input(why)) => Err(why),
+        Err(_) => Err("it cannot be read".to_owned()),
+    };
+    let parsed = weirgate_policy::parse_with(&name, text, &load);
+    source::settle(&name, parsed.policy, &parsed.problems, |problem| {
+        parsed.sources.render(problem)
+    })
 }
 
 /// Reads and parses a policy file; also returns its text.
@@ -23,20 +34,24 @@ pub fn load(path: &Path) -> Result<(Policy, String), Failure> {
 /// Compiles a policy for a kernel; all problems become one failure.
 pub fn compile(
     path: &Path,
-    text: &str,
     policy: &Policy,
     kernel: &Capabilities,
 ) -> Result<State, Failure> {
-    source::parse(path, text, |_| weirgate_compile::compile(policy, kernel))
+    let (state, problems) = weirgate_compile::compile(policy, kernel);
+    let name = path.display().to_string();
+    source::settle(&name, state, &problems, |problem| policy.sources.render(problem))
 }
 
 /// `weirgate check`: for a kernel that has everything.
 pub fn check(path: &Path) -> Outcome {
-    let (policy, text) = load(path)?;
+    let (policy, _) = load(path)?;
     let report = check_report(&policy);
     output::data(&report.to_string())?;
-    source::parse(path, &text, |_| (Some(()), report.problems))?;
-    compile(path, &text, &policy, &Capabilities::all())?;
+    let name = path.display().to_string();
+    source::settle(&name, Some(()), &report.problems, |problem| {
+        policy.sources.render(problem)
+    })?;
+    compile(path, &policy, &Capabilities::all())?;
     Ok(Status::Done)
 }
 

@@ -158,9 +158,9 @@ fn bare(state: &State) -> State {
 /// Compiles the policy for this kernel and compares it with what is there.
 /// Also returns the state to go back to at `remove`.
 async fn planned(kernel: &Kernel, path: &Path, replace: bool) -> Result<(Plan, State), Failure> {
-    let (policy, text) = policy::load(path)?;
+    let (policy, _) = policy::load(path)?;
     let capabilities = kernel.capabilities().await?;
-    let wanted = policy::compile(path, &text, &policy, &capabilities)?;
+    let wanted = policy::compile(path, &policy, &capabilities)?;
     let memory = memory::read()?;
     let applied = memory.as_ref().map(|memory| &memory.applied);
     let empty = State::default();

@@ -41,10 +41,20 @@ pub fn parse<T>(
 ) -> Result<T, Failure> {
     let (value, problems) = parse(text);
     let file = path.display().to_string();
-    let shown: Vec<String> = problems
-        .iter()
-        .map(|problem| problem.render(&file, text))
-        .collect();
+    settle(&file, value, &problems, |problem| {
+        problem.render(&file, text)
+    })
+}
+
+/// Shows what is said about a file: warnings; errors become a failure that
+/// shows every problem. `render` knows the files that problems are in.
+pub fn settle<T>(
+    file: &str,
+    value: Option<T>,
+    problems: &[Problem],
+    render: impl Fn(&Problem) -> String,
+) -> Result<T, Failure> {
+    let shown: Vec<String> = problems.iter().map(render).collect();
     let errors = problems
         .iter()
         .filter(|problem| problem.severity == Severity::Error)

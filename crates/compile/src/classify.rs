@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! nftables rules that give each packet its class.
+//! The scheme as nftables chains that give each packet its class.
 //!
 //! Upstream they hang at postrouting, before source NAT: forwarded packets and
 //! the router's own, with inside addresses. Downstream they hang where packets
@@ -10,85 +10,486 @@
 //! 2. neighbour discovery and DHCP go to the first class, so that a full queue
 //!    never costs the link itself (ARP is not IP: no rule of `inet` sees it,
 //!    and [`Scheduler::unseen`] is its class);
-//! 3. pure ACKs go to their class, where `[ack]` asks for it;
-//! 4. the policy's rules; the first that matches decides;
-//! 5. all other IP packets go to the default class.
+//! 3. code points that are not trusted are cleared, others mapped;
+//! 4. where a rule lets later ones decide, the default class is written first;
+//! 5. pure ACKs go to their class, where `[ack]` asks for it;
+//! 6. the policy's rules in their order, those of a rule set in a chain that is
+//!    switched as one;
+//! 7. where each rule is final, all other IP packets go to the default class;
+//! 8. code points are cleared on the way out, where that is asked for.
 //!
-//! A rule that names no IP version holds for both; where a condition needs a
-//! version (code points, lengths, pure ACKs), it is written for each.
+//! `classify_when` turns conditions into matches. What the chains mean is in
+//! crate `state`.
 
+use crate::classify_when::{self, Lists, VERSIONS};
 use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
-use std::net::IpAddr;
-use weirgate_policy::{Direction, Inbound, Policy, Prefix, Protocol, Rule as PolicyRule, TcpFlags};
-use weirgate_state::{IpVersion, Match, Origin, Rule};
+use std::collections::BTreeSet;
+use weirgate_policy::{
+    Count as PolicyCount, Direction, DscpTreatment, Inbound, Meter as PolicyMeter, Per, Policy,
+    Protocol, Rule as PolicyRule,
+};
+use weirgate_state::{
+    Chain, Content, Count, Effect, Field, Hook, IpVersion, Match, Meter, Origin, Rule, Set, Verdict,
+};
+use weirgate_units::Dscp;
 
-const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
-
-/// The rules of a direction's chain.
-pub(crate) fn rules(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
-    let mut rules = Vec::new();
-    let link = &policy.link;
+/// A direction's chains, the one with the hook first, and the sets they use.
+pub(crate) fn chains(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    hook: Hook,
+    sets: &mut Vec<Set>,
+) -> Vec<Chain> {
     let direction = scheduler.direction;
-    let on_lan = direction == Direction::Down && link.inbound.value == Inbound::Lan;
-    if on_lan {
-        rules.push(Rule {
-            matches: vec![Match::NotInputDevice(link.device.value.clone())],
-            class: LOCAL,
-            origin: Origin::new(link.inbound.line, "does not come from the link"),
-        });
+    let tracked = !matches!(hook, Hook::Ingress { .. });
+    let wash = policy.dscp.as_ref().filter(|dscp| {
+        dscp.wash
+            .is_some_and(|directions| directions.contains(direction))
+    });
+    let mut writer = Writer {
+        policy,
+        scheduler,
+        lists: Lists::new(policy, sets),
+        tracked,
+        ending: match wash {
+            Some(_) => Verdict::Goto(format!("{direction}_end")),
+            None => Verdict::Final,
+        },
+        called: Vec::new(),
+        kept: 0,
+    };
+    let mut rules = writer.before();
+    writer.scheme(&mut rules);
+    let marking = writer.is_marking();
+    if let (Some(default), false) = (scheduler.default_class(), marking) {
+        rules.extend(rest(default, &writer.ending.clone()));
     }
-    if let Some(first) = scheduler.members.first() {
-        control(first, direction, &mut rules);
-    }
-    if let Some(ack) = scheduler.members.iter().find(|member| member.class.ack) {
-        let origin = Origin::new(ack.class.line, "an acknowledgement without data");
-        for version in VERSIONS {
+    let ending = writer.ending.clone();
+    let mut called = std::mem::take(&mut writer.called);
+    if let Some(dscp) = wash {
+        if marking {
             rules.push(Rule {
-                matches: pure_ack(version),
-                class: ack.id,
-                origin: origin.clone(),
+                matches: Vec::new(),
+                counter: None,
+                effects: Vec::new(),
+                verdict: ending,
+                origin: Origin::new(dscp.line, "on to clearing code points"),
             });
         }
+        let mut last = clear(dscp, "cleared on the way out");
+        last.push(Rule {
+            matches: Vec::new(),
+            counter: None,
+            effects: Vec::new(),
+            verdict: Verdict::Final,
+            origin: Origin::new(dscp.line, "the end of the scheme"),
+        });
+        called.push(Chain {
+            name: format!("{direction}_end"),
+            hook: Hook::Called,
+            rules: last,
+        });
     }
-    for rule in policy
-        .rules
-        .iter()
-        .filter(|rule| rule.directions.contains(direction))
-    {
-        if let Some(member) = scheduler.named(&rule.class.value) {
-            let origin = Origin::new(rule.line, format!("rule for class {}", rule.class.value));
-            for matches in combinations(rule, direction) {
+    let first = Chain {
+        name: direction.to_string(),
+        hook,
+        rules,
+    };
+    std::iter::once(first).chain(called).collect()
+}
+
+/// The chain of a rule set in a direction; its switch is named after it.
+#[must_use]
+pub fn ruleset_chain(direction: Direction, name: &str) -> String {
+    format!("{direction}_set_{}", name.replace('-', "_"))
+}
+
+/// Whether any rule of the scheme leaves a say to later ones.
+pub(crate) fn is_marking(policy: &Policy) -> bool {
+    policy.rules.iter().any(|rule| !rule.last)
+}
+
+struct Writer<'a> {
+    policy: &'a Policy,
+    scheduler: &'a Scheduler,
+    lists: Lists<'a>,
+    /// Whether packets have passed connection tracking.
+    tracked: bool,
+    /// How a rule ends that is the last for its packets.
+    ending: Verdict,
+    called: Vec<Chain>,
+    /// Rules so far that keep their decision.
+    kept: u32,
+}
+
+impl Writer<'_> {
+    fn is_marking(&self) -> bool {
+        is_marking(self.policy)
+    }
+
+    /// What stands before the policy's own rules.
+    fn before(&mut self) -> Vec<Rule> {
+        let link = &self.policy.link;
+        let direction = self.scheduler.direction;
+        let mut rules = Vec::new();
+        if direction == Direction::Down && link.inbound.value == Inbound::Lan {
+            let other = Match::text(Field::InputDevice, link.device.value.as_str()).negated();
+            let origin = Origin::new(link.inbound.line, "does not come from the link");
+            rules.push(Rule::classify(vec![other], LOCAL, origin));
+        }
+        if let Some(first) = self.scheduler.members.first() {
+            control(first, direction, &self.ending, &mut rules);
+        }
+        if let Some(dscp) = &self.policy.dscp {
+            let distrusted = dscp
+                .distrust
+                .is_some_and(|directions| directions.contains(direction));
+            if distrusted {
+                rules.extend(clear(dscp, "not trusted"));
+            } else {
+                rules.extend(mapped(dscp));
+            }
+        }
+        if let (Some(default), true) = (self.scheduler.default_class(), self.is_marking()) {
+            rules.extend(rest(default, &Verdict::Continue));
+        }
+        let mut members = self.scheduler.members.iter();
+        if let Some(ack) = members.find(|member| member.class.ack) {
+            let origin = Origin::new(ack.class.line, "an acknowledgement without data");
+            for version in VERSIONS {
+                let matches = classify_when::pure_ack(version);
                 rules.push(Rule {
-                    matches,
-                    class: member.id,
-                    origin: origin.clone(),
+                    counter: Some(format!("ack_{direction}")),
+                    verdict: self.ending.clone(),
+                    ..Rule::classify(matches, ack.id, origin.clone()).guarded()
+                });
+            }
+        }
+        rules
+    }
+
+    /// The policy's rules; those of a rule set go into its own chain.
+    fn scheme(&mut self, rules: &mut Vec<Rule>) {
+        let policy = self.policy;
+        let direction = self.scheduler.direction;
+        let mut position = 0;
+        while let Some(rule) = policy.rules.get(position) {
+            let Some(index) = rule.ruleset else {
+                self.rule(rule, rules);
+                position += 1;
+                continue;
+            };
+            let same = |other: &&PolicyRule| other.ruleset == Some(index);
+            let set: Vec<&PolicyRule> = policy.rules[position..].iter().take_while(same).collect();
+            position += set.len();
+            let mut inside = Vec::new();
+            for rule in set {
+                self.rule(rule, &mut inside);
+            }
+            // Not in this direction, but its rules are counted above.
+            if inside.is_empty() {
+                continue;
+            }
+            if let Some(ruleset) = policy.rulesets.get(index) {
+                let name = ruleset_chain(direction, &ruleset.name.value);
+                rules.push(Rule {
+                    matches: Vec::new(),
+                    counter: None,
+                    effects: Vec::new(),
+                    verdict: Verdict::Jump(name.clone()),
+                    origin: Origin::new(ruleset.line, format!("rule set {}", ruleset.name.value)),
+                });
+                self.called.push(Chain {
+                    name,
+                    hook: Hook::Switched {
+                        on: ruleset.enabled,
+                    },
+                    rules: inside,
                 });
             }
         }
     }
-    if let Some(default) = scheduler.default_class() {
-        rest(default, &mut rules);
+
+    fn origin(&self, rule: &PolicyRule) -> Origin {
+        let what = match &rule.class {
+            Some(class) => format!("rule for class {}", class.value),
+            None => "rule that sets a code point".to_owned(),
+        };
+        match self.policy.sources.included(&rule.span) {
+            Some(file) => Origin::new(0, format!("{file} line {}: {what}", rule.line)),
+            None => Origin::new(rule.line, what),
+        }
     }
-    rules
+
+    /// One rule as those of a chain.
+    fn rule(&mut self, rule: &PolicyRule, out: &mut Vec<Rule>) {
+        let direction = self.scheduler.direction;
+        let keep = rule.keep.is_some().then(|| {
+            self.kept += 1;
+            self.kept
+        });
+        let here = rule.directions.contains(direction);
+        if !here && keep.is_none() {
+            return;
+        }
+        let member = match &rule.class {
+            Some(class) => match self.scheduler.named(&class.value) {
+                Some(member) => Some(member),
+                // A kept decision whose class is of the other direction.
+                None => return,
+            },
+            None => None,
+        };
+        let line = rule.line;
+        let label = match (&rule.name, self.policy.sources.included(&rule.span)) {
+            (Some(name), _) => name.value.replace('-', "_"),
+            (None, Some(_)) => format!("{}_{line}", rule.span.start),
+            (None, None) => format!("{line}"),
+        };
+        let name = format!("{direction}_{label}");
+        let body = Rule {
+            matches: Vec::new(),
+            counter: Some(name.clone()),
+            effects: member
+                .map(|member| Effect::Class(member.id))
+                .into_iter()
+                .collect(),
+            verdict: if rule.last {
+                self.ending.clone()
+            } else {
+                Verdict::Continue
+            },
+            origin: self.origin(rule),
+        };
+        let mask = self.policy.mark_mask;
+        let decision = keep.map(|number| number << mask.trailing_zeros());
+        if let (Some(value), true) = (decision, self.tracked) {
+            let kept = Match::one(Field::ConnectionMark { mask }, value.into());
+            out.extend(with_dscp(
+                vec![kept],
+                rule.set_dscp.as_ref().map(|d| d.value),
+                &body,
+            ));
+        }
+        if !here {
+            return;
+        }
+        let alternatives = self.alternatives(rule, decision, &name);
+        let mut own = Vec::new();
+        for (matches, late) in alternatives {
+            let body = match (decision, self.tracked) {
+                (Some(value), true) => {
+                    let mut body = body.clone();
+                    body.effects.push(Effect::ConnectionMark { mask, value });
+                    body
+                }
+                _ => body.clone(),
+            };
+            let matches = [matches, late].concat();
+            own.extend(with_dscp(
+                matches,
+                rule.set_dscp.as_ref().map(|d| d.value),
+                &body,
+            ));
+        }
+        // Alternatives of services may overlap, and each packet counts once.
+        if rule.services.len() > 1 && !rule.last {
+            for one in &mut own {
+                if one.verdict == Verdict::Continue {
+                    one.verdict = Verdict::Return;
+                }
+            }
+            let chain = format!("{direction}_any_{label}");
+            out.push(Rule {
+                matches: Vec::new(),
+                counter: None,
+                effects: Vec::new(),
+                verdict: Verdict::Jump(chain.clone()),
+                origin: self.origin(rule),
+            });
+            self.called.push(Chain {
+                name: chain,
+                hook: Hook::Called,
+                rules: own,
+            });
+        } else {
+            out.extend(own);
+        }
+    }
+
+    /// Every way to fulfil a rule: matches, and those that come last.
+    fn alternatives(
+        &mut self,
+        rule: &PolicyRule,
+        decision: Option<u32>,
+        name: &str,
+    ) -> Vec<(Vec<Match>, Vec<Match>)> {
+        let direction = self.scheduler.direction;
+        let none = weirgate_policy::When::default();
+        let services: Vec<&weirgate_policy::When> = if rule.services.is_empty() {
+            vec![&none]
+        } else {
+            rule.services.iter().collect()
+        };
+        let times = classify_when::times(rule.during.as_ref(), &mut self.lists);
+        let mut found = Vec::new();
+        for service in services {
+            let parts = [&rule.when, service];
+            let counts = rule.meter.as_ref().is_some_and(|meter| {
+                meter.value.per == Per::Connection
+                    || matches!(meter.value.count, PolicyCount::Connections(_))
+            });
+            let needs = counts || parts.iter().any(|when| classify_when::needs_tracking(when));
+            if !self.tracked && needs {
+                // Said by `verdict`.
+                continue;
+            }
+            let by_version = rule.meter.is_some() || rule.set_dscp.is_some();
+            let each = classify_when::matches(
+                &parts,
+                rule.never.as_ref(),
+                direction,
+                by_version,
+                &mut self.lists,
+            );
+            for matches in each {
+                for time in &times {
+                    let mut matches = [matches.clone(), time.clone()].concat();
+                    if let (Some(value), true) = (decision, self.tracked) {
+                        let field = Field::ConnectionMark {
+                            mask: self.policy.mark_mask,
+                        };
+                        // The kept decision has matched already, once. Of two
+                        // decisions, the one that decides the class stays: the
+                        // later where rules re-mark.
+                        matches.push(if rule.last {
+                            Match::one(field, value.into()).negated()
+                        } else {
+                            Match::range(field, 0, u128::from(value) - 1)
+                        });
+                    }
+                    let version = matches.iter().find_map(Match::version).or_else(|| {
+                        VERSIONS
+                            .into_iter()
+                            .find(|one| matches.contains(&Match::version_is(*one)))
+                    });
+                    let late = match (&rule.meter, version) {
+                        (Some(meter), Some(version)) => {
+                            let name = format!("meter{}_{name}", version.number());
+                            vec![self.meter(&meter.value, direction, version, &name)]
+                        }
+                        _ => Vec::new(),
+                    };
+                    found.push((guard(matches), late));
+                }
+            }
+        }
+        found
+    }
+
+    fn meter(
+        &mut self,
+        meter: &PolicyMeter,
+        direction: Direction,
+        version: IpVersion,
+        name: &str,
+    ) -> Match {
+        let local_is_source = direction == Direction::Up;
+        let (field, name) = match meter.per {
+            Per::Local if local_is_source => (Field::Source(version), name.to_owned()),
+            Per::Remote if !local_is_source => (Field::Source(version), name.to_owned()),
+            Per::Local | Per::Remote => (Field::Destination(version), name.to_owned()),
+            // Of both versions together, so one set serves both.
+            Per::Connection => (Field::ConnectionId, name.replacen(['4', '6'], "", 1)),
+            Per::All => (Field::Mark { mask: 0 }, name.replacen(['4', '6'], "", 1)),
+        };
+        let count = match meter.count {
+            PolicyCount::Packets { rate, per, burst } => Count::Packets { rate, per, burst },
+            PolicyCount::Bytes { rate, burst } => Count::Bytes { rate, burst },
+            PolicyCount::Connections(count) => Count::Connections(count),
+        };
+        let set = name;
+        if let Some(key) = field.key() {
+            self.lists.add(Set {
+                name: set.clone(),
+                key,
+                content: Content::Meter {
+                    size: meter.size,
+                    timeout: meter.timeout(),
+                },
+                origin: Origin::default(),
+            });
+        }
+        Match::Meter(Meter {
+            field,
+            set,
+            count,
+            over: meter.over,
+        })
+    }
+}
+
+/// The default class, for all of IP.
+fn rest(default: &Member, verdict: &Verdict) -> Vec<Rule> {
+    let origin = Origin::new(default.class.line, "what no rule matches");
+    let rule = |version| Rule {
+        verdict: verdict.clone(),
+        ..Rule::classify(vec![Match::version_is(version)], default.id, origin.clone())
+    };
+    VERSIONS.map(rule).to_vec()
+}
+
+/// The matches with what they presuppose.
+fn guard(matches: Vec<Match>) -> Vec<Match> {
+    let rule = Rule {
+        matches,
+        counter: None,
+        effects: Vec::new(),
+        verdict: Verdict::Continue,
+        origin: Origin::default(),
+    };
+    rule.guarded().matches
+}
+
+/// The rule with these matches; one for each version where it writes a code
+/// point and the matches name none.
+fn with_dscp(matches: Vec<Match>, dscp: Option<Dscp>, body: &Rule) -> Vec<Rule> {
+    let Some(dscp) = dscp else {
+        return vec![Rule {
+            matches,
+            ..body.clone()
+        }];
+    };
+    let named = |version| matches.contains(&Match::version_is(version));
+    let anywhere = !VERSIONS.into_iter().any(named);
+    VERSIONS
+        .into_iter()
+        .filter(|version| anywhere || named(*version))
+        .map(|version| {
+            let mut rule = body.clone();
+            rule.matches.clone_from(&matches);
+            if anywhere {
+                rule.matches.insert(0, Match::version_is(version));
+            }
+            rule.effects.push(Effect::Dscp(version, dscp));
+            rule
+        })
+        .collect()
 }
 
 /// What the link itself lives on.
-fn control(first: &Member, direction: Direction, rules: &mut Vec<Rule>) {
+fn control(first: &Member, direction: Direction, ending: &Verdict, rules: &mut Vec<Rule>) {
     let mut add = |matches: Vec<Match>, what: &str| {
         let reason = format!("{what}, never behind others");
+        let origin = Origin::new(first.class.line, reason);
         rules.push(Rule {
-            matches,
-            class: first.id,
-            origin: Origin::new(first.class.line, reason),
+            verdict: ending.clone(),
+            ..Rule::classify(matches, first.id, origin).guarded()
         });
     };
     add(
-        vec![
-            Match::Version(IpVersion::V6),
-            Match::Protocol(Protocol::ICMPV6.0),
-            Match::Icmpv6Type(133, 137),
-        ],
+        vec![Match::range(Field::IcmpType(IpVersion::V6), 133, 137)],
         "neighbour discovery of IPv6",
     );
     // RFC 2131 section 4.1 and RFC 8415 section 7.2: server's and client's port.
@@ -99,175 +500,67 @@ fn control(first: &Member, direction: Direction, rules: &mut Vec<Rule>) {
         };
         add(
             vec![
-                Match::Version(version),
-                Match::Protocol(Protocol::UDP.0),
-                Match::SourcePort(source, source),
-                Match::DestinationPort(destination, destination),
+                Match::version_is(version),
+                Match::one(Field::Protocol, Protocol::UDP.0.into()),
+                Match::one(Field::SourcePort, source),
+                Match::one(Field::DestinationPort, destination),
             ],
             "DHCP",
         );
     }
 }
 
-fn rest(default: &Member, rules: &mut Vec<Rule>) {
-    for version in VERSIONS {
-        rules.push(Rule {
-            matches: vec![Match::Version(version)],
-            class: default.id,
-            origin: Origin::new(default.class.line, "what no rule matches"),
-        });
+fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -> Rule {
+    Rule {
+        matches: guard([vec![Match::version_is(version)], matches].concat()),
+        counter: None,
+        effects: vec![Effect::Dscp(version, to)],
+        verdict: Verdict::Continue,
+        origin: origin.clone(),
     }
 }
 
-fn pure_ack(version: IpVersion) -> Vec<Match> {
-    let TcpFlags { mask, value } = TcpFlags::PURE_ACK;
-    vec![
-        Match::TcpFlags { mask, value },
-        Match::TcpPayloadEmpty(version),
-    ]
-}
-
-/// One element of each condition, in every combination that a packet can have.
-fn combinations(rule: &PolicyRule, direction: Direction) -> Vec<Vec<Match>> {
-    let (local_port, remote_port): (PortMatch, PortMatch) = match direction {
-        Direction::Up => (Match::SourcePort, Match::DestinationPort),
-        Direction::Down => (Match::DestinationPort, Match::SourcePort),
-    };
-    let local_is_source = direction == Direction::Up;
-    let either: Vec<Match> = rule
-        .ports
+/// Every code point but those left alone becomes 0.
+fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
+    let origin = Origin::new(dscp.line, format!("code points {why}"));
+    let zero = Dscp::default();
+    let left: BTreeSet<u8> = dscp
+        .except
         .iter()
-        .flat_map(|ports| {
-            let (from, to) = (ports.value.from, ports.value.to);
-            [
-                Match::SourcePort(from, to),
-                Match::DestinationPort(from, to),
-            ]
-        })
+        .map(|one| one.value())
+        .chain([0])
         .collect();
-    let ports = |list: &[weirgate_document::Value<weirgate_policy::Ports>], make: PortMatch| {
-        list.iter()
-            .map(|ports| make(ports.value.from, ports.value.to))
-            .collect::<Vec<_>>()
+    let rule = |version: IpVersion| {
+        let others = left.iter().map(|value| {
+            let field = Field::Dscp(version);
+            Match::one(field, u128::from(*value)).negated()
+        });
+        written(version, others.collect(), zero, &origin)
     };
-    let addresses = |list: &[weirgate_document::Value<Prefix>], source: bool| {
-        list.iter()
-            .map(|prefix| address(prefix.value, source))
-            .collect::<Vec<_>>()
-    };
-    let protocols = rule
-        .protocols
-        .iter()
-        .map(|protocol| Match::Protocol(protocol.value.0))
-        .collect::<Vec<_>>();
-    let plain = [
-        protocols,
-        addresses(&rule.local_addresses, local_is_source),
-        addresses(&rule.remote_addresses, !local_is_source),
-        ports(&rule.local_ports, local_port),
-        ports(&rule.remote_ports, remote_port),
-        either,
-    ];
-    let mut found = Vec::new();
-    for version in versions(rule) {
-        let mut partial: Vec<Vec<Match>> = vec![Vec::new()];
-        for alternatives in &plain {
-            partial = multiplied(&partial, alternatives);
-        }
-        if let Some(version) = version {
-            partial = multiplied(&partial, &of_version(rule, version));
-            let lengths = lengths(rule, version);
-            if lengths.is_empty() && !rule.lengths.is_empty() {
-                continue;
-            }
-            partial = multiplied(&partial, &lengths);
-        }
-        for mut matches in partial {
-            if let Some(flags) = &rule.tcp_flags {
-                let TcpFlags { mask, value } = flags.value;
-                matches.push(Match::TcpFlags { mask, value });
-            }
-            if let (true, Some(version)) = (rule.pure_ack, version) {
-                matches.extend(pure_ack(version));
-            }
-            if possible(&matches) {
-                found.push(matches);
-            }
-        }
+    VERSIONS.map(rule).to_vec()
+}
+
+fn mapped(dscp: &DscpTreatment) -> Vec<Rule> {
+    let origin = Origin::new(dscp.line, "code points mapped");
+    // A code point is mapped once: what has been written is not looked at
+    // again, because a target that is a source comes before.
+    let mut order: Vec<(Dscp, Dscp)> = Vec::new();
+    let mut waiting = dscp.map.clone();
+    while !waiting.is_empty() {
+        let free = waiting.iter().position(|(from, _)| {
+            !waiting
+                .iter()
+                .any(|(other, to)| to == from && other != from)
+        });
+        order.push(waiting.remove(free.unwrap_or(0)));
     }
-    found
-}
-
-type PortMatch = fn(u16, u16) -> Match;
-
-fn address(prefix: Prefix, source: bool) -> Match {
-    let (address, prefix) = (prefix.address, prefix.length);
-    if source {
-        Match::Source { address, prefix }
-    } else {
-        Match::Destination { address, prefix }
-    }
-}
-
-/// The versions for which a rule must be written: once for both where nothing
-/// in it depends on the version.
-fn versions(rule: &PolicyRule) -> Vec<Option<IpVersion>> {
-    let depends = !rule.dscp.is_empty() || !rule.lengths.is_empty() || rule.pure_ack;
-    if depends {
-        VERSIONS.map(Some).to_vec()
-    } else {
-        vec![None]
-    }
-}
-
-fn of_version(rule: &PolicyRule, version: IpVersion) -> Vec<Match> {
-    rule.dscp
-        .iter()
-        .map(|dscp| Match::Dscp(version, dscp.value))
-        .collect()
-}
-
-/// Lengths that packets of a version can have: an IPv6 header has 40 bytes.
-fn lengths(rule: &PolicyRule, version: IpVersion) -> Vec<Match> {
-    let least = if version == IpVersion::V6 { 40 } else { 20 };
-    rule.lengths
-        .iter()
-        .map(|length| length.value)
-        .filter(|length| length.to >= least)
-        .map(|length| Match::Length(version, length.from, length.to))
-        .collect()
-}
-
-/// Each partial combination with each alternative; without alternatives, as it
-/// was.
-fn multiplied(partial: &[Vec<Match>], alternatives: &[Match]) -> Vec<Vec<Match>> {
-    if alternatives.is_empty() {
-        return partial.to_vec();
-    }
-    let with = |matches: &Vec<Match>| {
-        let matches = matches.clone();
-        alternatives.iter().map(move |one| {
-            let mut matches = matches.clone();
-            matches.push(one.clone());
-            matches
+    order.reverse();
+    let rules = order.iter().flat_map(|(from, to)| {
+        VERSIONS.map(|version| {
+            let field = Field::Dscp(version);
+            let matches = vec![Match::one(field, from.value().into())];
+            written(version, matches, *to, &origin)
         })
-    };
-    partial.iter().flat_map(with).collect()
-}
-
-/// Whether a packet can fulfil all: one IP version, and a protocol that has
-/// it.
-fn possible(matches: &[Match]) -> bool {
-    let version = |candidate: &Match| match candidate {
-        Match::Protocol(number) if *number == Protocol::ICMP.0 => Some(IpVersion::V4),
-        Match::Protocol(number) if *number == Protocol::ICMPV6.0 => Some(IpVersion::V6),
-        Match::Source { address, .. } | Match::Destination { address, .. } => Some(match address {
-            IpAddr::V4(_) => IpVersion::V4,
-            IpAddr::V6(_) => IpVersion::V6,
-        }),
-        other => other.version(),
-    };
-    let mut versions = matches.iter().filter_map(version);
-    let first = versions.next();
-    versions.all(|version| Some(version) == first)
+    });
+    rules.collect()
 }

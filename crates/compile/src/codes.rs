@@ -28,6 +28,7 @@ codes! {
     LAN_UNSTATED "C205" "No inside device is named, so that merged packets may reach the gate (warning).";
     TRANSLATED "C206" "A downstream rule tests the inside address or port where only the translated one is seen (warning).";
     RATIO "C207" "Guarantees of one priority are too unequal to be served in turn.";
+    UNTRACKED "C208" "A rule asks for the connection where packets have not passed connection tracking; it serves the upstream only, or nothing.";
     SLOW_DRAIN "C209" "The downstream margin is so small that a queue at the far end stays for minutes (warning).";
     OBJECTIVE_MISSED "C210" "A class can wait longer than its objective allows (warning).";
     OBJECTIVE_OPEN "C211" "A class has an objective and a queue without a hard bound (warning).";

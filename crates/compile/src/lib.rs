@@ -13,6 +13,7 @@
 
 pub mod bounds;
 mod classify;
+mod classify_when;
 mod codes;
 mod leaf;
 mod report;
@@ -21,6 +22,7 @@ mod tree;
 mod verdict;
 mod write;
 
+pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,
@@ -32,7 +34,7 @@ use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems};
 use weirgate_policy::{Direction, Inbound, Policy};
 use weirgate_state::{
-    Capabilities, Chain, Device, DeviceName, Hook, Offloads, Origin, Qdisc, State, Table,
+    Capabilities, Device, DeviceName, Hook, Offloads, Origin, Qdisc, State, Table,
 };
 
 /// The name of the tables.
@@ -60,20 +62,14 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
 fn state(policy: &Policy, schedulers: &[Scheduler]) -> State {
     let link = &policy.link;
     let mut state = State::default();
-    let mut inet = Table {
-        netdev: false,
+    let table = |netdev| Table {
+        netdev,
         name: TABLE.to_owned(),
-        chains: Vec::new(),
+        ..Table::default()
     };
-    let mut netdev = Table {
-        netdev: true,
-        name: TABLE.to_owned(),
-        chains: Vec::new(),
-    };
+    let (mut inet, mut netdev) = (table(false), table(true));
     let mut roots: BTreeMap<DeviceName, Qdisc> = BTreeMap::new();
     for scheduler in schedulers {
-        let rules = classify::rules(policy, scheduler);
-        let name = scheduler.direction.to_string();
         let device = match (scheduler.direction, link.inbound.value) {
             (Direction::Up, _) => &link.device.value,
             (Direction::Down, Inbound::Lan) => match link.lan.first() {
@@ -83,18 +79,22 @@ fn state(policy: &Policy, schedulers: &[Scheduler]) -> State {
             (Direction::Down, _) => &link.ifb.value,
         };
         roots.insert(device.clone(), tree::root(policy, scheduler));
-        if scheduler.direction == Direction::Down && link.inbound.value == Inbound::Ifb {
+        let arriving = scheduler.direction == Direction::Down && link.inbound.value == Inbound::Ifb;
+        let device = device.clone();
+        let (table, hook) = if arriving {
             let hook = Hook::Ingress {
                 device: link.device.value.clone(),
-                redirect_to: device.clone(),
+                redirect_to: device,
             };
-            netdev.chains.push(Chain { name, hook, rules });
+            (&mut netdev, hook)
         } else {
-            let hook = Hook::Postrouting {
-                device: device.clone(),
-            };
-            inet.chains.push(Chain { name, hook, rules });
-        }
+            (&mut inet, Hook::Postrouting { device })
+        };
+        let chains = classify::chains(policy, scheduler, hook, &mut table.sets);
+        table.chains.extend(chains);
+    }
+    for table in [&mut inet, &mut netdev] {
+        classify_when::complete(&mut table.sets, &table.chains);
     }
     state.tables = [inet, netdev]
         .into_iter()

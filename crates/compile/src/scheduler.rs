@@ -9,7 +9,7 @@ use crate::bounds;
 use crate::codes;
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Direction, Lengths, Policy, Rule, SharedClass};
+use weirgate_policy::{Direction, Lengths, Policy, Rule, SharedClass, When};
 use weirgate_units::{Handle, Rate, Span};
 
 /// The major number of the gate's HTB.
@@ -197,20 +197,35 @@ fn largest(policy: &Policy, class: &SharedClass, direction: Direction) -> u32 {
     if class.default {
         return full;
     }
+    let leads = |rule: &&Rule| {
+        let named = rule
+            .class
+            .as_ref()
+            .is_some_and(|name| name.value == class.name);
+        named && (rule.directions.contains(direction) || rule.keep.is_some())
+    };
     let rules = policy
         .rules
         .iter()
-        .filter(|rule| rule.class.value == class.name && rule.directions.contains(direction))
+        .filter(leads)
         .map(|rule| longest(rule, layer, full));
     let implicit = class.ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
     rules.chain(implicit).max().unwrap_or(full)
 }
 
 fn longest(rule: &Rule, layer: &LinkLayer, full: u32) -> u32 {
-    let lengths = rule.lengths.iter().map(|length| length.value);
-    let stated = lengths
-        .map(|Lengths { to, .. }| layer.wire_bytes(u32::from(to)))
-        .max();
-    let pure = rule.pure_ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
-    stated.into_iter().chain(pure).min().unwrap_or(full)
+    // A kept decision holds for packets of any length.
+    if rule.keep.is_some() {
+        return full;
+    }
+    let of = |when: &When| {
+        let lengths = when.lengths.iter().map(|length| length.value);
+        let stated = lengths
+            .map(|Lengths { to, .. }| layer.wire_bytes(u32::from(to)))
+            .max();
+        let pure = when.pure_ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
+        stated.into_iter().chain(pure).min().unwrap_or(full)
+    };
+    let services = rule.services.iter().map(of).max();
+    of(&rule.when).min(services.unwrap_or(full))
 }

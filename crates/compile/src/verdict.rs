@@ -3,7 +3,7 @@
 
 use crate::codes;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, Inbound, Policy};
+use weirgate_policy::{Count, Direction, Directions, Inbound, Per, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -87,14 +87,15 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
     for rule in policy
         .rules
         .iter()
-        .filter(|rule| rule.directions.contains(Direction::Down))
+        .filter(|rule| by_ifb && rule.directions.contains(Direction::Down))
     {
         let v4 = rule
+            .when
             .local_addresses
             .iter()
             .find(|prefix| prefix.value.is_v4());
         let private = v4.filter(|prefix| is_private(prefix.value.address));
-        if let (true, Some(prefix)) = (by_ifb, private) {
+        if let Some(prefix) = private {
             problems.warning(
                 codes::TRANSLATED,
                 prefix.span.clone(),
@@ -102,6 +103,27 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
                 "where this router translates, write `inbound = \"lan\"` or `direction = \"up\"`",
             );
         }
+        before_tracking(rule, problems);
+    }
+}
+
+/// What packets that arrive on an IFB do not have yet.
+fn before_tracking(rule: &Rule, problems: &Problems) {
+    let all = std::iter::once(&rule.when).chain(&rule.services);
+    let mut parts = all.filter(|when| when.connection.span().is_some() || when.mark.is_some());
+    let counted = rule.meter.as_ref().is_some_and(|meter| {
+        meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_))
+    });
+    let kept = rule.keep.is_some();
+    if parts.next().is_none() && !counted && !kept {
+        return;
+    }
+    let message = "packets from outside are seen here before connection tracking knows them";
+    let hint = "write `inbound = \"lan\"`, where it does, or `direction = \"up\"`";
+    if rule.directions == Directions::Down {
+        problems.error(codes::UNTRACKED, rule.span.clone(), message, hint);
+    } else {
+        problems.warning(codes::UNTRACKED, rule.span.clone(), message, hint);
     }
 }
 

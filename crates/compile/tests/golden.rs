@@ -93,22 +93,7 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
         }
     }
     for table in &state.tables {
-        let family = if table.netdev { "netdev" } else { "inet" };
-        writeln!(out, "table {family} {}", table.name)?;
-        for chain in &table.chains {
-            writeln!(out, "  chain {} {:?}", chain.name, chain.hook)?;
-            for rule in &chain.rules {
-                let matches: Vec<String> =
-                    rule.matches.iter().map(|one| format!("{one:?}")).collect();
-                writeln!(
-                    out,
-                    "    {} -> {}  # {}",
-                    matches.join(" "),
-                    rule.class,
-                    rule.origin
-                )?;
-            }
-        }
+        out.push_str(&table.nft_text());
     }
     Ok(())
 }

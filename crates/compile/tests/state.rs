@@ -95,17 +95,19 @@ fn is_sound(policy: &Policy, state: &State) {
             assert!(class.origin.line > 0 && !class.origin.reason.is_empty());
         }
         for table in &state.tables {
+            assert!(table.faults().is_empty(), "{:?}", table.faults());
             for chain in &table.chains {
                 let place = match &chain.hook {
                     Hook::Postrouting { device } => device,
                     Hook::Ingress { redirect_to, .. } => redirect_to,
-                    other @ Hook::Other(_) => panic!("a hook that no policy asks for: {other:?}"),
+                    other => panic!("a hook that no policy asks for: {other:?}"),
                 };
                 if place != name {
                     continue;
                 }
                 for rule in &chain.rules {
-                    assert!(classes.contains(&rule.class), "{rule:?} leads nowhere");
+                    let class = rule.class().expect("each rule sets a class");
+                    assert!(classes.contains(&class), "{rule:?} leads nowhere");
                     assert!(rule.origin.line > 0, "{rule:?}");
                     let versions: BTreeSet<IpVersion> =
                         rule.matches.iter().filter_map(Match::version).collect();
@@ -122,8 +124,8 @@ fn is_sound(policy: &Policy, state: &State) {
                 assert_eq!(
                     last,
                     [
-                        &vec![Match::Version(IpVersion::V6)],
-                        &vec![Match::Version(IpVersion::V4)]
+                        &vec![Match::version_is(IpVersion::V6)],
+                        &vec![Match::version_is(IpVersion::V4)]
                     ]
                 );
             }
@@ -264,6 +266,16 @@ fn doubts_are_warnings() {
         refused(&inside, &Capabilities::all()),
         [("C206", Severity::Warning)]
     );
+    let tracked = format!("{SITE}[[rule]]\nclass = \"all\"\nconnection = {{ state = \"new\" }}\n");
+    assert_eq!(
+        refused(&tracked, &Capabilities::all()),
+        [("C208", Severity::Warning)]
+    );
+    let tracked = tracked + "direction = \"down\"\n";
+    assert_eq!(
+        refused(&tracked, &Capabilities::all()),
+        [("C208", Severity::Error)]
+    );
 }
 
 /// 100 ms at the far end of 20 Mbit/s are 2 Mbit: 66.7 kbit/s drain them in 30 s.
@@ -333,7 +345,7 @@ fn codes_are_those_tested() {
     assert_eq!(
         codes,
         [
-            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C209", "C210", "C211"
+            "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211"
         ]
     );
 }

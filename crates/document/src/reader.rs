@@ -154,6 +154,12 @@ impl<'d, 'i> Reader<'d, 'i> {
         self.problems
     }
 
+    /// True if the table has no field at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// True if the field is there, whatever its type.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.insert(key);
@@ -311,6 +317,22 @@ impl<'d, 'i> Reader<'d, 'i> {
             DeValue::Table(table) => Some(self.nested(&key.value, table, entry.span())),
             other => self.wrong(&key.value, other, entry.span(), "a table"),
         }
+    }
+
+    /// A text under a key from [`Reader::keys`].
+    pub fn entry_text(&mut self, key: &Value<String>) -> Option<Value<String>> {
+        let entry = self.table.get(key.value.as_str())?;
+        match entry.get_ref() {
+            DeValue::String(text) => Some(self.value(text.to_string(), entry.span())),
+            other => self.wrong(&key.value, other, entry.span(), "a text in quotes"),
+        }
+    }
+
+    /// Where a field's key stands; the table's place where it is absent.
+    #[must_use]
+    pub fn place(&self, key: &str) -> Span {
+        let found = self.table.get_key_value(key);
+        found.map_or_else(|| self.span(), |(key, _)| key.span())
     }
 
     /// The tables of an array of tables, `[[key]]`; none where it is absent.

@@ -5,15 +5,12 @@
 //! load a module; which of them, its number and name tell. The work between
 //! start and end is [`weirgate_guest::agent`]'s.
 
+mod here;
 mod init;
 
-use anyhow::{Context, Result};
 use std::env;
-use std::fs;
 use std::path::Path;
 use std::process::{self, ExitCode};
-use weirgate_experiment::{Job, seal};
-use weirgate_guest::agent::{self, Machine};
 
 /// What it says when a person calls it.
 const HELP: &str = "\
@@ -62,7 +59,7 @@ fn by_hand(arguments: &[String]) -> ExitCode {
             println!("weirgate-guest {}", env!("CARGO_PKG_VERSION"));
         }
         [word, job, result] if word == "--here" => {
-            if let Err(error) = here(Path::new(job), Path::new(result)) {
+            if let Err(error) = here::run(Path::new(job), Path::new(result)) {
                 eprintln!("error: {error:#}");
                 return ExitCode::FAILURE;
             }
@@ -73,19 +70,4 @@ fn by_hand(arguments: &[String]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// Does a job in namespaces of the running kernel. The result is sealed, as it
-/// is in a virtual machine.
-#[allow(clippy::print_stderr, reason = "progress is told to a person")]
-fn here(job: &Path, result: &Path) -> Result<()> {
-    let text = fs::read(job).with_context(|| job.display().to_string())?;
-    let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;
-    let recording = agent::run(&job, Machine::Shared, &mut |at_s, of_s, what| {
-        eprintln!("{at_s}/{of_s} s {what}");
-    })?;
-    let bytes = recording
-        .encode()
-        .context("the recording cannot be encoded")?;
-    fs::write(result, seal(bytes)).with_context(|| result.display().to_string())
 }

@@ -14,7 +14,7 @@ use crate::nft;
 use crate::tc::{RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
-    Capabilities, Chain, DeviceName, Hook, IpVersion, Match, Origin, Rule, Table,
+    Capabilities, Chain, DeviceName, Field, Hook, IpVersion, Match, Origin, Rule, Table,
 };
 use weirgate_units::Handle;
 
@@ -123,24 +123,26 @@ fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
 }
 
 fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName) -> Table {
-    let rule = |matches| Rule {
-        matches,
-        class: Handle::new(1, 1),
-        origin: Origin::default(),
+    let empty = |version| Match::TcpPayloadEmpty {
+        version,
+        negated: false,
     };
+    let rule = |matches| Rule::classify(matches, Handle::new(1, 1), Origin::default()).guarded();
     Table {
         netdev,
         name: String::from("weirgate-probe"),
+        sets: vec![weirgate_state::port_protocols()],
         chains: vec![Chain {
             name: String::from("probe"),
             hook,
             rules: vec![
                 rule(vec![
-                    Match::InputDevice(lo.clone()),
-                    Match::TcpPayloadEmpty(IpVersion::V4),
-                    Match::SourcePort(1, 2),
+                    Match::text(Field::InputDevice, lo.as_str()),
+                    empty(IpVersion::V4),
+                    Match::range(Field::SourcePort, 1, 2),
                 ]),
-                rule(vec![Match::TcpPayloadEmpty(IpVersion::V6)]),
+                rule(vec![empty(IpVersion::V6)]),
+                rule(vec![Match::one(Field::DestinationPort, 1)]),
             ],
         }],
     }

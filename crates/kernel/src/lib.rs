@@ -26,11 +26,13 @@ mod wire;
 
 pub use apply::Applied;
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
+pub use nft::object::RuleCounter;
 pub use observe::Scope;
 pub use tc::stats::{Counters, DeviceCounters};
 
 use channel::Channel;
 use nlink::netlink::Protocol;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tc::decode::Entry;
 use weirgate_state::DeviceName;
@@ -106,6 +108,40 @@ impl Kernel {
             qdiscs: read(&qdiscs),
             classes: read(&classes),
         })
+    }
+
+    /// The counters of a table's rules by name, at once. `netdev` is the
+    /// table's family, as in [`weirgate_state::Table`].
+    pub async fn rule_counters(
+        &self,
+        netdev: bool,
+        table: &str,
+    ) -> Result<BTreeMap<String, RuleCounter>, KernelError> {
+        let what = nft::label(netdev, table);
+        let listed = self
+            .nft
+            .get(&nft::object::list(netdev), &what, false)
+            .await?;
+        Ok(listed
+            .iter()
+            .filter_map(|payload| nft::object::counter(payload, table))
+            .collect())
+    }
+
+    /// Switches a chain of [`weirgate_state::Hook::Switched`] on or off: one
+    /// small transaction that leaves rules, counters and meters alone. Switching
+    /// on what is on does nothing; switching off what is off is refused (ENOENT).
+    pub async fn switch(
+        &self,
+        netdev: bool,
+        table: &str,
+        chain: &str,
+        on: bool,
+    ) -> Result<(), KernelError> {
+        let request = nft::encode::switch(netdev, table, chain, on);
+        self.nft
+            .batch(nft::encode::transaction(vec![request]))
+            .await
     }
 
     /// All qdiscs, and the classes of one device.

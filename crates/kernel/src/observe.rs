@@ -4,13 +4,16 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::link::{self, Link};
-use crate::nft::sets::ConstantSet;
-use crate::nft::{self, GETCHAIN, GETRULE, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::nft::decode::Sets;
+use crate::nft::sets::{self, ConstantSet, Listed};
+use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
 use crate::wire::Attrs;
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table};
+use weirgate_state::{
+    Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, switch_name,
+};
 use weirgate_units::Handle;
 
 /// What to look at: nothing else is read, and so nothing else is planned for.
@@ -137,16 +140,37 @@ impl Kernel {
         }
         let chains = self.nft.get(&ask(GETCHAIN), &what, false).await?;
         let rules = self.nft.get(&ask(GETRULE), &what, false).await?;
-        let mut sets = BTreeSet::new();
-        for set in ConstantSet::ALL {
-            let listed = self.nft.get(&set.list(netdev, name), &what, false).await?;
-            if nft::decode::elements(&listed) == set.elements() {
-                sets.insert(set);
+        let mut sets = Sets::default();
+        for payload in self.nft.get(&ask(GETSET), &what, false).await? {
+            let Some(found) = sets::listed(&payload, name) else {
+                continue;
+            };
+            let listing = |set: &str| sets::list(netdev, name, set);
+            match found {
+                Listed::Meter(set) => sets.own.push(set),
+                Listed::Fixed { name: set, key } => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    sets.own.push(sets::fixed(set, key, &elements));
+                }
+                Listed::Switch(chain) => {
+                    let map = listing(&switch_name(&chain));
+                    let elements = self.nft.get(&map, &what, false).await?;
+                    sets.switches.insert(chain, sets::is_on(netdev, &elements));
+                }
+                Listed::Other(set) => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    let elements = nft::decode::elements(&elements);
+                    let known = ConstantSet::ALL
+                        .into_iter()
+                        .find(|known| known.name() == set);
+                    let right = known.filter(|known| known.elements() == elements);
+                    sets.constants.extend(right);
+                }
             }
         }
         let device = |index| by_index.get(&index).cloned();
         Ok(Some(nft::decode::table(
-            netdev, name, &chains, &rules, &sets, device,
+            netdev, name, &chains, &rules, sets, device,
         )))
     }
 }

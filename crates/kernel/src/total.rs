@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Property: no bytes from a kernel make a decoder panic or hang.
 
-use crate::nft::sets::ConstantSet;
-use crate::nft::{self, decode};
+use crate::nft;
+use crate::nft::decode::{self, Sets};
+use crate::nft::sets::{self, ConstantSet};
 use crate::tc::decode::{Entry, tree};
 use crate::tc::stats::counters;
 use crate::{link, tc};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::collections::BTreeSet;
 use weirgate_plan::Place;
 use weirgate_state::{
-    Chain, DeviceName, Hook, Htb, HtbClass, IpVersion, Match, Origin, Pfifo, Qdisc, QdiscKind,
-    Rule, Stab, Table,
+    Chain, Content, Count, DeviceName, Field, Hook, Htb, HtbClass, IpVersion, Key, Match, Meter,
+    Origin, Pfifo, Qdisc, QdiscKind, Rule, Set, Stab, Table,
 };
-use weirgate_units::{Dscp, Handle, Rate, Span};
+use weirgate_units::{Handle, Rate, Span};
 
 /// One attribute; `wrong` is added to its length.
 fn attribute(kind: u16, payload: &[u8], wrong: u16) -> Vec<u8> {
@@ -128,31 +128,69 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![1 => loose, 4 => traffic_control(), 4 => netfilter()]
 }
 
+/// Every kind of match.
+fn matches() -> Vec<Match> {
+    let empty = Match::TcpPayloadEmpty {
+        version: IpVersion::V4,
+        negated: false,
+    };
+    let meter = Meter {
+        field: Field::Source(IpVersion::V6),
+        set: String::from("m"),
+        count: Count::Packets {
+            rate: 4,
+            per: 1,
+            burst: 5,
+        },
+        over: true,
+    };
+    vec![
+        Match::version_is(IpVersion::V6),
+        Match::range(Field::SourcePort, 1, 9),
+        Match::one(Field::Dscp(IpVersion::V6), 46),
+        Match::tcp_flags(2, 2),
+        empty,
+        Match::range(Field::IcmpType(IpVersion::V6), 1, 4),
+        Match::text(Field::InputDevice, "lo").negated(),
+        Match::range(Field::Source(IpVersion::V6), 1 << 100, 1 << 101),
+        Match::within(Field::SourcePort, "s"),
+        Match::one(Field::ConnectionMark { mask: 0xff }, 3),
+        Match::range(Field::ConnectionBytes, 9, 99),
+        Match::Meter(meter),
+    ]
+}
+
 /// Every kind of rule, class and qdisc as weirgate writes it: requests and
 /// listings have one form.
 fn valid() -> Vec<Vec<u8>> {
     let lo = DeviceName::new("lo").unwrap();
-    let all = [
-        Match::Version(IpVersion::V6),
-        Match::SourcePort(1, 9),
-        Match::Dscp(IpVersion::V6, Dscp::new(46).unwrap()),
-        Match::TcpFlags { mask: 2, value: 2 },
-        Match::TcpPayloadEmpty(IpVersion::V4),
-        Match::Icmpv6Type(1, 4),
-        Match::NotInputDevice(lo.clone()),
-        Match::Source {
-            address: "2001:db8::".parse().unwrap(),
-            prefix: 33,
-        },
-    ];
+    let all = matches();
     let rules = all.iter().map(|one| Rule {
-        matches: vec![one.clone()],
-        class: Handle::new(1, 2),
-        origin: Origin::new(3, "a rule"),
+        counter: Some(String::from("c1")),
+        ..Rule::classify(
+            vec![one.clone()],
+            Handle::new(1, 2),
+            Origin::new(3, "a rule"),
+        )
+        .guarded()
     });
+    let set = |name: &str, key, content| Set {
+        name: String::from(name),
+        key,
+        content,
+        origin: Origin::default(),
+    };
+    let dynamic = Content::Meter {
+        size: 9,
+        timeout: Some(5),
+    };
     let table = Table {
         netdev: true,
         name: String::from("t"),
+        sets: vec![
+            set("s", Key::Short, Content::Fixed(vec![(1, 2), (9, 9)])),
+            set("m", Key::Address(IpVersion::V6), dynamic),
+        ],
         chains: vec![Chain {
             name: String::from("c"),
             hook: Hook::Ingress {
@@ -218,14 +256,24 @@ fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
         let _ = link::read(payload);
     }
     let _ = decode::elements(all);
-    let sets: BTreeSet<ConstantSet> = ConstantSet::ALL.into_iter().collect();
+    for payload in all {
+        let _ = sets::listed(payload, "t");
+        let _ = nft::object::counter(payload, "t");
+    }
+    let _ = sets::fixed(String::from("s"), Key::Short, all);
+    let _ = sets::is_on(true, all);
+    let sets = Sets {
+        constants: ConstantSet::ALL.into_iter().collect(),
+        own: Vec::new(),
+        switches: [(String::from("c"), Some(true))].into(),
+    };
     let device = |index: u32| DeviceName::new(format!("dev{index}"));
-    let _ = decode::table(false, "t", all, all, &sets, device);
+    let _ = decode::table(false, "t", all, all, sets.clone(), device);
     let mut classes = entries();
     classes.retain(|entry| entry.handle & 0xffff != 0);
     (
         tree(&entries(), &classes, &[]),
-        decode::table(true, "t", all, all, &sets, device),
+        decode::table(true, "t", all, all, sets, device),
     )
 }
 
@@ -237,8 +285,8 @@ fn what_is_written_is_understood() {
     };
     assert_eq!(htb.classes.len(), 1);
     assert!(htb.classes[0].leaf.is_some());
-    let chain = table.chains.iter().find(|chain| chain.rules.len() == 8);
-    let read = |rule: &Rule| !matches!(rule.matches[..], [Match::Other(_)]);
+    let chain = table.chains.iter().find(|chain| chain.rules.len() == 12);
+    let read = |rule: &Rule| !rule.matches.iter().any(|m| matches!(m, Match::Other(_)));
     assert!(chain.unwrap().rules.iter().all(read));
 }
 

@@ -22,6 +22,9 @@ const INSPECT: &str = "weirgate.inspect";
 /// The same for the measurement of charges.
 const CHARGES: &str = "weirgate.charges";
 
+/// The same for running a program; its words follow, separated by commas.
+const EXECUTE: &str = "weirgate.execute=";
+
 /// What a lab is made of.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -157,6 +160,20 @@ impl Lab {
     /// charged for IP packets of 1 byte, 2 bytes and so on.
     pub fn charges(&self, limits: Limits) -> Result<ArmOutput, LabError> {
         self.without_job(CHARGES, 1, limits)
+    }
+
+    /// Boots the machine to run one program of its image as root, with nothing
+    /// else: for tests of what only the lab's kernel can do. No word may hold a
+    /// comma or a space. The result is the line `status: N`, then all that the
+    /// program printed.
+    pub fn execute(
+        &self,
+        words: &[&str],
+        seed: u64,
+        limits: Limits,
+    ) -> Result<ArmOutput, LabError> {
+        let word = format!("{EXECUTE}{}", words.join(","));
+        self.without_job(&word, seed, limits)
     }
 
     /// Boots a machine that knows by a word what to do.

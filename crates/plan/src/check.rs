@@ -6,9 +6,7 @@ use crate::Options;
 use crate::settle;
 use crate::tree;
 use std::collections::BTreeSet;
-use weirgate_state::{
-    Device, DeviceName, Hook, Htb, IpVersion, Match, Origin, Qdisc, QdiscKind, State, Table,
-};
+use weirgate_state::{Device, DeviceName, Hook, Htb, Origin, Qdisc, QdiscKind, State, Table};
 use weirgate_units::Handle;
 
 /// Occurs when no plan can be made; nothing has been changed.
@@ -316,57 +314,15 @@ impl Found {
                         "add the IFB device",
                     );
                 }
-                Hook::Postrouting { .. } | Hook::Ingress { .. } => {}
-            }
-            for rule in &chain.rules {
-                for fault in rule.matches.iter().filter_map(match_fault) {
-                    self.add("K304", &label, &rule.origin, fault.0, fault.1);
-                }
+                Hook::Postrouting { .. }
+                | Hook::Ingress { .. }
+                | Hook::Called
+                | Hook::Switched { .. } => {}
             }
         }
-    }
-}
-
-/// Why a match cannot be written, and what would be right.
-fn match_fault(candidate: &Match) -> Option<(String, &'static str)> {
-    let range = |from: u16, to: u16| {
-        (from > to).then(|| {
-            (
-                format!("the range {from} to {to} is empty"),
-                "write the lower end first",
-            )
-        })
-    };
-    match candidate {
-        Match::SourcePort(from, to)
-        | Match::DestinationPort(from, to)
-        | Match::Length(IpVersion::V4, from, to) => range(*from, *to),
-        Match::Length(IpVersion::V6, from, to) => range((*from).max(40), *to),
-        Match::Source { address, prefix } | Match::Destination { address, prefix } => {
-            let longest = if address.is_ipv4() { 32 } else { 128 };
-            (*prefix > longest).then(|| {
-                (
-                    format!("prefix length {prefix} of {address}"),
-                    "at most 32 for IPv4 and 128 for IPv6",
-                )
-            })
+        for (place, rule, wrong, right) in table.faults() {
+            let label = format!("table {name} {place}");
+            self.add("K304", &label, &rule.origin, wrong, right);
         }
-        Match::TcpFlags { mask, value } => (value & !mask != 0).then(|| {
-            (
-                format!("flags {value:#04x} under mask {mask:#04x} never match"),
-                "the value has only bits of the mask",
-            )
-        }),
-        Match::Other(text) => Some((
-            format!("`{text}` is not a condition weirgate can write"),
-            "use one that it knows",
-        )),
-        Match::Icmpv6Type(from, to) => range(u16::from(*from), u16::from(*to)),
-        Match::Version(_)
-        | Match::Protocol(_)
-        | Match::Dscp(..)
-        | Match::TcpPayloadEmpty(_)
-        | Match::InputDevice(_)
-        | Match::NotInputDevice(_) => None,
     }
 }

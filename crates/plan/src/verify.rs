@@ -205,6 +205,24 @@ impl Found {
             self.add(&label, &Origin::default(), text(wanted), text(seen));
             return;
         }
+        if wanted.sets != seen.sets {
+            for set in &wanted.sets {
+                if seen.set(&set.name) != Some(set) {
+                    let have = match seen.set(&set.name) {
+                        Some(other) => format!("{:?}", other.content),
+                        None => String::from("none"),
+                    };
+                    let place = format!("{label} set {}", set.name);
+                    self.add(&place, &set.origin, format!("{:?}", set.content), have);
+                }
+            }
+            for extra in &seen.sets {
+                if wanted.set(&extra.name).is_none() {
+                    let place = format!("{label} set {}", extra.name);
+                    self.add(&place, &Origin::default(), "none", "the set");
+                }
+            }
+        }
         for (a, b) in wanted.chains.iter().zip(&seen.chains) {
             let place = format!("{label} chain {}", a.name);
             if a.hook != b.hook {
@@ -217,7 +235,7 @@ impl Found {
                     continue;
                 }
                 let text = |rule: Option<&weirgate_state::Rule>| match rule {
-                    Some(rule) => crate::nft::rule_text(rule, wanted.netdev),
+                    Some(rule) => crate::nft::rule_text(wanted, rule),
                     None => String::from("none"),
                 };
                 let none = Origin::default();

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_plan::{Options, inverse, plan, plan_with, run, verify};
 use weirgate_state::{
-    Bfifo, Chain, Device, DeviceName, FqCodel, Hook, Htb, HtbClass, IpVersion, Match, Offloads,
-    Origin, Pfifo, Qdisc, QdiscKind, Rule, Sfq, Stab, State, Table,
+    Bfifo, Chain, Device, DeviceName, Field, FqCodel, Hook, Htb, HtbClass, IpVersion, Match,
+    Offloads, Origin, Pfifo, Qdisc, QdiscKind, Rule, Sfq, Stab, State, Table,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -189,13 +189,14 @@ fn name(text: &str) -> DeviceName {
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
-    (0_u16..3, 1_u16..4).prop_map(|(port, class)| Rule {
-        matches: vec![
-            Match::Version(IpVersion::V4),
-            Match::SourcePort(port, port + 10),
-        ],
-        class: Handle::new(1, class),
-        origin: Origin::default(),
+    (0_u16..3, 1_u16..4).prop_map(|(port, class)| {
+        let port = u128::from(port);
+        let matches = vec![
+            Match::version_is(IpVersion::V4),
+            Match::one(Field::Protocol, 6),
+            Match::range(Field::SourcePort, port, port + 10),
+        ];
+        Rule::classify(matches, Handle::new(1, class), Origin::default())
     })
 }
 
@@ -215,6 +216,7 @@ fn state() -> impl Strategy<Value = State> {
     let table = vec(rule(), 0..3).prop_map(|rules| Table {
         netdev: false,
         name: String::from("weirgate"),
+        sets: Vec::new(),
         chains: vec![Chain {
             name: String::from("up"),
             hook: Hook::Postrouting {

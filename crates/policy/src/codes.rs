@@ -59,6 +59,22 @@ codes! {
     ONE_VERSION "P151" "A rule matches ICMP of one IP version only (warning).";
     TOS "P152" "A type of service is not known or no longer exists.";
     UNUSED_CLASS "P153" "No rule leads to a class that is not the default (warning).";
+    INCLUDE "P160" "An included file cannot be read, includes itself, or is too deep or too much.";
+    GROUP "P161" "A group is not known, not usable, or empty.";
+    SERVICE "P162" "A service is not known, or not usable.";
+    RULESET "P163" "A rule set is not usable, or two have one name.";
+    METER "P164" "A rate or a number of connections is not understood.";
+    SCHEDULE "P165" "A schedule or a time is not understood, or not known.";
+    ICMP_TYPE "P166" "A type of ICMP is not known.";
+    MAC "P167" "A MAC address is not one.";
+    MARK "P168" "A mark or a mask is not usable.";
+    ONE_WAY "P169" "A condition that only upstream packets have stands in a rule for the downstream.";
+    CONNECTION "P170" "A condition on a connection is not understood.";
+    KEEP "P171" "More rules keep their decision on the connection than the mark has room for.";
+    DSCP_TREATMENT "P172" "What is to be done with code points contradicts itself.";
+    NO_EFFECT "P173" "A rule does nothing.";
+    COUNTER_NAME "P174" "The name of a rule is not usable, or two rules have one.";
+    MISPLACED "P175" "An included file has a field that only the policy itself may have.";
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //!
 //! A policy describes a link, the classes that share it and the rules that put
 //! packets into classes. [`parse`] turns the text into a [`Policy`] or says
-//! everything that is wrong with it; [`Policy::share_out`] does the arithmetic
+//! everything that is wrong with it, [`parse_with`] reads what it includes as
+//! well; [`Policy::share_out`] does the arithmetic
 //! of shares; [`template`] writes the policy that `weirgate try` uses.
 //!
 //! This crate knows rates, shares and packets' headers. It does not know
@@ -29,63 +30,100 @@
 
 mod class;
 mod codes;
+mod group;
+mod include;
 mod link;
 mod matching;
+mod meter;
 mod model;
 mod queue;
 mod reach;
 mod read;
 mod rule;
+mod schedule;
+mod service;
 mod shares;
 mod sums;
 pub mod template;
+mod treatment;
 mod verdict;
+mod when;
 
 pub use codes::{CODES, Code};
-pub use matching::{Lengths, Ports, Prefix, Protocol, TcpFlags};
+pub use include::Sources;
+pub use matching::{
+    ConnectionState, From, IcmpType, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,
+};
+pub use meter::{Count, Meter, Per};
 pub use model::{
-    Ack, AckRate, Amount, Class, Direction, Directions, Guarantee, Inbound, Link, Policy, Rule,
+    Ack, AckRate, Amount, Class, Connection, Direction, Directions, DscpTreatment, Group,
+    Guarantee, Inbound, Link, Policy, Rule, Ruleset, When,
 };
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
+pub use schedule::{Schedule, TimeSpan};
+pub use service::LIBRARY;
 pub use shares::{SharedClass, Shares, in_kbit};
 
+use std::collections::BTreeSet;
 use weirgate_document::{Problem, Problems, Reader, Severity};
 
-/// Reads a policy. Every problem is returned, in the order of its place; the
-/// policy only where none of them is an error.
+/// A policy that was read.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The policy, where nothing in it is an error.
+    pub policy: Option<Policy>,
+    /// Every problem, in the order of its place: the policy first, then the
+    /// included files.
+    pub problems: Vec<Problem>,
+    /// The files, which show a problem at its place.
+    pub sources: Sources,
+}
+
+/// Reads a policy that includes no files but the shipped ones. Every problem is
+/// returned, in the order of its place; the policy only where none of them is
+/// an error.
 ///
 /// The problems' codes are those of [`CODES`] and of crate `document`.
 #[must_use]
 pub fn parse(source: &str) -> (Option<Policy>, Vec<Problem>) {
+    let none = |_: &str| Err("it is not at hand".to_owned());
+    let Parsed {
+        policy,
+        problems,
+        sources: _,
+    } = parse_with("policy", source, &none);
+    (policy, problems)
+}
+
+/// Reads a policy and the files that it includes. `load` gives the text of a
+/// file by its path relative to the policy's folder, or says why it cannot;
+/// `name` is how problems call the policy.
+#[must_use]
+pub fn parse_with(
+    name: &str,
+    source: &str,
+    load: &dyn Fn(&str) -> Result<String, String>,
+) -> Parsed {
     let problems = Problems::default();
-    let policy = weirgate_document::parse(source, &problems, |mut root| {
-        read_version(&mut root);
-        let link = match root.table("link") {
-            Some(table) => Some(link::read(table)),
-            None if root.has("link") => None,
-            None => root.missing(
-                "link",
-                "describe the link: `[link]` with device, up and layer",
-            ),
-        };
-        let ack = root.table("ack").map(class::read_ack);
-        let has_classes = root.has("class");
-        let classes = root.tables("class").into_iter().map(class::read).collect();
-        if !has_classes {
-            root.missing::<()>(
-                "class",
-                "name at least one class: `[[class]]` with name and share",
-            );
-        }
-        let rules = root.tables("rule").into_iter().map(rule::read).collect();
-        let link = link.unwrap_or_else(|| link::placeholder(root.span()));
-        Policy {
-            link,
-            ack: ack.flatten(),
-            classes,
-            rules,
-        }
-    });
+    let files = include::gather(name, source, load, &problems);
+    let env = include::survey(&files);
+    let mut parts = Parts::default();
+    for (text, main) in files.texts() {
+        weirgate_document::parse(&text, &problems, |mut root| {
+            read_file(&mut root, &env, main, &mut parts);
+        });
+    }
+    let policy = Policy {
+        link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
+        ack: parts.ack,
+        classes: parts.classes,
+        rules: parts.rules,
+        rulesets: parts.rulesets,
+        groups: env.groups.into_values().collect(),
+        dscp: parts.dscp,
+        mark_mask: parts.mark_mask.unwrap_or(treatment::MARK_MASK),
+        sources: files.sources,
+    };
     verdict::check(&policy, &problems);
     let mut problems = problems.into_sorted();
     // What a syntax error swallowed is not missing.
@@ -95,7 +133,120 @@ pub fn parse(source: &str) -> (Option<Policy>, Vec<Problem>) {
     let usable = problems
         .iter()
         .all(|problem| problem.severity != Severity::Error);
-    (usable.then_some(policy), problems)
+    let sources = policy.sources.clone();
+    Parsed {
+        policy: usable.then_some(policy),
+        problems,
+        sources,
+    }
+}
+
+/// What the files give, in the order of the scheme.
+#[derive(Default)]
+struct Parts {
+    link: Option<Link>,
+    ack: Option<Ack>,
+    classes: Vec<Class>,
+    rules: Vec<Rule>,
+    rulesets: Vec<Ruleset>,
+    dscp: Option<DscpTreatment>,
+    mark_mask: Option<u32>,
+    /// What has been defined so far, by kind and name.
+    defined: BTreeSet<(&'static str, String)>,
+}
+
+impl Parts {
+    /// Two files must not define the same thing.
+    fn once(&mut self, place: &Reader<'_, '_>, kind: &'static str, name: String) {
+        let wrong = format!("another file has a {kind} `{name}` already");
+        if !self.defined.insert((kind, name)) {
+            place.problems().error(
+                codes::INCLUDE,
+                place.span(),
+                wrong,
+                "choose another name, or leave one of the files out",
+            );
+        }
+    }
+}
+
+/// Fields that speak of the site as a whole.
+const OF_THE_POLICY: [&str; 5] = ["link", "ack", "dscp", "marks", "version"];
+
+fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &mut Parts) {
+    // Read before, for their contents.
+    root.text_list("include");
+    if main {
+        read_version(root);
+        parts.link = match root.table("link") {
+            Some(table) => Some(link::read(table)),
+            None if root.has("link") => None,
+            None => root.missing(
+                "link",
+                "describe the link: `[link]` with device, up and layer",
+            ),
+        };
+        parts.ack = root.table("ack").and_then(class::read_ack);
+        parts.dscp = root.table("dscp").map(treatment::read_dscp);
+        parts.mark_mask = root.table("marks").map(treatment::read_marks);
+    } else {
+        for key in OF_THE_POLICY {
+            if root.has(key) {
+                root.problems().error(
+                    codes::MISPLACED,
+                    root.place(key),
+                    format!("`{key}` belongs into the policy itself"),
+                    "leave it out of the included file",
+                );
+            }
+        }
+    }
+    let has_classes = root.has("class");
+    parts
+        .classes
+        .extend(root.tables("class").into_iter().map(class::read));
+    if main && !has_classes && parts.classes.is_empty() {
+        root.missing::<()>(
+            "class",
+            "name at least one class: `[[class]]` with name and share",
+        );
+    }
+    for name in service::tables(root, &env.groups).into_keys() {
+        parts.once(root, "service", name);
+    }
+    if let Some(mut table) = root.table("group") {
+        for name in table.keys() {
+            if let Some(one) = table.table_named(&name) {
+                parts.once(&one, "group", name.value.clone());
+                group::read(name, one);
+            }
+        }
+    }
+    if let Some(mut table) = root.table("schedule") {
+        for name in table.keys() {
+            if let Some(one) = table.table_named(&name) {
+                parts.once(&one, "schedule", name.value);
+                schedule::read(one);
+            }
+        }
+    }
+    let last = root.boolean("final").is_none_or(|flag| flag.value);
+    // Single rules and rule sets make one scheme, in the order of the text.
+    let mut scheme: Vec<(usize, Vec<Rule>)> = Vec::new();
+    for table in root.tables("rule") {
+        let rule = rule::read(table, env, None, last);
+        scheme.push((rule.span.start, vec![rule]));
+    }
+    for table in root.tables("ruleset") {
+        let start = table.span().start;
+        let (set, rules) = rule::read_set(table, env, parts.rulesets.len(), last);
+        parts.rulesets.push(set);
+        scheme.push((start, rules));
+    }
+    scheme.sort_by_key(|(start, _)| *start);
+    parts
+        .rules
+        .extend(scheme.into_iter().flat_map(|(_, rules)| rules));
 }
 
 fn read_version(root: &mut Reader<'_, '_>) {

@@ -305,3 +305,142 @@ fn digits(text: &str) -> Option<u32> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
+
+/// A MAC address as a number of 48 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mac(pub u64);
+
+impl Mac {
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let byte = |part: &&str| {
+            let plain = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u64::from_str_radix(part, 16).ok().filter(|_| plain)
+        };
+        let bytes: Vec<u64> = parts.iter().filter_map(byte).collect();
+        if bytes.len() != 6 || parts.len() != 6 {
+            return Err((
+                format!("`{text}` is not a MAC address"),
+                "write six bytes, such as `02:00:5e:10:00:01`".to_owned(),
+            ));
+        }
+        Ok(Self(bytes.iter().fold(0, |all, byte| all << 8 | byte)))
+    }
+}
+
+/// A type of ICMP and of `ICMPv6`; `None` where a version has no such type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IcmpType {
+    /// The type of ICMP (RFC 792).
+    pub v4: Option<u8>,
+    /// The type of `ICMPv6` (RFC 4443, RFC 4861).
+    pub v6: Option<u8>,
+}
+
+const fn icmp(v4: Option<u8>, v6: Option<u8>) -> IcmpType {
+    IcmpType { v4, v6 }
+}
+
+/// Names that mean the same in both versions where both have it.
+const ICMP_TYPES: [(&str, IcmpType); 9] = [
+    ("echo-request", icmp(Some(8), Some(128))),
+    ("echo-reply", icmp(Some(0), Some(129))),
+    ("destination-unreachable", icmp(Some(3), Some(1))),
+    ("packet-too-big", icmp(None, Some(2))),
+    ("time-exceeded", icmp(Some(11), Some(3))),
+    ("parameter-problem", icmp(Some(12), Some(4))),
+    ("redirect", icmp(Some(5), Some(137))),
+    ("timestamp-request", icmp(Some(13), None)),
+    ("timestamp-reply", icmp(Some(14), None)),
+];
+
+impl IcmpType {
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        crate::read::one_of(text, &ICMP_TYPES).ok_or_else(|| {
+            (
+                format!("`{text}` is not a type of ICMP"),
+                crate::read::choose(text, &ICMP_TYPES),
+            )
+        })
+    }
+}
+
+/// Whose packets a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// The router's own.
+    Router,
+    /// Those that it forwards.
+    Forwarded,
+}
+
+/// Their names.
+pub(crate) const FROM: [(&str, From); 2] =
+    [("router", From::Router), ("forwarded", From::Forwarded)];
+
+/// A packet's mark under a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Bits looked at.
+    pub mask: u32,
+    /// Their value.
+    pub value: u32,
+}
+
+impl Mark {
+    /// `0x10` or `0x10/0xff`.
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        let (value, mask) = match text.split_once('/') {
+            Some((value, mask)) => (number(value)?, number(mask)?),
+            None => (number(text)?, u32::MAX),
+        };
+        if mask == 0 || value & !mask != 0 {
+            return Err((
+                format!("`{text}` never matches, or always"),
+                "the value before the `/` has only bits of the mask after it, which is not 0"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self { mask, value })
+    }
+}
+
+/// A number of 32 bits, decimal or hexadecimal.
+pub(crate) fn number(text: &str) -> Result<u32, Misread> {
+    let text = text.trim();
+    let plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let found = match text.strip_prefix("0x") {
+        Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16)
+            .ok()
+            .filter(|_| plain(hexadecimal)),
+        None => digits(text),
+    };
+    found.ok_or_else(|| {
+        (
+            format!("`{text}` is not a number of 32 bits"),
+            "write it such as `0x10` or `16`".to_owned(),
+        )
+    })
+}
+
+/// A state of connection tracking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// The first packets, before an answer.
+    New,
+    /// Packets of a connection that has been answered.
+    Established,
+    /// The first packets of a connection that another announced, such as FTP's
+    /// data, and ICMP errors.
+    Related,
+    /// What fits no connection.
+    Invalid,
+}
+
+/// Their names.
+pub(crate) const STATES: [(&str, ConnectionState); 4] = [
+    ("new", ConnectionState::New),
+    ("established", ConnectionState::Established),
+    ("related", ConnectionState::Related),
+    ("invalid", ConnectionState::Invalid),
+];

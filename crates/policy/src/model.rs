@@ -2,7 +2,10 @@
 //! The checked model. Every part keeps its place in the text, so that whatever
 //! is made from it can name its line.
 
-use crate::{Lengths, Ports, Prefix, Protocol, Queue, TcpFlags};
+use crate::{
+    ConnectionState, From, IcmpType, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue,
+    Schedule, Sources, TcpFlags,
+};
 use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
@@ -19,8 +22,18 @@ pub struct Policy {
     pub ack: Option<Ack>,
     /// The classes as written, without the one that `ack` creates.
     pub classes: Vec<Class>,
-    /// The rules as written; the first that matches decides.
+    /// The rules, in the order of the scheme.
     pub rules: Vec<Rule>,
+    /// The rule sets that rules belong to.
+    pub rulesets: Vec<Ruleset>,
+    /// The groups, whose members rules already have.
+    pub groups: Vec<Group>,
+    /// What is done with code points.
+    pub dscp: Option<DscpTreatment>,
+    /// The bits of a connection's mark that keep decisions; contiguous.
+    pub mark_mask: u32,
+    /// The files it was read from.
+    pub sources: Sources,
 }
 
 /// One way through the link.
@@ -237,22 +250,52 @@ pub struct Class {
     pub default: Option<Span>,
 }
 
-/// A rule: a packet that fulfils every condition goes into the class. Within
-/// one condition any element will do. An empty list is no condition.
+/// A rule of the scheme. A packet fulfils it that fulfils `when`, one of
+/// `services` where there are any, not a single condition of `never`, and
+/// `meter`.
+///
+/// Rules are tried in order. One that is `last` ends the scheme for its
+/// packets; after another, later rules may put the packet elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The line of its table, from 1, in its file.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// The name of its counter, if it has one of its own.
+    pub name: Option<Value<String>>,
+    /// The class; `None` where it only writes a code point.
+    pub class: Option<Value<String>>,
+    /// Its directions.
+    pub directions: Directions,
+    /// Its conditions.
+    pub when: When,
+    /// Conditions none of which may hold.
+    pub never: Option<When>,
+    /// The services it names: the conditions of any of them.
+    pub services: Vec<When>,
+    /// A rate or a number of connections.
+    pub meter: Option<Value<Meter>>,
+    /// The times at which it is there; `None` is always.
+    pub during: Option<Schedule>,
+    /// No later rule sees its packets.
+    pub last: bool,
+    /// Once it matched a packet of a connection, it matches all of them.
+    pub keep: Option<Span>,
+    /// The code point that it writes.
+    pub set_dscp: Option<Value<Dscp>>,
+    /// The rule set it belongs to, as an index into [`Policy::rulesets`].
+    pub ruleset: Option<usize>,
+}
+
+/// Conditions: all that are stated must hold. Within one, any element will do;
+/// an empty list is no condition.
 ///
 /// `local` is the inside host's side and `remote` the outside's, in both
 /// directions: the source of an upstream packet and the destination of a
 /// downstream packet are local.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// The line of its table, from 1.
-    pub line: u32,
-    /// Where its table begins.
-    pub span: Span,
-    /// The class.
-    pub class: Value<String>,
-    /// Its directions.
-    pub directions: Directions,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct When {
     /// Upper-layer protocols.
     pub protocols: Vec<Value<Protocol>>,
     /// Ports of the inside host.
@@ -274,6 +317,85 @@ pub struct Rule {
     /// An acknowledgement without data: TCP, ACK set, SYN, FIN and RST clear,
     /// no payload.
     pub pure_ack: bool,
+    /// ICMP types of both versions.
+    pub icmp_types: Vec<Value<IcmpType>>,
+    /// MAC addresses of the inside host, or of the router it is behind.
+    pub macs: Vec<Value<Mac>>,
+    /// Devices that upstream packets came in through.
+    pub interfaces: Vec<Value<DeviceName>>,
+    /// Whose packets: the router's own, or forwarded ones.
+    pub from: Option<Value<From>>,
+    /// The packet's mark, set by something else.
+    pub mark: Option<Value<Mark>>,
+    /// What connection tracking says.
+    pub connection: Connection,
+}
+
+/// Conditions on the packet's connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Connection {
+    /// Its states, any of them.
+    pub states: Vec<Value<ConnectionState>>,
+    /// Its helper, such as `ftp`.
+    pub helper: Option<Value<String>>,
+    /// More bytes so far, in both directions.
+    pub bytes_over: Option<Value<Size>>,
+    /// More packets so far, in both directions.
+    pub packets_over: Option<Value<u64>>,
+    /// Its mean IP packet size so far, in bytes, in both directions.
+    pub mean_size: Option<Value<Lengths>>,
+}
+
+impl Connection {
+    /// Where the first of its conditions stands.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        let states = self.states.first().map(|value| value.span.clone());
+        let helper = self.helper.as_ref().map(|value| value.span.clone());
+        let bytes = self.bytes_over.as_ref().map(|value| value.span.clone());
+        let packets = self.packets_over.as_ref().map(|value| value.span.clone());
+        let size = self.mean_size.as_ref().map(|value| value.span.clone());
+        states.or(helper).or(bytes).or(packets).or(size)
+    }
+}
+
+/// A set of rules that is switched on and off as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruleset {
+    /// The line of its table, from 1, in its file.
+    pub line: u32,
+    /// Its name.
+    pub name: Value<String>,
+    /// Whether it is on when the policy is applied.
+    pub enabled: bool,
+}
+
+/// A named group of what rules list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: Value<String>,
+    /// Addresses and prefixes of both versions.
+    pub addresses: Vec<Value<Prefix>>,
+    /// Ports.
+    pub ports: Vec<Value<Ports>>,
+    /// MAC addresses.
+    pub macs: Vec<Value<Mac>>,
+}
+
+/// What is done with code points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DscpTreatment {
+    /// The line of its table, from 1.
+    pub line: u32,
+    /// Directions in which code points are cleared before any rule sees them.
+    pub distrust: Option<Directions>,
+    /// Directions in which they are cleared after the rules.
+    pub wash: Option<Directions>,
+    /// Code points that clearing leaves.
+    pub except: Vec<Dscp>,
+    /// Code points written in place of others, before any rule sees them.
+    pub map: Vec<(Dscp, Dscp)>,
 }
 
 impl Policy {

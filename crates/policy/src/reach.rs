@@ -6,7 +6,7 @@
 //! earlier ones together is not found.
 
 use crate::matching::{Lengths, Ports, Prefix, Protocol, TcpFlags};
-use crate::model::{Direction, Rule};
+use crate::model::{Connection, Direction, Rule, When};
 use weirgate_document::Value;
 
 /// Whether every packet that `later` matches in a direction that it is for is
@@ -15,18 +15,33 @@ pub(crate) fn covers(earlier: &Rule, later: &Rule) -> bool {
     let directions = Direction::BOTH
         .into_iter()
         .all(|one| !later.directions.contains(one) || earlier.directions.contains(one));
-    directions
+    let plain = earlier.never.is_none()
+        && earlier.services.is_empty()
+        && earlier.meter.is_none()
+        && earlier.during.is_none();
+    // What can be switched off hides nothing outside.
+    let there = earlier.ruleset.is_none() || earlier.ruleset == later.ruleset;
+    earlier.last && directions && plain && there && holds(&earlier.when, &later.when)
+}
+
+/// Whether `earlier` holds wherever `later` does.
+fn holds(earlier: &When, later: &When) -> bool {
+    let simple = earlier.icmp_types.is_empty()
+        && earlier.macs.is_empty()
+        && earlier.interfaces.is_empty()
+        && earlier.from.is_none()
+        && earlier.mark.is_none()
+        && earlier.connection == Connection::default();
+    simple
         && protocols(earlier, later)
-        && list(&earlier.local_ports, &later.local_ports, |a, b| {
-            a.contains(b)
-        })
-        && list(&earlier.remote_ports, &later.remote_ports, |a, b| {
-            a.contains(b)
-        })
+        && list(&earlier.local_ports, &later.local_ports, Ports::contains)
+        && list(&earlier.remote_ports, &later.remote_ports, Ports::contains)
         && list(&earlier.ports, &later.ports, Ports::contains)
-        && list(&earlier.local_addresses, &later.local_addresses, |a, b| {
-            a.contains(b)
-        })
+        && list(
+            &earlier.local_addresses,
+            &later.local_addresses,
+            Prefix::contains,
+        )
         && list(
             &earlier.remote_addresses,
             &later.remote_addresses,
@@ -48,7 +63,7 @@ fn list<T: Copy>(earlier: &[Value<T>], later: &[Value<T>], within: impl Fn(T, T)
                 .all(|inner| earlier.iter().any(|outer| within(outer.value, inner.value))))
 }
 
-fn protocols(earlier: &Rule, later: &Rule) -> bool {
+fn protocols(earlier: &When, later: &When) -> bool {
     let tcp_only = later.pure_ack || later.tcp_flags.is_some();
     if later.protocols.is_empty() && tcp_only {
         return earlier.protocols.is_empty()
@@ -60,7 +75,7 @@ fn protocols(earlier: &Rule, later: &Rule) -> bool {
     list(&earlier.protocols, &later.protocols, |a, b| a == b)
 }
 
-fn flags(earlier: &Rule, later: &Rule) -> bool {
+fn flags(earlier: &When, later: &When) -> bool {
     let Some(outer) = &earlier.tcp_flags else {
         return true;
     };

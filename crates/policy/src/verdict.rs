@@ -6,17 +6,20 @@
 
 use crate::class::ACK;
 use crate::codes;
-use crate::model::{AckRate, Class, Direction, Policy, Rule};
+use crate::model::{AckRate, Class, Direction, Policy, Rule, When};
 use crate::queue::check_limit;
 use crate::reach::covers;
 use crate::shares::in_kbit;
 use crate::sums::{self, LEAST_GATE};
-use weirgate_document::{Problems, nearest};
+use std::collections::BTreeMap;
+use weirgate_document::{Problems, Value, nearest};
 
 /// Class numbers stay below 0x1000, sixteen apart.
 const MOST_CLASSES: usize = 200;
-/// Rules in the kernel, after lists have been multiplied out.
+/// Rules, with services and times multiplied out.
 const MOST_RULES: usize = 4096;
+/// Elements of all lists together, a group's as often as it is named.
+const MOST_ELEMENTS: usize = 524_288;
 
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     // Classes are compared with each other; a crowd would take long.
@@ -179,21 +182,80 @@ fn queues(policy: &Policy, problems: &Problems) {
 }
 
 fn rules(policy: &Policy, problems: &Problems) {
-    let mut total = 0_usize;
+    let (mut total, mut members) = (0_usize, 0_usize);
     for rule in &policy.rules {
-        let before = total;
+        let before = (total, members);
         total = total.saturating_add(multiplied(rule));
-        if before <= MOST_RULES && total > MOST_RULES {
+        members = members.saturating_add(elements(rule));
+        if before.0 <= MOST_RULES && total > MOST_RULES {
+            problems.error(
+                codes::TOO_MANY,
+                rule.span.clone(),
+                format!("with all services and times there are more than {MOST_RULES} rules here"),
+                "put several rules into one that lists addresses or ports",
+            );
+        }
+        if before.1 <= MOST_ELEMENTS && members > MOST_ELEMENTS {
             problems.error(
                 codes::TOO_MANY,
                 rule.span.clone(),
                 format!(
-                    "with all lists multiplied out there are more than {MOST_RULES} rules here"
+                    "the lists of the rules up to here have more than {MOST_ELEMENTS} elements"
                 ),
                 "use prefixes and ranges instead of single addresses and ports",
             );
         }
         target(policy, rule, problems);
+    }
+    names_of_rules(policy, problems);
+    let kept: Vec<_> = policy
+        .rules
+        .iter()
+        .filter_map(|rule| rule.keep.as_ref())
+        .collect();
+    let room = (policy.mark_mask >> policy.mark_mask.trailing_zeros()) as usize;
+    if let Some(one_too_many) = kept.get(room) {
+        problems.error(
+            codes::KEEP,
+            (*one_too_many).clone(),
+            format!(
+                "{} rules keep their decision, the mask has room for {room}",
+                kept.len()
+            ),
+            "give `[marks]` a wider mask, or keep fewer",
+        );
+    }
+}
+
+/// Names become parts of names in nftables, where `-` is written as `_`.
+fn names_of_rules(policy: &Policy, problems: &Problems) {
+    let rules = policy.rules.iter().filter_map(|rule| rule.name.as_ref());
+    apart(rules, codes::COUNTER_NAME, "rule", problems);
+    let sets = policy.rulesets.iter().map(|set| &set.name);
+    apart(sets, codes::RULESET, "rule set", problems);
+    let groups = policy.groups.iter().map(|group| &group.name);
+    apart(groups, codes::GROUP, "group", problems);
+}
+
+fn apart<'a>(
+    names: impl Iterator<Item = &'a Value<String>>,
+    code: &'static str,
+    what: &str,
+    problems: &Problems,
+) {
+    let mut seen: BTreeMap<String, &Value<String>> = BTreeMap::new();
+    for name in names.filter(|name| !name.value.is_empty()) {
+        if let Some(first) = seen.insert(name.value.replace('-', "_"), name) {
+            problems.error(
+                code,
+                name.span.clone(),
+                format!(
+                    "there is a {what} `{}` on line {} already",
+                    first.value, first.line
+                ),
+                "choose another name; `-` and `_` count as the same",
+            );
+        }
     }
 }
 
@@ -203,11 +265,14 @@ fn hidden(policy: &Policy, problems: &Problems) {
             .iter()
             .find(|earlier| covers(earlier, rule))
         {
+            // Rules of other files are named by them.
+            let file = policy.sources.included(&earlier.span);
+            let file = file.map_or_else(String::new, |name| format!(" of {name}"));
             problems.warning(
                 codes::NEVER_REACHED,
                 rule.span.clone(),
                 format!(
-                    "the rule on line {} already takes every packet of this one",
+                    "the rule on line {}{file} already takes every packet of this one",
                     earlier.line
                 ),
                 "the first rule that matches decides; put this one before it, or remove it",
@@ -216,25 +281,34 @@ fn hidden(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// How many rules the lists of one make.
+/// How many rules one makes.
 fn multiplied(rule: &Rule) -> usize {
-    let lists = [
-        rule.protocols.len(),
-        rule.local_ports.len(),
-        rule.remote_ports.len(),
-        rule.ports.len() * 2,
-        rule.local_addresses.len(),
-        rule.remote_addresses.len(),
-        rule.dscp.len(),
-        rule.lengths.len(),
-    ];
-    lists.into_iter().fold(1, |product: usize, length| {
-        product.saturating_mul(length.max(1))
-    })
+    let times = rule.during.as_ref().map_or(1, |times| times.spans.len());
+    rule.services.len().max(1).saturating_mul(times.max(1))
+}
+
+/// How many elements its lists have.
+fn elements(rule: &Rule) -> usize {
+    let of = |when: &When| {
+        when.local_ports.len()
+            + when.remote_ports.len()
+            + when.ports.len()
+            + when.local_addresses.len()
+            + when.remote_addresses.len()
+            + when.macs.len()
+            + when.lengths.len()
+    };
+    let all = std::iter::once(&rule.when)
+        .chain(&rule.never)
+        .chain(&rule.services);
+    all.map(of).sum()
 }
 
 fn target(policy: &Policy, rule: &Rule, problems: &Problems) {
-    let name = &rule.class.value;
+    let Some(class) = &rule.class else {
+        return;
+    };
+    let name = &class.value;
     if name.is_empty() {
         return;
     }
@@ -252,7 +326,7 @@ fn target(policy: &Policy, rule: &Rule, problems: &Problems) {
             None => format!("the classes are {}", known.join(", ")),
         };
         let message = format!("there is no class `{name}`");
-        problems.error(codes::UNKNOWN_CLASS, rule.class.span.clone(), message, hint);
+        problems.error(codes::UNKNOWN_CLASS, class.span.clone(), message, hint);
         return;
     }
     let shaped = |one: &Direction| policy.line_rate(*one).is_some();
@@ -275,7 +349,7 @@ fn target(policy: &Policy, rule: &Rule, problems: &Problems) {
         if !served {
             problems.error(
                 codes::UNSHAPED,
-                rule.class.span.clone(),
+                class.span.clone(),
                 format!("there is no {} class `{name}`", direction.stream()),
                 "give the rule the `direction` of its class",
             );
@@ -290,7 +364,11 @@ fn unused(policy: &Policy, problems: &Problems) {
         .filter(|class| class.default.is_none())
     {
         let leads = |rule: &Rule| {
-            rule.class.value == class.name.value && rule.directions.overlap(class.directions)
+            let named = rule
+                .class
+                .as_ref()
+                .is_some_and(|name| name.value == class.name.value);
+            named && rule.directions.overlap(class.directions)
         };
         if !policy.rules.iter().any(leads) && !class.name.value.is_empty() {
             problems.warning(

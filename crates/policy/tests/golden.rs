@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weirgate_document::{Problem, Severity};
+use weirgate_policy::Parsed;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -25,30 +26,127 @@ fn policies(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn rendered(file: &str, source: &str, problems: &[Problem]) -> String {
-    let texts: Vec<String> = problems
+/// The policy of a file, with what it includes from its folder.
+fn read(path: &Path) -> Parsed {
+    let source = fs::read_to_string(path).expect("a policy");
+    let name = path.file_name().and_then(|name| name.to_str());
+    let folder = path.parent().expect("a folder");
+    let load = |include: &str| {
+        fs::read_to_string(folder.join(include)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            other => other.to_string(),
+        })
+    };
+    weirgate_policy::parse_with(name.expect("a name"), &source, &load)
+}
+
+fn rendered(parsed: &Parsed) -> String {
+    let texts: Vec<String> = parsed
+        .problems
         .iter()
-        .map(|problem| problem.render(file, source))
+        .map(|problem| parsed.sources.render(problem))
         .collect();
     texts.join("\n\n") + "\n"
 }
 
 fn compare(folder: &str, usable: bool) {
     for path in policies(&root().join("tests/policy").join(folder)) {
-        let source = fs::read_to_string(&path).expect("a policy");
-        let (policy, problems) = weirgate_policy::parse(&source);
-        assert_eq!(policy.is_some(), usable, "{}", path.display());
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .expect("a name");
-        let text = rendered(name, &source, &problems);
+        let parsed = read(&path);
+        assert_eq!(parsed.policy.is_some(), usable, "{}", path.display());
+        let text = rendered(&parsed);
         let expected = path.with_extension("txt");
         if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
             fs::write(&expected, &text).expect("writable");
         }
         let before = fs::read_to_string(&expected).unwrap_or_default();
-        assert_eq!(text, before, "what is said about {name} has changed");
+        assert_eq!(
+            text,
+            before,
+            "what is said about {} has changed",
+            path.display()
+        );
+    }
+}
+
+/// A policy with nothing wrong but what a test adds.
+const SOUND: &str = r#"version = 1
+link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", inbound = "lan", layer = "raw" }
+[[class]]
+name = "good"
+share = "50%"
+[[class]]
+name = "rest"
+share = "50%"
+default = true
+"#;
+
+/// One mistake each: `tests/policy/mistakes.txt` has them one after the other,
+/// as `## name`, the lines that are added to a sound policy (or, after
+/// `## name (whole)`, the whole of it), and, after `--`, what is said.
+#[test]
+fn a_hundred_mistakes_one_by_one() {
+    let path = root().join("tests/policy/mistakes.txt");
+    let text = fs::read_to_string(&path).expect("the mistakes");
+    let mut written = String::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut first_words: Vec<String> = Vec::new();
+    for case in text.split("## ").skip(1) {
+        let (title, rest) = case.split_once('\n').expect("a title");
+        let added = rest.split("\n--\n").next().unwrap_or(rest).trim_end();
+        let (name, whole) = match title.strip_suffix(" (whole)") {
+            Some(name) => (name, true),
+            None => (title, false),
+        };
+        assert!(!names.contains(&name), "{name} twice");
+        names.push(name);
+        let sound = if whole { "" } else { SOUND };
+        // Fields of the file itself stand before its tables.
+        let source = match added.strip_prefix("^") {
+            Some(top) => format!("{}\n{sound}", top.trim_start()),
+            None => format!("{sound}{added}\n"),
+        };
+        let none = |_: &str| Err("there is no such file".to_owned());
+        let parsed = weirgate_policy::parse_with("policy.toml", &source, &none);
+        assert!(!parsed.problems.is_empty(), "{name}: nothing is said");
+        let is_error = |problem: &&Problem| problem.severity == Severity::Error;
+        let errors = parsed.problems.iter().filter(is_error).count();
+        assert_eq!(parsed.policy.is_none(), errors > 0, "{name}");
+        for problem in &parsed.problems {
+            assert!(problem.span.end <= source.len(), "{name}: {problem:?}");
+        }
+        first_words.push(parsed.problems[0].message.clone());
+        let said = rendered(&parsed);
+        write!(written, "## {title}\n{added}\n--\n{said}\n").expect("a string");
+    }
+    let head = text.split("## ").next().unwrap_or_default();
+    let written = format!("{head}{}", written.trim_end()) + "\n";
+    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
+        fs::write(&path, &written).expect("writable");
+    }
+    let before = fs::read_to_string(&path).expect("the mistakes");
+    assert!(
+        written == before,
+        "what is said about a mistake has changed"
+    );
+    first_words.sort();
+    first_words.dedup();
+    assert!(
+        first_words.len() >= 100,
+        "{} distinct messages",
+        first_words.len()
+    );
+}
+
+/// The shipped services are read without a word.
+#[test]
+fn the_library_is_right() {
+    assert!(weirgate_policy::LIBRARY.len() >= 14);
+    for (path, text) in weirgate_policy::LIBRARY {
+        let load = |_: &str| Ok((*text).to_owned());
+        let source = format!("include = \"{path}\"\n{SOUND}");
+        let rule = "[[rule]]\nclass = \"good\"\nlocal-port = 9\n";
+        let parsed = weirgate_policy::parse_with("policy.toml", &(source + rule), &load);
+        assert!(parsed.problems.is_empty(), "{path}:\n{}", rendered(&parsed));
     }
 }
 
@@ -86,15 +184,9 @@ fn twenty_mistakes_at_once() {
 #[test]
 fn shipped_policies_are_right() {
     for path in policies(&root().join("policies")) {
-        let source = fs::read_to_string(&path).expect("a policy");
-        let (policy, problems) = weirgate_policy::parse(&source);
-        let name = path.display().to_string();
-        assert!(
-            problems.is_empty(),
-            "{}",
-            rendered(&name, &source, &problems)
-        );
-        assert!(policy.is_some());
+        let parsed = read(&path);
+        assert!(parsed.problems.is_empty(), "{}", rendered(&parsed));
+        assert!(parsed.policy.is_some());
     }
 }
 
@@ -102,7 +194,7 @@ fn shipped_policies_are_right() {
 /// dead entry and no mistake is without a golden text.
 #[test]
 fn every_code_is_provoked() {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = String::new();
     let tests = root().join("tests/policy");
     for path in [
         policies(&tests.join("bad")),
@@ -110,20 +202,12 @@ fn every_code_is_provoked() {
     ]
     .concat()
     {
-        let source = fs::read_to_string(&path).expect("a policy");
-        seen.extend(
-            weirgate_policy::parse(&source)
-                .1
-                .iter()
-                .map(|problem| problem.code),
-        );
+        seen += &rendered(&read(&path));
     }
-    seen.extend(
-        weirgate_policy::parse(&crowded(201, 1))
-            .1
-            .iter()
-            .map(|problem| problem.code),
-    );
+    seen += &fs::read_to_string(tests.join("mistakes.txt")).expect("the mistakes");
+    for problem in weirgate_policy::parse(&crowded(201, 1)).1 {
+        seen += problem.code;
+    }
     let missing: Vec<&str> = weirgate_policy::CODES
         .iter()
         .map(|code| code.code)
@@ -155,26 +239,41 @@ fn crowded(classes: usize, ports: usize) -> String {
     text
 }
 
+/// The messages of a policy's errors.
+fn errors(source: &str) -> Vec<String> {
+    let (_, problems) = weirgate_policy::parse(source);
+    let errors = problems
+        .into_iter()
+        .filter(|problem| problem.severity == Severity::Error);
+    errors.map(|problem| problem.message).collect()
+}
+
 #[test]
 fn a_crowd_is_refused() {
-    for (classes, ports, message) in [
-        (201, 1, "there are 201 classes"),
-        (
-            1,
-            65,
-            "with all lists multiplied out there are more than 4096 rules here",
-        ),
-    ] {
-        let (_, problems) = weirgate_policy::parse(&crowded(classes, ports));
-        let found: Vec<&str> = problems
-            .iter()
-            .filter(|problem| problem.severity == Severity::Error)
-            .map(|problem| problem.message.as_str())
-            .collect();
-        assert_eq!(found, [message]);
-    }
-    let (policy, _) = weirgate_policy::parse(&crowded(200, 64));
-    assert!(policy.is_some(), "what is allowed is taken");
+    assert_eq!(errors(&crowded(201, 1)), ["there are 201 classes"]);
+    assert_eq!(
+        errors(&crowded(200, 64)),
+        [""; 0],
+        "what is allowed is taken"
+    );
+    let hosts: Vec<String> = (0..1000)
+        .map(|host| format!("\"10.{}.{}.1\"", host / 250, host % 250))
+        .collect();
+    let of = |rules: usize| {
+        let group = format!("[group.hosts]\naddresses = [{}]\n", hosts.join(", "));
+        let rule = "[[rule]]\nclass = \"good\"\nlocal-address = \"@hosts\"\nfinal = false\n";
+        format!("{SOUND}{group}{}", rule.repeat(rules))
+    };
+    assert_eq!(errors(&of(200)), [""; 0], "a thousand hosts, 200 rules");
+    assert_eq!(
+        errors(&of(600)),
+        ["the lists of the rules up to here have more than 524288 elements"]
+    );
+    let rule = "[[rule]]\nclass = \"good\"\nport = 9\nfinal = false\n";
+    assert_eq!(
+        errors(&format!("{SOUND}{}", rule.repeat(4097))),
+        ["with all services and times there are more than 4096 rules here"]
+    );
 }
 
 /// A text of a megabyte is judged in the time of its length, not of its square.

@@ -1,25 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classification: nftables tables that set the class of a packet.
+//! Classification: the one representation from which nftables messages, their
+//! text and the explanation of a packet are all made.
 //!
 //! A rule writes the class id into `skb->priority`, which HTB takes as the
 //! class without any tc filter (`htb_classify`, net/sched/sch_htb.c).
+//!
+//! # Meaning
+//!
+//! What the kernel does with a packet, and what anything that simulates it must
+//! do:
+//!
+//! 1. The base chain whose [`Hook`] the packet passes runs from its first rule,
+//!    with the class as it was (none).
+//! 2. A rule's matches are tried in order. A match whose field the packet does
+//!    not have fails, negated or not; the first that fails ends the rule and the
+//!    next rule follows. A [`Meter`] is a match with a memory: it is charged when
+//!    it is reached, that is when every match before it held.
+//! 3. When all held, the rule's counter counts, then its effects happen in
+//!    order, then its [`Verdict`]. An effect that needs a connection, on a packet
+//!    that has none, ends the rule there.
+//! 4. `Continue` goes on with the next rule, so that a later rule may write
+//!    another class; `Jump` runs a chain and comes back; `Goto` runs it and
+//!    comes back to where the present chain was called from; `Return` goes
+//!    back; `Final` ends. A chain that ends returns, a base chain that ends is
+//!    `Final`. A jump to a chain with `Hook::Switched { on: false }` does
+//!    nothing.
+//! 5. The packet leaves with the last class written.
+//!
+//! Nothing is implied: a rule that loads a port states the protocols that have
+//! one. [`Rule::guarded`] adds such matches.
 
+use crate::classify_field::{Field, IpVersion, Key};
 use crate::{DeviceName, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};
 
 /// One table that weirgate owns whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Table {
     /// True for the `netdev` family (a hook on one device), false for `inet`.
     pub netdev: bool,
     /// Its name.
     pub name: String,
-    /// Its chains.
+    /// Its sets, by name.
+    #[serde(default)]
+    pub sets: Vec<Set>,
+    /// Its chains, called ones too.
     pub chains: Vec<Chain>,
 }
 
-/// A base chain.
+/// A set that rules look values up in, or in which meters keep their counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Set {
+    /// Its name, as nft takes it.
+    pub name: String,
+    /// What its elements are.
+    pub key: Key,
+    /// Its contents.
+    pub content: Content,
+    /// Which policy line wants it.
+    pub origin: Origin,
+}
+
+/// What a set holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// These values, as ranges from..=to; sorted and apart in canonical form.
+    /// They are values of the field that is looked up as [`Field::raw`] gives
+    /// them.
+    Fixed(Vec<(u128, u128)>),
+    /// What meters put there, at most `size` keys; further keys do not match.
+    /// A key is forgotten `timeout` seconds after the last packet of its;
+    /// without a timeout, with its last connection.
+    Meter {
+        /// The greatest number of keys.
+        size: u32,
+        /// Seconds; `None` for meters of connections.
+        timeout: Option<u32>,
+    },
+}
+
+/// A chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// Its name.
@@ -53,111 +114,351 @@ pub enum Hook {
         /// The IFB device whose egress gets them.
         redirect_to: DeviceName,
     },
+    /// Nowhere: run by [`Verdict::Jump`] or [`Verdict::Goto`].
+    Called,
+    /// Nowhere, and jumped to only while it is switched on. The switch is a
+    /// verdict map of its own, named as [`switch_name`] says, with an element
+    /// for each IP version while it is on; switching is one small transaction
+    /// that leaves rules and counters alone.
+    Switched {
+        /// Whether jumps to it do something.
+        on: bool,
+    },
     /// Anything else, described: observed only, never desired.
     Other(String),
 }
 
-/// One rule: all matches hold, then the class is set and the chain ends.
+/// The verdict map that switches a chain.
+#[must_use]
+pub fn switch_name(chain: &str) -> String {
+    format!("switch_{chain}")
+}
+
+/// One rule; see the module for what it does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Conditions, all of which must hold; none matches everything.
     pub matches: Vec<Match>,
-    /// The class id written to `skb->priority`.
-    pub class: Handle,
+    /// The named counter that counts what it matches. Rules may share one.
+    #[serde(default)]
+    pub counter: Option<String>,
+    /// What it does.
+    pub effects: Vec<Effect>,
+    /// What happens after it.
+    pub verdict: Verdict,
     /// Which policy line wants it.
     pub origin: Origin,
-}
-
-/// An IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum IpVersion {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
 }
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Match {
-    /// The IP version.
-    Version(IpVersion),
-    /// The upper-layer protocol number (`meta l4proto`).
-    Protocol(u8),
-    /// Source address within a prefix.
-    Source {
-        /// The network address.
-        address: std::net::IpAddr,
-        /// Prefix length in bits.
-        prefix: u8,
+    /// A field of the packet, its connection or the time has one of the
+    /// values; `negated`, it has another.
+    Test {
+        /// The field.
+        field: Field,
+        /// Whether the values are those it must not have.
+        negated: bool,
+        /// The values.
+        values: Values,
     },
-    /// Destination address within a prefix.
-    Destination {
-        /// The network address.
-        address: std::net::IpAddr,
-        /// Prefix length in bits.
-        prefix: u8,
+    /// A TCP segment with no payload at all, by IP length and both header
+    /// lengths; `negated`, with some. An IPv6 packet with extension headers is
+    /// taken for one with payload.
+    TcpPayloadEmpty {
+        /// The IP version.
+        version: IpVersion,
+        /// Whether it must have payload.
+        negated: bool,
     },
-    /// Source port from..=to (TCP, UDP, SCTP, DCCP).
-    SourcePort(u16, u16),
-    /// Destination port from..=to.
-    DestinationPort(u16, u16),
-    /// The code point of the IPv4 or IPv6 header.
-    Dscp(IpVersion, Dscp),
-    /// IP packet length from..=to: total length of IPv4, 40 + payload length
-    /// of IPv6.
-    Length(IpVersion, u16, u16),
-    /// TCP flags: `flags & mask == value`, bits as in the header's 14th byte.
-    TcpFlags {
-        /// Bits looked at.
-        mask: u8,
-        /// Their required value.
-        value: u8,
-    },
-    /// TCP with no payload at all, by IP length and both header lengths.
-    TcpPayloadEmpty(IpVersion),
-    /// `ICMPv6` type from..=to (RFC 4443 section 2.1); 133 to 137 are neighbour
-    /// discovery (RFC 4861 section 4).
-    Icmpv6Type(u8, u8),
-    /// The packet came in through this device (`meta iifname`; filled in at
-    /// postrouting since Linux 5.7).
-    InputDevice(DeviceName),
-    /// The packet did not come in through this device; the router's own
-    /// packets came in through none.
-    NotInputDevice(DeviceName),
+    /// A rate or a number of connections, counted for each value of a field.
+    Meter(Meter),
     /// Anything else found in a rule of the kernel, described: observed only,
     /// never desired.
     Other(String),
 }
 
+/// What a field is compared with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Values {
+    /// From..=to.
+    Range(u128, u128),
+    /// The elements of a set of the same table.
+    Set(String),
+    /// A text, for fields that hold one.
+    Text(String),
+}
+
+/// A count for each value of a field, kept in a set of [`Content::Meter`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Meter {
+    /// The field by which packets are told apart.
+    pub field: Field,
+    /// The set that keeps the counts. Rules may share one.
+    pub set: String,
+    /// What is counted.
+    pub count: Count,
+    /// True to match what is beyond, false to match what is within.
+    pub over: bool,
+}
+
+/// What a meter counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Count {
+    /// A bucket of packets that fills at `rate` per `per` seconds and holds
+    /// `burst`, full at first (`nft_limit_eval`, net/netfilter/nft_limit.c).
+    Packets {
+        /// Packets per `per`.
+        rate: u64,
+        /// 1, 60, 3600 or 86400 seconds.
+        per: u32,
+        /// The bucket, in packets; at least 1.
+        burst: u32,
+    },
+    /// The same in bytes of IP packets per second.
+    Bytes {
+        /// Bytes in a second.
+        rate: u64,
+        /// The bucket beyond a second's bytes, as the kernel counts it.
+        burst: u32,
+    },
+    /// Connections that are open, this packet's included
+    /// (net/netfilter/nft_connlimit.c).
+    Connections(u32),
+}
+
+/// What a rule does to a packet that fulfils its conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Writes the class id to `skb->priority`.
+    Class(Handle),
+    /// Writes `value` into the bits of `mask` of the connection's mark; other
+    /// bits stay. Needs a connection.
+    ConnectionMark {
+        /// The bits written.
+        mask: u32,
+        /// Their value, within the mask.
+        value: u32,
+    },
+    /// Writes the code point; the two bits of ECN stay. Stands after a match of
+    /// the same IP version.
+    Dscp(IpVersion, Dscp),
+}
+
+/// What happens after a rule that matched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The next rule.
+    Continue,
+    /// No further rule; the packet goes where the table's hook sends it.
+    Final,
+    /// The chain's rules, then the next rule.
+    Jump(String),
+    /// The chain's rules instead of the rest of this chain.
+    Goto(String),
+    /// Back to where this chain was jumped to from.
+    Return,
+}
+
+impl Rule {
+    /// A rule that sets a class and is the last one for its packets.
+    #[must_use]
+    pub fn classify(matches: Vec<Match>, class: Handle, origin: Origin) -> Self {
+        Self {
+            matches,
+            counter: None,
+            effects: vec![Effect::Class(class)],
+            verdict: Verdict::Final,
+            origin,
+        }
+    }
+
+    /// The class it writes, if it writes one.
+    #[must_use]
+    pub fn class(&self) -> Option<Handle> {
+        self.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Class(class) => Some(*class),
+            _ => None,
+        })
+    }
+
+    /// The rule with what its matches presuppose stated before them: the IP
+    /// version and the upper-layer protocol. A port of any protocol is looked
+    /// up in the set [`PORT_PROTOCOLS`], which the table then needs.
+    #[must_use]
+    pub fn guarded(mut self) -> Self {
+        self.matches = guarded(self.matches);
+        self
+    }
+
+    /// The same rule in the one form in which rules are compared.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// The set of protocols whose header begins with two ports.
+pub const PORT_PROTOCOLS: &str = "port_protocols";
+
 /// Upper-layer protocols whose header begins with two ports: TCP, UDP, DCCP,
-/// SCTP. A rule that tests a port and names no protocol holds for these.
+/// SCTP.
 pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
 /// TCP's protocol number.
 pub const TCP: u8 = 6;
 
+/// ICMP's protocol number.
+pub const ICMP: u8 = 1;
+
 /// `ICMPv6`'s protocol number.
 pub const ICMPV6: u8 = 58;
 
+/// The set that [`PORT_PROTOCOLS`] names.
+#[must_use]
+pub fn port_protocols() -> Set {
+    let each = PROTOCOLS_WITH_PORTS.map(|number| (u128::from(number), u128::from(number)));
+    Set {
+        name: PORT_PROTOCOLS.to_owned(),
+        key: Key::Byte,
+        content: Content::Fixed(each.to_vec()),
+        origin: Origin::default(),
+    }
+}
+
+fn guarded(matches: Vec<Match>) -> Vec<Match> {
+    let mut out: Vec<Match> = Vec::new();
+    let mut add = |guard: Match| {
+        if !matches.contains(&guard) && !out.contains(&guard) {
+            out.push(guard);
+        }
+    };
+    for version in [IpVersion::V4, IpVersion::V6] {
+        if matches.iter().any(|m| m.version() == Some(version)) {
+            add(Match::version_is(version));
+        }
+    }
+    let fields = || matches.iter().filter_map(Match::field);
+    if fields().any(|field| field == Field::SourceMac) {
+        add(Match::one(Field::InputKind, 1));
+    }
+    for protocol in [ICMP, TCP, ICMPV6] {
+        if matches.iter().any(|m| m.protocol() == Some(protocol)) {
+            add(Match::one(Field::Protocol, u128::from(protocol)));
+        }
+    }
+    let port = fields().any(|f| matches!(f, Field::SourcePort | Field::DestinationPort));
+    let named = matches.iter().any(Match::names_protocol);
+    if port && !named {
+        add(Match::within(Field::Protocol, PORT_PROTOCOLS));
+    }
+    // Conditions on the version and the protocol come before what they guard.
+    let first = |m: &Match| matches!(m.field(), Some(Field::Version | Field::Protocol));
+    let (early, late): (Vec<Match>, Vec<Match>) = matches.into_iter().partition(first);
+    out.extend(early);
+    out.extend(late);
+    let mut seen: Vec<Match> = Vec::new();
+    for candidate in out {
+        if matches!(candidate, Match::Meter(_)) || !seen.contains(&candidate) {
+            seen.push(candidate);
+        }
+    }
+    // A meter is charged by what all else holds for.
+    let (meters, tests): (Vec<Match>, Vec<Match>) =
+        seen.into_iter().partition(|m| matches!(m, Match::Meter(_)));
+    [tests, meters].concat()
+}
+
 impl Match {
+    /// The field has this value.
+    #[must_use]
+    pub fn one(field: Field, value: u128) -> Self {
+        Self::range(field, value, value)
+    }
+
+    /// The field has a value from..=to.
+    #[must_use]
+    pub fn range(field: Field, from: u128, to: u128) -> Self {
+        Self::Test {
+            field,
+            negated: false,
+            values: Values::Range(from, to),
+        }
+    }
+
+    /// The field's value is in a set.
+    #[must_use]
+    pub fn within(field: Field, set: &str) -> Self {
+        Self::Test {
+            field,
+            negated: false,
+            values: Values::Set(set.to_owned()),
+        }
+    }
+
+    /// The field is this text.
+    #[must_use]
+    pub fn text(field: Field, text: &str) -> Self {
+        Self::Test {
+            field,
+            negated: false,
+            values: Values::Text(text.to_owned()),
+        }
+    }
+
+    /// The packet is of this IP version.
+    #[must_use]
+    pub fn version_is(version: IpVersion) -> Self {
+        Self::one(Field::Version, version.number())
+    }
+
+    /// The flags of `mask` are as in `value`.
+    #[must_use]
+    pub fn tcp_flags(mask: u8, value: u8) -> Self {
+        Self::one(Field::TcpFlags { mask }, u128::from(value))
+    }
+
+    /// The opposite; meters turn round, what cannot be turned stays.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        match self {
+            Self::Test {
+                field,
+                negated,
+                values,
+            } => Self::Test {
+                field,
+                negated: !negated,
+                values,
+            },
+            Self::TcpPayloadEmpty { version, negated } => Self::TcpPayloadEmpty {
+                version,
+                negated: !negated,
+            },
+            Self::Meter(meter) => Self::Meter(Meter {
+                over: !meter.over,
+                ..meter
+            }),
+            other @ Self::Other(_) => other,
+        }
+    }
+
+    /// The field that it looks at.
+    #[must_use]
+    pub fn field(&self) -> Option<Field> {
+        match self {
+            Self::Test { field, .. } | Self::Meter(Meter { field, .. }) => Some(*field),
+            _ => None,
+        }
+    }
+
     /// The IP version without which this cannot hold.
     #[must_use]
     pub fn version(&self) -> Option<IpVersion> {
         match self {
-            Self::Version(version)
-            | Self::Dscp(version, _)
-            | Self::Length(version, _, _)
-            | Self::TcpPayloadEmpty(version) => Some(*version),
-            Self::Icmpv6Type(..) => Some(IpVersion::V6),
-            Self::Source { address, .. } | Self::Destination { address, .. } => {
-                Some(if address.is_ipv4() {
-                    IpVersion::V4
-                } else {
-                    IpVersion::V6
-                })
-            }
-            _ => None,
+            Self::TcpPayloadEmpty { version, .. } => Some(*version),
+            other => other.field().and_then(Field::version),
         }
     }
 
@@ -165,89 +466,58 @@ impl Match {
     #[must_use]
     pub fn protocol(&self) -> Option<u8> {
         match self {
-            Self::Protocol(number) => Some(*number),
-            Self::TcpFlags { .. } | Self::TcpPayloadEmpty(_) => Some(TCP),
-            Self::Icmpv6Type(..) => Some(ICMPV6),
-            _ => None,
+            Self::TcpPayloadEmpty { .. } => Some(TCP),
+            other => other.field().and_then(Field::protocol),
         }
     }
 
-    /// The same condition with the bits beyond a prefix cleared, an empty
-    /// prefix as its IP version, and lengths that IPv6 cannot have left out.
-    fn canonical(&self) -> Self {
-        match self {
-            Self::Source { prefix: 0, .. } | Self::Destination { prefix: 0, .. } => {
-                match self.version() {
-                    Some(version) => Self::Version(version),
-                    None => self.clone(),
-                }
+    /// Whether only packets of stated protocols fulfil it.
+    fn names_protocol(&self) -> bool {
+        let stated = matches!(
+            self,
+            Self::Test {
+                field: Field::Protocol,
+                negated: false,
+                ..
             }
-            Self::Source { address, prefix } => Self::Source {
-                address: network(*address, *prefix),
-                prefix: *prefix,
-            },
-            Self::Destination { address, prefix } => Self::Destination {
-                address: network(*address, *prefix),
-                prefix: *prefix,
-            },
-            Self::Length(IpVersion::V6, from, to) => {
-                Self::Length(IpVersion::V6, (*from).max(40), *to)
-            }
-            other => other.clone(),
-        }
+        );
+        stated || self.protocol().is_some()
     }
 }
 
-/// The address with all bits after the first `prefix` cleared.
-fn network(address: std::net::IpAddr, prefix: u8) -> std::net::IpAddr {
-    match address {
-        std::net::IpAddr::V4(v4) => {
-            let host = 32_u32.saturating_sub(u32::from(prefix));
-            let mask = u32::MAX.checked_shl(host).unwrap_or(0);
-            std::net::Ipv4Addr::from(u32::from(v4) & mask).into()
-        }
-        std::net::IpAddr::V6(v6) => {
-            let host = 128_u32.saturating_sub(u32::from(prefix));
-            let mask = u128::MAX.checked_shl(host).unwrap_or(0);
-            std::net::Ipv6Addr::from(u128::from(v6) & mask).into()
-        }
-    }
-}
-
-impl Rule {
-    /// The same rule in the one form in which rules are compared: matches
-    /// sorted, none twice, and none that another match implies.
+impl Set {
+    /// The same set with its elements sorted, and those that touch made one.
     #[must_use]
     pub fn canonical(&self) -> Self {
-        let mut matches: Vec<Match> = self.matches.iter().map(Match::canonical).collect();
-        matches.sort();
-        matches.dedup();
-        let all = matches.clone();
-        matches.retain(|candidate| match candidate {
-            Match::Version(version) => !all
-                .iter()
-                .any(|other| other != candidate && other.version() == Some(*version)),
-            Match::Protocol(number) => !all
-                .iter()
-                .any(|other| other != candidate && other.protocol() == Some(*number)),
-            _ => true,
-        });
-        Self {
-            matches,
-            class: self.class,
-            origin: self.origin.clone(),
+        let mut set = self.clone();
+        if let Content::Fixed(elements) = &mut set.content {
+            *elements = merged(elements);
+        }
+        set
+    }
+}
+
+/// Ranges sorted, with those that meet or touch made one.
+fn merged(ranges: &[(u128, u128)]) -> Vec<(u128, u128)> {
+    let mut sorted: Vec<(u128, u128)> = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut out: Vec<(u128, u128)> = Vec::new();
+    for (from, to) in sorted {
+        match out.last_mut() {
+            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
         }
     }
+    out
 }
 
 impl Table {
-    /// The same table with every rule in canonical form.
+    /// The same table in the one form in which tables are compared.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut table = self.clone();
-        for chain in &mut table.chains {
-            chain.rules = chain.rules.iter().map(Rule::canonical).collect();
-        }
+        table.sets = table.sets.iter().map(Set::canonical).collect();
+        table.sets.sort_by(|a, b| a.name.cmp(&b.name));
         table
     }
 
@@ -259,8 +529,24 @@ impl Table {
                 device,
                 redirect_to,
             } => vec![device, redirect_to],
-            Hook::Other(_) => vec![],
+            Hook::Called | Hook::Switched { .. } | Hook::Other(_) => vec![],
         })
+    }
+
+    /// The set of this name.
+    #[must_use]
+    pub fn set(&self, name: &str) -> Option<&Set> {
+        self.sets.iter().find(|set| set.name == name)
+    }
+
+    /// The names of all counters, each once, sorted.
+    #[must_use]
+    pub fn counters(&self) -> Vec<&str> {
+        let rules = self.chains.iter().flat_map(|chain| &chain.rules);
+        let mut names: Vec<&str> = rules.filter_map(|rule| rule.counter.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 }
 
@@ -268,43 +554,35 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn rule(matches: Vec<Match>) -> Rule {
-        Rule {
-            matches,
-            class: Handle::new(1, 0x10),
-            origin: Origin::default(),
-        }
+    #[test]
+    fn what_matches_presuppose_is_stated_first() {
+        let rule = Rule::classify(
+            vec![
+                Match::range(Field::SourcePort, 1, 9),
+                Match::TcpPayloadEmpty {
+                    version: IpVersion::V4,
+                    negated: false,
+                },
+            ],
+            Handle::new(1, 0x10),
+            Origin::default(),
+        );
+        let matches = rule.guarded().matches;
+        assert_eq!(matches[0], Match::version_is(IpVersion::V4));
+        assert_eq!(matches[1], Match::one(Field::Protocol, 6));
+        assert_eq!(matches.len(), 4);
+        let port = vec![Match::one(Field::DestinationPort, 80)];
+        assert_eq!(
+            guarded(port)[0],
+            Match::within(Field::Protocol, PORT_PROTOCOLS)
+        );
     }
 
     #[test]
-    fn implied_matches_disappear_and_others_stay() {
-        let long = rule(vec![
-            Match::TcpPayloadEmpty(IpVersion::V4),
-            Match::Protocol(TCP),
-            Match::Version(IpVersion::V4),
-            Match::TcpPayloadEmpty(IpVersion::V4),
-        ]);
+    fn elements_that_touch_become_one() {
         assert_eq!(
-            long.canonical().matches,
-            [Match::TcpPayloadEmpty(IpVersion::V4)]
+            merged(&[(5, 6), (1, 2), (3, 3), (9, 9), (8, u128::MAX)]),
+            [(1, 3), (5, 6), (8, u128::MAX)]
         );
-        let short = rule(vec![Match::Version(IpVersion::V6), Match::Protocol(TCP)]);
-        assert_eq!(short.canonical().matches.len(), 2);
-    }
-
-    #[test]
-    fn prefixes_lose_their_host_bits() {
-        let source = |text: &str, prefix| Match::Source {
-            address: text.parse().unwrap(),
-            prefix,
-        };
-        let canonical = |m: Match| rule(vec![m]).canonical().matches[0].clone();
-        assert_eq!(canonical(source("10.1.2.3", 8)), source("10.0.0.0", 8));
-        assert_eq!(canonical(source("10.1.2.3", 32)), source("10.1.2.3", 32));
-        assert_eq!(
-            canonical(source("2001:db8::1", 32)),
-            source("2001:db8::", 32)
-        );
-        assert_eq!(canonical(source("::", 0)), Match::Version(IpVersion::V6));
     }
 }

@@ -7,11 +7,17 @@
 
 mod capabilities;
 mod classify;
+mod classify_field;
+mod classify_text;
 mod device;
 mod qdisc;
 
 pub use capabilities::Capabilities;
-pub use classify::{Chain, Hook, ICMPV6, IpVersion, Match, PROTOCOLS_WITH_PORTS, Rule, TCP, Table};
+pub use classify::{
+    Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
+    PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict, port_protocols, switch_name,
+};
+pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,

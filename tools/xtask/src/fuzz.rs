@@ -7,18 +7,20 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// A target, and the branches that a run of a minute must at least have seen:
-/// its own seeds alone see half as many.
-const TARGETS: [(&str, u32); 2] = [("policy", 4_000), ("experiment", 4_000)];
+/// A target, and the branches that a run must at least have seen: about twice
+/// what its own seeds alone see.
+const TARGETS: [(&str, u32); 2] = [("policy", 4_400), ("experiment", 3_300)];
 
 /// What a planted mistake says when it is met; see the targets.
 const PLANTED: &str = "the planted mistake";
 
-/// The longest that finding it may take, in seconds.
-const PATIENCE: u32 = 300;
+/// The longest that finding it may take, in seconds: many times what it takes
+/// on a quiet machine, where it takes some ten thousand runs.
+const PATIENCE: u32 = 900;
 
-/// Below this the floor says nothing.
-const LEAST_SECONDS: u32 = 60;
+/// A run of fewer texts says nothing about the branches; a quiet machine tries
+/// as many in a minute.
+const LEAST_RUNS: u64 = 100_000;
 
 /// Runs every target: the planted mistake, then `seconds` without it.
 #[allow(clippy::print_stdout, reason = "what takes minutes is told")]
@@ -33,13 +35,20 @@ pub fn all(root: &Path, seconds: u32) -> Result<()> {
             output.contains(PLANTED),
             "fuzz target {target}: the planted mistake was not found within {PATIENCE} s"
         );
-        println!("{target}: found the planted mistake");
+        println!(
+            "{target}: found the planted mistake ({} runs)",
+            ran(&output)
+        );
         let output = fuzz(root, target, seconds, &[])?;
         let covered = coverage(&output)
             .with_context(|| format!("fuzz target {target} ended early:\n{}", tail(&output)))?;
-        println!("{target}: {seconds} s without a finding, {covered} branches");
+        let runs = ran(&output);
+        println!("{target}: {seconds} s without a finding ({runs} runs), {covered} branches");
+        if runs < LEAST_RUNS {
+            println!("{target}: fewer than {LEAST_RUNS} runs; its branches are not judged");
+        }
         ensure!(
-            seconds < LEAST_SECONDS || covered >= floor,
+            runs < LEAST_RUNS || covered >= floor,
             "fuzz target {target}: {covered} branches, at least {floor} are expected"
         );
     }
@@ -95,6 +104,15 @@ fn coverage(output: &str) -> Option<u32> {
     number.parse().ok()
 }
 
+/// How many texts were tried, of the last status line: `#123 NEW cov: ...`.
+fn ran(output: &str) -> u64 {
+    let status = |line: &str| -> Option<u64> {
+        let number = line.strip_prefix('#')?.split_whitespace().next()?;
+        number.parse().ok()
+    };
+    output.lines().rev().find_map(status).unwrap_or(0)
+}
+
 fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")
@@ -102,12 +120,15 @@ fn tail(output: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::coverage;
+    use super::{coverage, ran};
 
     #[test]
     fn coverage_is_that_of_a_finished_run() {
         let run = "#4\tINITED cov: 2539 ft: 3543\n#9\tDONE   cov: 5084 ft: 14312 corp: 1758\n";
         assert_eq!(coverage(run), Some(5084));
+        let dictionary = "###### Recommended dictionary. ######\n";
+        assert_eq!(ran(&format!("{run}{dictionary}")), 9);
+        assert_eq!(ran("error: no such target"), 0);
         assert_eq!(
             coverage("#4\tINITED cov: 2539 ft: 3543\nSUMMARY: deadly signal"),
             None

@@ -52,6 +52,33 @@ const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
 /// Crates that are binaries: anyhow, printing and exit codes belong there.
 const BINARIES: [&str; 2] = ["cli", "guest"];
 
+/// Headers that C below aqm/ may include: the kit's own.
+const AQM_HEADERS: [&str; 12] = [
+    "aqm.h",
+    "ared.h",
+    "codel.h",
+    "fixed.h",
+    "flows.h",
+    "gate.h",
+    "host.h",
+    "native.h",
+    "queue.h",
+    "red.h",
+    "shaper.h",
+    "../../droptail.c",
+];
+
+/// What a discipline must not hold. Loops go by AQM_LOOP, whose bound shows.
+const AQM_FORBIDDEN: [(&str, &str); 7] = [
+    ("float", "a floating-point number"),
+    ("double", "a floating-point number"),
+    ("while", "a loop whose bound does not show: use AQM_LOOP"),
+    ("for", "a loop whose bound does not show: use AQM_LOOP"),
+    ("do", "a loop whose bound does not show: use AQM_LOOP"),
+    ("extern", "something outside of the discipline"),
+    ("volatile", "something outside of the discipline"),
+];
+
 /// Lines above which a source file has outgrown its room.
 const LONGEST: usize = 1_000;
 
@@ -70,6 +97,9 @@ pub fn run(root: &Path) -> Result<()> {
         for file in rust_files(&path.join("src"))? {
             check_source(&name, &file, &mut findings)?;
         }
+    }
+    for file in files_ending(&root.join("aqm"), &["c", "h"])? {
+        check_algorithm(&file, &mut findings)?;
     }
     findings.sort();
     for finding in &findings {
@@ -159,7 +189,81 @@ fn check_source(name: &str, file: &Path, findings: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
+/// Rule 4: freestanding C, without floats, globals or loops without a bound.
+fn check_algorithm(file: &Path, findings: &mut Vec<String>) -> Result<()> {
+    let text = fs::read_to_string(file)?;
+    let place = file.display();
+    if !text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .contains("SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause")
+    {
+        findings.push(format!("{place}:1: the SPDX line is missing"));
+    }
+    let native = file.components().any(|part| part.as_os_str() == "native");
+    for (index, line) in without_comments(&text).lines().enumerate() {
+        let number = index + 1;
+        if let Some(header) = line.trim().strip_prefix("#include") {
+            let header = header.trim().trim_matches('"');
+            let of_build = native && header == "AQM_FILE";
+            if !of_build && !AQM_HEADERS.contains(&header) {
+                findings.push(format!("{place}:{number}: includes {header}"));
+            }
+        }
+        // The native host is C for this machine: it defines the loop, and its
+        // tables are constants that the library finds by name.
+        if native {
+            continue;
+        }
+        for word in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            if let Some((_, what)) = AQM_FORBIDDEN.iter().find(|(bad, _)| *bad == word) {
+                findings.push(format!("{place}:{number}: `{word}`: {what}"));
+            }
+        }
+        // Everything at the outermost level is a type, a constant, a macro or a
+        // function; an object would end in `;` or `=` there.
+        let outermost = line.starts_with(|c: char| c.is_alphabetic());
+        let object = line.starts_with("static ") && !line.contains('(');
+        if outermost && object {
+            findings.push(format!("{place}:{number}: an object outside of functions"));
+        }
+    }
+    Ok(())
+}
+
+/// The last line.
+fn line(text: &str) -> &str {
+    text.rsplit('\n').next().unwrap_or_default()
+}
+
+/// The text with comments and string literals blanked, line by line.
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let skipped = if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
+        } else if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if c == '"' && !line(&out).starts_with("#include") {
+            rest[1..].find('"').map_or(rest.len(), |end| end + 2)
+        } else {
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        out.extend(rest[..skipped].chars().filter(|c| *c == '\n'));
+        rest = &rest[skipped..];
+    }
+    out
+}
+
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    files_ending(folder, &["rs"])
+}
+
+fn files_ending(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -167,7 +271,10 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path
+                .extension()
+                .is_some_and(|extension| endings.iter().any(|ending| extension == *ending))
+            {
                 files.push(path);
             }
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 4] = [
+const PACKAGES: [(&str, &str, &str); 9] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -24,6 +24,23 @@ const PACKAGES: [(&str, &str, &str); 4] = [
         "tests compare with what nft itself lists",
     ),
     ("gcc", "/usr/bin/cc", "linking Rust programs"),
+    ("make", "/usr/bin/make", "building libbpf"),
+    (
+        "clang-19",
+        "/usr/bin/clang-19",
+        "compiling queueing disciplines for the kernel",
+    ),
+    (
+        "libclang-rt-19-dev",
+        "/usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.asan-x86_64.a",
+        "running queueing disciplines under sanitizers",
+    ),
+    (
+        "libelf-dev",
+        "/usr/include/libelf.h",
+        "loading programs into the kernel",
+    ),
+    ("zlib1g-dev", "/usr/include/zlib.h", "the same"),
 ];
 
 /// Installs what is missing; without root, says so with the command to run.

@@ -261,6 +261,36 @@ fn a_wrong_policy_changes_nothing() {
 }
 
 #[test]
+fn a_qdisc_that_this_kernel_lacks() {
+    let place = Namespace::new();
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("policy.toml");
+    let policy = fs::read_to_string(root().join("tests/cli/upstream.toml")).unwrap();
+    for kind in ["fq_codel", "sfq", "cake"] {
+        let mut tc = place.command("tc");
+        tc.args(["qdisc", "add", "dev", "far", "root", kind]);
+        let tried = Ended::of(&tc.output().unwrap());
+        let lacks = tried.err.contains("qdisc kind is unknown");
+        assert!(lacks || tried.status == 0, "{tried:?}");
+        let queue = |queue: &str| format!("queue = \"{queue}\"");
+        fs::write(&file, policy.replace(&queue("pfifo 50"), &queue(kind))).unwrap();
+        let name = file.to_str().unwrap();
+        // `check` is about the policy, for any kernel.
+        place.weirgate(&format!("check {name}")).says(0, &[]);
+        let planned = place.weirgate(&format!("plan {name}"));
+        if lacks {
+            let place = format!("{name}:20:9");
+            let why = format!("has no {kind} qdisc");
+            planned.says(2, &["error[C201]: Linux ", &why, &place]);
+            assert_eq!(planned.out, "");
+        } else {
+            assert_eq!(planned.status, 1, "{planned:?}");
+            place.run("tc qdisc del dev far root");
+        }
+    }
+}
+
+#[test]
 fn a_foreign_root_is_left_alone() {
     let place = Namespace::new();
     place.run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");

@@ -72,6 +72,38 @@ fn a_run_that_takes_too_long_is_stopped() {
 }
 
 #[test]
+fn a_guest_that_panics_shows_its_console() {
+    let place = TempDir::new().unwrap();
+    let tiny = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap();
+    let panic = "programs = [\"sh\"]\n\
+                 commands = [\"gateway: sh -c 'echo c > /proc/sysrq-trigger'\"]\n\
+                 [[arm]]\nname = \"quiet\"\n";
+    fs::write(place.path().join("panic.toml"), tiny + panic).unwrap();
+    let arguments = [
+        "lab",
+        "run",
+        "panic.toml",
+        "--out",
+        "out",
+        "--report",
+        "report.html",
+    ];
+    let ended = weirgate(place.path(), &arguments);
+    ended.says(
+        1,
+        &[
+            "arm `modem-only`: the guest's kernel panicked: sysrq triggered crash",
+            "the last lines of its console:",
+            "  | @start\n",
+            "Kernel panic - not syncing: sysrq triggered crash\n",
+        ],
+    );
+    assert_eq!(ended.out, "");
+    let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
 fn kernels_that_are_none() {
     let place = TempDir::new().unwrap();
     let at = |name: &str| place.path().join(name).display().to_string();

@@ -2,8 +2,8 @@
 //! The real program, as a user meets it: what it prints, its exit status, and
 //! that it leaves nothing behind.
 //!
-//! The module `kernel` needs root, because it makes network namespaces; `lab`
-//! and `capture` need what `weirgate lab run` needs. After an intended change
+//! The modules `kernel` and `here` need root, because they make network
+//! namespaces; `lab` and `capture` need what `weirgate lab run` needs. After an intended change
 //! of a message, write the texts in `tests/cli` anew with `WEIRGATE_ACCEPT=1`
 //! and read the difference.
 
@@ -11,6 +11,7 @@
 
 mod capture;
 mod documents;
+mod here;
 mod input;
 mod kernel;
 mod lab;

@@ -153,6 +153,7 @@ pub(super) fn state(layer: Option<&LinkLayer>) -> State {
         tables: vec![Table {
             netdev: true,
             name: "charges".to_owned(),
+            sets: Vec::new(),
             chains: ARRIVALS.iter().filter_map(chain).collect(),
         }],
     }

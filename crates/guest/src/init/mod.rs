@@ -9,6 +9,7 @@
 
 pub(crate) mod modules;
 
+mod execute;
 mod inspect;
 mod mounts;
 mod port;
@@ -31,6 +32,10 @@ const INSPECT: &str = "weirgate.inspect";
 
 /// The same for what the kernel charges for packets.
 const CHARGES: &str = "weirgate.charges";
+
+/// Word of the kernel's command line that names a program to run, with its
+/// arguments after commas.
+const EXECUTE: &str = "weirgate.execute=";
 
 /// Runs the machine from start to end.
 pub(crate) fn run() -> ! {
@@ -59,6 +64,12 @@ fn work() -> Result<()> {
     } else if asked(CHARGES) {
         say("@start");
         charges::measure(&mut |done, of, what| say(&format!("@progress {done} {of} {what}")))?
+    } else if let Some(words) = command_line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix(EXECUTE))
+    {
+        say("@start");
+        execute::run(words)?
     } else {
         let text = fs::read(JOB).context(JOB)?;
         let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;

@@ -5,7 +5,7 @@
 //! [`Match::Other`], so that it shows as a difference and is never overlooked.
 
 use super::encode::UDATA_COMMENT;
-use super::read::{self, Read};
+use super::read::{self, Known, Read};
 use super::rule::End;
 use super::sets::{ConstantSet, NFTA_DATA_VALUE, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS};
 use super::{
@@ -16,9 +16,8 @@ use super::{
 use crate::wire::Attrs;
 use nlink::netlink::AttrIter;
 use nlink::netlink::nftables::parse_expressions;
-use std::collections::BTreeSet;
-use weirgate_state::{Chain, DeviceName, Hook, Match, Origin, Rule, Table};
-use weirgate_units::Handle;
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_state::{Chain, DeviceName, Hook, Match, Origin, Rule, Set, Table, Verdict};
 
 const NFTA_RULE_USERDATA: u16 = 7;
 const NF_ACCEPT: u32 = 1;
@@ -43,31 +42,65 @@ pub(crate) fn elements(payloads: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
         .collect()
 }
 
-/// The table of that name from listings of all chains and rules of its family.
+/// The table of that name from listings of all chains and rules of its family,
+/// and its sets. `switches` says of each chain that has a switch whether it is
+/// on.
 pub(crate) fn table(
     netdev: bool,
     name: &str,
     chains: &[Vec<u8>],
     rules: &[Vec<u8>],
-    sets: &BTreeSet<ConstantSet>,
+    sets: Sets,
     device: impl Fn(u32) -> Option<DeviceName>,
 ) -> Table {
-    let chains = chains
+    let switched: BTreeSet<String> = sets.switches.keys().cloned().collect();
+    let known = Known {
+        netdev,
+        constants: &sets.constants,
+        switched: &switched,
+    };
+    let heads: Vec<(Head, Vec<(Read, Origin)>)> = chains
         .iter()
         .filter_map(|payload| head(payload, name))
         .map(|head| {
-            let read: Vec<(Read, Origin)> = rules
+            let read = rules
                 .iter()
-                .filter_map(|payload| rule_of(payload, netdev, (name, &head.name), sets))
+                .filter_map(|payload| rule_of(payload, (name, &head.name), known))
                 .collect();
-            chain(head, &read, &device)
+            (head, read)
         })
+        .collect();
+    let bases: Vec<Option<(Hook, End)>> = heads
+        .iter()
+        .map(|(head, read)| base(head, read, &device))
+        .collect();
+    // Called chains end as the first base chain does.
+    let mut ends = bases.iter().flatten().map(|(_, end)| *end);
+    let shared = ends.find(|end| matches!(end, End::Forward(_)));
+    let shared = shared.unwrap_or(End::Accept);
+    let chains = heads
+        .into_iter()
+        .zip(bases)
+        .map(|((head, read), base)| chain(head, read, base, shared, &sets.switches))
         .collect();
     Table {
         netdev,
         name: name.to_owned(),
+        sets: sets.own,
         chains,
     }
+}
+
+/// What a table has beside chains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sets {
+    /// Constant sets whose elements are as they should be.
+    pub(crate) constants: BTreeSet<ConstantSet>,
+    /// The sets of the state, with their elements.
+    pub(crate) own: Vec<Set>,
+    /// Chains that have a switch, and whether it is on; `None` where it is
+    /// neither on nor off.
+    pub(crate) switches: BTreeMap<String, Option<bool>>,
 }
 
 /// The listing is of one family already.
@@ -91,9 +124,8 @@ fn head(payload: &[u8], table: &str) -> Option<Head> {
 
 fn rule_of(
     payload: &[u8],
-    netdev: bool,
     (table, chain): (&str, &str),
-    sets: &BTreeSet<ConstantSet>,
+    known: Known<'_>,
 ) -> Option<(Read, Origin)> {
     let attrs = Attrs::after(payload, NFGENMSG);
     let own = attrs.text(NFTA_RULE_TABLE)? == table && attrs.text(NFTA_RULE_CHAIN)? == chain;
@@ -102,7 +134,7 @@ fn rule_of(
     }
     let exprs = parse_expressions(attrs.bytes(NFTA_RULE_EXPRESSIONS).unwrap_or_default());
     let origin = attrs.bytes(NFTA_RULE_USERDATA).map(origin);
-    Some((read::read(&exprs, netdev, sets), origin.unwrap_or_default()))
+    Some((read::read(&exprs, known), origin.unwrap_or_default()))
 }
 
 /// The policy line out of a rule's comment.
@@ -121,60 +153,82 @@ fn origin(userdata: &[u8]) -> Origin {
     numbered.unwrap_or_else(|| Origin::new(0, text.as_str()))
 }
 
-fn chain(head: Head, read: &[(Read, Origin)], device: impl Fn(u32) -> Option<DeviceName>) -> Chain {
-    let postrouting = matches!(head.hook, Some((HOOK_POSTROUTING, PRIORITY_MANGLE, None)));
-    let arriving = match &head.hook {
-        Some((HOOK_INGRESS, 0, Some(device))) => Some(device.clone()),
-        _ => None,
-    };
-    let mut rest = read;
-    let hook = if postrouting {
-        match rest.split_first() {
-            Some(((Read::OtherDevices(device), _), after)) => {
-                rest = after;
+/// Where a base chain hangs and how its rules end; `None` for called chains
+/// and for what weirgate never makes.
+fn base(
+    head: &Head,
+    read: &[(Read, Origin)],
+    device: impl Fn(u32) -> Option<DeviceName>,
+) -> Option<(Hook, End)> {
+    match head.hook.as_ref()? {
+        (HOOK_POSTROUTING, PRIORITY_MANGLE, None) => match read.first()? {
+            (Read::OtherDevices(device), _) => {
+                let device = device.clone();
+                Some((Hook::Postrouting { device }, End::Accept))
+            }
+            _ => None,
+        },
+        (HOOK_INGRESS, 0, Some(own)) => match read.last()? {
+            (Read::Rule(rule, Some(end @ End::Forward(index))), _) if is_tail(rule) => {
+                let redirect_to = device(*index)?;
+                let device = own.clone();
                 Some((
-                    Hook::Postrouting {
-                        device: device.clone(),
+                    Hook::Ingress {
+                        device,
+                        redirect_to,
                     },
-                    End::Accept,
+                    *end,
                 ))
             }
             _ => None,
-        }
-    } else if let Some(own) = arriving {
-        match rest.split_last() {
-            Some(((Read::Tail(end @ End::Forward(index)), _), before)) => {
-                rest = before;
-                device(*index).map(|redirect_to| {
-                    (
-                        Hook::Ingress {
-                            device: own,
-                            redirect_to,
-                        },
-                        *end,
-                    )
-                })
-            }
-            _ => None,
-        }
-    } else {
-        None
+        },
+        _ => None,
+    }
+}
+
+/// An end without anything else.
+fn is_tail(rule: &Rule) -> bool {
+    rule.matches.is_empty() && rule.effects.is_empty() && rule.counter.is_none()
+}
+
+fn chain(
+    head: Head,
+    mut read: Vec<(Read, Origin)>,
+    base: Option<(Hook, End)>,
+    shared: End,
+    switches: &BTreeMap<String, Option<bool>>,
+) -> Chain {
+    let hook = match (&base, &head.hook) {
+        (Some((hook, _)), _) => hook.clone(),
+        (None, None) => match switches.get(&head.name) {
+            None => Hook::Called,
+            Some(Some(on)) => Hook::Switched { on: *on },
+            Some(None) => Hook::Other(String::from("a switch of a foreign form")),
+        },
+        (None, Some(hook)) => Hook::Other(format!("{hook:?}")),
     };
-    let expected = hook.as_ref().map(|(_, end)| *end);
-    let mut rules: Vec<Rule> = rest
-        .iter()
+    match hook {
+        Hook::Postrouting { .. } => {
+            read.remove(0);
+        }
+        Hook::Ingress { .. } => {
+            read.pop();
+        }
+        _ => {}
+    }
+    let expected = base.map_or(shared, |(_, end)| end);
+    let mut rules: Vec<Rule> = read
+        .into_iter()
         .map(|(read, origin)| match read {
-            Read::Rule(rule, end) if Some(*end) == expected => Rule {
-                origin: origin.clone(),
-                ..rule.clone()
-            },
+            Read::Rule(rule, end) if end.is_none_or(|end| end == expected) => {
+                Rule { origin, ..rule }
+            }
             other => foreign(format!("{other:?}")),
         })
         .collect();
     if !head.accepts {
         rules.push(foreign(String::from("the chain drops by policy")));
     }
-    let hook = hook.map_or_else(|| Hook::Other(format!("{:?}", head.hook)), |(hook, _)| hook);
     Chain {
         name: head.name,
         hook,
@@ -185,7 +239,9 @@ fn chain(head: Head, read: &[(Read, Origin)], device: impl Fn(u32) -> Option<Dev
 fn foreign(text: String) -> Rule {
     Rule {
         matches: vec![Match::Other(text)],
-        class: Handle::default(),
+        counter: None,
+        effects: Vec::new(),
+        verdict: Verdict::Continue,
         origin: Origin::default(),
     }
 }

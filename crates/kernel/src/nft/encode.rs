@@ -8,10 +8,12 @@ use super::{
     NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_TABLE_NAME,
     PRIORITY_MANGLE, family, frame, label, message,
 };
+use super::{object, sets};
 use crate::channel::Request;
 use crate::error::KernelError;
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::nftables::{Expr, write_expressions};
+use std::collections::BTreeSet;
 use weirgate_state::{Chain, DeviceName, Hook, Origin, Table};
 
 const NLM_F_CREATE: u16 = 0x400;
@@ -47,6 +49,17 @@ fn request(message: MessageBuilder, object: String, origin: &Origin) -> Request 
     }
 }
 
+/// Switches a chain on or off.
+pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> Request {
+    let title = label(netdev, table);
+    let what = if on { "on" } else { "off" };
+    request(
+        sets::switch(netdev, table, chain, on),
+        format!("switch chain {chain} of {title} {what}"),
+        &Origin::default(),
+    )
+}
+
 /// Removes a table.
 pub(crate) fn delete(netdev: bool, name: &str) -> Request {
     let mut message = message(DELTABLE, 0, family(netdev));
@@ -73,58 +86,109 @@ pub(crate) fn set(
     };
     // A deletion fails without a table, so one is made first.
     let mut out = vec![create(), delete(table.netdev, &table.name), create()];
+    let netdev = table.netdev;
+    let mut ids = 1_u32..;
+    let mut next = || ids.next().unwrap_or(0);
     let rules = table.chains.iter().flat_map(|chain| &chain.rules);
-    for (id, set) in (1_u32..).zip(rule::sets_used(rules, table.netdev)) {
-        for message in set.create(table.netdev, &table.name, id) {
+    for set in rule::sets_used(rules) {
+        for message in set.create(netdev, &table.name, next()) {
             let object = format!("{title} set {}", set.name());
             out.push(request(message, object, &none));
         }
     }
+    for set in &table.canonical().sets {
+        for message in sets::create(set, netdev, &table.name, next()) {
+            let object = format!("{title} set {}", set.name);
+            out.push(request(message, object, &set.origin));
+        }
+    }
+    for name in table.counters() {
+        let message = object::create(netdev, &table.name, name);
+        out.push(request(message, format!("{title} counter {name}"), &none));
+    }
+    // Chains first, so that rules and switches can jump to them.
     for chain in &table.chains {
-        chain_requests(&mut out, table, chain, &title, &index)?;
+        out.push(chain_head(table, chain, &title)?);
+    }
+    let mut switched = BTreeSet::new();
+    for chain in &table.chains {
+        let Hook::Switched { on } = chain.hook else {
+            continue;
+        };
+        let object = format!("{title} switch of {}", chain.name);
+        let map = sets::create_switch(netdev, &table.name, &chain.name, next());
+        out.push(request(map, object.clone(), &none));
+        if on {
+            let message = sets::switch(netdev, &table.name, &chain.name, true);
+            out.push(request(message, object, &none));
+        }
+        switched.insert(chain.name.clone());
+    }
+    for chain in &table.chains {
+        chain_rules(&mut out, table, chain, &switched, &index)?;
     }
     Ok(out)
 }
 
-fn chain_requests(
-    out: &mut Vec<Request>,
-    table: &Table,
-    chain: &Chain,
-    title: &str,
-    index: impl Fn(&DeviceName) -> Option<u32>,
-) -> Result<(), KernelError> {
-    let none = Origin::default();
+fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, KernelError> {
     let place = format!("{title} chain {}", chain.name);
     let mut head = message(NEWCHAIN, NLM_F_CREATE, family(table.netdev));
     head.append_attr_str(NFTA_CHAIN_TABLE, &table.name);
     head.append_attr_str(NFTA_CHAIN_NAME, &chain.name);
-    let hook = head.nest_start(NFTA_CHAIN_HOOK);
-    let (first, end, last) = match &chain.hook {
+    let number = match &chain.hook {
         Hook::Other(text) => {
             return Err(KernelError::Unwritable(format!("{place} at {text}")));
         }
-        Hook::Postrouting { device } => {
-            head.append_attr_u32_be(NFTA_HOOK_HOOKNUM, HOOK_POSTROUTING);
-            head.append_attr_u32_be(NFTA_HOOK_PRIORITY, PRIORITY_MANGLE as u32);
-            (Some(rule::write_other_devices(device)), End::Accept, None)
+        Hook::Called | Hook::Switched { .. } => {
+            return Ok(request(head, place, &Origin::default()));
         }
-        Hook::Ingress {
-            device,
-            redirect_to,
-        } => {
-            head.append_attr_u32_be(NFTA_HOOK_HOOKNUM, HOOK_INGRESS);
-            head.append_attr_u32_be(NFTA_HOOK_PRIORITY, 0);
-            head.append_attr_str(NFTA_HOOK_DEV, device.as_str());
-            let target =
-                index(redirect_to).ok_or_else(|| KernelError::NoDevice(redirect_to.to_string()))?;
-            let end = End::Forward(target);
-            (None, end, Some(rule::write_end(end)))
-        }
+        Hook::Postrouting { .. } => (HOOK_POSTROUTING, PRIORITY_MANGLE, None),
+        Hook::Ingress { device, .. } => (HOOK_INGRESS, 0, Some(device)),
     };
-    head.nest_end(hook);
+    let (hook, priority, device) = number;
+    let nest = head.nest_start(NFTA_CHAIN_HOOK);
+    head.append_attr_u32_be(NFTA_HOOK_HOOKNUM, hook);
+    head.append_attr_u32_be(NFTA_HOOK_PRIORITY, priority as u32);
+    if let Some(device) = device {
+        head.append_attr_str(NFTA_HOOK_DEV, device.as_str());
+    }
+    head.nest_end(nest);
     head.append_attr_u32_be(NFTA_CHAIN_POLICY, NF_ACCEPT);
     head.append_attr_str(NFTA_CHAIN_TYPE, "filter");
-    out.push(request(head, place.clone(), &none));
+    Ok(request(head, place, &Origin::default()))
+}
+
+/// Where a `Final` rule of a chain sends packets: a called chain's, where the
+/// first base chain's go.
+fn end_of(
+    table: &Table,
+    chain: &Chain,
+    index: impl Fn(&DeviceName) -> Option<u32>,
+) -> Result<End, KernelError> {
+    let own = matches!(chain.hook, Hook::Ingress { .. });
+    let places = table.chains.iter().filter(|other| !own || *other == chain);
+    let target = places.into_iter().find_map(|chain| match &chain.hook {
+        Hook::Ingress { redirect_to, .. } => Some(redirect_to),
+        _ => None,
+    });
+    match target {
+        Some(device) => index(device)
+            .map(End::Forward)
+            .ok_or_else(|| KernelError::NoDevice(device.to_string())),
+        None => Ok(End::Accept),
+    }
+}
+
+fn chain_rules(
+    out: &mut Vec<Request>,
+    table: &Table,
+    chain: &Chain,
+    switched: &BTreeSet<String>,
+    index: impl Fn(&DeviceName) -> Option<u32>,
+) -> Result<(), KernelError> {
+    let none = Origin::default();
+    let end = end_of(table, chain, index)?;
+    let place = format!("{} chain {}", label(table.netdev, &table.name), chain.name);
     let mut push = |exprs: &[Expr], origin: &Origin| {
         let mut message = message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, family(table.netdev));
         message.append_attr_str(NFTA_RULE_TABLE, &table.name);
@@ -135,14 +199,24 @@ fn chain_requests(
         }
         out.push(request(message, format!("{place} rule"), origin));
     };
-    if let Some(exprs) = first {
-        push(&exprs, &none);
+    if let Hook::Postrouting { device } = &chain.hook {
+        push(&rule::write_other_devices(device), &none);
     }
+    let netdev = table.netdev;
     for rule in &chain.rules {
-        push(&rule::write(rule, table.netdev, end), &rule.origin);
+        let written = rule::write(
+            rule,
+            rule::Place {
+                netdev,
+                end,
+                switched,
+            },
+        );
+        let exprs = written.ok_or_else(|| KernelError::Unwritable(format!("{place} rule")))?;
+        push(&exprs, &rule.origin);
     }
-    if let Some(exprs) = last {
-        push(&exprs, &none);
+    if matches!(chain.hook, Hook::Ingress { .. }) {
+        push(&rule::write_end(end), &none);
     }
     Ok(())
 }

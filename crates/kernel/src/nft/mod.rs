@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Classification tables over nf_tables: whole tables out in one transaction,
-//! rules read back expression by expression.
+//! rules read back expression by expression; switches and counters by
+//! themselves.
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+mod field;
+pub(crate) mod object;
 pub(crate) mod read;
 pub(crate) mod rule;
 pub(crate) mod sets;
@@ -19,8 +22,12 @@ pub(crate) const GETCHAIN: u16 = 4;
 pub(crate) const NEWRULE: u16 = 6;
 pub(crate) const GETRULE: u16 = 7;
 pub(crate) const NEWSET: u16 = 9;
+pub(crate) const GETSET: u16 = 10;
 pub(crate) const NEWSETELEM: u16 = 12;
 pub(crate) const GETSETELEM: u16 = 13;
+pub(crate) const DELSETELEM: u16 = 14;
+pub(crate) const NEWOBJ: u16 = 18;
+pub(crate) const GETOBJ: u16 = 19;
 
 /// Attributes of tables, chains and rules; the same numbers mean the table's
 /// name in all of them.

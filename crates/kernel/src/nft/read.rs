@@ -1,45 +1,325 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rule from its nf_tables expressions. Only what [`rule::write`] writes is
+//! A rule from its nf_tables expressions. Only what `rule::write` writes is
 //! understood; everything else is named as unknown.
 
-use super::rule::{self, Condition, End, Load, REGISTERS, Test};
+use super::field::{self, Load, Source};
+use super::rule::{self, End, REGISTERS};
 use super::sets::ConstantSet;
-use nlink::netlink::nftables::{CmpOp, MetaKey, PayloadBase, RangeOp, Register, RuleExpr, Verdict};
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weirgate_state::{DeviceName, IpVersion, Match, Origin, Rule};
+use nlink::netlink::nftables::{
+    ByteorderOp, CmpOp, CtKey, DynsetOp, LimitExpr, LimitKind, MetaKey, ObjectType, ObjrefExpr,
+    PayloadBase, RangeOp, Register, RuleExpr, Verdict as NftVerdict,
+};
+use std::collections::BTreeSet;
+use weirgate_state::{
+    Count, DeviceName, Effect, Field, ICMP, ICMPV6, IpVersion, Match, Meter, Origin, Rule, Values,
+    Verdict, switch_name,
+};
 use weirgate_units::{Dscp, Handle};
 
 /// What was read of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// A rule of weirgate's form, with its end.
-    Rule(Rule, End),
-    /// An end without tests or class.
-    Tail(End),
+    /// A rule of weirgate's form, with its end where it has one.
+    Rule(Rule, Option<End>),
     /// Packets of devices other than this go on.
     OtherDevices(DeviceName),
     /// Anything else, described.
     Unknown(String),
 }
 
-/// Reads a rule's expressions. `sets` are those of the table whose elements
-/// are as they should be.
-pub(crate) fn read(exprs: &[RuleExpr], netdev: bool, sets: &BTreeSet<ConstantSet>) -> Read {
-    match read_whole(exprs, netdev, sets) {
-        Some(read) => read,
-        None => Read::Unknown(format!("{exprs:?}")),
+/// What the table of a rule is known to have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) netdev: bool,
+    /// Constant sets whose elements are as they should be.
+    pub(crate) constants: &'a BTreeSet<ConstantSet>,
+    /// The chains that are switched.
+    pub(crate) switched: &'a BTreeSet<String>,
+}
+
+/// Reads a rule's expressions.
+pub(crate) fn read(exprs: &[RuleExpr], known: Known<'_>) -> Read {
+    other_devices(exprs)
+        .or_else(|| read_whole(exprs, known))
+        .unwrap_or_else(|| Read::Unknown(format!("{exprs:?}")))
+}
+
+fn other_devices(exprs: &[RuleExpr]) -> Option<Read> {
+    match exprs {
+        [
+            RuleExpr::Meta {
+                key: MetaKey::OifName,
+                ..
+            },
+            RuleExpr::Cmp {
+                op: CmpOp::Neq,
+                data,
+                ..
+            },
+            RuleExpr::Verdict(NftVerdict::Accept),
+        ] => Some(Read::OtherDevices(DeviceName::new(field::text(data)?)?)),
+        _ => None,
     }
 }
 
-fn read_whole(exprs: &[RuleExpr], netdev: bool, sets: &BTreeSet<ConstantSet>) -> Option<Read> {
+fn read_whole(exprs: &[RuleExpr], known: Known<'_>) -> Option<Read> {
     let mut rest = exprs;
-    let mut tests = Vec::new();
-    while let Some((test, after)) = read_test(rest, sets) {
-        tests.push(test);
+    let mut matches: Vec<Match> = Vec::new();
+    while let Some((found, after)) = read_match(rest, known, version(&matches)) {
+        matches.push(found);
         rest = after;
     }
-    let class = match rest {
+    let counter = match rest.split_first() {
+        Some((
+            RuleExpr::Objref(ObjrefExpr::Named {
+                object_type: ObjectType::Counter,
+                name,
+            }),
+            after,
+        )) => {
+            rest = after;
+            Some(name.clone())
+        }
+        _ => None,
+    };
+    let mut effects = Vec::new();
+    while let Some((effect, after)) = read_effect(rest) {
+        effects.push(effect);
+        rest = after;
+    }
+    let (verdict, end) = read_verdict(rest, known)?;
+    let rule = Rule {
+        matches,
+        counter,
+        effects,
+        verdict,
+        origin: Origin::default(),
+    };
+    Some(Read::Rule(rule, end))
+}
+
+/// The IP version whose ICMP the matches so far leave.
+fn version(matches: &[Match]) -> Option<IpVersion> {
+    let of = |number: u8| Match::one(Field::Protocol, u128::from(number));
+    matches.iter().rev().find_map(|m| {
+        let v4 = (*m == of(ICMP)).then_some(IpVersion::V4);
+        v4.or_else(|| (*m == of(ICMPV6)).then_some(IpVersion::V6))
+    })
+}
+
+fn word(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+/// The first word of the first register has two names.
+fn is_slot(register: Register, slot: usize) -> bool {
+    REGISTERS.get(slot) == Some(&register) || (slot == 0 && register == Register::Reg32_00)
+}
+
+/// What is loaded into a register, and the rest.
+fn read_source(exprs: &[RuleExpr], slot: usize) -> Option<(Source, &[RuleExpr])> {
+    let (first, mut rest) = exprs.split_first()?;
+    let (register, load) = match first {
+        RuleExpr::Meta { dreg, key, .. } => (*dreg, Load::Meta(*key)),
+        RuleExpr::Ct { dreg, key, .. } => (*dreg, Load::Connection(*key)),
+        RuleExpr::Payload {
+            dreg,
+            base,
+            offset,
+            len,
+            ..
+        } => {
+            let load = match base {
+                PayloadBase::LinkLayer => Load::LinkLayer(*offset, *len),
+                PayloadBase::Network => Load::Network(*offset, *len),
+                PayloadBase::Transport => Load::Transport(*offset, *len),
+                _ => return None,
+            };
+            (*dreg, load)
+        }
+        _ => return None,
+    };
+    if !is_slot(register, slot) {
+        return None;
+    }
+    let mut source = Source {
+        load,
+        mask: None,
+        turned: None,
+    };
+    if let Some((
+        RuleExpr::Bitwise {
+            sreg,
+            dreg,
+            mask,
+            xor,
+            ..
+        },
+        after,
+    )) = rest.split_first()
+        && is_slot(*sreg, slot)
+        && is_slot(*dreg, slot)
+        && xor.iter().all(|byte| *byte == 0)
+    {
+        source.mask = Some(mask.clone());
+        rest = after;
+    }
+    if let Some((
+        RuleExpr::Byteorder {
+            sreg,
+            dreg,
+            op: ByteorderOp::Hton,
+            len,
+            size,
+            ..
+        },
+        after,
+    )) = rest.split_first()
+        && is_slot(*sreg, slot)
+        && is_slot(*dreg, slot)
+        && len == size
+    {
+        source.turned = Some(*len);
+        rest = after;
+    }
+    Some((source, rest))
+}
+
+/// One match from the front of the expressions, and the rest.
+fn read_match<'a>(
+    exprs: &'a [RuleExpr],
+    known: Known<'_>,
+    version: Option<IpVersion>,
+) -> Option<(Match, &'a [RuleExpr])> {
+    if let Some(found) = read_empty(exprs, known) {
+        return Some(found);
+    }
+    let (source, rest) = read_source(exprs, 0)?;
+    let field = field::field(&source, known.netdev, version)?;
+    let (first, rest) = rest.split_first()?;
+    let value = |bytes: &[u8]| field::value(field, known.netdev, bytes);
+    let test = |negated, values| Match::Test {
+        field,
+        negated,
+        values,
+    };
+    let found = match first {
+        RuleExpr::Cmp { sreg, op, data, .. } if is_slot(*sreg, 0) => {
+            let negated = match op {
+                CmpOp::Eq => false,
+                CmpOp::Neq => true,
+                _ => return None,
+            };
+            let values = if field.is_text() {
+                Values::Text(field::text(data)?)
+            } else {
+                let value = value(data)?;
+                Values::Range(value, value)
+            };
+            test(negated, values)
+        }
+        RuleExpr::Range {
+            sreg, op, from, to, ..
+        } if is_slot(*sreg, 0) => {
+            let negated = matches!(op, RangeOp::Neq);
+            test(negated, Values::Range(value(from)?, value(to)?))
+        }
+        RuleExpr::Lookup {
+            set,
+            sreg,
+            dreg: None,
+            invert,
+            ..
+        } if is_slot(*sreg, 0) => {
+            let constant = ConstantSet::ALL.iter().any(|known| known.name() == set);
+            if constant {
+                return None;
+            }
+            test(*invert, Values::Set(set.clone()))
+        }
+        RuleExpr::Dynset {
+            set,
+            op,
+            sreg_key,
+            sreg_data: None,
+            timeout: None,
+            invert: false,
+            statements,
+            ..
+        } if is_slot(*sreg_key, 0) => {
+            let (count, over) = read_count(*op, statements)?;
+            Match::Meter(Meter {
+                field,
+                set: set.clone(),
+                count,
+                over,
+            })
+        }
+        _ => return None,
+    };
+    Some((found, rest))
+}
+
+fn read_count(op: DynsetOp, statements: &[RuleExpr]) -> Option<(Count, bool)> {
+    match (op, statements) {
+        (DynsetOp::Update, [RuleExpr::Limit(limit)]) => {
+            let LimitExpr {
+                rate, unit, burst, ..
+            } = limit;
+            let per = unit.to_u64() as u32;
+            let count = match limit.kind {
+                LimitKind::Packets => Count::Packets {
+                    rate: *rate,
+                    per,
+                    burst: *burst,
+                },
+                LimitKind::Bytes if per == 1 => Count::Bytes {
+                    rate: *rate,
+                    burst: *burst,
+                },
+                _ => return None,
+            };
+            Some((count, limit.over))
+        }
+        (DynsetOp::Add, [RuleExpr::Connlimit { count, over, .. }]) => {
+            Some((Count::Connections(*count), *over))
+        }
+        _ => None,
+    }
+}
+
+fn read_empty<'a>(exprs: &'a [RuleExpr], known: Known<'_>) -> Option<(Match, &'a [RuleExpr])> {
+    IpVersion::BOTH.into_iter().find_map(|version| {
+        let mut rest = exprs;
+        for (slot, wanted) in rule::empty_sources(version).iter().enumerate() {
+            let (found, after) = read_source(rest, slot)?;
+            if found != *wanted {
+                return None;
+            }
+            rest = after;
+        }
+        let wanted = rule::empty_set(version);
+        match rest.split_first()? {
+            (
+                RuleExpr::Lookup {
+                    set,
+                    sreg,
+                    dreg: None,
+                    invert,
+                    ..
+                },
+                after,
+            ) if is_slot(*sreg, 0) && set == wanted.name() && known.constants.contains(&wanted) => {
+                let negated = *invert;
+                Some((Match::TcpPayloadEmpty { version, negated }, after))
+            }
+            _ => None,
+        }
+    })
+}
+
+fn read_effect(exprs: &[RuleExpr]) -> Option<(Effect, &[RuleExpr])> {
+    match exprs {
         [
             RuleExpr::Immediate { dreg, data, .. },
             RuleExpr::MetaSet {
@@ -48,14 +328,61 @@ fn read_whole(exprs: &[RuleExpr], netdev: bool, sets: &BTreeSet<ConstantSet>) ->
                 ..
             },
             after @ ..,
-        ] if dreg == sreg => {
-            rest = after;
-            Some(Handle::from_u32(word(data)?))
+        ] if dreg == sreg => Some((Effect::Class(Handle::from_u32(word(data)?)), after)),
+        [
+            RuleExpr::Ct {
+                key: CtKey::Mark, ..
+            },
+            RuleExpr::Bitwise { mask, xor, .. },
+            RuleExpr::CtSet {
+                key: CtKey::Mark, ..
+            },
+            after @ ..,
+        ] => {
+            let mask = !word(mask)?;
+            let value = word(xor)?;
+            Some((Effect::ConnectionMark { mask, value }, after))
+        }
+        [
+            RuleExpr::Payload {
+                base: PayloadBase::Network,
+                offset: 0,
+                len: 2,
+                ..
+            },
+            RuleExpr::Bitwise { mask, xor, .. },
+            RuleExpr::PayloadSet {
+                base: PayloadBase::Network,
+                offset: 0,
+                len: 2,
+                ..
+            },
+            after @ ..,
+        ] => {
+            let (version, dscp) = IpVersion::BOTH.into_iter().find_map(|version| {
+                let each = (0..64).filter_map(Dscp::new);
+                each.map(|dscp| (version, dscp)).find(|(version, dscp)| {
+                    let (keep, set) = rule::dscp_word(*version, dscp.value());
+                    mask[..] == keep && xor[..] == set
+                })
+            })?;
+            Some((Effect::Dscp(version, dscp), after))
         }
         _ => None,
-    };
-    let end = match rest {
-        [RuleExpr::Verdict(Verdict::Accept)] => End::Accept,
+    }
+}
+
+fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(Verdict, Option<End>)> {
+    Some(match exprs {
+        [] => (Verdict::Continue, None),
+        [RuleExpr::Verdict(NftVerdict::Accept)] => (Verdict::Final, Some(End::Accept)),
+        [RuleExpr::Verdict(NftVerdict::Return)] => (Verdict::Return, None),
+        [RuleExpr::Verdict(NftVerdict::JumpTo(name))] => {
+            (Verdict::Jump(name.as_str().to_owned()), None)
+        }
+        [RuleExpr::Verdict(NftVerdict::GotoTo(name))] => {
+            (Verdict::Goto(name.as_str().to_owned()), None)
+        }
         [
             RuleExpr::Immediate { dreg, data, .. },
             RuleExpr::Fwd {
@@ -63,241 +390,24 @@ fn read_whole(exprs: &[RuleExpr], netdev: bool, sets: &BTreeSet<ConstantSet>) ->
                 sreg_addr: None,
                 ..
             },
-        ] if dreg == sreg_dev => End::Forward(word(data)?),
-        _ => return None,
-    };
-    if let Some(class) = class {
-        let matches = tests
-            .iter()
-            .map(|test| read_match(test, netdev))
-            .collect::<Option<Vec<Meaning>>>()?;
-        let found = Rule {
-            matches: matches
-                .into_iter()
-                .filter_map(|meaning| match meaning {
-                    Meaning::Match(found) => Some(found),
-                    Meaning::Implied => None,
-                })
-                .collect(),
-            class,
-            origin: Origin::default(),
-        };
-        // The form written is the only one accepted: tests left out or in
-        // another order are another rule.
-        let canonical = found.canonical();
-        return (rule::tests(&canonical, netdev) == tests).then_some(Read::Rule(canonical, end));
-    }
-    match tests.as_slice() {
-        [] => Some(Read::Tail(end)),
-        [Test { fields, condition }] if end == End::Accept => {
-            let Condition::Unequal(name) = condition else {
-                return None;
-            };
-            let by_name = fields == &[(Load::Meta(MetaKey::OifName), None)];
-            by_name.then_some(Read::OtherDevices(device_name(name)?))
-        }
-        _ => None,
-    }
-}
-
-fn word(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
-}
-
-fn device_name(bytes: &[u8]) -> Option<DeviceName> {
-    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    DeviceName::new(std::str::from_utf8(&bytes[..end]).ok()?)
-}
-
-/// The first word of the first register has two names.
-fn slot(register: Register) -> Option<usize> {
-    if register == Register::Reg32_00 {
-        return Some(0);
-    }
-    REGISTERS.iter().position(|own| *own == register)
-}
-
-/// One test from the front of the expressions, and the rest.
-fn read_test<'a>(
-    exprs: &'a [RuleExpr],
-    sets: &BTreeSet<ConstantSet>,
-) -> Option<(Test, &'a [RuleExpr])> {
-    let mut fields: BTreeMap<usize, (Load, Option<Vec<u8>>)> = BTreeMap::new();
-    let mut rest = exprs;
-    loop {
-        let (first, after) = rest.split_first()?;
-        rest = after;
-        let condition = match first {
-            RuleExpr::Meta { dreg, key, .. } => {
-                fields.insert(slot(*dreg)?, (Load::Meta(*key), None));
-                continue;
-            }
-            RuleExpr::Payload {
-                dreg,
-                base,
-                offset,
-                len,
-                ..
-            } => {
-                let load = match base {
-                    PayloadBase::Network => Load::Network(*offset, *len),
-                    PayloadBase::Transport => Load::Transport(*offset, *len),
-                    _ => return None,
-                };
-                fields.insert(slot(*dreg)?, (load, None));
-                continue;
-            }
-            RuleExpr::Bitwise {
-                sreg,
-                dreg,
-                mask,
-                xor,
-                ..
-            } => {
-                if sreg != dreg || xor.iter().any(|byte| *byte != 0) {
-                    return None;
-                }
-                fields.get_mut(&slot(*sreg)?)?.1 = Some(mask.clone());
-                continue;
-            }
-            RuleExpr::Cmp { sreg, op, data, .. } if slot(*sreg)? == 0 => match op {
-                CmpOp::Eq => Condition::Equal(data.clone()),
-                CmpOp::Neq => Condition::Unequal(data.clone()),
-                _ => return None,
-            },
-            RuleExpr::Range {
-                sreg,
-                op: RangeOp::Eq,
-                from,
-                to,
-                ..
-            } if slot(*sreg)? == 0 => Condition::Within(from.clone(), to.clone()),
+        ] if dreg == sreg_dev => (Verdict::Final, Some(End::Forward(word(data)?))),
+        [
+            load @ RuleExpr::Meta { .. },
             RuleExpr::Lookup {
                 set,
-                sreg,
-                dreg: None,
+                dreg: Some(Register::Verdict),
                 invert: false,
                 ..
-            } if slot(*sreg)? == 0 => {
-                Condition::In(*sets.iter().find(|known| known.name() == set)?)
-            }
-            _ => return None,
-        };
-        let in_order = fields.keys().copied().eq(0..fields.len());
-        return in_order.then(|| {
-            let test = Test {
-                fields: fields.into_values().collect(),
-                condition,
-            };
-            (test, rest)
-        });
-    }
-}
-
-fn bounds(condition: &Condition) -> Option<(u16, u16)> {
-    let value = |bytes: &[u8]| match bytes {
-        [one] => Some(u16::from(*one)),
-        [high, low] => Some(u16::from_be_bytes([*high, *low])),
-        _ => None,
-    };
-    match condition {
-        Condition::Equal(bytes) => Some((value(bytes)?, value(bytes)?)),
-        Condition::Within(from, to) => Some((value(from)?, value(to)?)),
-        _ => None,
-    }
-}
-
-/// What a test says.
-enum Meaning {
-    /// This match.
-    Match(Match),
-    /// Nothing by itself: another match implies it.
-    Implied,
-}
-
-/// The match of one test; `None` for a test that weirgate never writes. Whether it is the exact form is checked by writing it again.
-fn read_match(test: &Test, netdev: bool) -> Option<Meaning> {
-    for version in [IpVersion::V4, IpVersion::V6] {
-        if *test == rule::version_test(netdev, version) {
-            return Some(Meaning::Match(Match::Version(version)));
+            },
+        ] => {
+            let (source, _) = read_source(std::slice::from_ref(load), 0)?;
+            let wanted = field::source(Field::Version, known.netdev);
+            let chain = known
+                .switched
+                .iter()
+                .find(|chain| switch_name(chain) == *set)?;
+            (source == wanted).then(|| (Verdict::Jump(chain.clone()), None))?
         }
-        if *test == rule::empty_test(version) {
-            return Some(Meaning::Match(Match::TcpPayloadEmpty(version)));
-        }
-    }
-    if test.condition == Condition::In(ConstantSet::PortProtocols) {
-        return Some(Meaning::Implied);
-    }
-    let [(load, mask)] = test.fields.as_slice() else {
-        return None;
-    };
-    let equal = match &test.condition {
-        Condition::Equal(bytes) => Some(bytes.as_slice()),
-        _ => None,
-    };
-    let found = match (load, mask) {
-        (Load::Meta(MetaKey::L4Proto), None) => match equal? {
-            [number] => Match::Protocol(*number),
-            _ => return None,
-        },
-        (Load::Meta(MetaKey::IifName), None) => match &test.condition {
-            Condition::Equal(name) => Match::InputDevice(device_name(name)?),
-            Condition::Unequal(name) => Match::NotInputDevice(device_name(name)?),
-            _ => return None,
-        },
-        (Load::Network(12 | 8, 4 | 16), mask) => {
-            let (address, prefix) = read_address(equal?, mask.as_deref())?;
-            Match::Source { address, prefix }
-        }
-        (Load::Network(16 | 24, 4 | 16), mask) => {
-            let (address, prefix) = read_address(equal?, mask.as_deref())?;
-            Match::Destination { address, prefix }
-        }
-        (Load::Network(1, 1), Some(_)) => {
-            Match::Dscp(IpVersion::V4, Dscp::new(equal?.first()? >> 2)?)
-        }
-        (Load::Network(0, 2), Some(_)) => {
-            let (value, _) = bounds(&test.condition)?;
-            Match::Dscp(IpVersion::V6, Dscp::new((value >> 6) as u8)?)
-        }
-        (Load::Network(2, 2), None) => {
-            let (from, to) = bounds(&test.condition)?;
-            Match::Length(IpVersion::V4, from, to)
-        }
-        (Load::Network(4, 2), None) => {
-            let (from, to) = bounds(&test.condition)?;
-            Match::Length(IpVersion::V6, from.checked_add(40)?, to.checked_add(40)?)
-        }
-        (Load::Transport(0, 2), None) => {
-            let (from, to) = bounds(&test.condition)?;
-            Match::SourcePort(from, to)
-        }
-        (Load::Transport(2, 2), None) => {
-            let (from, to) = bounds(&test.condition)?;
-            Match::DestinationPort(from, to)
-        }
-        (Load::Transport(0, 1), None) => {
-            let (from, to) = bounds(&test.condition)?;
-            Match::Icmpv6Type(u8::try_from(from).ok()?, u8::try_from(to).ok()?)
-        }
-        (Load::Transport(13, 1), Some(mask)) => Match::TcpFlags {
-            mask: *mask.first()?,
-            value: *equal?.first()?,
-        },
         _ => return None,
-    };
-    Some(Meaning::Match(found))
-}
-
-fn read_address(bytes: &[u8], mask: Option<&[u8]>) -> Option<(IpAddr, u8)> {
-    let address: IpAddr = if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
-        Ipv4Addr::from(v4).into()
-    } else {
-        Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()
-    };
-    let prefix = match mask {
-        None => bytes.len() * 8,
-        Some(mask) => mask.iter().map(|byte| byte.count_ones() as usize).sum(),
-    };
-    Some((address, prefix as u8))
+    })
 }

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One rule as nf_tables expressions.
-//!
-//! Every match is one test: something is loaded, masked perhaps, and compared.
-//! What a match presupposes (the IP version, the protocol) is a test of its
-//! own before it, which reading back leaves out again, so that a rule and its
-//! canonical form are written alike.
+//! One rule as nf_tables expressions: its matches, counter, effects, verdict.
 
+use super::field::{self, Load, Source};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
-    CmpOp, Expr, LookupExpr, MetaKey, PayloadBase, RangeOp, Register, Verdict,
+    ChainName, CmpOp, CtKey, DynsetExpr, DynsetOp, ElementStatement, Expr, LimitExpr, LimitUnit,
+    LookupExpr, MetaKey, ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp, Register,
+    Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
-use std::net::IpAddr;
-use weirgate_state::{DeviceName, IpVersion, Match, Rule};
-use weirgate_units::Dscp;
+use weirgate_state::{
+    Count, DeviceName, Effect, Field, IpVersion, Match, Meter, Rule, Values, Verdict, switch_name,
+};
 
 /// How a rule or chain ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,244 +22,100 @@ pub(crate) enum End {
     Forward(u32),
 }
 
-/// What is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Load {
-    Meta(MetaKey),
-    Network(u32, u32),
-    Transport(u32, u32),
-}
-
-/// What it is compared with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Condition {
-    Equal(Vec<u8>),
-    Unequal(Vec<u8>),
-    Within(Vec<u8>, Vec<u8>),
-    In(ConstantSet),
-}
-
-/// A load of one field, or of several side by side for a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Test {
-    pub(super) fields: Vec<(Load, Option<Vec<u8>>)>,
-    pub(super) condition: Condition,
+/// What a rule's expressions depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) netdev: bool,
+    pub(crate) end: End,
+    /// The chains that are switched.
+    pub(crate) switched: &'a BTreeSet<String>,
 }
 
 pub(super) const REGISTERS: [Register; 3] = [Register::R0, Register::Reg32_01, Register::Reg32_02];
 
-fn one(load: Load, mask: Option<Vec<u8>>, condition: Condition) -> Test {
-    Test {
-        fields: vec![(load, mask)],
-        condition,
-    }
-}
-
-fn number(load: Load, from: u16, to: u16) -> Test {
-    let bytes = |value: u16| value.to_be_bytes().to_vec();
-    let condition = if from == to {
-        Condition::Equal(bytes(from))
-    } else {
-        Condition::Within(bytes(from), bytes(to))
+/// The fields of a segment's three lengths, side by side.
+pub(super) fn empty_sources(version: IpVersion) -> Vec<Source> {
+    let plain = |load| Source {
+        load,
+        mask: None,
+        turned: None,
     };
-    one(load, None, condition)
-}
-
-/// A device name as `meta iifname` holds it: 16 bytes, padded.
-fn name_bytes(device: &DeviceName) -> Vec<u8> {
-    let mut bytes = device.as_str().as_bytes().to_vec();
-    bytes.resize(16, 0);
-    bytes
-}
-
-pub(super) fn version_test(netdev: bool, version: IpVersion) -> Test {
-    if netdev {
-        // Ethertypes; a netdev table has no nfproto of its own.
-        let ethertype: [u8; 2] = match version {
-            IpVersion::V4 => [0x08, 0x00],
-            IpVersion::V6 => [0x86, 0xdd],
-        };
-        one(
-            Load::Meta(MetaKey::Protocol),
-            None,
-            Condition::Equal(ethertype.to_vec()),
-        )
-    } else {
-        let family = match version {
-            IpVersion::V4 => 2,
-            IpVersion::V6 => 10,
-        };
-        one(
-            Load::Meta(MetaKey::NfProto),
-            None,
-            Condition::Equal(vec![family]),
-        )
-    }
-}
-
-fn protocol_test(protocol: u8) -> Test {
-    one(
-        Load::Meta(MetaKey::L4Proto),
-        None,
-        Condition::Equal(vec![protocol]),
-    )
-}
-
-fn prefix_mask(length: usize, prefix: u8) -> Option<Vec<u8>> {
-    let bits = usize::from(prefix);
-    if bits >= length * 8 {
-        return None;
-    }
-    let byte = |index: usize| match bits.saturating_sub(index * 8) {
-        left @ 0..=7 => !(0xff_u8 >> left),
-        _ => 0xff,
+    let masked = |load, mask: Vec<u8>| Source {
+        load,
+        mask: Some(mask),
+        turned: None,
     };
-    Some((0..length).map(byte).collect())
-}
-
-fn address_test(address: IpAddr, prefix: u8, offsets: (u32, u32)) -> Test {
-    let (offset, bytes) = match address {
-        IpAddr::V4(v4) => (offsets.0, v4.octets().to_vec()),
-        IpAddr::V6(v6) => (offsets.1, v6.octets().to_vec()),
-    };
-    one(
-        Load::Network(offset, bytes.len() as u32),
-        prefix_mask(bytes.len(), prefix),
-        Condition::Equal(bytes),
-    )
-}
-
-/// The DS field: the second byte of IPv4, bits 4 to 9 of IPv6.
-fn dscp_test(version: IpVersion, dscp: Dscp) -> Test {
+    let data_offset = masked(Load::Transport(12, 2), vec![0xf0, 0]);
     match version {
-        IpVersion::V4 => one(
-            Load::Network(1, 1),
-            Some(vec![0xfc]),
-            Condition::Equal(vec![dscp.value() << 2]),
-        ),
-        IpVersion::V6 => one(
-            Load::Network(0, 2),
-            Some(vec![0x0f, 0xc0]),
-            Condition::Equal((u16::from(dscp.value()) << 6).to_be_bytes().to_vec()),
-        ),
+        IpVersion::V4 => vec![
+            plain(Load::Network(2, 2)),
+            masked(Load::Network(0, 2), vec![0x0f, 0]),
+            data_offset,
+        ],
+        IpVersion::V6 => vec![plain(Load::Network(4, 2)), data_offset],
     }
 }
 
-pub(super) fn empty_test(version: IpVersion) -> Test {
-    let data_offset = (Load::Transport(12, 2), Some(vec![0xf0, 0]));
+pub(super) fn empty_set(version: IpVersion) -> ConstantSet {
     match version {
-        IpVersion::V4 => Test {
-            fields: vec![
-                (Load::Network(2, 2), None),
-                (Load::Network(0, 2), Some(vec![0x0f, 0])),
-                data_offset,
-            ],
-            condition: Condition::In(ConstantSet::TcpEmptyV4),
-        },
-        IpVersion::V6 => Test {
-            fields: vec![(Load::Network(4, 2), None), data_offset],
-            condition: Condition::In(ConstantSet::TcpEmptyV6),
-        },
+        IpVersion::V4 => ConstantSet::TcpEmptyV4,
+        IpVersion::V6 => ConstantSet::TcpEmptyV6,
     }
 }
 
-/// The tests of a canonical rule, what they presuppose first.
-pub(super) fn tests(rule: &Rule, netdev: bool) -> Vec<Test> {
-    let versions: BTreeSet<IpVersion> = rule.matches.iter().filter_map(Match::version).collect();
-    let protocols: BTreeSet<u8> = rule.matches.iter().filter_map(Match::protocol).collect();
-    let any_port = |m: &Match| matches!(m, Match::SourcePort(..) | Match::DestinationPort(..));
-    let mut tests: Vec<Test> = versions
-        .into_iter()
-        .map(|version| version_test(netdev, version))
-        .collect();
-    if protocols.is_empty() && rule.matches.iter().any(any_port) {
-        tests.push(one(
-            Load::Meta(MetaKey::L4Proto),
-            None,
-            Condition::In(ConstantSet::PortProtocols),
-        ));
-    }
-    tests.extend(protocols.into_iter().map(protocol_test));
-    tests.extend(rule.matches.iter().filter_map(|m| match m {
-        // Written above, and refused by the plan.
-        Match::Version(_) | Match::Protocol(_) | Match::Other(_) => None,
-        Match::Source { address, prefix } => Some(address_test(*address, *prefix, (12, 8))),
-        Match::Destination { address, prefix } => Some(address_test(*address, *prefix, (16, 24))),
-        Match::SourcePort(from, to) => Some(number(Load::Transport(0, 2), *from, *to)),
-        Match::DestinationPort(from, to) => Some(number(Load::Transport(2, 2), *from, *to)),
-        Match::Dscp(version, dscp) => Some(dscp_test(*version, *dscp)),
-        Match::Length(IpVersion::V4, from, to) => Some(number(Load::Network(2, 2), *from, *to)),
-        Match::Length(IpVersion::V6, from, to) => Some(number(
-            Load::Network(4, 2),
-            from.saturating_sub(40),
-            to.saturating_sub(40),
-        )),
-        Match::TcpFlags { mask, value } => Some(one(
-            Load::Transport(13, 1),
-            Some(vec![*mask]),
-            Condition::Equal(vec![*value]),
-        )),
-        Match::TcpPayloadEmpty(version) => Some(empty_test(*version)),
-        Match::Icmpv6Type(from, to) => Some(one(
-            Load::Transport(0, 1),
-            None,
-            if from == to {
-                Condition::Equal(vec![*from])
-            } else {
-                Condition::Within(vec![*from], vec![*to])
-            },
-        )),
-        Match::InputDevice(device) => Some(one(
-            Load::Meta(MetaKey::IifName),
-            None,
-            Condition::Equal(name_bytes(device)),
-        )),
-        Match::NotInputDevice(device) => Some(one(
-            Load::Meta(MetaKey::IifName),
-            None,
-            Condition::Unequal(name_bytes(device)),
-        )),
-    }));
-    tests
-}
-
-/// The sets that the rules look things up in.
-pub(crate) fn sets_used<'a>(
-    rules: impl Iterator<Item = &'a Rule>,
-    netdev: bool,
-) -> BTreeSet<ConstantSet> {
+/// The constant sets that the rules look things up in.
+pub(crate) fn sets_used<'a>(rules: impl Iterator<Item = &'a Rule>) -> BTreeSet<ConstantSet> {
     rules
-        .flat_map(|rule| tests(&rule.canonical(), netdev))
-        .filter_map(|test| match test.condition {
-            Condition::In(set) => Some(set),
+        .flat_map(|rule| &rule.matches)
+        .filter_map(|m| match m {
+            Match::TcpPayloadEmpty { version, .. } => Some(empty_set(*version)),
             _ => None,
         })
         .collect()
 }
 
-/// The rule's expressions: its tests, the class, the end.
-pub(crate) fn write(rule: &Rule, netdev: bool, end: End) -> Vec<Expr> {
+/// The rule's expressions; `None` where a chain's name is not one.
+pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
     let mut out = Vec::new();
-    for test in tests(&rule.canonical(), netdev) {
-        write_test(&mut out, test);
+    for one in &rule.matches {
+        write_match(&mut out, one, place.netdev);
     }
-    out.push(Expr::Immediate {
-        dreg: Register::R0,
-        // `skb->priority` is in the host's order.
-        data: rule.class.as_u32().to_ne_bytes().to_vec(),
-    });
-    out.push(Expr::MetaSet {
-        key: MetaKey::Priority,
-        sreg: Register::R0,
-    });
-    out.extend(write_end(end));
-    out
+    if let Some(counter) = &rule.counter {
+        out.push(
+            ObjrefExpr::Named {
+                object_type: ObjectType::Counter,
+                name: counter.clone(),
+            }
+            .into(),
+        );
+    }
+    for effect in &rule.effects {
+        write_effect(&mut out, effect);
+    }
+    let name = |name: &str| ChainName::new(name).ok();
+    match &rule.verdict {
+        Verdict::Continue => {}
+        Verdict::Final => out.extend(write_end(place.end)),
+        Verdict::Jump(chain) if place.switched.contains(chain) => {
+            field::write(
+                &mut out,
+                &field::source(Field::Version, place.netdev),
+                Register::R0,
+            );
+            let map = LookupExpr::new(switch_name(chain), Register::R0);
+            out.push(map.dreg(Register::Verdict).into());
+        }
+        Verdict::Jump(chain) => out.push(Expr::Verdict(NftVerdict::JumpTo(name(chain)?))),
+        Verdict::Goto(chain) => out.push(Expr::Verdict(NftVerdict::GotoTo(name(chain)?))),
+        Verdict::Return => out.push(Expr::Verdict(NftVerdict::Return)),
+    }
+    Some(out)
 }
 
 /// The expressions of an end alone.
 pub(crate) fn write_end(end: End) -> Vec<Expr> {
     match end {
-        End::Accept => vec![Expr::Verdict(Verdict::Accept)],
+        End::Accept => vec![Expr::Verdict(NftVerdict::Accept)],
         End::Forward(index) => vec![
             Expr::Immediate {
                 dreg: Register::R0,
@@ -277,67 +131,184 @@ pub(crate) fn write_end(end: End) -> Vec<Expr> {
 
 /// The first rule of a postrouting chain: other devices' packets go on.
 pub(crate) fn write_other_devices(device: &DeviceName) -> Vec<Expr> {
-    let mut out = Vec::new();
-    write_test(
-        &mut out,
-        one(
-            Load::Meta(MetaKey::OifName),
-            None,
-            Condition::Unequal(name_bytes(device)),
-        ),
-    );
+    let mut out = vec![
+        Expr::Meta {
+            dreg: Register::R0,
+            key: MetaKey::OifName,
+        },
+        Expr::Cmp {
+            sreg: Register::R0,
+            op: CmpOp::Neq,
+            data: field::raw_text(device.as_str()),
+        },
+    ];
     out.extend(write_end(End::Accept));
     out
 }
 
-fn write_test(out: &mut Vec<Expr>, test: Test) {
-    for ((load, mask), register) in test.fields.iter().zip(REGISTERS) {
-        out.push(match load {
-            Load::Meta(key) => Expr::Meta {
-                dreg: register,
-                key: *key,
-            },
-            Load::Network(offset, len) => Expr::Payload {
-                dreg: register,
-                base: PayloadBase::Network,
-                offset: *offset,
-                len: *len,
-            },
-            Load::Transport(offset, len) => Expr::Payload {
-                dreg: register,
-                base: PayloadBase::Transport,
-                offset: *offset,
-                len: *len,
-            },
-        });
-        if let Some(mask) = mask {
-            out.push(Expr::Bitwise {
-                sreg: register,
-                dreg: register,
-                len: mask.len() as u32,
-                mask: mask.clone(),
-                xor: vec![0; mask.len()],
-            });
+fn write_match(out: &mut Vec<Expr>, one: &Match, netdev: bool) {
+    let sreg = Register::R0;
+    match one {
+        Match::Test {
+            field,
+            negated,
+            values,
+        } => {
+            field::write(out, &field::source(*field, netdev), sreg);
+            out.push(write_values(*field, *negated, values, netdev));
+        }
+        Match::TcpPayloadEmpty { version, negated } => {
+            for (source, register) in empty_sources(*version).iter().zip(REGISTERS) {
+                field::write(out, source, register);
+            }
+            let lookup = LookupExpr::new(empty_set(*version).name(), sreg);
+            out.push(if *negated { lookup.invert() } else { lookup }.into());
+        }
+        Match::Meter(meter) => {
+            field::write(out, &field::source(meter.field, netdev), sreg);
+            out.push(write_meter(meter, sreg));
+        }
+        // Refused by the plan.
+        Match::Other(_) => {}
+    }
+}
+
+fn write_values(field: Field, negated: bool, values: &Values, netdev: bool) -> Expr {
+    let sreg = Register::R0;
+    let raw = |value| field::raw(field, netdev, value);
+    let cmp = |data| Expr::Cmp {
+        sreg,
+        op: if negated { CmpOp::Neq } else { CmpOp::Eq },
+        data,
+    };
+    match values {
+        Values::Text(text) => cmp(field::raw_text(text)),
+        Values::Range(from, to) => {
+            let (from, to) = (raw(*from), raw(*to));
+            if from == to {
+                cmp(from)
+            } else {
+                Expr::Range {
+                    sreg,
+                    op: if negated { RangeOp::Neq } else { RangeOp::Eq },
+                    from,
+                    to,
+                }
+            }
+        }
+        Values::Set(name) => {
+            let lookup = LookupExpr::new(name.clone(), sreg);
+            if negated { lookup.invert() } else { lookup }.into()
         }
     }
-    let sreg = Register::R0;
-    out.push(match test.condition {
-        Condition::Equal(data) => Expr::Cmp {
-            sreg,
-            op: CmpOp::Eq,
-            data,
-        },
-        Condition::Unequal(data) => Expr::Cmp {
-            sreg,
-            op: CmpOp::Neq,
-            data,
-        },
-        Condition::Within(from, to) => Expr::Range {
-            sreg,
-            op: RangeOp::Eq,
-            from,
-            to,
-        },
-        Condition::In(set) => LookupExpr::new(set.name(), sreg).into(),
-    });
+}
+
+fn write_meter(meter: &Meter, sreg: Register) -> Expr {
+    let over = |limit: LimitExpr| if meter.over { limit.over() } else { limit };
+    let (op, statement): (DynsetOp, ElementStatement) = match &meter.count {
+        Count::Packets { rate, per, burst } => {
+            let unit = unit(*per);
+            let limit = LimitExpr::packets(*rate, unit).burst(*burst);
+            (DynsetOp::Update, over(limit).into())
+        }
+        Count::Bytes { rate, burst } => {
+            let rate = nlink::Bytes::new(*rate);
+            let limit = LimitExpr::bytes(rate, LimitUnit::Second).burst(*burst);
+            (DynsetOp::Update, over(limit).into())
+        }
+        Count::Connections(count) => (
+            DynsetOp::Add,
+            ElementStatement::Connlimit {
+                count: *count,
+                over: meter.over,
+            },
+        ),
+    };
+    DynsetExpr::new(op, meter.set.clone(), sreg)
+        .statement(statement)
+        .into()
+}
+
+pub(super) fn unit(per: u32) -> LimitUnit {
+    match per {
+        60 => LimitUnit::Minute,
+        3600 => LimitUnit::Hour,
+        86400 => LimitUnit::Day,
+        _ => LimitUnit::Second,
+    }
+}
+
+/// The word that holds the code point, the bits of it that stay, and the code
+/// point in place.
+pub(super) fn dscp_word(version: IpVersion, dscp: u8) -> ([u8; 2], [u8; 2]) {
+    match version {
+        IpVersion::V4 => ([0xff, 0x03], [0, dscp << 2]),
+        IpVersion::V6 => ([0xf0, 0x3f], (u16::from(dscp) << 6).to_be_bytes()),
+    }
+}
+
+fn write_effect(out: &mut Vec<Expr>, effect: &Effect) {
+    let register = Register::R0;
+    match effect {
+        Effect::Class(class) => out.extend([
+            Expr::Immediate {
+                dreg: register,
+                // `skb->priority` is in the host's order.
+                data: class.as_u32().to_ne_bytes().to_vec(),
+            },
+            Expr::MetaSet {
+                key: MetaKey::Priority,
+                sreg: register,
+            },
+        ]),
+        Effect::ConnectionMark { mask, value } => out.extend([
+            Expr::Ct {
+                dreg: register,
+                key: CtKey::Mark,
+            },
+            Expr::Bitwise {
+                sreg: register,
+                dreg: register,
+                len: 4,
+                mask: (!mask).to_ne_bytes().to_vec(),
+                xor: value.to_ne_bytes().to_vec(),
+            },
+            Expr::CtSet {
+                key: CtKey::Mark,
+                sreg: register,
+            },
+        ]),
+        Effect::Dscp(version, dscp) => {
+            // A whole word, because checksums are of words.
+            let (mask, xor) = dscp_word(*version, dscp.value());
+            let (csum, csum_offset) = match version {
+                IpVersion::V4 => (PayloadCsum::Inet, 10),
+                IpVersion::V6 => (PayloadCsum::None, 0),
+            };
+            out.extend([
+                Expr::Payload {
+                    dreg: register,
+                    base: PayloadBase::Network,
+                    offset: 0,
+                    len: 2,
+                },
+                Expr::Bitwise {
+                    sreg: register,
+                    dreg: register,
+                    len: 2,
+                    mask: mask.to_vec(),
+                    xor: xor.to_vec(),
+                },
+                Expr::PayloadSet {
+                    sreg: register,
+                    base: PayloadBase::Network,
+                    offset: 0,
+                    len: 2,
+                    csum,
+                    csum_offset,
+                    l4_pseudo_header: false,
+                },
+            ]);
+        }
+    }
 }

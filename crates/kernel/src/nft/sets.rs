@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The constant sets that rules look things up in.
+//! Sets: those of a table, the switches of chains, and the constant ones that
+//! tell segments without payload.
 //!
 //! A TCP segment carries nothing if its IP length is the sum of both header
 //! lengths. nf_tables cannot add, so every combination that is possible is in
 //! a set: 11 x 11 for IPv4, 11 for IPv6 without extension headers. An IPv6
 //! packet with extension headers is taken for one with payload.
 
-use super::{NEWSET, NEWSETELEM, family, message};
+use super::{DELSETELEM, NEWSET, NEWSETELEM, family, message};
+use crate::wire::Attrs;
+use nlink::netlink::AttrIter;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeSet;
-use weirgate_state::PROTOCOLS_WITH_PORTS;
+use weirgate_state::{Content, IpVersion, Key, Origin, Set, switch_name};
 
 const NFTA_SET_TABLE: u16 = 1;
 const NFTA_SET_NAME: u16 = 2;
@@ -19,6 +22,22 @@ const NFTA_SET_KEY_LEN: u16 = 5;
 const NFTA_SET_DESC: u16 = 9;
 const NFTA_SET_DESC_SIZE: u16 = 1;
 const NFTA_SET_ID: u16 = 10;
+const NFTA_SET_DATA_TYPE: u16 = 6;
+const NFTA_SET_TIMEOUT: u16 = 11;
+const NFTA_SET_ELEM_DATA: u16 = 2;
+const NFTA_SET_ELEM_FLAGS: u16 = 3;
+const NFTA_DATA_VERDICT: u16 = 2;
+const NFTA_VERDICT_CODE: u16 = 1;
+const NFTA_VERDICT_CHAIN: u16 = 2;
+const NFT_SET_INTERVAL: u32 = 4;
+const NFT_SET_MAP: u32 = 8;
+const NFT_SET_TIMEOUT: u32 = 0x10;
+const NFT_SET_EVAL: u32 = 0x20;
+const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
+const NFT_DATA_VERDICT: u32 = 0xffff_ff00;
+const NFT_JUMP: i32 = -3;
+/// Elements in one message; a nest holds less than 64 KiB.
+const ELEMENTS_AT_ONCE: usize = 1000;
 const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 pub(crate) const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
@@ -30,7 +49,13 @@ const NFT_SET_CONSTANT: u32 = 2;
 const NLM_F_CREATE: u16 = 0x400;
 
 /// nft's own numbers for types of set keys, so that `nft list` can print them.
+const TYPE_IPV4: u32 = 7;
+const TYPE_IPV6: u32 = 8;
+const TYPE_MAC: u32 = 9;
 const TYPE_INET_PROTOCOL: u32 = 12;
+const TYPE_MARK: u32 = 19;
+const TYPE_ETHERTYPE: u32 = 10;
+const TYPE_NFPROTO: u32 = 26;
 const TYPE_INET_SERVICE: u32 = 13;
 
 /// One of the sets.
@@ -41,18 +66,15 @@ pub(crate) enum ConstantSet {
     TcpEmptyV4,
     /// `payload length . data-offset` alike.
     TcpEmptyV6,
-    /// Protocols whose header begins with two ports.
-    PortProtocols,
 }
 
 impl ConstantSet {
-    pub(crate) const ALL: [Self; 3] = [Self::TcpEmptyV4, Self::TcpEmptyV6, Self::PortProtocols];
+    pub(crate) const ALL: [Self; 2] = [Self::TcpEmptyV4, Self::TcpEmptyV6];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::TcpEmptyV4 => "tcp_empty_v4",
             Self::TcpEmptyV6 => "tcp_empty_v6",
-            Self::PortProtocols => "port_protocols",
         }
     }
 
@@ -61,7 +83,6 @@ impl ConstantSet {
         match self {
             Self::TcpEmptyV4 => join(3),
             Self::TcpEmptyV6 => join(2),
-            Self::PortProtocols => TYPE_INET_PROTOCOL,
         }
     }
 
@@ -69,7 +90,6 @@ impl ConstantSet {
         match self {
             Self::TcpEmptyV4 => 12,
             Self::TcpEmptyV6 => 8,
-            Self::PortProtocols => 1,
         }
     }
 
@@ -91,10 +111,6 @@ impl ConstantSet {
                 .collect(),
             Self::TcpEmptyV6 => words
                 .map(|tcp| [part(tcp * 4), part(tcp << 12)].concat())
-                .collect(),
-            Self::PortProtocols => PROTOCOLS_WITH_PORTS
-                .iter()
-                .map(|number| vec![*number])
                 .collect(),
         }
     }
@@ -127,12 +143,275 @@ impl ConstantSet {
         list.nest_end(nest);
         [set, list]
     }
+}
 
-    /// Asks for its elements.
-    pub(crate) fn list(self, netdev: bool, table: &str) -> MessageBuilder {
-        let mut message = message(super::GETSETELEM, 0, family(netdev));
-        message.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
-        message.append_attr_str(NFTA_SET_ELEM_LIST_SET, self.name());
-        message
+/// The nft type of a key.
+fn key_type(key: Key) -> u32 {
+    match key {
+        Key::Address(IpVersion::V4) => TYPE_IPV4,
+        Key::Address(IpVersion::V6) => TYPE_IPV6,
+        Key::Mac => TYPE_MAC,
+        Key::Byte => TYPE_INET_PROTOCOL,
+        Key::Short => TYPE_INET_SERVICE,
+        Key::Long => TYPE_MARK,
+    }
+}
+
+fn key_of(number: u32) -> Option<Key> {
+    let all = [
+        Key::Address(IpVersion::V4),
+        Key::Address(IpVersion::V6),
+        Key::Mac,
+        Key::Byte,
+        Key::Short,
+        Key::Long,
+    ];
+    all.into_iter().find(|key| key_type(*key) == number)
+}
+
+fn key_bytes(key: Key, value: u128) -> Vec<u8> {
+    value.to_be_bytes()[16 - key.bytes()..].to_vec()
+}
+
+/// The head of a set and the names that all its messages bear.
+fn head(netdev: bool, table: &str, name: &str, id: u32) -> MessageBuilder {
+    let mut set = message(NEWSET, NLM_F_CREATE, family(netdev));
+    set.append_attr_str(NFTA_SET_TABLE, table);
+    set.append_attr_str(NFTA_SET_NAME, name);
+    set.append_attr_u32_be(NFTA_SET_ID, id);
+    set
+}
+
+fn element_list(netdev: bool, table: &str, name: &str, id: Option<u32>) -> MessageBuilder {
+    let mut list = message(NEWSETELEM, NLM_F_CREATE, family(netdev));
+    list.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
+    list.append_attr_str(NFTA_SET_ELEM_LIST_SET, name);
+    if let Some(id) = id {
+        list.append_attr_u32_be(NFTA_SET_ELEM_LIST_SET_ID, id);
+    }
+    list
+}
+
+/// The messages that make a set in a transaction; `id` is its number there.
+pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<MessageBuilder> {
+    let mut head = head(netdev, table, &set.name, id);
+    head.append_attr_u32_be(NFTA_SET_KEY_TYPE, key_type(set.key));
+    head.append_attr_u32_be(NFTA_SET_KEY_LEN, set.key.bytes() as u32);
+    let elements = match &set.content {
+        Content::Meter { size, timeout } => {
+            let timed = if timeout.is_some() {
+                NFT_SET_TIMEOUT
+            } else {
+                0
+            };
+            head.append_attr_u32_be(NFTA_SET_FLAGS, NFT_SET_EVAL | timed);
+            if let Some(seconds) = timeout {
+                let millis = u64::from(*seconds) * 1000;
+                head.append_attr(NFTA_SET_TIMEOUT, &millis.to_be_bytes());
+            }
+            let desc = head.nest_start(NFTA_SET_DESC);
+            head.append_attr_u32_be(NFTA_SET_DESC_SIZE, *size);
+            head.nest_end(desc);
+            return vec![head];
+        }
+        Content::Fixed(elements) => elements,
+    };
+    let ranges = elements.iter().any(|(from, to)| from != to);
+    head.append_attr_u32_be(NFTA_SET_FLAGS, if ranges { NFT_SET_INTERVAL } else { 0 });
+    let mut keys: Vec<(u128, bool)> = Vec::new();
+    for (from, to) in elements {
+        keys.push((*from, false));
+        // An interval ends before the key of its end; one without an end
+        // reaches to the greatest key.
+        if ranges && *to < set.key.greatest() {
+            keys.push((to + 1, true));
+        }
+    }
+    let mut messages = vec![head];
+    for chunk in keys.chunks(ELEMENTS_AT_ONCE) {
+        let mut list = element_list(netdev, table, &set.name, Some(id));
+        let nest = list.nest_start(NFTA_SET_ELEM_LIST_ELEMENTS);
+        for (value, end) in chunk {
+            let item = list.nest_start(NFTA_LIST_ELEM);
+            let key = list.nest_start(NFTA_SET_ELEM_KEY);
+            list.append_attr(NFTA_DATA_VALUE, &key_bytes(set.key, *value));
+            list.nest_end(key);
+            if *end {
+                list.append_attr_u32_be(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+            }
+            list.nest_end(item);
+        }
+        list.nest_end(nest);
+        messages.push(list);
+    }
+    messages
+}
+
+/// The keys of a switch: IPv4 and IPv6 as the field `Version` is loaded.
+fn switch_keys(netdev: bool) -> [Vec<u8>; 2] {
+    [4, 6].map(|version| super::field::raw(weirgate_state::Field::Version, netdev, version))
+}
+
+/// The message that makes a chain's switch, off.
+pub(crate) fn create_switch(netdev: bool, table: &str, chain: &str, id: u32) -> MessageBuilder {
+    let mut map = head(netdev, table, &switch_name(chain), id);
+    let (kind, length) = if netdev {
+        (TYPE_ETHERTYPE, 2)
+    } else {
+        (TYPE_NFPROTO, 1)
+    };
+    map.append_attr_u32_be(NFTA_SET_FLAGS, NFT_SET_MAP);
+    map.append_attr_u32_be(NFTA_SET_KEY_TYPE, kind);
+    map.append_attr_u32_be(NFTA_SET_KEY_LEN, length);
+    map.append_attr_u32_be(NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT);
+    map
+}
+
+/// The message that switches a chain on or off.
+pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> MessageBuilder {
+    let name = switch_name(chain);
+    let mut list = if on {
+        element_list(netdev, table, &name, None)
+    } else {
+        let mut list = message(DELSETELEM, 0, family(netdev));
+        list.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
+        list.append_attr_str(NFTA_SET_ELEM_LIST_SET, &name);
+        list
+    };
+    let nest = list.nest_start(NFTA_SET_ELEM_LIST_ELEMENTS);
+    for value in switch_keys(netdev) {
+        let item = list.nest_start(NFTA_LIST_ELEM);
+        let key = list.nest_start(NFTA_SET_ELEM_KEY);
+        list.append_attr(NFTA_DATA_VALUE, &value);
+        list.nest_end(key);
+        if on {
+            let data = list.nest_start(NFTA_SET_ELEM_DATA);
+            let verdict = list.nest_start(NFTA_DATA_VERDICT);
+            list.append_attr_u32_be(NFTA_VERDICT_CODE, NFT_JUMP as u32);
+            list.append_attr_str(NFTA_VERDICT_CHAIN, chain);
+            list.nest_end(verdict);
+            list.nest_end(data);
+        }
+        list.nest_end(item);
+    }
+    list.nest_end(nest);
+    list
+}
+
+/// Asks for the elements of a set or switch.
+pub(crate) fn list(netdev: bool, table: &str, name: &str) -> MessageBuilder {
+    let mut message = message(super::GETSETELEM, 0, family(netdev));
+    message.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
+    message.append_attr_str(NFTA_SET_ELEM_LIST_SET, name);
+    message
+}
+
+/// A set of a table as the kernel lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listed {
+    /// A set of values; its elements are listed apart.
+    Fixed { name: String, key: Key },
+    /// A whole one.
+    Meter(Set),
+    /// The switch of this chain.
+    Switch(String),
+    /// One of [`ConstantSet`]'s names, or a set that weirgate does not make.
+    Other(String),
+}
+
+/// Reads a listing's entry, if it is of the table.
+pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
+    let attrs = Attrs::after(payload, super::NFGENMSG);
+    if attrs.text(NFTA_SET_TABLE)? != table {
+        return None;
+    }
+    let name = attrs.text(NFTA_SET_NAME)?;
+    let flags = attrs.u32_be(NFTA_SET_FLAGS).unwrap_or(0);
+    if ConstantSet::ALL.iter().any(|known| known.name() == name) {
+        return Some(Listed::Other(name));
+    }
+    let switch = switch_name("");
+    if let Some(chain) = name.strip_prefix(&switch)
+        && flags & NFT_SET_MAP != 0
+    {
+        return Some(Listed::Switch(chain.to_owned()));
+    }
+    let key = attrs.u32_be(NFTA_SET_KEY_TYPE).and_then(key_of);
+    Some(match key {
+        Some(key) if flags & NFT_SET_EVAL != 0 => {
+            let size = attrs.nest(NFTA_SET_DESC).u32_be(NFTA_SET_DESC_SIZE);
+            let millis = attrs.u64(NFTA_SET_TIMEOUT).map(u64::from_be);
+            Listed::Meter(Set {
+                name,
+                key,
+                content: Content::Meter {
+                    size: size.unwrap_or(0),
+                    timeout: millis
+                        .filter(|_| flags & NFT_SET_TIMEOUT != 0)
+                        .map(|millis| (millis / 1000) as u32),
+                },
+                origin: Origin::default(),
+            })
+        }
+        Some(key) if flags & !NFT_SET_INTERVAL == 0 => Listed::Fixed { name, key },
+        _ => Listed::Other(name),
+    })
+}
+
+/// The set of these listed elements.
+pub(crate) fn fixed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
+    let mut keys: Vec<(u128, bool)> = payloads
+        .iter()
+        .filter_map(|payload| {
+            Attrs::after(payload, super::NFGENMSG).bytes(NFTA_SET_ELEM_LIST_ELEMENTS)
+        })
+        .flat_map(AttrIter::new)
+        .filter_map(|(_, element)| {
+            let element = Attrs::of(element);
+            let bytes = element.nest(NFTA_SET_ELEM_KEY).bytes(NFTA_DATA_VALUE)?;
+            let bytes = bytes.get(..key.bytes())?;
+            let value = bytes
+                .iter()
+                .fold(0, |all, byte| all << 8 | u128::from(*byte));
+            let end = element.u32_be(NFTA_SET_ELEM_FLAGS).unwrap_or(0);
+            Some((value, end & NFT_SET_ELEM_INTERVAL_END != 0))
+        })
+        .collect();
+    // An end and a beginning of one key: the end comes first.
+    keys.sort_by_key(|(value, end)| (*value, !end));
+    let ranges = keys.iter().any(|(_, end)| *end);
+    let mut elements: Vec<(u128, u128)> = Vec::new();
+    let mut open = None;
+    for (value, end) in keys {
+        match (end, open) {
+            (false, _) if !ranges => elements.push((value, value)),
+            (false, _) => open = Some(value),
+            (true, Some(from)) => {
+                elements.push((from, value.saturating_sub(1)));
+                open = None;
+            }
+            (true, None) => {}
+        }
+    }
+    if let Some(from) = open {
+        elements.push((from, key.greatest()));
+    }
+    Set {
+        name,
+        key,
+        content: Content::Fixed(elements),
+        origin: Origin::default(),
+    }
+}
+
+/// Whether listed elements of a switch are those of a chain that is on;
+/// `None` where they are neither all nor none.
+pub(crate) fn is_on(netdev: bool, payloads: &[Vec<u8>]) -> Option<bool> {
+    let found = super::decode::elements(payloads);
+    let wanted: BTreeSet<Vec<u8>> = switch_keys(netdev).into_iter().collect();
+    if found.is_empty() {
+        Some(false)
+    } else {
+        (found == wanted).then_some(true)
     }
 }

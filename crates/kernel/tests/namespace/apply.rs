@@ -8,7 +8,7 @@ use crate::harness::{
 use std::os::fd::AsFd;
 use weirgate_kernel::{ApplyError, Kernel, Scope};
 use weirgate_plan::{Action, Options, plan, plan_with, verify, with_former};
-use weirgate_state::{FqCodel, HtbClass, Match, Offloads, Qdisc, QdiscKind, State};
+use weirgate_state::{Field, FqCodel, HtbClass, Match, Offloads, Qdisc, QdiscKind, State};
 use weirgate_units::{Handle, Rate, Span};
 
 /// Every device with its MTU and qdisc. Not its state: the kernel works that
@@ -27,7 +27,7 @@ fn links() -> Vec<String> {
 fn everything_is_read_back_and_removed_without_trace() {
     in_namespace(|kernel| async move {
         let rules = [
-            rule(vec![Match::Protocol(1)], Handle::new(2, 0x10)),
+            rule(vec![Match::one(Field::Protocol, 1)], Handle::new(2, 0x10)),
             rule(vec![], Handle::new(2, 0x20)),
         ];
         let desired = whole(&rules);
@@ -202,7 +202,10 @@ fn foreign_filters_make_a_tree_foreign() {
 #[test]
 fn a_table_that_was_meddled_with_is_seen_and_mended() {
     in_namespace(|kernel| async move {
-        let rules = [rule(vec![Match::SourcePort(5, 9)], Handle::new(2, 0x10))];
+        let rules = [rule(
+            vec![Match::range(Field::SourcePort, 5, 9)],
+            Handle::new(2, 0x10),
+        )];
         let desired = whole(&rules);
         apply(&kernel, &desired, None).await;
         run("nft insert rule netdev weirgate down counter drop");
@@ -294,8 +297,14 @@ const VICTIM: &str = "WEIRGATE_TEST_VICTIM";
 
 /// Two states that differ in everything and share their handles.
 fn two() -> [State; 2] {
-    let a = whole(&[rule(vec![Match::SourcePort(1, 1)], Handle::new(2, 0x10))]);
-    let mut b = whole(&[rule(vec![Match::SourcePort(2, 2)], Handle::new(2, 0x20))]);
+    let a = whole(&[rule(
+        vec![Match::range(Field::SourcePort, 1, 1)],
+        Handle::new(2, 0x10),
+    )]);
+    let mut b = whole(&[rule(
+        vec![Match::range(Field::SourcePort, 2, 2)],
+        Handle::new(2, 0x20),
+    )]);
     for device in ["wan", "ifb-far"] {
         let classes = (1..=200).map(|id| class(1, id, 0, Some(pfifo(id + 1, 9))));
         let root = htb(1, 2, classes.collect());

@@ -7,7 +7,7 @@ use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, Step, plan_with};
 use weirgate_state::{
     Bfifo, Chain, Device, DeviceName, Hook, Htb, HtbClass, Match, Offloads, Origin, Pfifo, Qdisc,
-    QdiscKind, Rule, Stab, State, Table,
+    QdiscKind, Rule, Stab, State, Table, port_protocols,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -150,17 +150,14 @@ pub fn device(root: Option<Qdisc>, offloads: Option<Offloads>) -> Device {
 }
 
 pub fn rule(matches: Vec<Match>, class: Handle) -> Rule {
-    Rule {
-        matches,
-        class,
-        origin: origin(7),
-    }
+    Rule::classify(matches, class, origin(7)).guarded()
 }
 
 pub fn outgoing(rules: Vec<Rule>) -> Table {
     Table {
         netdev: false,
         name: String::from("weirgate"),
+        sets: vec![port_protocols()],
         chains: vec![Chain {
             name: String::from("up"),
             hook: Hook::Postrouting {
@@ -175,6 +172,7 @@ pub fn arriving(rules: Vec<Rule>) -> Table {
     Table {
         netdev: true,
         name: String::from("weirgate"),
+        sets: vec![port_protocols()],
         chains: vec![Chain {
             name: String::from("down"),
             hook: Hook::Ingress {

@@ -11,4 +11,5 @@
 mod apply;
 mod classify;
 mod harness;
+mod scheme;
 mod values;

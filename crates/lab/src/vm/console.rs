@@ -6,8 +6,9 @@ use crate::error::Failure;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Lines that an error shows.
-const SHOWN_LINES: usize = 25;
+/// Lines that an error shows: enough for a kernel's panic, from the line that
+/// says why to its last.
+const SHOWN_LINES: usize = 60;
 
 /// Bytes of a line that are kept; a guest that never ends a line must not
 /// fill the memory.

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * fq_codel: a queue for every flow, served in turns by deficit round robin,
+ * new flows first, each with a CoDel of its own (RFC 8290). A flow is a hash;
+ * two flows in one queue share its fate.
+ *
+ * Departures from RFC 8290 and the kernel's own, which this follows otherwise:
+ * the limit is packets only, for what a packet takes of the kernel's memory is
+ * not known here.
+ */
+#include "codel.h"
+
+#define FQ_FLOWS 1024
+
+/* Lists of flows hold their numbers plus one; 0 ends them. */
+enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
+
+/* Enough turns for every flow to be passed over and come round again several
+ * times; a large packet may have left a flow that far in debt. */
+#define FQ_TURNS (8 * FQ_FLOWS)
+
+#define FQ_CODEL_OWN_PARAMS(P) \
+	P(limit_packets, AQM_PACKETS, 10240, 1, 1 << 20, "all queues at most") \
+	P(quantum_bytes, AQM_BYTES, 0, 0, 1 << 20, \
+	  "bytes a flow may send in its turn, from 256; 0: one MTU") \
+	P(drop_batch_packets, AQM_PACKETS, 64, 1, 64, \
+	  "packets taken from the longest queue when the limit is reached") \
+	P(ecn, AQM_FLAG, 1, 0, 1, \
+	  "mark rather than drop where the sender understands it")
+
+#define FQ_CODEL_PARAMS(P) CODEL_COMMON(P) FQ_CODEL_OWN_PARAMS(P)
+
+#define FQ_CODEL_VARS(N) \
+	N(mtu_bytes, AQM_BYTES, "MTU in force") \
+	N(limit_packets, AQM_PACKETS, "limit in force") \
+	N(quantum_bytes, AQM_BYTES, "quantum in force") \
+	N(new_head, AQM_NUMBER, "first of the new flows, plus one") \
+	N(new_tail, AQM_NUMBER, "last of them") \
+	N(old_head, AQM_NUMBER, "first of the old flows, plus one") \
+	N(old_tail, AQM_NUMBER, "last of them") \
+	N(evicting, AQM_NUMBER, "flow being shortened, plus one") \
+	N(evicted_packets, AQM_PACKETS, "packets taken from it so far") \
+	N(evict_from_bytes, AQM_BYTES, "bytes queued when that began") \
+	N(evict_last_bytes, AQM_BYTES, "bytes queued at its last step") \
+	N(evict_enough_bytes, AQM_BYTES, "bytes to take from it at most")
+
+#define FQ_CODEL_STATS(N) \
+	N(new_flows, AQM_NUMBER, "times a flow became new") \
+	N(overlimit, AQM_NUMBER, "times the limit was reached")
+
+struct fq_flow {
+	struct codel_core codel;
+	s32 deficit;
+	u32 bytes;
+	u16 next;
+	u16 place;
+};
+
+struct fq_codel_params {
+	struct codel_common codel;
+	FQ_CODEL_OWN_PARAMS(AQM_PARAM_FIELD)
+};
+
+struct fq_codel_vars {
+	FQ_CODEL_VARS(AQM_NUMBER_FIELD)
+	struct fq_flow flows[FQ_FLOWS];
+};
+
+AQM_STRUCT_STATS(fq_codel, FQ_CODEL_STATS);
+
+AQM_FN void fq_codel_setup(struct fq_codel_vars *v,
+			   const struct fq_codel_params *p,
+			   const struct aqm_link *link)
+{
+	v->mtu_bytes = p->codel.mtu_bytes ? p->codel.mtu_bytes :
+					    link->mtu_bytes;
+	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
+	v->quantum_bytes = aqm_clamp(p->quantum_bytes ? p->quantum_bytes :
+							link->mtu_bytes,
+				     256, 1 << 20);
+}
+
+AQM_FN void fq_append(struct fq_codel_vars *v, u32 index, u32 place)
+{
+	u64 *head = place == FQ_NEW ? &v->new_head : &v->old_head;
+	u64 *tail = place == FQ_NEW ? &v->new_tail : &v->old_tail;
+	u32 last = (u32)*tail - 1;
+
+	index &= FQ_FLOWS - 1;
+	v->flows[index].place = (u16)place;
+	v->flows[index].next = 0;
+	if (*tail)
+		v->flows[last & (FQ_FLOWS - 1)].next = (u16)(index + 1);
+	else
+		*head = index + 1;
+	*tail = index + 1;
+}
+
+/* Takes the first flow off the list that it heads. */
+AQM_FN void fq_remove_first(struct fq_codel_vars *v, u32 index)
+{
+	struct fq_flow *flow = &v->flows[index & (FQ_FLOWS - 1)];
+	u64 *head = flow->place == FQ_NEW ? &v->new_head : &v->old_head;
+	u64 *tail = flow->place == FQ_NEW ? &v->new_tail : &v->old_tail;
+
+	*head = flow->next;
+	if (!*head)
+		*tail = 0;
+	flow->place = FQ_NOWHERE;
+}
+
+AQM_FN struct aqm_verdict fq_codel_arrive(struct fq_codel_vars *v,
+					  const struct fq_codel_params *p,
+					  struct fq_codel_stats *s,
+					  const struct aqm_packet *packet,
+					  const struct aqm_moment *at)
+{
+	u32 index = (u32)(((u64)packet->flow * FQ_FLOWS) >> 32);
+	struct fq_flow *flow = &v->flows[index & (FQ_FLOWS - 1)];
+	struct aqm_verdict verdict = aqm_pass(index);
+
+	flow->bytes += packet->len;
+	if (flow->place == FQ_NOWHERE) {
+		flow->deficit = (s32)v->quantum_bytes;
+		fq_append(v, index, FQ_NEW);
+		s->new_flows++;
+	}
+	if (at->packets + 1 > v->limit_packets) {
+		v->evicting = 0;
+		verdict.evict = 1;
+		s->overlimit++;
+	}
+	return verdict;
+}
+
+/* The flow with most bytes loses half of them, or a batch of packets. */
+AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
+			  const struct fq_codel_params *p,
+			  struct fq_codel_stats *s, const struct aqm_moment *at)
+{
+	struct fq_flow *flow;
+	u32 i, fattest = 0, most = 0;
+
+	if (!v->evicting) {
+		AQM_LONG_LOOP (i, FQ_FLOWS) {
+			if (v->flows[i].bytes > most) {
+				most = v->flows[i].bytes;
+				fattest = i;
+			}
+		}
+		v->evicting = fattest + 1;
+		v->evicted_packets = 0;
+		v->evict_from_bytes = at->bytes;
+		v->evict_last_bytes = at->bytes;
+		v->evict_enough_bytes = most / 2;
+	}
+	flow = &v->flows[(v->evicting - 1) & (FQ_FLOWS - 1)];
+	/* What the last step took. */
+	flow->bytes -= (u32)(v->evict_last_bytes - at->bytes);
+	v->evict_last_bytes = at->bytes;
+	if (v->evicted_packets &&
+	    (v->evicted_packets >= p->drop_batch_packets ||
+	     v->evict_from_bytes - at->bytes >= v->evict_enough_bytes)) {
+		/* A flow that has to be shortened should hear of it. */
+		flow->codel.count += (u32)v->evicted_packets;
+		return AQM_NO_QUEUE;
+	}
+	v->evicted_packets++;
+	return (u32)(v->evicting - 1) & (FQ_FLOWS - 1);
+}
+
+/* The first flow that is not in debt; one that is goes to the end of the old
+ * ones with another quantum. */
+AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
+			   const struct fq_codel_params *p,
+			   const struct aqm_moment *at)
+{
+	u32 i;
+
+	AQM_LONG_LOOP (i, FQ_TURNS) {
+		u64 first = v->new_head ? v->new_head : v->old_head;
+		struct fq_flow *flow;
+		u32 index = (u32)(first - 1) & (FQ_FLOWS - 1);
+
+		if (!first)
+			break;
+		flow = &v->flows[index];
+		if (flow->deficit > 0)
+			return index;
+		flow->deficit += (s32)v->quantum_bytes;
+		fq_remove_first(v, index);
+		fq_append(v, index, FQ_OLD);
+	}
+	return AQM_NO_QUEUE;
+}
+
+AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
+					  const struct fq_codel_params *p,
+					  struct fq_codel_stats *s, u32 queue,
+					  const struct aqm_packet *packet,
+					  const struct aqm_moment *at)
+{
+	struct fq_flow *flow = &v->flows[queue & (FQ_FLOWS - 1)];
+	struct aqm_verdict verdict;
+	u32 place = flow->place;
+
+	if (packet)
+		flow->bytes -= packet->len;
+	verdict = codel_head(&flow->codel, &p->codel, v->mtu_bytes, p->ecn != 0,
+			     packet, at->bytes, at->now_ns);
+	if (!packet) {
+		/* An empty new flow passes through the old ones, so that it
+		 * cannot starve them by coming back as a new one. */
+		fq_remove_first(v, queue);
+		if (place == FQ_NEW && v->old_head)
+			fq_append(v, queue, FQ_OLD);
+		return aqm_verdict(AQM_AGAIN, AQM_NONE_REASON, 0);
+	}
+	if (verdict.action != AQM_DROP)
+		flow->deficit -= (s32)packet->len;
+	return verdict;
+}
+
+AQM_DISCIPLINE(fq_codel, FQ_CODEL, FQ_FLOWS, 16384,
+	       AQM_NEEDS_FLOW | AQM_NEEDS_EVICTION,
+	       "a queue and a CoDel for every flow, served in turns")

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The shaper with classes: which class sends next, all in bytes on the wire.
+ *
+ * One gate lets packets onto the link one at a time (gate.h). Whenever it is
+ * open, the class to send is, of those that have packets and are not above
+ * their ceiling,
+ *
+ *   1. one that has not had its guaranteed rate: of these the most urgent
+ *      (lowest priority number), and among equals the one furthest behind;
+ *   2. else the most urgent, and among equals the one that has had least of the
+ *      excess for its weight.
+ *
+ * A packet never waits for a less urgent class longer than for one packet of
+ * it, but for what that class is guaranteed. A guarantee is not charged for
+ * excess: a class gets its guarantee, and its share of what is left over.
+ *
+ * The shares are start-time fair queueing (Goyal, Vin and Cheng 1996): a packet
+ * of w bytes moves its class on by w / weight on a scale of its own; the class
+ * with the least is next; one that had nothing to send starts where the others
+ * are. Each choice looks once at every class, and shares are exact to a packet.
+ */
+#ifndef AQM_SHAPER_H
+#define AQM_SHAPER_H
+
+#include "aqm.h"
+#include "gate.h"
+
+#define SHAPER_CLASSES 8
+#define SHAPER_PRIORITIES 8
+
+/* A class that is owed less than this much of its guarantee has had it. */
+#define SHAPER_GUARANTEE_PACKETS 2
+
+/* What is said of a class. */
+struct shaper_rule {
+	u64 guarantee_bytes_s;	/* 0: none */
+	u64 ceiling_bytes_s;	/* 0: the link */
+	u64 weight;		/* share of the excess among equals, from 1 */
+	u32 priority;		/* 0, most urgent, to SHAPER_PRIORITIES - 1 */
+	u32 classid;		/* packets of this skb->priority are its own */
+};
+
+struct shaper_class {
+	struct shaper_rule rule;
+	struct aqm_gate guarantee;
+	struct aqm_gate ceiling;
+	u64 credit_ns;		/* how far the guarantee may fall behind */
+	u64 start;		/* of the next packet, in 2^-16 bytes a weight */
+	u64 packets;		/* queued */
+};
+
+struct shaper {
+	struct aqm_gate gate;
+	u64 starts[SHAPER_PRIORITIES];	/* of the last packet sent */
+	u32 classes;
+	u32 other;		/* the class of packets that name none */
+	struct shaper_class class[SHAPER_CLASSES];
+};
+
+/* Takes a class's rule over; what it has queued and had stays. */
+AQM_FN void shaper_setup(struct shaper_class *class,
+			 const struct shaper_rule *rule,
+			 const struct aqm_link *link)
+{
+	u64 mtu = aqm_wire(link, link->mtu_bytes);
+
+	class->rule = *rule;
+	if (!class->rule.weight)
+		class->rule.weight = 1;
+	if (class->rule.priority >= SHAPER_PRIORITIES)
+		class->rule.priority = SHAPER_PRIORITIES - 1;
+	class->guarantee.rate_bytes_s = rule->guarantee_bytes_s;
+	class->ceiling.rate_bytes_s = rule->ceiling_bytes_s;
+	class->credit_ns = rule->guarantee_bytes_s ?
+				   SHAPER_GUARANTEE_PACKETS * mtu * 1000000000 /
+					   rule->guarantee_bytes_s : 0;
+}
+
+/* The class of a packet. */
+AQM_FN u32 shaper_classify(const struct shaper *shaper, u32 priority)
+{
+	u32 i;
+
+	AQM_LOOP (i, SHAPER_CLASSES) {
+		if (i >= shaper->classes)
+			break;
+		if (shaper->class[i].rule.classid == priority)
+			return i;
+	}
+	return shaper->other;
+}
+
+/* A class has one packet more. */
+AQM_FN void shaper_arrived(struct shaper *shaper, struct shaper_class *class)
+{
+	u64 start = shaper->starts[class->rule.priority &
+				   (SHAPER_PRIORITIES - 1)];
+
+	if (!class->packets && class->start < start)
+		class->start = start;
+	class->packets++;
+}
+
+/* A class has one packet less, that was not sent. */
+AQM_FN void shaper_dropped(struct shaper_class *class)
+{
+	if (class->packets)
+		class->packets--;
+}
+
+/* Whether a class is owed some of its guarantee. */
+AQM_FN int shaper_owed(const struct shaper_class *class, u64 now_ns)
+{
+	return class->guarantee.rate_bytes_s &&
+	       class->guarantee.opens_ns <= now_ns;
+}
+
+/*
+ * The class to send, with an open gate; SHAPER_CLASSES where none may. Then
+ * `opens_ns` is when the first may (~0: none has packets).
+ */
+AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
+{
+	u32 best = SHAPER_CLASSES;
+	u64 best_rank = ~0ULL;
+	u64 best_behind = ~0ULL;
+	u32 i;
+
+	*opens_ns = ~0ULL;
+	AQM_LOOP (i, SHAPER_CLASSES) {
+		const struct shaper_class *class = &shaper->class[i];
+		u64 opens, rank, behind;
+
+		if (i >= shaper->classes)
+			break;
+		if (!class->packets)
+			continue;
+		opens = aqm_gate_opens(&class->ceiling);
+		if (opens > now_ns) {
+			if (opens < *opens_ns)
+				*opens_ns = opens;
+			continue;
+		}
+		rank = class->rule.priority;
+		if (shaper_owed(class, now_ns)) {
+			behind = class->guarantee.opens_ns;
+		} else {
+			rank += SHAPER_PRIORITIES;
+			behind = class->start;
+		}
+		if (rank < best_rank ||
+		    (rank == best_rank && behind < best_behind)) {
+			best = i;
+			best_rank = rank;
+			best_behind = behind;
+		}
+	}
+	return best;
+}
+
+/* A class sends a packet. */
+AQM_FN void shaper_sent(struct shaper *shaper, struct shaper_class *class,
+			u32 wire, u64 now_ns)
+{
+	if (class->packets)
+		class->packets--;
+	aqm_gate_pass(&shaper->gate, wire, now_ns, AQM_GATE_SLACK_NS);
+	aqm_gate_pass(&class->ceiling, wire, now_ns, AQM_GATE_SLACK_NS);
+	if (shaper_owed(class, now_ns)) {
+		aqm_gate_pass(&class->guarantee, wire, now_ns, class->credit_ns);
+		return;
+	}
+	shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)] =
+		class->start;
+	class->start += ((u64)wire << 16) / class->rule.weight;
+}
+
+#endif

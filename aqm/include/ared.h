@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Adaptive RED's step, for ared, mered and meredt: the maximum probability
+ * follows the load, so that the average queue stays about its target with few
+ * flows and with many (Floyd, Gummadi and Shenker 2001; Braithwaite 2006,
+ * sections 4.1.3 and 4.2.2).
+ *
+ * Two rules for "about": Braithwaite's target is the middle between the
+ * thresholds; the paper's is the band from 40 % to 60 % of the way, in which
+ * nothing is changed.
+ *
+ * Departure from the paper: there is no timer. The step is taken by the first
+ * arrival after each interval, and one at most after a longer silence, in which
+ * the average says nothing new.
+ */
+#ifndef AQM_ARED_H
+#define AQM_ARED_H
+
+#include "red.h"
+
+#define ARED_OWN_PARAMS(P) \
+	P(rule, "middle|band", 0, 0, 1, \
+	  "aim at the middle between the thresholds, or at the band from 40 % to 60 %") \
+	P(interval_ns, AQM_NS, 500000000, 1000000, 10000000000ULL, \
+	  "time between steps") \
+	P(alpha, AQM_RATIO, AQM_ONE / 100, 1, AQM_ONE, \
+	  "largest increase of the probability; a quarter of it where that is less") \
+	P(beta, AQM_RATIO, AQM_ONE / 10 * 9, AQM_ONE / 2, AQM_ONE - 1, \
+	  "factor of a decrease") \
+	P(most_p, AQM_RATIO, AQM_ONE / 2, 1 << 12, AQM_ONE, \
+	  "no increase above this") \
+	P(least_p, AQM_RATIO, AQM_ONE / 100, 1 << 12, AQM_ONE, \
+	  "no decrease below this")
+
+#define ARED_COMMON(P) RED_COMMON(P) ARED_OWN_PARAMS(P)
+
+#define ARED_OWN_VARS(N) \
+	N(stepped_ns, AQM_NS, "when the last step was due") \
+	N(low, AQM_BYTES_Q16, "the probability falls below this average") \
+	N(high, AQM_BYTES_Q16, "and rises above this one")
+
+#define ARED_CORE(N) RED_CORE(N) ARED_OWN_VARS(N)
+
+#define ARED_COUNTED(N) \
+	N(increases, AQM_NUMBER, "steps of the probability up") \
+	N(decreases, AQM_NUMBER, "steps down") \
+	N(peak_average, AQM_BYTES_Q16, "highest average")
+
+struct ared_common {
+	struct red_common red;
+	ARED_OWN_PARAMS(AQM_PARAM_FIELD)
+};
+
+struct ared_core {
+	struct red_core red;
+	ARED_OWN_VARS(AQM_NUMBER_FIELD)
+};
+
+struct ared_counted {
+	ARED_COUNTED(AQM_NUMBER_FIELD)
+};
+
+AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
+			    const struct aqm_link *link)
+{
+	u64 adapted = v->red.max_p;
+	u64 min, width;
+
+	red_setup_core(&v->red, &p->red, link);
+	/* A change of something else keeps what was learned. */
+	if (adapted)
+		v->red.max_p = adapted;
+	min = v->red.min_bytes << RED_PLACES;
+	width = (v->red.max_bytes << RED_PLACES) - min;
+	if (p->rule) {
+		v->low = min + width / 10 * 4;
+		v->high = min + width / 10 * 6;
+	} else {
+		v->low = min + width / 2;
+		v->high = v->low;
+	}
+}
+
+/* One step of the rule of ARED's section 3.1, where one is due. */
+AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
+		      struct ared_counted *s, u64 now_ns)
+{
+	u64 max_p = v->red.max_p;
+
+	if (now_ns - v->stepped_ns < p->interval_ns)
+		return;
+	if (now_ns - v->stepped_ns < 2 * p->interval_ns)
+		v->stepped_ns += p->interval_ns;
+	else
+		v->stepped_ns = now_ns;
+	if (v->red.average > v->high && max_p <= p->most_p) {
+		max_p += aqm_min(p->alpha, max_p / 4);
+		s->increases++;
+	} else if (v->red.average < v->low && max_p >= p->least_p) {
+		max_p = aqm_scale(max_p, p->beta);
+		s->decreases++;
+	}
+	v->red.max_p = aqm_min(max_p, AQM_ONE);
+}
+
+/* Brings average and maximum probability up to date at an arrival; returns
+ * RED's p_b. */
+AQM_FN u64 ared_observe(struct ared_core *v, const struct ared_common *p,
+			struct ared_counted *s, const struct aqm_moment *at)
+{
+	red_observe(&v->red, &p->red, at);
+	ared_step(v, p, s, at->now_ns);
+	s->peak_average = aqm_max(s->peak_average, v->red.average);
+	return red_probability(&v->red, v->red.average, v->red.max_p);
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How much each flow has sent, for mered and meredt (Braithwaite 2006, section
+ * 4.2.3): flows are known by a 32-bit hash alone, and one hash is one flow.
+ *
+ * The table is bounded: FLOW_SETS sets of FLOW_WAYS places. A new flow takes
+ * the place in its set that has been silent for longest, which forgets that
+ * flow: it is a mouse again if it comes back. A flow silent for longer than
+ * `age_ns` is forgotten too.
+ */
+#ifndef AQM_FLOWS_H
+#define AQM_FLOWS_H
+
+#include "aqm.h"
+#include "fixed.h"
+
+#define FLOW_SETS 1024
+#define FLOW_WAYS 4
+
+/* Times of flows are in units of 2^20 ns, about a millisecond. */
+#define FLOW_SHIFT 20
+
+/* Flows are active that sent something within this, about a second. */
+#define FLOW_EPOCH 10
+
+struct flow {
+	u64 bytes;	/* sent, less what leaked away */
+	u32 hash;
+	u32 seen;	/* when it last sent, plus one; 0: the place is free */
+};
+
+#define FLOW_CORE(N) \
+	N(epoch, AQM_NUMBER, "which second it is") \
+	N(active, AQM_FLOWS, "flows that sent something in the last whole second") \
+	N(active_now, AQM_FLOWS, "flows that have in this one")
+
+struct flow_core {
+	FLOW_CORE(AQM_NUMBER_FIELD)
+};
+
+struct flow_table {
+	struct flow flows[FLOW_SETS * FLOW_WAYS];
+};
+
+/* A new second, where one has begun. */
+AQM_FN void flow_epoch(struct flow_core *v, u32 now)
+{
+	u64 epoch = now >> FLOW_EPOCH;
+
+	if (epoch == v->epoch)
+		return;
+	v->active = epoch == v->epoch + 1 ? v->active_now : 0;
+	v->active_now = 0;
+	v->epoch = epoch;
+}
+
+/*
+ * The flow that a packet belongs to, as it is without the packet. A flow's size
+ * leaks by `leak_bytes_s`, shared among the active flows, while time goes by
+ * (0: never).
+ */
+AQM_FN struct flow *flow_of(struct flow_table *table, struct flow_core *v,
+			    u32 hash, u64 now_ns, u64 age_ns, u64 leak_bytes_s)
+{
+	u32 now = (u32)(now_ns >> FLOW_SHIFT) + 1;
+	/* The upper bits choose the set: lower ones often repeat. */
+	u32 set = (hash >> 22) * FLOW_WAYS;
+	struct flow *flow, *oldest;
+	u32 silent, way;
+	u64 leaked;
+
+	flow_epoch(v, now);
+	oldest = &table->flows[set];
+	AQM_LOOP (way, FLOW_WAYS) {
+		flow = &table->flows[set + way];
+		if (flow->seen && flow->hash == hash)
+			goto found;
+		if (flow->seen < oldest->seen)
+			oldest = flow;
+	}
+	flow = oldest;
+	goto fresh;
+found:
+	silent = now - flow->seen;
+	if ((u64)silent << FLOW_SHIFT > age_ns)
+		goto fresh;
+	if (flow->seen >> FLOW_EPOCH != now >> FLOW_EPOCH)
+		v->active_now++;
+	if (leak_bytes_s && silent) {
+		leaked = aqm_bytes_in(leak_bytes_s, (u64)silent << FLOW_SHIFT);
+		leaked /= aqm_max(aqm_max(v->active, v->active_now), 1);
+		flow->bytes = flow->bytes > leaked ? flow->bytes - leaked : 0;
+	}
+	flow->seen = now;
+	return flow;
+fresh:
+	v->active_now++;
+	flow->hash = hash;
+	flow->bytes = 0;
+	flow->seen = now;
+	return flow;
+}
+
+#endif

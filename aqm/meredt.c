@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * meredt: mice and elephants by degrees (Braithwaite 2006, section 4.2.4).
+ *
+ * Every flow has a weight, a piecewise-linear function of what it has sent. A
+ * packet's probability of being dropped is ARED's times its flow's weight over
+ * the average weight of all packets, so the mean stays ARED's and long flows
+ * bear it. Flows are served in bands by what they have sent: with two bands
+ * these are mice and elephants, with eight nearly shortest job first. A flow's
+ * size may leak away while time goes by, by a share of the link: then it is the
+ * flow's rate that counts rather than its length, as in fair queueing.
+ *
+ * Departures from the thesis: the coin p_p = p_r w_p / w_av is tossed by RED's
+ * uniform spacing, which has the same mean and fewer drops in a row; bands
+ * beyond two are ours. What defines a flow is the host's to say, by the hash.
+ */
+#include "ared.h"
+#include "flows.h"
+
+enum meredt_ecn {
+	MEREDT_DROP = 0,
+	MEREDT_MARK = 1,	/* and let go who cannot be marked */
+	MEREDT_MARK_OR_DROP = 2,
+};
+
+#define MEREDT_BANDS 8
+
+/* A weight of one. */
+#define MEREDT_ONE (1 << 16)
+
+#define MEREDT_OWN_PARAMS(P) \
+	P(bands, AQM_NUMBER, 2, 1, MEREDT_BANDS, \
+	  "queues, served in order: 2 for mice and elephants, 8 for nearly shortest job first") \
+	P(queue_bytes, AQM_BYTES, 20000, 1, AQM_MOST_BYTES, \
+	  "a flow leaves the first band once it has sent this, and each further one at twice as much") \
+	P(knot1_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
+	  "a flow that has sent up to this much has weight1") \
+	P(knot2_bytes, AQM_BYTES, 100000, 0, AQM_MOST_BYTES, \
+	  "from knot1 to here the weight goes straight to weight2") \
+	P(knot3_bytes, AQM_BYTES, 1000000, 0, AQM_MOST_BYTES, \
+	  "from knot2 to here it goes straight to weight3, and stays there") \
+	P(weight1, "ratio/2^16", 0, 0, 1 << 20, "weight at knot1") \
+	P(weight2, "ratio/2^16", MEREDT_ONE / 10, 0, 1 << 20, "weight at knot2") \
+	P(weight3, "ratio/2^16", MEREDT_ONE, 0, 1 << 20, "weight at knot3") \
+	P(fairness, "ratio/2^16", 0, 0, 1 << 20, \
+	  "a flow's size leaks by its share of the link times this; 0: never") \
+	P(mark, "drop|mark|mark-or-drop", 0, 0, 2, \
+	  "what happens to packets that are chosen; `mark` lets go who cannot be marked") \
+	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
+	  "a flow silent for this long is forgotten")
+
+#define MEREDT_PARAMS(P) ARED_COMMON(P) MEREDT_OWN_PARAMS(P)
+
+#define MEREDT_OWN_VARS(N) \
+	N(average_weight, AQM_RATIO, "average weight of arrivals") \
+	N(weighed, AQM_FLAG, "whether there is an average weight yet") \
+	N(leak_bytes_s, "bytes/s", "what all flows together lose of their sizes") \
+	N(filled, AQM_NUMBER, "bands that are not empty, a bit each")
+
+#define MEREDT_VARS(N) ARED_CORE(N) FLOW_CORE(N) MEREDT_OWN_VARS(N)
+
+#define MEREDT_OWN_STATS(N) \
+	N(first_packets, AQM_PACKETS, "arrivals for the first band") \
+	N(certain, AQM_PACKETS, "arrivals whose probability came out at 1 or more")
+
+#define MEREDT_STATS(N) ARED_COUNTED(N) MEREDT_OWN_STATS(N)
+
+struct meredt_params {
+	struct ared_common ared;
+	MEREDT_OWN_PARAMS(AQM_PARAM_FIELD)
+};
+
+struct meredt_vars {
+	struct ared_core ared;
+	struct flow_core flow;
+	MEREDT_OWN_VARS(AQM_NUMBER_FIELD)
+	u64 packets[MEREDT_BANDS];
+	struct flow_table table;
+};
+
+struct meredt_stats {
+	struct ared_counted ared;
+	MEREDT_OWN_STATS(AQM_NUMBER_FIELD)
+};
+
+AQM_FN void meredt_setup(struct meredt_vars *v, const struct meredt_params *p,
+			 const struct aqm_link *link)
+{
+	u64 rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
+
+	ared_setup_core(&v->ared, &p->ared, link);
+	v->leak_bytes_s = aqm_scale(rate, p->fairness << 16);
+}
+
+/* On the straight line from (x0, y0) to (x1, y1), where x0 <= x < x1. */
+AQM_FN u64 meredt_between(u64 x, u64 x0, u64 y0, u64 x1, u64 y1)
+{
+	u64 way = aqm_ratio(x - x0, x1 - x0);
+
+	return y1 >= y0 ? y0 + aqm_scale(y1 - y0, way) :
+			  y0 - aqm_scale(y0 - y1, way);
+}
+
+/* The weight of a flow that has sent so much. */
+AQM_FN u64 meredt_weight(const struct meredt_params *p, u64 bytes)
+{
+	if (bytes >= p->knot3_bytes)
+		return p->weight3;
+	if (bytes >= p->knot2_bytes)
+		return meredt_between(bytes, p->knot2_bytes, p->weight2,
+				      p->knot3_bytes, p->weight3);
+	if (bytes > p->knot1_bytes)
+		return meredt_between(bytes, p->knot1_bytes, p->weight1,
+				      p->knot2_bytes, p->weight2);
+	return p->weight1;
+}
+
+AQM_FN u32 meredt_band(const struct meredt_params *p, u64 bytes)
+{
+	u64 until = p->queue_bytes;
+	u32 band;
+
+	AQM_LOOP (band, MEREDT_BANDS - 1) {
+		if (band + 1 >= p->bands || bytes < until)
+			break;
+		until *= 2;
+	}
+	return band;
+}
+
+/*
+ * p_r w_p / w_av, at most AQM_ONE. w_p has 16 binary places and is below 2^21,
+ * w_av has 32. Their quotient with 16 places is (w_p 2^32) / w_av; where it is
+ * below 2^32, its product with p_r <= 2^32 fits.
+ */
+AQM_FN u64 meredt_probability(u64 probability, u64 weight, u64 average)
+{
+	u64 share;
+
+	if (!average)
+		return probability;
+	share = (weight << 32) / average;
+	if (share >> 32)
+		return probability ? AQM_ONE : 0;
+	return aqm_min((probability * share) >> 16, AQM_ONE);
+}
+
+AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
+					const struct meredt_params *p,
+					struct meredt_stats *s,
+					const struct aqm_packet *packet,
+					const struct aqm_moment *at)
+{
+	const struct red_common *common = &p->ared.red;
+	struct red_core *red = &v->ared.red;
+	u64 probability = ared_observe(&v->ared, &p->ared, &s->ared, at);
+	struct flow *flow = flow_of(&v->table, &v->flow, packet->flow,
+				    at->now_ns, p->age_ns, v->leak_bytes_s);
+	u64 weight = meredt_weight(p, flow->bytes);
+	u32 band = meredt_band(p, flow->bytes);
+	u64 size = red_size(red, common, packet);
+	u32 action = AQM_PASS;
+
+	flow->bytes += size;
+	if (!band)
+		s->first_packets++;
+	v->average_weight = v->weighed ? red_average(v->average_weight, weight,
+						     red->weight) :
+					 weight << RED_PLACES;
+	v->weighed = 1;
+	/* Where ARED has no choice left, neither has the weight. */
+	if (probability < AQM_ONE)
+		probability = meredt_probability(probability, weight,
+						 v->average_weight);
+	if (red_chosen(red, probability, at->random)) {
+		int can = aqm_can_mark(packet);
+
+		if (probability >= AQM_ONE)
+			s->certain++;
+		if (p->mark == MEREDT_DROP ||
+		    (p->mark == MEREDT_MARK_OR_DROP && !can))
+			return aqm_drop(AQM_EARLY_REASON);
+		if (can)
+			action = AQM_MARK;
+	}
+	if (red_queue(red, common, at) + size > red->limit_bytes)
+		return aqm_drop(AQM_LIMIT_REASON);
+	v->packets[band & (MEREDT_BANDS - 1)]++;
+	v->filled |= 1ULL << band;
+	return aqm_verdict(action, action == AQM_MARK ? AQM_EARLY_REASON :
+							AQM_NONE_REASON, band);
+}
+
+AQM_FN u32 meredt_choose(struct meredt_vars *v, const struct meredt_params *p,
+			 const struct aqm_moment *at)
+{
+	u32 band;
+
+	AQM_LOOP (band, MEREDT_BANDS - 1) {
+		if (v->filled >> band & 1)
+			break;
+	}
+	return band;
+}
+
+AQM_FN struct aqm_verdict meredt_depart(struct meredt_vars *v,
+					const struct meredt_params *p,
+					struct meredt_stats *s, u32 queue,
+					const struct aqm_packet *packet,
+					const struct aqm_moment *at)
+{
+	u64 *packets = &v->packets[queue & (MEREDT_BANDS - 1)];
+
+	if (!packet)
+		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	if (!--*packets)
+		v->filled &= ~(1ULL << (queue & (MEREDT_BANDS - 1)));
+	red_departed(&v->ared.red, at);
+	return aqm_pass(queue);
+}
+
+AQM_NO_EVICTION(meredt)
+
+AQM_DISCIPLINE(meredt, MEREDT, MEREDT_BANDS, 4096,
+	       AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW,
+	       "mice and elephants by degrees: long flows bear the drops")

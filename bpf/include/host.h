@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the kernel host gives to disciplines: types and the shape of loops.
+ * The native host's is aqm/host/native/host.h. */
+#ifndef AQM_HOST_H
+#define AQM_HOST_H
+
+#include "kernel.h"
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+
+#define NULL ((void *)0)
+
+#define AQM_FN static __always_inline __attribute__((unused))
+/* Global, so verified by itself. */
+#define AQM_NUMBER_FN __noinline __attribute__((unused))
+
+/* The verifier follows a short loop step by step, and a long one by the
+ * kernel's own counter. */
+#define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
+#define AQM_LONG_LOOP(i, times) bpf_for(i, 0, times)
+
+/* Names for people come from the native library. */
+#define AQM_SUMMARY(name, text)
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the programs use of the kernel, and nothing else of it.
+ *
+ * Every structure states only the members that are read or written here, in no
+ * particular place: when a program is loaded, the loader looks each member up
+ * in the type information of the running kernel and puts its offset in
+ * (CO-RE). So one build serves every kernel that has these members, and no
+ * kernel's headers are copied.
+ */
+#ifndef BPF_KERNEL_H
+#define BPF_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+/* include/uapi/linux/bpf.h */
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+
+/* include/uapi/asm-generic/errno-base.h */
+#define ENOSPC 28
+
+/* include/linux/netdevice.h */
+enum { NET_XMIT_SUCCESS = 0, NET_XMIT_DROP = 1, NET_XMIT_CN = 2 };
+
+/* include/uapi/linux/pkt_sched.h */
+#define TC_H_ROOT 0xffffffffU
+#define TC_H_MIN(handle) ((handle) & 0xffffU)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), \
+			     apply_to = record)
+
+struct net {
+	__u64 net_cookie;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct net_device {
+	int ifindex;
+	unsigned int mtu;
+	unsigned short hard_header_len;
+	unsigned int tx_queue_len;
+	possible_net_t nd_net;
+};
+
+struct netdev_queue {
+	struct net_device *dev;
+};
+
+struct gnet_stats_queue {
+	__u32 backlog;
+	__u32 drops;
+	__u32 overlimits;
+};
+
+struct qdisc_skb_head {
+	__u32 qlen;
+};
+
+struct Qdisc {
+	__u32 limit;
+	__u32 parent;
+	struct netdev_queue *dev_queue;
+	struct qdisc_skb_head q;
+	struct gnet_stats_queue qstats;
+};
+
+struct sk_buff {
+	__u32 priority;
+	char cb[48];
+};
+
+struct qdisc_skb_cb {
+	unsigned int pkt_len;
+	__u16 pkt_segs;
+};
+
+struct bpf_sk_buff_ptr {
+	struct sk_buff *skb;
+};
+
+#pragma clang attribute pop
+
+struct bpf_iter_num {
+	__u64 opaque[1];
+} __attribute__((aligned(8)));
+
+struct nlattr;
+struct netlink_ext_ack;
+
+/* The kernel compares the types of these with its own. */
+struct Qdisc_ops {
+	char id[16];
+	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch,
+		       struct sk_buff **to_free);
+	struct sk_buff *(*dequeue)(struct Qdisc *sch);
+	int (*init)(struct Qdisc *sch, struct nlattr *arg,
+		    struct netlink_ext_ack *extack);
+	void (*reset)(struct Qdisc *sch);
+	void (*destroy)(struct Qdisc *sch);
+};
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+/* net/sched/bpf_qdisc.c */
+extern __u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
+extern void bpf_kfree_skb(struct sk_buff *skb) __ksym;
+extern void bpf_qdisc_skb_drop(struct sk_buff *skb,
+			       struct bpf_sk_buff_ptr *to_free) __ksym;
+extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire,
+					__u64 delta_ns) __ksym;
+extern void bpf_qdisc_bstats_update(struct Qdisc *sch,
+				    const struct sk_buff *skb) __ksym;
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The kernel host of one discipline: a qdisc made of BPF programs
+ * (net/sched/bpf_qdisc.c). A discipline's file NAME.bpf.c includes NAME.c,
+ * defines AQM_NAME, includes this file, and names the qdisc.
+ *
+ * Instances. A BPF qdisc has no private area and takes no options, so each
+ * qdisc of this kind has an instance in a map. Its number, plus one, is kept in
+ * Qdisc.limit, a field that the kernel itself does not use for such a qdisc and
+ * lets programs write: finding an instance costs one array lookup.
+ *
+ * Settings come by a second map, keyed by place: network namespace, device and
+ * transmit queue. User space may write them before the qdisc exists; without
+ * any, defaults apply. To change them, it writes the map, then raises the
+ * instance's count of changes; the next packet takes them over. Nothing is
+ * dropped by a change.
+ *
+ * Packets. Slots of an instance are a range of one array, each with room for
+ * the reference to a packet. All calls for one qdisc are made under its lock.
+ *
+ * The kernel offers no way to change a packet's header from a qdisc's
+ * programs, so packets are told to disciplines as not capable of ECN, and no
+ * verdict is ever to mark.
+ */
+#include "kernel.h"
+#include "aqm.h"
+#include "gate.h"
+
+#define aqm_slot(q, i) bpf_slot((q)->host, i)
+
+/* Most qdiscs of one discipline at a time, and most settings. */
+#define INSTANCES 16
+#define PLACES 64
+
+struct aqm_slot;
+static __always_inline struct aqm_slot *bpf_slot(u64 first, u32 index);
+
+#include "queue.h"
+
+/* Where a qdisc is. */
+struct aqm_place {
+	u64 netns;	/* its cookie */
+	u32 ifindex;
+	u32 queue;	/* the transmit queue under mq, from 1; 0 at the root */
+};
+
+struct aqm_settings {
+	struct aqm_link link;
+	u64 gate_bytes_s;	/* rate to hold the qdisc to; 0: the device's own */
+	struct AQM_OF(_params) params;
+};
+
+struct aqm_kept {
+	struct aqm_slot slot;
+	struct sk_buff __kptr *skb;
+};
+
+struct aqm_hosted {
+	struct AQM_OF(_instance) q;
+	struct aqm_gate gate;
+	struct aqm_place place;
+	u32 used;
+	u32 changes_seen;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PLACES);
+	__type(key, struct aqm_place);
+	__type(value, struct aqm_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, INSTANCES);
+	__type(key, u32);
+	__type(value, struct aqm_hosted);
+} instances SEC(".maps");
+
+/* Counts of changes, raised by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, INSTANCES);
+	__type(key, u32);
+	__type(value, u32);
+} changes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, INSTANCES * AQM_OF(_PACKETS));
+	__type(key, u32);
+	__type(value, struct aqm_kept);
+} packets SEC(".maps");
+
+static __always_inline struct aqm_kept *bpf_kept(u64 first, u32 index)
+{
+	u32 key = (u32)first + index - 1;
+
+	if (!index || index > AQM_OF(_PACKETS))
+		return NULL;
+	return bpf_map_lookup_elem(&packets, &key);
+}
+
+static __always_inline struct aqm_slot *bpf_slot(u64 first, u32 index)
+{
+	struct aqm_kept *kept = bpf_kept(first, index);
+
+	return kept ? &kept->slot : NULL;
+}
+
+static __always_inline struct aqm_hosted *bpf_instance(const struct Qdisc *sch)
+{
+	u32 key = sch->limit - 1;
+
+	return bpf_map_lookup_elem(&instances, &key);
+}
+
+/* Bytes as the kernel's qdiscs count them: with the link-layer header, and for
+ * a packet of several segments with all their headers. */
+static __always_inline u32 bpf_packet_len(struct sk_buff *skb)
+{
+	return ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+}
+
+/* Takes settings over, or works them out from the device. */
+static __always_inline void bpf_settle(struct aqm_hosted *one,
+				       struct Qdisc *sch)
+{
+	struct aqm_settings *wanted =
+		bpf_map_lookup_elem(&settings, &one->place);
+	struct net_device *dev = sch->dev_queue->dev;
+	struct aqm_link *link = &one->q.link;
+
+	if (wanted) {
+		one->q.params = wanted->params;
+		*link = wanted->link;
+		one->gate.rate_bytes_s = wanted->gate_bytes_s;
+	} else {
+		AQM_OF(_defaults)(&one->q.params);
+		__builtin_memset(link, 0, sizeof(*link));
+		one->gate.rate_bytes_s = 0;
+	}
+	if (!link->mtu_bytes)
+		link->mtu_bytes = dev->mtu + dev->hard_header_len;
+	if (!link->queue_packets)
+		link->queue_packets = dev->tx_queue_len;
+	if (!link->room_packets || link->room_packets > AQM_OF(_PACKETS))
+		link->room_packets = AQM_OF(_PACKETS);
+	AQM_OF(_setup)(&one->q.vars, &one->q.params, link);
+}
+
+static __always_inline void bpf_follow_changes(struct aqm_hosted *one,
+					       struct Qdisc *sch)
+{
+	u32 key = sch->limit - 1;
+	u32 *count = bpf_map_lookup_elem(&changes, &key);
+
+	if (count && *count != one->changes_seen) {
+		one->changes_seen = *count;
+		bpf_settle(one, sch);
+	}
+}
+
+/* Zeroes what describes the queue; with `all`, what was counted too. */
+static __always_inline void bpf_clear(struct aqm_hosted *one, int all)
+{
+	u64 *vars = (u64 *)&one->q.vars;
+	u64 *fifos = (u64 *)one->q.fifos;
+	u32 i;
+
+	bpf_for(i, 0, sizeof(one->q.vars) / 8)
+		vars[i] = 0;
+	bpf_for(i, 0, AQM_OF(_QUEUES))
+		fifos[i] = 0;
+	one->q.room.fresh = 0;
+	one->q.room.free = 0;
+	one->q.counts.queued_packets = 0;
+	one->q.counts.queued_bytes = 0;
+	one->q.counts.queued_wire_bytes = 0;
+	if (all) {
+		__builtin_memset(&one->q.stats, 0, sizeof(one->q.stats));
+		__builtin_memset(&one->q.counts, 0, sizeof(one->q.counts));
+	}
+}
+
+SEC("struct_ops")
+int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
+	     struct netlink_ext_ack *extack)
+{
+	struct net_device *dev = sch->dev_queue->dev;
+	struct aqm_hosted *one;
+	u32 *count;
+	u32 i;
+
+	bpf_for(i, 0, INSTANCES) {
+		u32 key = i;
+
+		one = bpf_map_lookup_elem(&instances, &key);
+		if (!one || __sync_val_compare_and_swap(&one->used, 0, 1))
+			continue;
+		bpf_clear(one, 1);
+		one->place.netns = dev->nd_net.net->net_cookie;
+		one->place.ifindex = dev->ifindex;
+		one->place.queue = sch->parent == TC_H_ROOT ?
+					   0 : TC_H_MIN(sch->parent);
+		one->q.host = (u64)key * AQM_OF(_PACKETS);
+		count = bpf_map_lookup_elem(&changes, &key);
+		one->changes_seen = count ? *count : 0;
+		bpf_settle(one, sch);
+		sch->limit = key + 1;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+SEC("struct_ops")
+int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
+	     struct bpf_sk_buff_ptr *to_free)
+{
+	struct aqm_hosted *one = bpf_instance(sch);
+	struct aqm_verdict verdict = {};
+	struct aqm_packet packet = {};
+	struct aqm_kept *kept;
+	struct sk_buff *old;
+	u32 index, i;
+
+	if (!one)
+		goto drop;
+	bpf_follow_changes(one, sch);
+	packet.arrived_ns = bpf_ktime_get_ns();
+	packet.len = bpf_packet_len(skb);
+	packet.wire = aqm_wire(&one->q.link, packet.len);
+	if (AQM_OF(_NEEDS) & AQM_NEEDS_FLOW)
+		packet.flow = bpf_skb_get_hash(skb);
+	index = AQM_OF(_host_arrive)(&one->q, &packet,
+				     AQM_OF(_NEEDS) & AQM_NEEDS_RANDOM ?
+					     bpf_get_prandom_u32() : 0,
+				     &verdict);
+	kept = bpf_kept(one->q.host, index);
+	if (!kept)
+		goto drop;
+	old = bpf_kptr_xchg(&kept->skb, skb);
+	if (old)
+		bpf_qdisc_skb_drop(old, to_free);
+	sch->q.qlen++;
+	sch->qstats.backlog += packet.len;
+	if (!(AQM_OF(_NEEDS) & AQM_NEEDS_EVICTION) || !verdict.evict)
+		return NET_XMIT_SUCCESS;
+	bpf_for(i, 0, AQM_EVICT_CALLS) {
+		index = AQM_OF(_host_evict)(&one->q, packet.arrived_ns);
+		kept = bpf_kept(one->q.host, index);
+		if (!kept)
+			break;
+		old = bpf_kptr_xchg(&kept->skb, NULL);
+		packet.len = kept->slot.packet.len;
+		AQM_OF(_give_slot)(&one->q, index);
+		sch->q.qlen--;
+		sch->qstats.backlog -= packet.len;
+		sch->qstats.drops++;
+		if (old)
+			bpf_qdisc_skb_drop(old, to_free);
+	}
+	return NET_XMIT_SUCCESS;
+drop:
+	sch->qstats.drops++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+SEC("struct_ops")
+struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
+{
+	struct aqm_hosted *one = bpf_instance(sch);
+	struct aqm_verdict verdict = {};
+	struct sk_buff *skb = NULL;
+	struct aqm_kept *kept;
+	u64 now, opens;
+	u32 index, wire, i;
+
+	if (!one || !sch->q.qlen)
+		return NULL;
+	now = bpf_ktime_get_ns();
+	opens = aqm_gate_opens(&one->gate);
+	if (opens > now) {
+		bpf_qdisc_watchdog_schedule(sch, opens, 0);
+		return NULL;
+	}
+	/* Each turn sends or drops a packet or ends a flow's turn. */
+	bpf_for(i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
+		index = AQM_OF(_host_depart)(&one->q, now, &verdict);
+		kept = bpf_kept(one->q.host, index);
+		if (!kept) {
+			if (verdict.action == AQM_AGAIN)
+				continue;
+			break;
+		}
+		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		sch->q.qlen--;
+		sch->qstats.backlog -= kept->slot.packet.len;
+		wire = kept->slot.packet.wire;
+		AQM_OF(_give_slot)(&one->q, index);
+		if (!skb)
+			continue;
+		if (verdict.action != AQM_DROP) {
+			aqm_gate_pass(&one->gate, wire, now,
+				      AQM_GATE_SLACK_NS);
+			bpf_qdisc_bstats_update(sch, skb);
+			return skb;
+		}
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+	}
+	/* What is queued is asked for again, even if a discipline could not say
+	 * in so many turns what is to go. */
+	if (sch->q.qlen)
+		bpf_qdisc_watchdog_schedule(sch, now + 1000000, 0);
+	return NULL;
+}
+
+SEC("struct_ops")
+void BPF_PROG(qdisc_reset, struct Qdisc *sch)
+{
+	struct aqm_hosted *one = bpf_instance(sch);
+	struct aqm_kept *kept;
+	struct sk_buff *skb;
+	u32 i;
+
+	if (!one)
+		return;
+	bpf_for(i, 0, AQM_OF(_PACKETS)) {
+		if (i >= one->q.room.fresh)
+			break;
+		kept = bpf_kept(one->q.host, i + 1);
+		if (!kept)
+			break;
+		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	bpf_clear(one, 0);
+	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);
+}
+
+SEC("struct_ops")
+void BPF_PROG(qdisc_destroy, struct Qdisc *sch)
+{
+	struct aqm_hosted *one = bpf_instance(sch);
+
+	if (one)
+		__sync_val_compare_and_swap(&one->used, 1, 0);
+	sch->limit = 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* The qdisc's name for tc and netlink: weir_NAME. */
+#define AQM_ID2(name) "weir_" #name
+#define AQM_ID(name) AQM_ID2(name)
+
+SEC(".struct_ops.link")
+struct Qdisc_ops qdisc = {
+	.id = AQM_ID(AQM_NAME),
+	.enqueue = (void *)qdisc_enqueue,
+	.dequeue = (void *)qdisc_dequeue,
+	.init = (void *)qdisc_init,
+	.reset = (void *)qdisc_reset,
+	.destroy = (void *)qdisc_destroy,
+};

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Mice, elephants and flows: what mered, meredt and fq_codel promise.
+
+mod support;
+
+use support::{Chance, MS, ONE, link, packet, queue};
+use weirgate_aqm::{Action, Packet, Queue};
+
+/// A packet of a flow.
+fn of(flow: u32, now: u64) -> Packet {
+    Packet {
+        flow: flow.wrapping_mul(0x9e37_79b1),
+        ..packet(now, 1000)
+    }
+}
+
+/// RED's thresholds at 10 and 30 packets of 1000 bytes, without adaptation.
+const HELD: [(&str, u64); 6] = [
+    ("min_bytes", 10_000),
+    ("max_bytes", 30_000),
+    ("limit_bytes", 60_000),
+    ("weight", ONE / 512),
+    ("measure", 0),
+    // In the middle of the band nothing is adapted.
+    ("rule", 1),
+];
+
+/// One elephant among mice of three packets each, the queue held in the middle
+/// between the thresholds.
+fn mixed(name: &str, own: &[(&str, u64)], count: u64) -> (Queue<bool>, [u64; 2]) {
+    let mut params = HELD.to_vec();
+    params.extend(own);
+    let mut kit: Queue<bool> = queue(name, &link(8_000_000), &params);
+    let mut chance = Chance(11);
+    let mut lost = [0; 2];
+    for index in 0..count {
+        let now = index * MS;
+        let elephant = index % 2 == 0;
+        let flow = if elephant { 1 } else { 2 + (index / 6) as u32 };
+        let arrival = kit.arrive(&of(flow, now), chance.word(), elephant);
+        if arrival.verdict.action == Action::Drop {
+            lost[usize::from(elephant)] += 1;
+        }
+        while kit.packets() > 20 {
+            kit.depart(now);
+        }
+    }
+    (kit, lost)
+}
+
+#[test]
+fn mered_spares_mice_and_the_elephant_pays() {
+    let (kit, [mice, elephants]) = mixed("mered", &[], 50_000);
+    assert_eq!(mice, 0);
+    let spared = kit.stat("spared").expect("a statistic");
+    assert!(spared > 100, "{spared} spared");
+    assert_eq!(kit.drops("owed"), Some(spared));
+    assert_eq!(kit.drops("early"), Some(elephants - spared));
+}
+
+#[test]
+fn mered_serves_mice_first() {
+    let mut kit: Queue<u32> = queue("mered", &link(8_000_000), &[]);
+    for index in 0..30 {
+        kit.arrive(&of(1, 1), 0, index);
+    }
+    kit.arrive(&of(2, 2), 0, 99);
+    let order: Vec<u32> = (0..31)
+        .filter_map(|_| kit.depart(3).sent.map(|sent| sent.2))
+        .collect();
+    // The first 20000 bytes of the elephant still went as a mouse's.
+    assert_eq!(order[..20], (0..20).collect::<Vec<u32>>());
+    assert_eq!(order[20], 99);
+    assert_eq!(order[21..], (20..30).collect::<Vec<u32>>());
+}
+
+/// D7: the mean probability stays ARED's, whoever bears it.
+#[test]
+fn meredt_keeps_the_mean() {
+    let step: &[(&str, u64)] = &[
+        ("knot1_bytes", 5_000),
+        ("knot2_bytes", 5_001),
+        ("weight2", 1 << 16),
+        ("knot3_bytes", 5_001),
+    ];
+    let flat: &[(&str, u64)] = &[("weight1", 1), ("weight2", 1), ("weight3", 1)];
+    let count = 200_000;
+    let (plain, all) = mixed("meredt", flat, count);
+    let (weighed, [mice, elephants]) = mixed("meredt", step, count);
+    let (plain_lost, weighed_lost) = ((all[0] + all[1]) as f64, (mice + elephants) as f64);
+    assert!(all[0] > 1_000, "without weights mice lose too: {}", all[0]);
+    assert_eq!(mice, 0);
+    // The gaps are uniform: 1/p on average becomes (1 + 1/p) / 2 packets, of
+    // all in the one case and of half, with twice the probability, in the
+    // other.
+    let average = |kit: &Queue<bool>| kit.var("average").expect("average") as f64 / 65_536.0;
+    // ARED took a step or two down while the average rose to where it is held.
+    let p = |kit: &Queue<bool>| {
+        let max_p = kit.var("max_p").expect("max_p") as f64 / ONE as f64;
+        max_p * (average(kit) - 10_000.0) / 20_000.0
+    };
+    let expected = [
+        count as f64 / f64::midpoint(1.0, 1.0 / p(&plain)),
+        count as f64 / 2.0 / f64::midpoint(1.0, 0.5 / p(&weighed)),
+    ];
+    for (lost, expected) in [plain_lost, weighed_lost].into_iter().zip(expected) {
+        assert!(
+            (lost / expected - 1.0).abs() < 0.05,
+            "{lost}, not {expected}"
+        );
+    }
+    assert!(average(&weighed) > 15_000.0);
+}
+
+/// Each flow gets the same bytes, whatever it offers and in packets of any size.
+#[test]
+fn fq_codel_shares_equally() {
+    let params = [("target_ns", 1_000_000_000), ("quantum_bytes", 300)];
+    let mut kit: Queue<usize> = queue("fq_codel", &link(8_000_000), &params);
+    let sizes = [1_500, 300, 700];
+    let mut sent = [0; 3];
+    for index in 0..40_000_u64 {
+        let now = index * MS;
+        for (flow, size) in sizes.into_iter().enumerate() {
+            let mut one = of(flow as u32 + 1, now);
+            one.len = size;
+            for _ in 0..2_000 / size {
+                kit.arrive(&one, 0, flow);
+            }
+        }
+        if let Some((_, packet, flow)) = kit.depart(now).sent {
+            sent[flow] += packet.len;
+        }
+    }
+    let mean = sent.iter().sum::<u32>() / 3;
+    assert!(
+        sent.iter().all(|bytes| bytes.abs_diff(mean) < 3_000),
+        "{sent:?}"
+    );
+    assert!(kit.drops("evicted").expect("a reason") > 0);
+}
+
+/// PIE brings a standing queue to its target.
+#[test]
+fn pie_holds_its_target() {
+    let mut kit: Queue<()> = queue("pie", &link(12_000_000), &[]);
+    let mut chance = Chance(5);
+    let (mut waited, mut left) = (0, 0);
+    // 10 % more arrives than the link takes, without any reaction.
+    let mut due = 0;
+    for tick in 0..60_000_u64 {
+        let now = tick * MS;
+        while due <= now {
+            kit.arrive(&packet(due.max(1), 1500), chance.word(), ());
+            due += MS * 10 / 11;
+        }
+        if let Some((_, packet, ())) = kit.depart(now).sent
+            && tick > 20_000
+        {
+            waited += now - packet.arrived_ns.min(now);
+            left += 1;
+        }
+    }
+    let mean = waited as f64 / f64::from(left) / 1e6;
+    assert!((mean - 15.0).abs() < 1.5, "mean wait {mean} ms");
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Compiles every program of bpf/qdisc/ for the kernel, with libbpf's own
+//! headers, and lists the objects for the crate to include.
+
+use std::env;
+use std::error::Error;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compiler: the first of these that runs. Older ones emit programs that
+/// the kernel refuses.
+const COMPILERS: [&str; 3] = ["clang-19", "clang-20", "clang"];
+
+/// The kernel's processor: version 3 has the 32-bit instructions and atomics
+/// that the programs use, and every kernel with BPF qdiscs runs it.
+const FLAGS: [&str; 8] = [
+    "-target",
+    "bpf",
+    "-mcpu=v3",
+    "-g",
+    "-O2",
+    "-Wall",
+    "-Werror",
+    "-Wno-missing-declarations",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let headers = env::var("DEP_BPF_INCLUDE")?;
+    for folder in ["aqm", "bpf"] {
+        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+    }
+    let compiler = COMPILERS
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok())
+        .ok_or("no clang for BPF: install Debian's clang-19 (`cargo xtask setup` does)")?;
+    let mut sources: Vec<PathBuf> = fs::read_dir(root.join("bpf/qdisc"))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_string_lossy().ends_with(".bpf.c"))
+        .collect();
+    sources.sort();
+    let mut items = String::new();
+    let mut table = String::new();
+    for source in sources {
+        let file = source
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let name = file.trim_end_matches(".bpf.c");
+        let object = out.join(format!("{name}.bpf.o"));
+        let mut command = Command::new(compiler);
+        command.args(FLAGS).arg(format!("-I{headers}"));
+        for folder in ["bpf/include", "bpf/qdisc", "aqm/include", "aqm/host", "aqm"] {
+            command.arg(format!("-I{}", root.join(folder).display()));
+        }
+        command.arg("-c").arg(&source).arg("-o").arg(&object);
+        if !command.status()?.success() {
+            return Err(format!("{} does not compile", source.display()).into());
+        }
+        items += &item(name, &object);
+        writeln!(table, "    ({name:?}, &{}.0),", name.to_uppercase())?;
+    }
+    writeln!(items, "static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];")?;
+    fs::write(out.join("programs.rs"), items)?;
+    Ok(())
+}
+
+/// A static with the object's bytes. libbpf reads 64-bit words, so it is
+/// aligned.
+fn item(name: &str, object: &Path) -> String {
+    let name = name.to_uppercase();
+    let bytes = format!("include_bytes!({:?})", object.to_string_lossy());
+    format!("static {name}: Aligned<{{ {bytes}.len() }}> = Aligned(*{bytes});\n")
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can go wrong with programs and maps.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Occurs when the kernel refuses a program, or it is not what it should be.
+#[derive(Debug, Error)]
+pub enum BpfError {
+    /// There is no program for the discipline.
+    #[error("{0} has no program for the kernel: bpf/qdisc/{0}.bpf.c is missing")]
+    NoProgram(&'static str),
+    /// The kernel did not take the program; its words say why.
+    #[error("the kernel does not take {kind}: {source}{log}")]
+    Refused {
+        /// The qdisc.
+        kind: String,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+        /// What libbpf and the verifier printed, after a line break.
+        log: String,
+    },
+    /// A map could not be read or written.
+    #[error("the map `{map}` of {kind} cannot be {doing}: {source}")]
+    Map {
+        /// The qdisc.
+        kind: String,
+        /// The map.
+        map: &'static str,
+        /// `read`, `written`, ...
+        doing: &'static str,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+    /// Program and library disagree about a map's layout.
+    #[error(
+        "the map `{map}` of {kind} has values of {found} bytes where this program has {expected}: \
+         it was loaded by another version; unload it with that one"
+    )]
+    Layout {
+        /// The qdisc.
+        kind: String,
+        /// The map.
+        map: &'static str,
+        /// What is there.
+        found: u32,
+        /// What this program knows.
+        expected: u32,
+    },
+    /// A pin could not be made, opened or removed.
+    #[error("{path} cannot be {doing}: {source}")]
+    Pin {
+        /// Where.
+        path: PathBuf,
+        /// `made`, `opened`, ...
+        doing: &'static str,
+        /// What the system said.
+        source: libbpf_rs::Error,
+    },
+    /// The network namespace could not be identified.
+    #[error("the network namespace cannot be told apart: {0}")]
+    Namespace(std::io::Error),
+    /// The settings are another discipline's.
+    #[error("these are settings of {given}; the qdisc is {kind}")]
+    Other {
+        /// The qdisc.
+        kind: String,
+        /// Whose settings they are.
+        given: &'static str,
+    },
+    /// The classes of a shaper are more or other than it can have.
+    #[error("{0}")]
+    Classes(String),
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One qdisc's state and statistics, read at one moment.
+
+use crate::place::{BYTES as PLACE_BYTES, Place};
+use weirgate_aqm::{Discipline, Row, reasons};
+
+/// Bytes of `struct aqm_gate`, which lies between an instance and its place.
+const GATE_BYTES: usize = 24;
+
+/// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
+/// that belong together may be a packet apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    discipline: Discipline,
+    place: Place,
+    memory: Vec<u8>,
+}
+
+/// Bytes of `struct aqm_hosted`.
+pub(crate) fn bytes(discipline: Discipline) -> usize {
+    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 8
+}
+
+impl Instance {
+    /// None where the instance is not in use.
+    pub(crate) fn read(discipline: Discipline, memory: Vec<u8>) -> Option<Self> {
+        let at = discipline.layout().size + GATE_BYTES;
+        let used = memory.get(at + PLACE_BYTES..at + PLACE_BYTES + 4)?;
+        if used == [0; 4] {
+            return None;
+        }
+        Some(Self {
+            discipline,
+            place: Place::from_bytes(memory.get(at..at + PLACE_BYTES)?),
+            memory,
+        })
+    }
+
+    /// A class's queue, in a shaper at that place.
+    pub(crate) fn of_class(discipline: Discipline, place: Place, memory: Vec<u8>) -> Self {
+        Self {
+            discipline,
+            place,
+            memory,
+        }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Which discipline it is of.
+    pub fn discipline(&self) -> Discipline {
+        self.discipline
+    }
+
+    /// Every parameter in force.
+    pub fn params(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().params.start;
+        self.numbers(self.discipline.params(), start)
+    }
+
+    /// Every described number of state.
+    pub fn vars(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().vars.start;
+        self.numbers(self.discipline.vars(), start)
+    }
+
+    /// Everything counted: what every discipline has, then its own.
+    pub fn stats(&self) -> Vec<(Row, u64)> {
+        let layout = self.discipline.layout();
+        let mut all = self.numbers(Discipline::counters(), layout.counts.start);
+        all.extend(self.numbers(self.discipline.stats(), layout.stats.start));
+        all
+    }
+
+    /// Packets dropped, by reason.
+    pub fn drops(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().counts.start;
+        self.numbers(reasons(), start + 8 * Discipline::counters().len())
+    }
+
+    /// One number by name, wherever it is listed: statistics first, then
+    /// state, then parameters.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        [self.stats(), self.vars(), self.params()]
+            .iter()
+            .flatten()
+            .find(|(row, _)| row.name == name)
+            .map(|(_, value)| *value)
+    }
+
+    /// Packets dropped for one reason.
+    pub fn dropped(&self, reason: &str) -> Option<u64> {
+        let drops = self.drops();
+        let found = drops.iter().find(|(row, _)| row.name == reason);
+        found.map(|(_, count)| *count)
+    }
+
+    /// The whole state, to compare with another host's.
+    pub fn state(&self) -> &[u8] {
+        self.memory
+            .get(self.discipline.layout().vars)
+            .unwrap_or_default()
+    }
+
+    fn numbers(&self, rows: Vec<Row>, start: usize) -> Vec<(Row, u64)> {
+        let words = self.memory.get(start..).unwrap_or_default();
+        rows.into_iter()
+            .zip(words.as_chunks::<8>().0)
+            .map(|(row, word)| (row, u64::from_ne_bytes(*word)))
+            .collect()
+    }
+}

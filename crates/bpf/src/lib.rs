@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The disciplines of `aqm/` as qdiscs of the running kernel: the only crate
+//! that loads programs.
+//!
+//! [`Qdisc::load`] puts a discipline into the kernel as a kind of qdisc, named
+//! `weir_` and its name, which netlink and tc then know like any other. It is a
+//! kind for a device's root (or under mq), and has no options: parameters, the
+//! link and the rate go by [`Qdisc::set`], for a [`Place`], before or after a
+//! qdisc is there; [`Qdisc::instances`] reads state and statistics by name.
+//!
+//! It attaches nothing to a device: that changes the kernel's traffic control,
+//! which only crate kernel does.
+//!
+//! Start reading at `bpf/qdisc/qdisc.bpf.h`.
+
+mod error;
+mod instance;
+mod log;
+mod object;
+mod place;
+mod programs;
+mod qdisc;
+mod shaper;
+
+pub use error::BpfError;
+pub use instance::Instance;
+pub use place::Place;
+pub use qdisc::{Qdisc, Setup};
+pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every program of the kit has in common: loading it and its kind of
+//! qdisc, its maps, pins of both.
+
+use crate::error::BpfError;
+use crate::{log, programs};
+use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use std::path::Path;
+use weirgate_aqm::Link as LinkFacts;
+
+/// Names of maps, in programs and as pins.
+pub(crate) const SETTINGS: &str = "settings";
+pub(crate) const INSTANCES: &str = "instances";
+pub(crate) const CHANGES: &str = "changes";
+
+/// The pin of what registers the kind.
+const LINK: &str = "link";
+
+/// The map that libbpf makes of the program's operations.
+const OPS: &str = "qdisc";
+
+/// Loads a program and registers its kind of qdisc; its maps in the order of
+/// `names`.
+pub(crate) fn load(
+    name: &'static str,
+    kind: &str,
+    names: &[&str],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
+    let (loaded, log) = log::recorded(|| {
+        let mut object = ObjectBuilder::default()
+            .name(name)?
+            .open_memory(object)?
+            .load()?;
+        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+        let mut maps = Vec::new();
+        for name in names {
+            let map = object.maps().find(|map| map.name() == *name);
+            let map = map.ok_or_else(missing).context(format!("map {name}"))?;
+            maps.push(MapHandle::try_from(&map)?);
+        }
+        let ops = object.maps_mut().find(|map| map.name() == OPS);
+        let mut ops = ops.ok_or_else(missing).context(OPS)?;
+        let link = ops.attach_struct_ops().context("registering the qdisc")?;
+        Ok((maps, link))
+    });
+    loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
+        kind: kind.to_owned(),
+        source,
+        log,
+    })
+}
+
+/// What [`pin`] left in a folder.
+pub(crate) fn open(folder: &Path, names: &[&str]) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let mut maps = Vec::new();
+    for name in names {
+        let path = folder.join(name);
+        maps.push(
+            MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
+                path,
+                doing: "opened",
+                source,
+            })?,
+        );
+    }
+    let path = folder.join(LINK);
+    let link = Link::open(&path).map_err(|source| BpfError::Pin {
+        path,
+        doing: "opened",
+        source,
+    })?;
+    Ok((maps, link))
+}
+
+/// Pins maps and the link in a folder of a BPF file system.
+pub(crate) fn pin(
+    folder: &Path,
+    maps: &mut [(&str, &mut MapHandle)],
+    link: &mut Link,
+) -> Result<(), BpfError> {
+    let failed = |path: &Path, source| BpfError::Pin {
+        path: path.to_owned(),
+        doing: "made",
+        source,
+    };
+    for (name, map) in maps {
+        let path = folder.join(name);
+        map.pin(&path).map_err(|source| failed(&path, source))?;
+    }
+    let path = folder.join(LINK);
+    link.pin(&path).map_err(|source| failed(&path, source))
+}
+
+/// A map whose values have the size that this program knows.
+pub(crate) fn sized(
+    kind: &str,
+    map: &'static str,
+    bytes: usize,
+    handle: Option<MapHandle>,
+) -> Result<MapHandle, BpfError> {
+    let expected = bytes as u32;
+    let found = handle.as_ref().map_or(0, MapCore::value_size);
+    handle
+        .filter(|_| found == expected)
+        .ok_or_else(|| BpfError::Layout {
+            kind: kind.to_owned(),
+            map,
+            found,
+            expected,
+        })
+}
+
+/// Tells an instance that its settings are new.
+pub(crate) fn raise(kind: &str, changes: &MapHandle, number: u32) -> Result<(), BpfError> {
+    let key = number.to_ne_bytes();
+    let count = changes
+        .lookup(&key, MapFlags::ANY)
+        .map_err(failed(kind, CHANGES, "read"))?
+        .and_then(|count| count.try_into().ok())
+        .map_or(0, u32::from_ne_bytes);
+    changes
+        .update(&key, &count.wrapping_add(1).to_ne_bytes(), MapFlags::ANY)
+        .map_err(failed(kind, CHANGES, "written"))
+}
+
+/// The error of a map.
+pub(crate) fn failed(
+    kind: &str,
+    map: &'static str,
+    doing: &'static str,
+) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
+    let kind = kind.to_owned();
+    move |source| BpfError::Map {
+        kind: kind.clone(),
+        map,
+        doing,
+        source,
+    }
+}
+
+/// `struct aqm_link`.
+pub(crate) fn encode_link(link: &LinkFacts) -> Vec<u8> {
+    let mut bytes = link.rate_bytes_s.to_ne_bytes().to_vec();
+    for word in [
+        link.mtu_bytes,
+        link.overhead_bytes.cast_unsigned(),
+        link.mpu_bytes,
+        link.framing,
+        link.queue_packets,
+        link.room_packets,
+    ] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The compiled programs, part of this library.
+
+/// libbpf reads an object in place, as 64-bit words.
+#[repr(C, align(8))]
+struct Aligned<const N: usize>([u8; N]);
+
+// `PROGRAMS`: every program of `bpf/qdisc/`, by name.
+include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+
+/// The program of a discipline.
+pub(crate) fn named(name: &str) -> Option<&'static [u8]> {
+    PROGRAMS
+        .iter()
+        .find(|(own, _)| *own == name)
+        .map(|(_, object)| *object)
+}

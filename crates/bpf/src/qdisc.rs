@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A discipline in the kernel.
+
+use crate::error::BpfError;
+use crate::instance::{self, Instance};
+use crate::object::{
+    CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
+};
+use crate::place::Place;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use std::path::Path;
+use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
+
+/// A kind of qdisc that this process put into the kernel. When it is dropped
+/// unpinned, the kind is gone once no device has such a qdisc any more.
+#[derive(Debug)]
+pub struct Qdisc {
+    discipline: Discipline,
+    maps: Maps,
+    link: Link,
+}
+
+/// How a qdisc at one place is to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// Its parameters.
+    pub settings: Settings,
+    /// The link; what is 0 is taken from the device.
+    pub link: LinkFacts,
+    /// The rate that it holds packets back to, in bytes a second on the wire;
+    /// 0 where the device itself takes no more than it can send.
+    pub gate_bytes_s: u64,
+}
+
+/// Its maps, which outlive programs as long as someone holds them.
+#[derive(Debug)]
+struct Maps {
+    settings: MapHandle,
+    instances: MapHandle,
+    changes: MapHandle,
+}
+
+const MAPS: [&str; 3] = [SETTINGS, INSTANCES, CHANGES];
+
+impl Qdisc {
+    /// Loads a discipline and registers its kind. Needs root, and a kernel with
+    /// `CONFIG_NET_SCH_BPF`.
+    pub fn load(discipline: Discipline) -> Result<Self, BpfError> {
+        let (maps, link) = load(discipline.name(), &kind(discipline), &MAPS)?;
+        Self::assemble(discipline, maps, link)
+    }
+
+    /// One that a process pinned in `folder`.
+    pub fn pinned(discipline: Discipline, folder: &Path) -> Result<Self, BpfError> {
+        let (maps, link) = open(folder, &MAPS)?;
+        Self::assemble(discipline, maps, link)
+    }
+
+    fn assemble(
+        discipline: Discipline,
+        maps: Vec<MapHandle>,
+        link: Link,
+    ) -> Result<Self, BpfError> {
+        let kind = kind(discipline);
+        let mut maps = maps.into_iter();
+        let maps = Maps {
+            settings: sized(&kind, SETTINGS, settings_bytes(discipline), maps.next())?,
+            instances: sized(&kind, INSTANCES, instance::bytes(discipline), maps.next())?,
+            changes: sized(&kind, CHANGES, 4, maps.next())?,
+        };
+        Ok(Self {
+            discipline,
+            maps,
+            link,
+        })
+    }
+
+    /// Keeps the kind beyond this process: pins in `folder`, which must be in
+    /// a BPF file system and exist.
+    pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        let maps = &mut self.maps;
+        pin(
+            folder,
+            &mut [
+                (SETTINGS, &mut maps.settings),
+                (INSTANCES, &mut maps.instances),
+                (CHANGES, &mut maps.changes),
+            ],
+            &mut self.link,
+        )
+    }
+
+    /// Which discipline it is.
+    pub fn discipline(&self) -> Discipline {
+        self.discipline
+    }
+
+    /// The kind's name for netlink and tc.
+    pub fn kind(&self) -> String {
+        kind(self.discipline)
+    }
+
+    /// States how the qdisc at a place is to work: the one that is there, from
+    /// its next packet on and without loss of any, or one still to come.
+    pub fn set(&self, place: Place, setup: &Setup) -> Result<(), BpfError> {
+        if setup.settings.discipline() != self.discipline {
+            return Err(BpfError::Other {
+                kind: self.kind(),
+                given: setup.settings.discipline().name(),
+            });
+        }
+        self.maps
+            .settings
+            .update(&place.to_bytes(), &encode(setup), MapFlags::ANY)
+            .map_err(self.failed(SETTINGS, "written"))?;
+        for (number, instance) in self.numbered()? {
+            if instance.place() == place {
+                self.raise(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Back to defaults and what the device says; nothing to do where nothing
+    /// was set.
+    pub fn unset(&self, place: Place) -> Result<(), BpfError> {
+        match self.maps.settings.delete(&place.to_bytes()) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(self.failed(SETTINGS, "written")),
+        }
+    }
+
+    /// Every qdisc of this kind that is on a device now.
+    pub fn instances(&self) -> Result<Vec<Instance>, BpfError> {
+        let numbered = self.numbered()?;
+        Ok(numbered.into_iter().map(|(_, instance)| instance).collect())
+    }
+
+    /// The one at a place.
+    pub fn instance(&self, place: Place) -> Result<Option<Instance>, BpfError> {
+        let all = self.instances()?;
+        Ok(all.into_iter().find(|one| one.place() == place))
+    }
+
+    fn numbered(&self) -> Result<Vec<(u32, Instance)>, BpfError> {
+        let mut all = Vec::new();
+        for number in 0..self.maps.instances.max_entries() {
+            let memory = self
+                .maps
+                .instances
+                .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+                .map_err(self.failed(INSTANCES, "read"))?;
+            let instance = memory.and_then(|memory| Instance::read(self.discipline, memory));
+            all.extend(instance.map(|instance| (number, instance)));
+        }
+        Ok(all)
+    }
+
+    /// Tells an instance that its settings are new.
+    fn raise(&self, number: u32) -> Result<(), BpfError> {
+        raise(&self.kind(), &self.maps.changes, number)
+    }
+
+    fn failed(
+        &self,
+        map: &'static str,
+        doing: &'static str,
+    ) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
+        failed(&self.kind(), map, doing)
+    }
+}
+
+fn kind(discipline: Discipline) -> String {
+    format!("weir_{}", discipline.name())
+}
+
+/// Bytes of `struct aqm_settings`.
+fn settings_bytes(discipline: Discipline) -> usize {
+    size_of::<LinkFacts>() + 8 + 8 * discipline.params().len()
+}
+
+/// `struct aqm_settings`.
+fn encode(setup: &Setup) -> Vec<u8> {
+    let mut bytes = encode_link(&setup.link);
+    bytes.extend(setup.gate_bytes_s.to_ne_bytes());
+    for value in setup.settings.values() {
+        bytes.extend(value.to_ne_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_the_size_that_the_program_has() {
+        for discipline in Discipline::all() {
+            let setup = Setup {
+                settings: Settings::new(discipline),
+                link: LinkFacts::default(),
+                gate_bytes_s: 1,
+            };
+            assert_eq!(encode(&setup).len(), settings_bytes(discipline));
+        }
+    }
+
+    #[test]
+    fn every_discipline_has_a_program() {
+        for discipline in Discipline::all() {
+            assert!(
+                crate::programs::named(discipline.name()).is_some(),
+                "{discipline:?}"
+            );
+        }
+    }
+}

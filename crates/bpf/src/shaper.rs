@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The shaper with classes: one gate of the link's rate, and any discipline of
+//! the kit as the queue of each class (`bpf/qdisc/shaper.bpf.c`).
+
+use crate::error::BpfError;
+use crate::instance::Instance;
+use crate::object::{
+    CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
+};
+use crate::place::Place;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use std::path::Path;
+use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
+
+/// The most classes of a shaper (`SHAPER_CLASSES`).
+pub const CLASSES: usize = 8;
+
+/// The kind's name for netlink and tc.
+const KIND: &str = "weir_shaper";
+
+/// Bytes of `struct class_settings`: the rule, the kind, parameters.
+const CLASS_BYTES: usize = 32 + 8 + 8 * MOST_PARAMS;
+
+/// Parameters that a class has room for (`MOST_PARAMS`).
+const MOST_PARAMS: usize = 32;
+
+/// Bytes of `struct shaper_settings`.
+const SETTINGS_BYTES: usize = size_of::<LinkFacts>() + 16 + CLASSES * CLASS_BYTES;
+
+/// Offsets in `struct shaper_hosted`, and its size.
+const COUNT_AT: usize = 88;
+const KINDS_AT: usize = 960;
+const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
+const USED_AT: usize = PLACE_AT + crate::place::BYTES;
+const HOSTED_BYTES: usize = USED_AT + 16;
+
+/// A class of traffic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// Packets whose `skb->priority` is this are the class's own.
+    pub classid: u32,
+    /// What it has before others get any excess, in bytes a second on the wire;
+    /// 0 for nothing.
+    pub guarantee_bytes_s: u64,
+    /// What it never exceeds, in bytes a second on the wire; 0 for the link.
+    pub ceiling_bytes_s: u64,
+    /// Its share of the excess among classes of the same priority, from 1.
+    pub weight: u64,
+    /// 0, the most urgent, to 7.
+    pub priority: u32,
+    /// Its queue.
+    pub settings: Settings,
+}
+
+/// How a shaper is to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classes {
+    /// The link; what is 0 is taken from the device.
+    pub link: LinkFacts,
+    /// The rate of the gate, in bytes a second on the wire.
+    pub gate_bytes_s: u64,
+    /// One to eight classes.
+    pub classes: Vec<Class>,
+    /// The place in `classes` of the one for packets that name none.
+    pub other: usize,
+}
+
+/// The kind of qdisc, loaded.
+#[derive(Debug)]
+pub struct Shaper {
+    settings: MapHandle,
+    instances: MapHandle,
+    changes: MapHandle,
+    /// One for each discipline, in the order of [`Discipline::all`].
+    queues: Vec<(Discipline, MapHandle)>,
+    link: Link,
+}
+
+/// A shaper on a device, as it was when it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShaperInstance {
+    /// Where it is.
+    pub place: Place,
+    /// The queue of each class.
+    pub classes: Vec<Instance>,
+}
+
+/// The maps that hold classes' queues, in the order of [`Discipline::all`].
+const QUEUES: [&str; 8] = [
+    "queues_droptail",
+    "queues_red",
+    "queues_ared",
+    "queues_mered",
+    "queues_meredt",
+    "queues_codel",
+    "queues_fq_codel",
+    "queues_pie",
+];
+
+fn maps() -> Vec<&'static str> {
+    [SETTINGS, INSTANCES, CHANGES]
+        .into_iter()
+        .chain(QUEUES)
+        .collect()
+}
+
+impl Shaper {
+    /// Loads the shaper and registers its kind.
+    pub fn load() -> Result<Self, BpfError> {
+        let (maps, link) = load("shaper", KIND, &maps())?;
+        Self::assemble(maps, link)
+    }
+
+    /// One that a process pinned in `folder`.
+    pub fn pinned(folder: &Path) -> Result<Self, BpfError> {
+        let (maps, link) = open(folder, &maps())?;
+        Self::assemble(maps, link)
+    }
+
+    fn assemble(maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
+        let mut maps = maps.into_iter();
+        let settings = sized(KIND, SETTINGS, SETTINGS_BYTES, maps.next())?;
+        let instances = sized(KIND, INSTANCES, HOSTED_BYTES, maps.next())?;
+        let changes = sized(KIND, CHANGES, 4, maps.next())?;
+        let mut queues = Vec::new();
+        for (discipline, name) in Discipline::all().into_iter().zip(QUEUES) {
+            let map = sized(KIND, name, discipline.layout().size, maps.next())?;
+            queues.push((discipline, map));
+        }
+        Ok(Self {
+            settings,
+            instances,
+            changes,
+            queues,
+            link,
+        })
+    }
+
+    /// Keeps the kind beyond this process: pins in `folder`, which must be in
+    /// a BPF file system and exist.
+    pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        let mut maps = vec![
+            (SETTINGS, &mut self.settings),
+            (INSTANCES, &mut self.instances),
+            (CHANGES, &mut self.changes),
+        ];
+        let queues = self.queues.iter_mut().map(|(_, map)| map);
+        maps.extend(QUEUES.into_iter().zip(queues));
+        pin(folder, &mut maps, &mut self.link)
+    }
+
+    /// The kind's name for netlink and tc.
+    pub fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    /// States how the shaper at a place is to work: the one that is there, from
+    /// its next packet on, or one still to come. A class that gets another
+    /// discipline loses what it had queued; nothing else is lost.
+    pub fn set(&self, place: Place, classes: &Classes) -> Result<(), BpfError> {
+        let bytes = encode(classes)?;
+        self.settings
+            .update(&place.to_bytes(), &bytes, MapFlags::ANY)
+            .map_err(failed(KIND, SETTINGS, "written"))?;
+        for (number, memory) in self.hosted()? {
+            if Place::from_bytes(&memory[PLACE_AT..]) == place {
+                raise(KIND, &self.changes, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Back to one class with the device's own rate, for a shaper to come.
+    pub fn unset(&self, place: Place) -> Result<(), BpfError> {
+        match self.settings.delete(&place.to_bytes()) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(failed(KIND, SETTINGS, "written")),
+        }
+    }
+
+    /// Every shaper that is on a device now.
+    pub fn instances(&self) -> Result<Vec<ShaperInstance>, BpfError> {
+        let mut all = Vec::new();
+        for (number, memory) in self.hosted()? {
+            let place = Place::from_bytes(&memory[PLACE_AT..]);
+            let count = word(&memory[COUNT_AT..]) as u32 as usize;
+            let mut classes = Vec::new();
+            for class in 0..count.min(CLASSES) {
+                let kind = word(&memory[KINDS_AT + 8 * class..]);
+                if let Some((discipline, map)) = self.queues.get(kind as usize) {
+                    let key = number * CLASSES as u32 + class as u32;
+                    let queue = map
+                        .lookup(&key.to_ne_bytes(), MapFlags::ANY)
+                        .map_err(failed(KIND, "queues", "read"))?;
+                    let instance = |memory| Instance::of_class(*discipline, place, memory);
+                    classes.extend(queue.map(instance));
+                }
+            }
+            all.push(ShaperInstance { place, classes });
+        }
+        Ok(all)
+    }
+
+    /// The one at a place.
+    pub fn instance(&self, place: Place) -> Result<Option<ShaperInstance>, BpfError> {
+        Ok(self.instances()?.into_iter().find(|one| one.place == place))
+    }
+
+    /// Shapers in use, by number.
+    fn hosted(&self) -> Result<Vec<(u32, Vec<u8>)>, BpfError> {
+        let mut all = Vec::new();
+        for number in 0..self.instances.max_entries() {
+            let memory = self
+                .instances
+                .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+                .map_err(failed(KIND, INSTANCES, "read"))?;
+            let used = memory.filter(|memory| memory[USED_AT..USED_AT + 4] != [0; 4]);
+            all.extend(used.map(|memory| (number, memory)));
+        }
+        Ok(all)
+    }
+}
+
+/// The first eight bytes.
+fn word(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |eight| u64::from_ne_bytes(*eight))
+}
+
+/// `struct shaper_settings`.
+fn encode(setup: &Classes) -> Result<Vec<u8>, BpfError> {
+    let count = setup.classes.len();
+    if count == 0 || count > CLASSES {
+        return Err(BpfError::Classes(format!(
+            "{count} classes; a shaper has 1 to {CLASSES}"
+        )));
+    }
+    if setup.other >= count {
+        return Err(BpfError::Classes(format!(
+            "class {} is for packets that name none; there are {count}, counted from 0",
+            setup.other
+        )));
+    }
+    let mut bytes = encode_link(&setup.link);
+    bytes.extend(setup.gate_bytes_s.to_ne_bytes());
+    bytes.extend((count as u32).to_ne_bytes());
+    bytes.extend((setup.other as u32).to_ne_bytes());
+    for class in &setup.classes {
+        let disciplines = Discipline::all();
+        let own = class.settings.discipline();
+        let kind = disciplines.iter().position(|one| *one == own).unwrap_or(0);
+        let start = bytes.len();
+        for number in [class.guarantee_bytes_s, class.ceiling_bytes_s, class.weight] {
+            bytes.extend(number.to_ne_bytes());
+        }
+        bytes.extend(class.priority.to_ne_bytes());
+        bytes.extend(class.classid.to_ne_bytes());
+        bytes.extend((kind as u64).to_ne_bytes());
+        for value in class.settings.values() {
+            bytes.extend(value.to_ne_bytes());
+        }
+        bytes.resize(start + CLASS_BYTES, 0);
+    }
+    bytes.resize(SETTINGS_BYTES, 0);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_in_the_order_of_disciplines() {
+        let names: Vec<String> = Discipline::all()
+            .iter()
+            .map(|discipline| format!("queues_{}", discipline.name()))
+            .collect();
+        assert_eq!(names, QUEUES);
+    }
+
+    #[test]
+    fn every_discipline_has_room_for_its_parameters() {
+        for discipline in Discipline::all() {
+            assert!(discipline.params().len() <= MOST_PARAMS, "{discipline:?}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest. Ignored elsewhere.
+
+mod net;
+
+use net::{Far, Flood};
+use std::net::Shutdown;
+use std::thread;
+use std::time::{Duration, Instant};
+use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn loads() {
+    let mut failed = false;
+    for discipline in Discipline::all() {
+        match Qdisc::load(discipline) {
+            Ok(qdisc) => println!("{}: loaded", qdisc.kind()),
+            Err(error) => {
+                println!("{error}");
+                failed = true;
+            }
+        }
+    }
+    match Shaper::load() {
+        Ok(shaper) => println!("{}: loaded", shaper.kind()),
+        Err(error) => panic!("{error}"),
+    }
+    assert!(!failed);
+}
+
+/// A second of the machine's own time.
+fn seconds(count: u64) {
+    thread::sleep(Duration::from_secs(count));
+}
+
+/// Loads a discipline and puts it on a device, held to a rate.
+fn on_device(qdisc: &Qdisc, device: &str, rate_bits: u64, params: &[(&str, u64)]) -> Place {
+    let place = Place::root(net::ifindex(device)).expect("a place");
+    qdisc
+        .set(place, &setup(qdisc, rate_bits, params))
+        .expect("settings");
+    net::run(&format!(
+        "tc qdisc replace dev {device} root {}",
+        qdisc.kind()
+    ));
+    place
+}
+
+fn setup(qdisc: &Qdisc, rate_bits: u64, params: &[(&str, u64)]) -> Setup {
+    let mut settings = Settings::new(qdisc.discipline());
+    for (name, value) in params {
+        settings.set(name, *value).expect("a parameter");
+    }
+    Setup {
+        settings,
+        link: Link {
+            rate_bytes_s: rate_bits / 8,
+            ..Link::default()
+        },
+        gate_bytes_s: rate_bits / 8,
+    }
+}
+
+fn read(qdisc: &Qdisc, place: Place) -> Instance {
+    qdisc.instance(place).expect("a map").expect("an instance")
+}
+
+fn number(instance: &Instance, name: &str) -> u64 {
+    instance.number(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Two devices, two rates, two sets of parameters, real TCP through both: each
+/// has its own state, keeps its own rate, and takes a change without loss.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn two_devices() {
+    let _far = Far::new(2);
+    for discipline in Discipline::all() {
+        let name = discipline.name();
+        let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+        let (slow, fast) = (1_000_000, 4_000_000);
+        // Three flows of this machine keep some 25 packets queued, by TCP's
+        // own limit; a queue must be shorter for anything to be dropped.
+        let tight: &[(&str, u64)] = match name {
+            "droptail" => &[("limit_packets", 15)],
+            "red" | "ared" | "mered" | "meredt" => &[("min_bytes", 5_000), ("max_bytes", 15_000)],
+            _ => &[],
+        };
+        let places = [
+            on_device(&qdisc, "wan0", slow, tight),
+            on_device(&qdisc, "wan1", fast, tight),
+        ];
+        assert_eq!(qdisc.instances().expect("a map").len(), 2);
+        let flows: Vec<_> = [0, 0, 0, 1, 1, 1].map(net::bulk).into();
+        seconds(4);
+        let before = places.map(|place| read(&qdisc, place));
+        let start = Instant::now();
+        seconds(10);
+        let after = places.map(|place| read(&qdisc, place));
+        let elapsed = start.elapsed().as_secs_f64();
+        for (index, rate) in [slow, fast].into_iter().enumerate() {
+            let (before, after) = (&before[index], &after[index]);
+            let gained = |what| number(after, what) - number(before, what);
+            let sent = gained("sent_wire_bytes") as f64;
+            let due = rate as f64 / 8.0 * elapsed;
+            println!(
+                "{name} wan{index}: {:.4} of the rate, mean wait {:.1} ms, longest queue {}, \
+                 drops {:?}",
+                sent / due,
+                gained("waited_ns") as f64 / gained("sent_packets") as f64 / 1e6,
+                number(after, "queued_most_packets"),
+                after
+                    .drops()
+                    .iter()
+                    .filter(|(_, count)| *count > 0)
+                    .map(|(row, count)| (row.name, *count))
+                    .collect::<Vec<_>>(),
+            );
+            // The sampling itself may be off by a packet at either end.
+            assert!(
+                (sent - due).abs() < 3_100.0 + due * 0.0005,
+                "{sent} of {due}"
+            );
+            let dropped: u64 = after.drops().iter().map(|(_, count)| *count).sum();
+            assert!(dropped > 0, "{name} dropped nothing");
+            assert_eq!(
+                number(after, "arrived_packets"),
+                number(after, "sent_packets") + dropped + number(after, "queued_packets")
+            );
+        }
+        // A change of one leaves the other alone and empties neither.
+        let limit = discipline.params()[0];
+        let sent_before = number(&read(&qdisc, places[0]), "sent_packets");
+        qdisc
+            .set(places[0], &setup(&qdisc, 2 * slow, &[(limit.name, 20_000)]))
+            .expect("settings");
+        seconds(2);
+        let changed = places.map(|place| read(&qdisc, place));
+        assert_eq!(changed[0].params()[0].1, 20_000, "{}", limit.name);
+        assert_ne!(changed[1].params()[0].1, 20_000, "{}", limit.name);
+        let gained = number(&changed[0], "sent_packets") - sent_before;
+        // 2 s at 2 Mbit/s are 330 packets of 1514 bytes.
+        assert!(
+            (300..360).contains(&gained),
+            "{gained} packets in 2 s at twice the rate"
+        );
+        // Taken off while traffic flows, one by one.
+        net::run("tc qdisc del dev wan0 root");
+        assert_eq!(qdisc.instances().expect("a map").len(), 1);
+        net::run("tc qdisc del dev wan1 root");
+        assert_eq!(qdisc.instances().expect("a map").len(), 0);
+        for flow in flows {
+            let _ = flow.shutdown(Shutdown::Both);
+        }
+        for place in places {
+            qdisc.unset(place).expect("a map");
+        }
+    }
+}
+
+/// The shaper alone: a quick look at what the verifier says.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shaper_loads() {
+    Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Brouer's line: 512 kbit/s of ATM cells, 28 bytes of overhead, 14 of which a
+/// device counts.
+const LINE: Link = Link {
+    rate_bytes_s: 64_000,
+    mtu_bytes: 0,
+    overhead_bytes: 14,
+    mpu_bytes: 0,
+    framing: 1,
+    queue_packets: 0,
+    room_packets: 0,
+};
+
+fn class(minor: u32, priority: u32, kbit: u64, weight: u64, name: &str) -> Class {
+    Class {
+        classid: 0x1_0000 + minor,
+        guarantee_bytes_s: kbit * 125,
+        ceiling_bytes_s: 0,
+        weight,
+        priority,
+        settings: Settings::new(Discipline::named(name).expect("a discipline")),
+    }
+}
+
+fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> Place {
+    let place = Place::root(net::ifindex(device)).expect("a place");
+    let other = classes.len() - 1;
+    let setup = Classes {
+        link: LINE,
+        gate_bytes_s: LINE.rate_bytes_s,
+        classes,
+        other,
+    };
+    shaper.set(place, &setup).expect("settings");
+    net::run(&format!(
+        "tc qdisc replace dev {device} root {}",
+        shaper.kind()
+    ));
+    place
+}
+
+/// Bytes on the wire that each class has sent.
+fn sent(shaper: &Shaper, place: Place) -> Vec<f64> {
+    let one = shaper.instance(place).expect("a map").expect("an instance");
+    let wire = |class| number(class, "sent_wire_bytes") as f64;
+    one.classes.iter().map(wire).collect()
+}
+
+/// ADSL-6.2: a probe beside bulk TCP and as many small packets as fit, cells
+/// counted exactly.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shaper_holds_the_line() {
+    let _far = Far::new(1);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    for bulk in ["droptail", "red", "meredt", "fq_codel"] {
+        let classes = vec![
+            class(0x10, 0, 102, 1, "droptail"),
+            class(0x30, 4, 204, 1, bulk),
+            class(0x50, 5, 204, 1, "codel"),
+        ];
+        let place = shaper_on(&shaper, "wan0", classes);
+        let flows = [0; 2].map(|_| net::bulk_in(0, 0x1_0030));
+        let flood = Flood::new(0, 0x1_0050, 12);
+        seconds(3);
+        let start = Instant::now();
+        let before = sent(&shaper, place);
+        let mut trips = net::probe(0, 0x1_0010, 200, Duration::from_millis(47));
+        let after = sent(&shaper, place);
+        let due = 64_000.0 * start.elapsed().as_secs_f64();
+        let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+        let all: f64 = gained.iter().sum();
+        trips.sort();
+        let ms = |trip: &Duration| trip.as_secs_f64() * 1e3;
+        println!(
+            "{bulk}: probe p50 {:.2}, p99 {:.2}, max {:.2} ms; {:.4} of the line; classes {:?}",
+            ms(&trips[100]),
+            ms(&trips[198]),
+            ms(&trips[199]),
+            all / due,
+            gained
+                .iter()
+                .map(|bytes| (bytes / due * 512.0).round())
+                .collect::<Vec<_>>(),
+        );
+        // One packet of 32 cells in transmission takes 26.5 ms; the probe
+        // itself leaves at once, and veth takes no time.
+        assert!(
+            ms(&trips[199]) < 26.8,
+            "the slowest probe took {:?}",
+            trips[199]
+        );
+        assert!(
+            (all - due).abs() < 1_696.0 * 2.0 + due * 0.0005,
+            "{all} of {due}"
+        );
+        // The flood has its guarantee and no more: the excess is for class 4.
+        let flood_share = gained[2] / due * 512.0;
+        assert!(
+            (flood_share / 204.0 - 1.0).abs() < 0.01,
+            "{flood_share} kbit/s"
+        );
+        drop(flood);
+        for flow in flows {
+            let _ = flow.shutdown(Shutdown::Both);
+        }
+        net::run("tc qdisc del dev wan0 root");
+    }
+}
+
+/// Shares are of bytes on the wire, whatever the size of packets.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shaper_shares_the_wire() {
+    let _far = Far::new(1);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    let classes = vec![
+        class(0x10, 3, 0, 1, "droptail"),
+        class(0x20, 3, 0, 3, "droptail"),
+        class(0x30, 3, 0, 4, "droptail"),
+    ];
+    let place = shaper_on(&shaper, "wan0", classes);
+    let _floods = [(0x1_0010, 1_472), (0x1_0020, 12), (0x1_0030, 600)]
+        .map(|(class, bytes)| Flood::new(0, class, bytes));
+    seconds(3);
+    let before = sent(&shaper, place);
+    seconds(60);
+    let after = sent(&shaper, place);
+    let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    let all: f64 = gained.iter().sum();
+    let shares: Vec<f64> = gained.iter().map(|bytes| bytes / all).collect();
+    println!("shares of the wire: {shares:.4?}");
+    for (share, due) in shares.iter().zip([0.125, 0.375, 0.5]) {
+        assert!((share / due - 1.0).abs() < 0.01, "{shares:?}");
+    }
+    net::run("tc qdisc del dev wan0 root");
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two network namespaces of the guest, joined by veth pairs, and TCP between
+//! them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Runs a command line that must succeed.
+pub fn run(line: &str) {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().expect("a program"))
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The number of a device of this namespace.
+pub fn ifindex(device: &str) -> u32 {
+    fs::read_to_string(format!("/sys/class/net/{device}/ifindex"))
+        .expect("a device")
+        .trim()
+        .parse()
+        .expect("a number")
+}
+
+/// A namespace with a thread in it that takes what arrives.
+pub struct Far {
+    end: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Far {
+    /// Devices `wan0`, `wan1` ... here, each with its other end there; address
+    /// 10.0.N.1 here and 10.0.N.2 there, where port 9 takes anything
+    /// and port 7 sends datagrams back.
+    pub fn new(pairs: u8) -> Self {
+        let (end, ended) = channel();
+        let (ready, wait) = channel();
+        let (moved, go) = channel();
+        let thread = thread::spawn(move || {
+            #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
+            // SAFETY: a network namespace of its own affects no memory.
+            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
+                .expect("a namespace");
+            ready
+                .send(rustix::thread::gettid())
+                .expect("the other thread");
+            go.recv().expect("the other thread");
+            run("ip link set lo up");
+            for pair in 0..pairs {
+                run(&format!("ip addr add 10.0.{pair}.2/24 dev far{pair}"));
+                run(&format!("ip link set far{pair} up"));
+            }
+            let listener = TcpListener::bind(("0.0.0.0", 9)).expect("a port");
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    thread::spawn(move || drain(stream));
+                }
+            });
+            let echo = UdpSocket::bind(("0.0.0.0", 7)).expect("a port");
+            thread::spawn(move || {
+                let mut space = [0; 2_048];
+                while let Ok((count, from)) = echo.recv_from(&mut space) {
+                    let _ = echo.send_to(&space[..count], from);
+                }
+            });
+            ready
+                .send(rustix::thread::gettid())
+                .expect("the other thread");
+            let _ = ended.recv();
+        });
+        let id = wait.recv().expect("the namespace").as_raw_nonzero();
+        for pair in 0..pairs {
+            run(&format!(
+                "ip link add wan{pair} type veth peer name far{pair}"
+            ));
+            // One segment a packet, as on a line.
+            run(&format!("ip link set wan{pair} gso_max_segs 1"));
+            run(&format!("ip link set far{pair} netns {id}"));
+            run(&format!("ip addr add 10.0.{pair}.1/24 dev wan{pair}"));
+            run(&format!("ip link set wan{pair} up"));
+        }
+        moved.send(()).expect("the namespace");
+        wait.recv().expect("the namespace");
+        Self {
+            end,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.end.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn drain(mut stream: TcpStream) {
+    let mut space = [0; 8_192];
+    while stream.read(&mut space).is_ok_and(|count| count > 0) {}
+}
+
+/// Sends through a pair until the returned stream's clone is shut down.
+pub fn bulk(pair: u8) -> TcpStream {
+    let mut stream = TcpStream::connect((format!("10.0.{pair}.2"), 9)).expect("a connection");
+    let handle = stream.try_clone().expect("a handle");
+    thread::spawn(move || while stream.write_all(&[7; 16_384]).is_ok() {});
+    handle
+}
+
+/// Sets a socket's `skb->priority`, which names a class.
+fn classify(socket: &impl AsRawFd, class: u32) {
+    #[expect(unsafe_code, reason = "std has no such socket option")]
+    // SAFETY: the kernel reads four bytes at the pointer.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PRIORITY,
+            (&raw const class).cast(),
+            4,
+        )
+    };
+    assert_eq!(status, 0, "SO_PRIORITY {class:#x}");
+}
+
+/// The same as [`bulk`], in a class.
+pub fn bulk_in(pair: u8, class: u32) -> TcpStream {
+    let stream = bulk(pair);
+    classify(&stream, class);
+    stream
+}
+
+/// Datagrams of so many bytes, as many as the queue takes, until it is dropped.
+pub struct Flood(Arc<AtomicBool>);
+
+impl Flood {
+    pub fn new(pair: u8, class: u32, bytes: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
+        socket
+            .connect((format!("10.0.{pair}.2"), 11))
+            .expect("an address");
+        classify(&socket, class);
+        thread::spawn(move || {
+            let data = vec![0; bytes];
+            while !stopped.load(Ordering::Relaxed) {
+                // Full queues and refusals from the far side are all the same.
+                let _ = socket.send(&data);
+            }
+        });
+        Self(stop)
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Round trips of a small datagram in a class, one every `gap`.
+pub fn probe(pair: u8, class: u32, count: usize, gap: Duration) -> Vec<Duration> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
+    socket
+        .connect((format!("10.0.{pair}.2"), 7))
+        .expect("an address");
+    classify(&socket, class);
+    (0..count)
+        .map(|_| {
+            thread::sleep(gap);
+            let start = Instant::now();
+            socket.send(&[0; 56]).expect("a probe");
+            socket.recv(&mut [0; 64]).expect("an answer");
+            start.elapsed()
+        })
+        .collect()
+}

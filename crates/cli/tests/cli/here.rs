@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `lab run --here` on this machine's kernel, which needs root, /dev/net/tun
+//! and veth; and what it says where something of that is missing.
+
+use crate::program::{Ended, WEIRGATE, root, weirgate};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// `tests/cli/tiny.toml` with 3 s in place of 10, and more for its arm.
+fn short(place: &Path, more: &str) -> PathBuf {
+    let tiny = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap();
+    let file = place.join("short.toml");
+    fs::write(&file, tiny.replace("\"10s\"", "\"3s\"") + more).unwrap();
+    file
+}
+
+fn here(file: &Path) -> Ended {
+    let name = file.to_str().unwrap();
+    weirgate(&root(), &["lab", "run", "--here", "--json", name])
+}
+
+/// What a run could leave: devices of this network namespace, and mounts, which
+/// hold namespaces.
+fn network() -> (String, String) {
+    let devices = fs::read_to_string("/proc/self/net/dev").unwrap();
+    let names = devices.lines().filter_map(|line| line.split_once(':'));
+    let names: Vec<&str> = names.map(|(name, _)| name.trim()).collect();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    (names.join(" "), mounts)
+}
+
+#[test]
+fn a_run_in_real_time() {
+    let place = TempDir::new().unwrap();
+    let before = network();
+    let ended = here(&short(place.path(), ""));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert_eq!(network(), before);
+    let outcome: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let kernel = outcome["kernel"].as_str().unwrap();
+    assert!(kernel.starts_with(release.trim_end()), "{kernel}");
+    assert_eq!(outcome["virtual_seconds"], 3.0);
+    let metrics = &outcome["arms"]["modem-only"]["metrics"];
+    // 84 bytes are 3 cells each way, and 2 ms each way: 7.1 ms at least.
+    let fastest = metrics["rtt.interactive.min_ms"].as_f64().unwrap();
+    assert!((7.1..12.0).contains(&fastest), "{fastest}");
+    assert!(metrics["goodput.short.mean_kbit"].as_f64().unwrap() > 10.0);
+}
+
+#[test]
+fn what_goes_wrong_in_the_arm_is_said() {
+    let place = TempDir::new().unwrap();
+    let before = network();
+    let more = "commands = [\"gateway: tc qdisc add dev wan root handle 1: htb nonsense\"]\n\
+                programs = [\"tc\"]\n";
+    let ended = here(&short(place.path(), more));
+    ended.says(
+        1,
+        &[
+            "gateway: tc qdisc add dev wan root handle 1: htb nonsense",
+            "What is \"nonsense\"?",
+            "arm `modem-only` could not be run on this kernel",
+        ],
+    );
+    assert_eq!(ended.out, "");
+    assert_eq!(network(), before);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let place = TempDir::new().unwrap();
+    let file = short(place.path(), "");
+    let without = |capabilities: &str| {
+        let output = Command::new("setpriv")
+            .arg(format!("--bounding-set={capabilities}"))
+            .arg(format!("--inh-caps={capabilities}"))
+            .args([WEIRGATE, "lab", "run", "--here"])
+            .arg(&file)
+            .output();
+        Ended::of(&output.unwrap())
+    };
+    let before = network();
+    for (capabilities, missing) in [
+        ("-sys_admin", &["CAP_SYS_ADMIN"][..]),
+        ("-net_admin", &["CAP_NET_ADMIN"]),
+        ("-net_admin,-sys_admin", &["CAP_SYS_ADMIN", "CAP_NET_ADMIN"]),
+    ] {
+        let ended = without(capabilities);
+        ended.says(1, &["could not be run on this kernel"]);
+        for name in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN"] {
+            let said = ended.err.contains(&format!("needs {name}"));
+            assert_eq!(said, missing.contains(&name), "{ended:?}");
+        }
+        assert_eq!(ended.out, "");
+    }
+    // A mount namespace in which the device is hidden.
+    let hidden = "mount -t tmpfs none /dev/net && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", hidden, "sh"])
+        .args([WEIRGATE, "lab", "run", "--here"])
+        .arg(&file)
+        .output();
+    Ended::of(&output.unwrap()).says(1, &["needs /dev/net/tun", "No such file", "module `tun`"]);
+    assert_eq!(network(), before);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A job in namespaces of the running kernel, as `weirgate lab run --here`
+//! starts it: first whether this machine lets it, then the agent.
+
+use anyhow::{Context, Result, bail};
+use rustix::thread::{CapabilitySet, capabilities};
+use std::fs::{self, File};
+use std::path::Path;
+use weirgate_experiment::{Job, seal};
+use weirgate_guest::agent::{self, Machine};
+
+/// Through which the agent takes part in the emulated network.
+const TUN: &str = "/dev/net/tun";
+
+/// Does a job and writes its result, sealed as in a virtual machine.
+#[allow(clippy::print_stderr, reason = "progress is told to a person")]
+pub(crate) fn run(job: &Path, result: &Path) -> Result<()> {
+    let missing = missing();
+    if !missing.is_empty() {
+        bail!("this needs {}", missing.join("; it needs "));
+    }
+    let text = fs::read(job).with_context(|| job.display().to_string())?;
+    let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;
+    let recording = agent::run(&job, Machine::Shared, &mut |at_s, of_s, what| {
+        eprintln!("{at_s}/{of_s} s {what}");
+    })?;
+    let bytes = recording
+        .encode()
+        .context("the recording cannot be encoded")?;
+    fs::write(result, seal(bytes)).with_context(|| result.display().to_string())
+}
+
+/// What the agent needs of any kernel and this process does not have.
+fn missing() -> Vec<String> {
+    // Of an own process this does not fail.
+    let own = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let mut missing = Vec::new();
+    for (capability, name, purpose) in [
+        (
+            CapabilitySet::SYS_ADMIN,
+            "CAP_SYS_ADMIN",
+            "to make network namespaces",
+        ),
+        (
+            CapabilitySet::NET_ADMIN,
+            "CAP_NET_ADMIN",
+            "to make devices and shapers in them",
+        ),
+    ] {
+        if !own.contains(capability) {
+            missing.push(format!("{name}, {purpose}: run it as root"));
+        }
+    }
+    if let Err(error) = File::options().read(true).write(true).open(TUN) {
+        missing.push(format!(
+            "{TUN}, to emulate the line: {error} (module `tun`)"
+        ));
+    }
+    missing
+}

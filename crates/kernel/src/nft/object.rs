@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Named counters: made with the table, read by name.
+
+use super::{GETOBJ, NEWOBJ, NFGENMSG, family, message};
+use crate::wire::Attrs;
+use nlink::netlink::MessageBuilder;
+
+const NLM_F_CREATE: u16 = 0x400;
+const NFTA_OBJ_TABLE: u16 = 1;
+const NFTA_OBJ_NAME: u16 = 2;
+const NFTA_OBJ_TYPE: u16 = 3;
+const NFTA_OBJ_DATA: u16 = 4;
+const NFT_OBJECT_COUNTER: u32 = 1;
+const NFTA_COUNTER_BYTES: u16 = 1;
+const NFTA_COUNTER_PACKETS: u16 = 2;
+
+/// What a rule's counter counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RuleCounter {
+    /// Packets that the rule matched.
+    pub packets: u64,
+    /// Their bytes, IP headers included.
+    pub bytes: u64,
+}
+
+/// Makes a counter at zero.
+pub(crate) fn create(netdev: bool, table: &str, name: &str) -> MessageBuilder {
+    let mut object = message(NEWOBJ, NLM_F_CREATE, family(netdev));
+    object.append_attr_str(NFTA_OBJ_TABLE, table);
+    object.append_attr_str(NFTA_OBJ_NAME, name);
+    object.append_attr_u32_be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
+    let data = object.nest_start(NFTA_OBJ_DATA);
+    object.nest_end(data);
+    object
+}
+
+/// Asks for all objects of a family.
+pub(crate) fn list(netdev: bool) -> MessageBuilder {
+    message(GETOBJ, 0, family(netdev))
+}
+
+/// A counter of the table from a listing's entry.
+pub(crate) fn counter(payload: &[u8], table: &str) -> Option<(String, RuleCounter)> {
+    let attrs = Attrs::after(payload, NFGENMSG);
+    let own = attrs.text(NFTA_OBJ_TABLE)? == table;
+    if !own || attrs.u32_be(NFTA_OBJ_TYPE)? != NFT_OBJECT_COUNTER {
+        return None;
+    }
+    let data = attrs.nest(NFTA_OBJ_DATA);
+    let number = |kind| data.u64(kind).map(u64::from_be);
+    let counter = RuleCounter {
+        packets: number(NFTA_COUNTER_PACKETS)?,
+        bytes: number(NFTA_COUNTER_BYTES)?,
+    };
+    Some((attrs.text(NFTA_OBJ_NAME)?, counter))
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rates and numbers of connections as conditions.
+
+use crate::codes;
+use crate::read::{choose, one_of};
+use weirgate_document::{Reader, Value};
+use weirgate_units::Size;
+
+/// Keys of a meter without a stated number: an inside network of a /20.
+const SIZE: u32 = 4096;
+/// Most keys of a meter: a quarter of a million, some 50 MB of kernel memory.
+const MOST_KEYS: i64 = 262_144;
+
+/// A condition that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meter {
+    /// What is counted.
+    pub count: Count,
+    /// By what packets are told apart.
+    pub per: Per,
+    /// True to match what is beyond, false to match what is within.
+    pub over: bool,
+    /// The greatest number of keys; further ones do not match.
+    pub size: u32,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Packets.
+    Packets {
+        /// How many in `per`.
+        rate: u64,
+        /// 1, 60 or 3600 seconds.
+        per: u32,
+        /// How many at once.
+        burst: u32,
+    },
+    /// Bytes of IP packets.
+    Bytes {
+        /// How many in a second.
+        rate: u64,
+        /// How many at once beyond them.
+        burst: u32,
+    },
+    /// Open connections.
+    Connections(u32),
+}
+
+/// By what packets are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// The inside host.
+    Local,
+    /// The outside host.
+    Remote,
+    /// The connection.
+    Connection,
+    /// Nothing: all together.
+    All,
+}
+
+const PER: [(&str, Per); 4] = [
+    ("local", Per::Local),
+    ("remote", Per::Remote),
+    ("connection", Per::Connection),
+    ("all", Per::All),
+];
+
+impl Meter {
+    /// Seconds after which a key without packets is forgotten: when a bucket
+    /// that was empty is full again, and 10 s at least. `None` for connections,
+    /// which are forgotten when they end.
+    #[must_use]
+    pub fn timeout(&self) -> Option<u32> {
+        let seconds = match self.count {
+            Count::Packets { rate, per, burst } => {
+                (u64::from(burst) * u64::from(per)).div_ceil(rate.max(1))
+            }
+            Count::Bytes { rate, burst } => u64::from(burst).div_ceil(rate.max(1)),
+            Count::Connections(_) => return None,
+        };
+        Some(u32::try_from(seconds).unwrap_or(u32::MAX).clamp(10, 86_400))
+    }
+}
+
+/// Reads `rate` or `connections`, whichever a rule has.
+pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Meter>> {
+    let rate = table.table("rate");
+    let connections = table.table("connections");
+    if let (Some(_), Some(second)) = (&rate, &connections) {
+        second.problems().error(
+            codes::METER,
+            second.span(),
+            "a rule counts one thing",
+            "make two rules, the first without `final`",
+        );
+    }
+    match (rate, connections) {
+        (Some(rate), _) => read_one(rate, false),
+        (None, Some(connections)) => read_one(connections, true),
+        (None, None) => None,
+    }
+}
+
+fn read_one(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>> {
+    let (span, line) = (table.span(), table.line());
+    let over = table.text_list("over");
+    let within = table.text_list("within");
+    let per = table.text("per");
+    let size = table.integer("size", 1..=MOST_KEYS);
+    let burst = if connections {
+        None
+    } else {
+        table.integer("burst", 1..=i64::from(u32::MAX))
+    };
+    let (amounts, is_over) = match (over, within) {
+        (Some(amounts), None) => (amounts, true),
+        (None, Some(amounts)) => (amounts, false),
+        _ => {
+            table.problems().error(
+                codes::METER,
+                span,
+                "it says not where the line is, or twice",
+                "write either `over`, for what is beyond, or `within`, for what is not",
+            );
+            return None;
+        }
+    };
+    let [amount] = amounts.as_slice() else {
+        table.problems().error(
+            codes::METER,
+            span,
+            "it takes one amount",
+            "write one, such as `over = \"20/s\"`",
+        );
+        return None;
+    };
+    let found = if connections {
+        count(&amount.value)
+    } else {
+        rate(&amount.value, burst.map(|burst| *burst as u32))
+    };
+    let count = match found {
+        Ok(count) => count,
+        Err((wrong, right)) => {
+            let place = amount.span.clone();
+            table.problems().error(codes::METER, place, wrong, right);
+            return None;
+        }
+    };
+    let per = match per {
+        None => Per::Local,
+        Some(word) => match one_of(&word.value, &PER) {
+            Some(Per::Connection) if connections => {
+                table.problems().error(
+                    codes::METER,
+                    word.span,
+                    "a connection is one connection",
+                    "write `per = \"local\"`, `\"remote\"` or `\"all\"`",
+                );
+                return None;
+            }
+            Some(per) => per,
+            None => {
+                let wrong = format!("`per` cannot be `{}`", word.value);
+                let right = choose(&word.value, &PER);
+                table
+                    .problems()
+                    .error(codes::METER, word.span, wrong, right);
+                return None;
+            }
+        },
+    };
+    let value = Meter {
+        count,
+        per,
+        over: is_over,
+        size: size.map_or(SIZE, |size| *size as u32),
+    };
+    Some(Value { value, span, line })
+}
+
+fn count(text: &str) -> Result<Count, (String, String)> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse::<u32>().ok().filter(|_| plain);
+    match number {
+        Some(number) if number > 0 => Ok(Count::Connections(number)),
+        _ => Err((
+            format!("`{text}` is not a number of connections"),
+            "write a whole number above 0, such as `over = 100`".to_owned(),
+        )),
+    }
+}
+
+/// `4/s`, `100/min`, `200kB/s`.
+fn rate(text: &str, burst: Option<u32>) -> Result<Count, (String, String)> {
+    let wrong = || {
+        (
+            format!("`{text}` is not a rate to count"),
+            "write packets such as `4/s` or `100/min`, or bytes such as `200kB/s`".to_owned(),
+        )
+    };
+    let (amount, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let per = match unit.trim() {
+        "s" | "second" => 1,
+        "min" | "minute" => 60,
+        "h" | "hour" => 3600,
+        _ => return Err(wrong()),
+    };
+    let amount = amount.trim();
+    if amount.is_empty() || !amount.is_ascii() {
+        return Err(wrong());
+    }
+    if amount.bytes().all(|byte| byte.is_ascii_digit()) {
+        let rate: u64 = amount.parse().map_err(|_| wrong())?;
+        // The kernel counts a packet as whole nanoseconds.
+        if rate == 0 || rate > 1_000_000_000 {
+            return Err(wrong());
+        }
+        let burst = burst.unwrap_or(5);
+        return Ok(Count::Packets { rate, per, burst });
+    }
+    let size: Size = amount.parse().map_err(|_| wrong())?;
+    let rate = size.as_bytes();
+    if per != 1 || rate == 0 || rate > 100_000_000_000 {
+        return Err(wrong());
+    }
+    let burst = burst.unwrap_or(0);
+    Ok(Count::Bytes { rate, burst })
+}

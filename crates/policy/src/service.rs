@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Services: named conditions that rules use. The library comes with weirgate,
+//! as text in `policies/services`; a policy may define its own, which hide
+//! those of the same name.
+
+use crate::codes;
+use crate::group::{Groups, USABLE, usable};
+use crate::include::Env;
+use crate::model::When;
+use crate::when;
+use std::collections::BTreeMap;
+use weirgate_document::{Problems, Reader, Value, nearest};
+
+/// The services of all files by name: the conditions of any of them.
+pub(crate) type Services = BTreeMap<String, Vec<When>>;
+
+macro_rules! library {
+    ($($file:literal)*) => {
+        /// The shipped files: path as `include` takes it, and text.
+        pub const LIBRARY: &[(&str, &str)] = &[$((
+            concat!("services/", $file, ".toml"),
+            include_str!(concat!("../../../policies/services/", $file, ".toml")),
+        )),*];
+    };
+}
+
+library! {
+    "behaviour" "chat" "dns" "ftp" "games" "mail" "p2p" "ping" "ssh" "tcp" "video" "voice"
+    "vpn" "web"
+}
+
+/// Reads `[service.NAME]`.
+pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Groups) -> Vec<When> {
+    let problems = table.problems();
+    if !usable(&name.value) {
+        let wrong = format!("`{}` cannot be the name of a service", name.value);
+        problems.error(codes::SERVICE, name.span.clone(), wrong, USABLE);
+    }
+    table.text("about");
+    let has_match = table.has("match");
+    let found = table
+        .tables("match")
+        .into_iter()
+        .map(|mut one| {
+            let when = when::read(&mut one, groups);
+            if !when::has_any(&mut one, &when) {
+                problems.error(
+                    codes::SERVICE,
+                    one.span(),
+                    "these conditions match every packet",
+                    "add a condition",
+                );
+            }
+            when
+        })
+        .collect();
+    if !has_match {
+        problems.error(
+            codes::SERVICE,
+            table.span(),
+            "this service has no conditions",
+            format!("write them as `[[service.{}.match]]`", name.value),
+        );
+    }
+    found
+}
+
+/// The shipped services, without those of a policy.
+pub(crate) fn shipped() -> Services {
+    let problems = Problems::default();
+    let mut all = Services::new();
+    for (_, text) in LIBRARY {
+        weirgate_document::parse(text, &problems, |mut root| {
+            all.extend(tables(&mut root, &Groups::new()));
+        });
+    }
+    all
+}
+
+/// The services of a file.
+pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
+    let Some(mut table) = root.table("service") else {
+        return Services::new();
+    };
+    let mut all = Services::new();
+    for name in table.keys() {
+        if let Some(one) = table.table_named(&name) {
+            let found = read(&name, one, groups);
+            all.insert(name.value, found);
+        }
+    }
+    all
+}
+
+/// The conditions of the services that a rule names.
+pub(crate) fn named(table: &mut Reader<'_, '_>, env: &Env) -> Option<Vec<When>> {
+    let names = table.text_list("service")?;
+    if names.is_empty() {
+        table.problems().error(
+            codes::CONTRADICTION,
+            table.span(),
+            "the list `service` is empty, so nothing matches",
+            "name at least one service, or leave `service` out",
+        );
+    }
+    let mut found = Vec::new();
+    for name in names {
+        if let Some(one) = env.services.get(&name.value) {
+            found.extend(one.iter().cloned());
+            continue;
+        }
+        let hint = if let Some(near) = nearest(&name.value, env.services.keys().map(String::as_str))
+        {
+            format!("did you mean `{near}`?")
+        } else {
+            let known: Vec<&str> = env.services.keys().map(String::as_str).collect();
+            format!("the services are {}", known.join(", "))
+        };
+        let wrong = format!("there is no service `{}`", name.value);
+        table
+            .problems()
+            .error(codes::SERVICE, name.span, wrong, hint);
+    }
+    (!found.is_empty()).then_some(found)
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fields that rules look at: what they are, what packets have them, how
+//! their values are numbered.
+
+use serde::{Deserialize, Serialize};
+
+/// An IP version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    /// 4 or 6.
+    #[must_use]
+    pub const fn number(self) -> u128 {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 6,
+        }
+    }
+}
+
+/// Something that a packet, its connection or the moment has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Field {
+    /// The IP version, 4 or 6; only IP packets have one.
+    Version,
+    /// The upper-layer protocol number (`meta l4proto`).
+    Protocol,
+    /// The source address as a number.
+    Source(IpVersion),
+    /// The destination address as a number.
+    Destination(IpVersion),
+    /// Source port (TCP, UDP, SCTP, DCCP). Fragments but the first have none,
+    /// nor any other field beyond the IP header.
+    SourcePort,
+    /// Destination port.
+    DestinationPort,
+    /// The code point of the IP header, 0 to 63.
+    Dscp(IpVersion),
+    /// IP packet length in bytes: total length of IPv4, 40 + payload length
+    /// of IPv6.
+    Length(IpVersion),
+    /// TCP flags under a mask, bits as in the header's 14th byte.
+    TcpFlags {
+        /// Bits looked at.
+        mask: u8,
+    },
+    /// ICMP or `ICMPv6` type (RFC 792, RFC 4443 section 2.1).
+    IcmpType(IpVersion),
+    /// The device a packet came in through (`meta iifname`); the router's own
+    /// packets have an empty text.
+    InputDevice,
+    /// ARPHRD number of that device; 1 is Ethernet.
+    InputKind,
+    /// Source MAC of the frame the packet came in with.
+    SourceMac,
+    /// Bits of `skb->mark`, unshifted.
+    Mark {
+        /// Bits looked at.
+        mask: u32,
+    },
+    /// Bits of the connection's mark, unshifted; packets without a connection
+    /// have none.
+    ConnectionMark {
+        /// Bits looked at.
+        mask: u32,
+    },
+    /// State bits of the connection (`NF_CT_STATE_BIT`): invalid 1, established
+    /// 2, related 4, new 8, untracked 64. Every packet has some.
+    ConnectionState {
+        /// Bits looked at.
+        mask: u32,
+    },
+    /// Bytes of the connection so far in both directions, this packet included;
+    /// 0 without `net.netfilter.nf_conntrack_acct`.
+    ConnectionBytes,
+    /// Packets of the connection so far, alike.
+    ConnectionPackets,
+    /// Bytes by packets of the connection so far, alike.
+    ConnectionMeanSize,
+    /// The connection's own number (`ct id`), the same for all its packets.
+    ConnectionId,
+    /// The conntrack helper of the connection or, of a related one, of its
+    /// master; a text.
+    Helper,
+    /// Seconds since midnight, UTC.
+    Hour,
+    /// Day of the week, Sunday is 0, by the kernel's own time zone, which is
+    /// UTC unless the machine has set one (`sys_tz`).
+    Day,
+}
+
+/// What the elements of a set are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Key {
+    /// An address.
+    Address(IpVersion),
+    /// A MAC address.
+    Mac,
+    /// A number of one byte.
+    Byte,
+    /// A number of two bytes, such as a port.
+    Short,
+    /// A number of four bytes.
+    Long,
+}
+
+impl Key {
+    /// Its length in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Address(IpVersion::V4) | Self::Long => 4,
+            Self::Address(IpVersion::V6) => 16,
+            Self::Mac => 6,
+            Self::Byte => 1,
+            Self::Short => 2,
+        }
+    }
+
+    /// Its greatest value.
+    #[must_use]
+    pub const fn greatest(self) -> u128 {
+        match self.bytes() {
+            16 => u128::MAX,
+            bytes => (1 << (bytes * 8)) - 1,
+        }
+    }
+}
+
+impl Field {
+    /// What a set of its values holds; `None` for texts and counts, which are
+    /// in no set.
+    #[must_use]
+    pub const fn key(self) -> Option<Key> {
+        Some(match self {
+            Self::Source(version) | Self::Destination(version) => Key::Address(version),
+            Self::SourceMac => Key::Mac,
+            Self::Protocol
+            | Self::TcpFlags { .. }
+            | Self::IcmpType(_)
+            | Self::Day
+            | Self::Dscp(IpVersion::V4) => Key::Byte,
+            Self::SourcePort
+            | Self::DestinationPort
+            | Self::Length(_)
+            | Self::Dscp(IpVersion::V6) => Key::Short,
+            Self::Mark { .. } | Self::ConnectionMark { .. } | Self::ConnectionId | Self::Hour => {
+                Key::Long
+            }
+            Self::Version
+            | Self::InputDevice
+            | Self::InputKind
+            | Self::ConnectionState { .. }
+            | Self::ConnectionBytes
+            | Self::ConnectionPackets
+            | Self::ConnectionMeanSize
+            | Self::Helper => return None,
+        })
+    }
+
+    /// Whether its value is a text.
+    #[must_use]
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::InputDevice | Self::Helper)
+    }
+
+    /// The greatest value that it can have.
+    #[must_use]
+    pub const fn greatest(self) -> u128 {
+        match self {
+            Self::Version | Self::Day => 6,
+            Self::Dscp(_) => 63,
+            Self::Hour => 86_399,
+            Self::ConnectionBytes | Self::ConnectionPackets | Self::ConnectionMeanSize => {
+                u64::MAX as u128
+            }
+            other => match other.key() {
+                Some(key) => key.greatest(),
+                None => u32::MAX as u128,
+            },
+        }
+    }
+
+    /// The least value that a packet can have: an IPv6 length counts its
+    /// header, which the header's own field does not.
+    #[must_use]
+    pub const fn least(self) -> u128 {
+        match self {
+            Self::Length(IpVersion::V6) => 40,
+            _ => 0,
+        }
+    }
+
+    /// A value as the header has it, which is how sets hold it: code points
+    /// stand above the bits of ECN and the flow label, an IPv6 length does not
+    /// count its header.
+    #[must_use]
+    pub const fn raw(self, value: u128) -> u128 {
+        match self {
+            Self::Dscp(IpVersion::V4) => value << 2,
+            Self::Dscp(IpVersion::V6) => value << 6,
+            Self::Length(IpVersion::V6) => value.saturating_sub(40),
+            _ => value,
+        }
+    }
+
+    /// The IP version without which a packet does not have it.
+    #[must_use]
+    pub const fn version(self) -> Option<IpVersion> {
+        match self {
+            Self::Source(version)
+            | Self::Destination(version)
+            | Self::Dscp(version)
+            | Self::Length(version)
+            | Self::IcmpType(version) => Some(version),
+            _ => None,
+        }
+    }
+
+    /// The upper-layer protocol without which a packet does not have it.
+    #[must_use]
+    pub const fn protocol(self) -> Option<u8> {
+        match self {
+            Self::TcpFlags { .. } => Some(crate::TCP),
+            Self::IcmpType(IpVersion::V4) => Some(crate::ICMP),
+            Self::IcmpType(IpVersion::V6) => Some(crate::ICMPV6),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes connection tracking, which packets have not passed
+    /// where they arrive.
+    #[must_use]
+    pub const fn needs_connection(self) -> bool {
+        matches!(
+            self,
+            Self::ConnectionMark { .. }
+                | Self::ConnectionState { .. }
+                | Self::ConnectionBytes
+                | Self::ConnectionPackets
+                | Self::ConnectionMeanSize
+                | Self::ConnectionId
+                | Self::Helper
+        )
+    }
+}

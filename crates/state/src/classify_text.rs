@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tables as nft(8) would take them, and what no table may have.
+
+use crate::classify::{Chain, Content, Count, Effect, Hook, Match, Meter, Rule, Set, Table};
+use crate::classify::{Values, Verdict, switch_name};
+use crate::classify_field::{Field, IpVersion, Key};
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// `inet weirgate`, as nft writes a table.
+fn table_name(table: &Table) -> String {
+    format!(
+        "{} {}",
+        if table.netdev { "netdev" } else { "inet" },
+        table.name
+    )
+}
+
+impl Table {
+    /// The file that `nft -f` would take for the table.
+    #[must_use]
+    pub fn nft_text(&self) -> String {
+        let name = table_name(self);
+        let mut text = format!("table {name}\ndelete table {name}\ntable {name} {{\n");
+        let rules = || self.chains.iter().flat_map(|chain| &chain.rules);
+        for (version, set) in [
+            (IpVersion::V4, "ip length . ip hdrlength . tcp doff"),
+            (IpVersion::V6, "ip6 length . tcp doff"),
+        ] {
+            let empty =
+                |m: &Match| matches!(m, Match::TcpPayloadEmpty { version: v, .. } if *v == version);
+            if rules().any(|rule| rule.matches.iter().any(empty)) {
+                let number = version.number();
+                let _ = writeln!(
+                    text,
+                    "  # set tcp_empty_v{number}: each {set} of a segment without payload"
+                );
+            }
+        }
+        for counter in self.counters() {
+            let _ = writeln!(text, "  counter {counter} {{ }}");
+        }
+        for set in &self.sets {
+            let _ = writeln!(text, "  {}", set.nft_text());
+        }
+        for chain in &self.chains {
+            if let Hook::Switched { on } = chain.hook {
+                switch_text(&mut text, self.netdev, &chain.name, on);
+            }
+        }
+        let end = self.ending();
+        for chain in &self.chains {
+            chain_text(&mut text, chain, self, &end);
+        }
+        text.push_str("}\n");
+        text
+    }
+
+    /// What `Final` is in this table.
+    fn ending(&self) -> String {
+        let to = self.chains.iter().find_map(|chain| match &chain.hook {
+            Hook::Ingress { redirect_to, .. } => Some(format!("fwd to \"{redirect_to}\"")),
+            _ => None,
+        });
+        to.unwrap_or_else(|| String::from("accept"))
+    }
+
+    /// Why the kernel could not hold it, with what would be right, each with
+    /// the place; chains' hooks and redirections aside, which need the whole
+    /// state.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(String, &Rule, String, &'static str)> {
+        let mut found = Vec::new();
+        for chain in &self.chains {
+            for rule in &chain.rules {
+                for (wrong, right) in self.rule_faults(rule) {
+                    found.push((format!("chain {}", chain.name), rule, wrong, right));
+                }
+            }
+        }
+        found
+    }
+
+    fn rule_faults(&self, rule: &Rule) -> Vec<(String, &'static str)> {
+        let mut found: Vec<(String, &'static str)> = rule
+            .matches
+            .iter()
+            .filter_map(|m| self.match_fault(m))
+            .collect();
+        if let Verdict::Jump(name) | Verdict::Goto(name) = &rule.verdict
+            && !self.chains.iter().any(|chain| {
+                chain.name == *name && matches!(chain.hook, Hook::Called | Hook::Switched { .. })
+            })
+        {
+            found.push((
+                format!("there is no chain `{name}` to jump to"),
+                "add the chain",
+            ));
+        }
+        for effect in &rule.effects {
+            if let Effect::ConnectionMark { mask, value } = effect
+                && value & !mask != 0
+            {
+                found.push((
+                    format!("mark {value:#x} is not within the mask {mask:#x}"),
+                    "write bits of the mask only",
+                ));
+            }
+        }
+        found
+    }
+
+    fn match_fault(&self, candidate: &Match) -> Option<(String, &'static str)> {
+        match candidate {
+            Match::Other(text) => Some((
+                format!("`{text}` is not a condition weirgate can write"),
+                "use one that it knows",
+            )),
+            Match::TcpPayloadEmpty { .. } => None,
+            Match::Meter(meter) => match self.set(&meter.set).map(|set| (&set.content, set.key)) {
+                Some((Content::Meter { .. }, key)) if Some(key) == meter.field.key() => None,
+                _ => Some((
+                    format!("there is no set `{}` for a meter of this kind", meter.set),
+                    "add the set",
+                )),
+            },
+            Match::Test { field, values, .. } => match values {
+                Values::Text(_) => (!field.is_text())
+                    .then(|| (format!("{field:?} is no text"), "compare it with numbers")),
+                Values::Set(name) => match self.set(name).map(|set| (&set.content, set.key)) {
+                    Some((Content::Fixed(_), key)) if Some(key) == field.key() => None,
+                    _ => Some((
+                        format!("there is no set `{name}` of values of {field:?}"),
+                        "add the set",
+                    )),
+                },
+                Values::Range(from, to) => {
+                    if field.is_text() {
+                        Some((format!("{field:?} is no number"), "compare it with a text"))
+                    } else if from > to || *to > field.greatest() {
+                        Some((
+                            format!("the range {from} to {to} is empty or out of bounds"),
+                            "write the lower end first, within what the field can hold",
+                        ))
+                    } else if let Field::TcpFlags { mask } = field
+                        && from & !u128::from(*mask) != 0
+                    {
+                        Some((
+                            format!("flags {from:#04x} under mask {mask:#04x} never match"),
+                            "the value has only bits of the mask",
+                        ))
+                    } else {
+                        None
+                    }
+                }
+            },
+        }
+    }
+}
+
+fn switch_text(text: &mut String, netdev: bool, chain: &str, on: bool) {
+    let (kind, keys) = if netdev {
+        ("ether_type", ["ip", "ip6"])
+    } else {
+        ("nf_proto", ["ipv4", "ipv6"])
+    };
+    let elements = if on {
+        let each = keys.map(|key| format!("{key} : jump {chain}"));
+        format!(" elements = {{ {} }};", each.join(", "))
+    } else {
+        String::new()
+    };
+    let name = switch_name(chain);
+    let _ = writeln!(text, "  map {name} {{ type {kind} : verdict;{elements} }}");
+}
+
+impl Set {
+    fn nft_text(&self) -> String {
+        let kind = match self.key {
+            Key::Address(IpVersion::V4) => "ipv4_addr",
+            Key::Address(IpVersion::V6) => "ipv6_addr",
+            Key::Mac => "ether_addr",
+            Key::Byte => "inet_proto",
+            Key::Short => "inet_service",
+            Key::Long => "mark",
+        };
+        let body = match &self.content {
+            Content::Fixed(elements) => {
+                let each = |&(from, to): &(u128, u128)| {
+                    let (first, last) = (value_text(self.key, from), value_text(self.key, to));
+                    if from == to {
+                        first
+                    } else {
+                        format!("{first}-{last}")
+                    }
+                };
+                let list: Vec<String> = elements.iter().map(each).collect();
+                let ranges = elements.iter().any(|(from, to)| from != to);
+                let flags = if ranges { " flags interval;" } else { "" };
+                if list.is_empty() {
+                    flags.to_owned()
+                } else {
+                    format!("{flags} elements = {{ {} }};", list.join(", "))
+                }
+            }
+            Content::Meter {
+                size,
+                timeout: Some(timeout),
+            } => format!(" size {size}; flags dynamic,timeout; timeout {timeout}s;"),
+            Content::Meter { size, .. } => format!(" size {size}; flags dynamic;"),
+        };
+        format!("set {} {{ type {kind};{body} }}", self.name)
+    }
+}
+
+fn value_text(key: Key, value: u128) -> String {
+    match key {
+        Key::Address(IpVersion::V4) => Ipv4Addr::from(value as u32).to_string(),
+        Key::Address(IpVersion::V6) => Ipv6Addr::from(value).to_string(),
+        Key::Mac => {
+            let bytes = value.to_be_bytes();
+            let each: Vec<String> = bytes[10..].iter().map(|b| format!("{b:02x}")).collect();
+            each.join(":")
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
+    let (hook, first, last) = match &chain.hook {
+        Hook::Postrouting { device } => (
+            String::from("type filter hook postrouting priority mangle; policy accept;"),
+            Some(format!("oifname != \"{device}\" accept")),
+            None,
+        ),
+        Hook::Ingress {
+            device,
+            redirect_to,
+        } => (
+            format!("type filter hook ingress device \"{device}\" priority filter; policy accept;"),
+            None,
+            Some(format!("fwd to \"{redirect_to}\"")),
+        ),
+        Hook::Called => (String::new(), None, None),
+        Hook::Switched { on } => (
+            format!("# switched {}", if *on { "on" } else { "off" }),
+            None,
+            None,
+        ),
+        Hook::Other(text) => (text.clone(), None, None),
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  chain {} {{", chain.name);
+    if !hook.is_empty() {
+        let _ = writeln!(text, "    {hook}");
+    }
+    if let Some(line) = first {
+        let _ = writeln!(text, "    {line}");
+    }
+    for rule in &chain.rules {
+        let origin = rule.origin.to_string().replace('"', "'");
+        let mut words = vec![table.rule_text(rule)];
+        if rule.verdict == Verdict::Final {
+            words.push(end.to_owned());
+        }
+        if !origin.is_empty() {
+            words.push(format!("comment \"{origin}\""));
+        }
+        words.retain(|word| !word.is_empty());
+        let _ = writeln!(text, "    {}", words.join(" "));
+    }
+    if let Some(line) = last {
+        let _ = writeln!(text, "    {line}");
+    }
+    text.push_str("  }\n");
+}
+
+impl Table {
+    /// One rule as nft takes it, without what `Final` means.
+    #[must_use]
+    pub fn rule_text(&self, rule: &Rule) -> String {
+        let mut words: Vec<String> = Vec::new();
+        words.extend(rule.matches.iter().map(|m| match_text(m, self.netdev)));
+        if let Some(counter) = &rule.counter {
+            words.push(format!("counter name \"{counter}\""));
+        }
+        for effect in &rule.effects {
+            words.push(match effect {
+                Effect::Class(class) => {
+                    format!("meta priority set {:x}:{:x}", class.major, class.minor)
+                }
+                Effect::ConnectionMark { mask, value } => {
+                    format!("ct mark set ct mark & {:#x} | {value:#x}", !mask)
+                }
+                Effect::Dscp(version, dscp) => {
+                    format!("{} dscp set {:#04x}", ip(*version), dscp.value())
+                }
+            });
+        }
+        match &rule.verdict {
+            Verdict::Continue | Verdict::Final => {}
+            Verdict::Jump(name) => {
+                let switched = self.chains.iter().any(|chain| {
+                    chain.name == *name && matches!(chain.hook, Hook::Switched { .. })
+                });
+                words.push(match (switched, self.netdev) {
+                    (true, true) => format!("meta protocol vmap @{}", switch_name(name)),
+                    (true, false) => format!("meta nfproto vmap @{}", switch_name(name)),
+                    (false, _) => format!("jump {name}"),
+                });
+            }
+            Verdict::Goto(name) => words.push(format!("goto {name}")),
+            Verdict::Return => words.push(String::from("return")),
+        }
+        words.join(" ")
+    }
+}
+
+const fn ip(version: IpVersion) -> &'static str {
+    match version {
+        IpVersion::V4 => "ip",
+        IpVersion::V6 => "ip6",
+    }
+}
+
+fn field_text(field: Field, netdev: bool) -> String {
+    match field {
+        Field::Version if netdev => "meta protocol".into(),
+        Field::Version => "meta nfproto".into(),
+        Field::Protocol => "meta l4proto".into(),
+        Field::Source(version) => format!("{} saddr", ip(version)),
+        Field::Destination(version) => format!("{} daddr", ip(version)),
+        Field::SourcePort => "th sport".into(),
+        Field::DestinationPort => "th dport".into(),
+        Field::Dscp(version) => format!("{} dscp", ip(version)),
+        Field::Length(version) => format!("{} length", ip(version)),
+        Field::TcpFlags { mask } => format!("tcp flags & {mask:#04x}"),
+        Field::IcmpType(IpVersion::V4) => "icmp type".into(),
+        Field::IcmpType(IpVersion::V6) => "icmpv6 type".into(),
+        Field::InputDevice => "iifname".into(),
+        Field::InputKind => "iiftype".into(),
+        Field::SourceMac => "ether saddr".into(),
+        Field::Mark { mask } => format!("meta mark & {mask:#x}"),
+        Field::ConnectionMark { mask } => format!("ct mark & {mask:#x}"),
+        Field::ConnectionState { mask } => format!("ct state & {mask:#x}"),
+        Field::ConnectionBytes => "ct bytes".into(),
+        Field::ConnectionPackets => "ct packets".into(),
+        Field::ConnectionMeanSize => "ct avgpkt".into(),
+        Field::ConnectionId => "ct id".into(),
+        Field::Helper => "ct helper".into(),
+        Field::Hour => "meta hour".into(),
+        Field::Day => "meta day".into(),
+    }
+}
+
+fn match_text(candidate: &Match, netdev: bool) -> String {
+    match candidate {
+        Match::Test {
+            field,
+            negated,
+            values,
+        } => test_text(*field, *negated, values, netdev),
+        Match::TcpPayloadEmpty { version, negated } => {
+            let not = if *negated { "!= " } else { "" };
+            match version {
+                IpVersion::V4 => {
+                    format!("ip length . ip hdrlength . tcp doff {not}@tcp_empty_v4")
+                }
+                IpVersion::V6 => format!("ip6 length . tcp doff {not}@tcp_empty_v6"),
+            }
+        }
+        Match::Meter(meter) => meter_text(meter, netdev),
+        Match::Other(text) => text.clone(),
+    }
+}
+
+fn test_text(field: Field, negated: bool, values: &Values, netdev: bool) -> String {
+    let name = field_text(field, netdev);
+    let value = |value: u128| match (field, value) {
+        (Field::Version, 4) if netdev => "ip".to_owned(),
+        (Field::Version, _) if netdev => "ip6".to_owned(),
+        (Field::Version, number) => format!("ipv{number}"),
+        (Field::Dscp(_) | Field::TcpFlags { .. }, value) => format!("{value:#04x}"),
+        (Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. }, v) => {
+            format!("{v:#x}")
+        }
+        (Field::Length(IpVersion::V6), value) => value.saturating_sub(40).to_string(),
+        (field, value) => match field.key() {
+            Some(key) => value_text(key, value),
+            None => value.to_string(),
+        },
+    };
+    let masked = matches!(
+        field,
+        Field::TcpFlags { .. }
+            | Field::Mark { .. }
+            | Field::ConnectionMark { .. }
+            | Field::ConnectionState { .. }
+    );
+    let sign = match (negated, masked) {
+        (true, _) => "!= ",
+        (false, true) => "== ",
+        (false, false) => "",
+    };
+    let what = match values {
+        Values::Text(text) => format!("\"{text}\""),
+        Values::Set(set) => format!("@{set}"),
+        Values::Range(from, to) if from == to => value(*from),
+        Values::Range(from, to) => format!("{}-{}", value(*from), value(*to)),
+    };
+    format!("{name} {sign}{what}")
+}
+
+fn meter_text(meter: &Meter, netdev: bool) -> String {
+    let over = if meter.over { "over " } else { "" };
+    let key = field_text(meter.field, netdev);
+    let set = &meter.set;
+    match &meter.count {
+        Count::Packets { rate, per, burst } => {
+            let unit = match per {
+                1 => "second",
+                60 => "minute",
+                3600 => "hour",
+                _ => "day",
+            };
+            format!(
+                "update @{set} {{ {key} limit rate {over}{rate}/{unit} burst {burst} packets }}"
+            )
+        }
+        Count::Bytes { rate, burst } => format!(
+            "update @{set} {{ {key} limit rate {over}{rate} bytes/second burst {burst} bytes }}"
+        ),
+        Count::Connections(count) => format!("add @{set} {{ {key} ct count {over}{count} }}"),
+    }
+}

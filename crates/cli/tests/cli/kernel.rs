@@ -107,7 +107,7 @@ impl Namespace {
             "tc filter show dev wan",
             "tc filter show dev wan ingress",
             "tc filter show dev lan",
-            "nft list ruleset",
+            "nft --stateless list ruleset",
             "ethtool -k wan",
             "ethtool -k lan",
             "find /run",

@@ -32,14 +32,12 @@ pub fn load(path: &Path) -> Result<(Policy, String), Failure> {
 }
 
 /// Compiles a policy for a kernel; all problems become one failure.
-pub fn compile(
-    path: &Path,
-    policy: &Policy,
-    kernel: &Capabilities,
-) -> Result<State, Failure> {
+pub fn compile(path: &Path, policy: &Policy, kernel: &Capabilities) -> Result<State, Failure> {
     let (state, problems) = weirgate_compile::compile(policy, kernel);
     let name = path.display().to_string();
-    source::settle(&name, state, &problems, |problem| policy.sources.render(problem))
+    source::settle(&name, state, &problems, |problem| {
+        policy.sources.render(problem)
+    })
 }
 
 /// `weirgate check`: for a kernel that has everything.

@@ -38,9 +38,10 @@ impl Experiment {
         let time = self.duration();
         let own = self.traffic.iter().map(Traffic::packets);
         let asked = self.probes.iter().map(Probe::packets);
-        let elastic = match self.traffic.iter().any(Traffic::fills_lines) {
-            true => self.topology.line.elastic_packets(time),
-            false => 0,
+        let elastic = if self.traffic.iter().any(Traffic::fills_lines) {
+            self.topology.line.elastic_packets(time)
+        } else {
+            0
         };
         own.chain(asked).fold(elastic, u64::saturating_add)
     }

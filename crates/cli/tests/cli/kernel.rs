@@ -5,7 +5,147 @@ use crate::namespace::{Namespace, same};
 use crate::program::{Ended, WEIRGATE, root};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+<<<<<<< HEAD
 use std::process::Stdio;
+=======
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// A network namespace with the devices `wan` and `lan`, and an empty `/run`;
+/// it lives as long as a process that waits in it.
+struct Namespace {
+    holder: Child,
+    wait: Option<ChildStdin>,
+}
+
+impl Namespace {
+    fn new() -> Self {
+        let mut holder = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-c"])
+            .arg("mount -t tmpfs none /run && exec cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut wait = holder.stdin.take().unwrap();
+        // The echo says that the namespace is there.
+        wait.write_all(b"ready\n").unwrap();
+        let mut line = String::new();
+        let echo = holder.stdout.as_mut().unwrap();
+        BufReader::new(echo).read_line(&mut line).unwrap();
+        assert_eq!(
+            line, "ready\n",
+            "these tests need root: they make namespaces"
+        );
+        let namespace = Self {
+            holder,
+            wait: Some(wait),
+        };
+        for (device, peer) in [("wan", "far"), ("lan", "inside")] {
+            namespace.run(&format!("ip link add {device} type veth peer name {peer}"));
+            namespace.run(&format!("ip link set {device} up"));
+            namespace.run(&format!("ip link set {peer} up"));
+        }
+        namespace
+    }
+
+    /// A command in the namespace.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--target={}", self.holder.id()))
+            .args(["--net", "--mount", "--", program]);
+        command
+    }
+
+    /// Runs a command that must succeed; what it prints.
+    #[track_caller]
+    fn run(&self, line: &str) -> String {
+        let mut words = line.split(' ');
+        let mut command = self.command(words.next().unwrap());
+        let ended = Ended::of(&command.args(words).output().unwrap());
+        assert_eq!(ended.status, 0, "{line}: {ended:?}");
+        ended.out
+    }
+
+    /// Runs `weirgate` with a command and, where it has one, a policy of `tests/cli`.
+    fn weirgate(&self, line: &str) -> Ended {
+        self.started_by(WEIRGATE, &[], line)
+    }
+
+    fn started_by(&self, program: &str, first: &[&str], line: &str) -> Ended {
+        let folder = root().join("tests/cli");
+        let mut command = self.command(program);
+        command.args(first);
+        for word in line.split(' ') {
+            if Path::new(word).extension().is_some() {
+                command.arg(folder.join(word));
+            } else {
+                command.arg(word);
+            }
+        }
+        Ended::of(&command.output().unwrap())
+    }
+
+    /// The same without the capability to change the network.
+    fn powerless(&self, line: &str) -> Ended {
+        let drop = [
+            "--bounding-set=-net_admin",
+            "--inh-caps=-net_admin",
+            WEIRGATE,
+        ];
+        self.started_by("setpriv", &drop, line)
+    }
+
+    /// Everything of the network that weirgate could have changed, and what it
+    /// keeps itself.
+    fn snapshot(&self) -> String {
+        let mut text = String::new();
+        for line in [
+            "ip -d link show",
+            "tc -d qdisc show",
+            "tc -d class show dev wan",
+            "tc -d class show dev lan",
+            "tc filter show dev wan",
+            "tc filter show dev wan ingress",
+            "tc filter show dev lan",
+            "nft --stateless list ruleset",
+            "ethtool -k wan",
+            "ethtool -k lan",
+            "find /run",
+        ] {
+            // Tables and sets are listed in the order of their making.
+            let printed = self.run(line);
+            // A new device's carrier comes when the kernel finds the time.
+            let printed = printed.replace("NO-CARRIER,", "");
+            let printed = printed.replace("state LOWERLAYERDOWN", "state UP");
+            let mut lines: Vec<&str> = printed.lines().collect();
+            lines.sort_unstable();
+            writeln!(text, "$ {line}\n{}", lines.join("\n")).unwrap();
+        }
+        text
+    }
+}
+
+/// Asserts that two snapshots are equal; shows the lines that differ.
+#[track_caller]
+fn same(before: &str, after: &str) {
+    let only = |one: &str, other: &str| -> Vec<String> {
+        let other: Vec<&str> = other.lines().collect();
+        let lines = one.lines().filter(|line| !other.contains(line));
+        lines.map(str::to_owned).collect()
+    };
+    let (gone, new) = (only(before, after), only(after, before));
+    assert!(before == after, "gone: {gone:#?}\nnew: {new:#?}");
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.wait.take());
+        let _ = self.holder.wait();
+    }
+}
+>>>>>>> robust
 
 #[test]
 fn a_policy_comes_and_goes_without_trace() {

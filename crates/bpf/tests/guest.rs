@@ -20,22 +20,11 @@ fn in_the_guest(name: &str) -> String {
         .to_string_lossy()
         .into_owned();
     let own = own.to_string_lossy().into_owned();
-<<<<<<< HEAD
     let options = Options {
         programs: BTreeSet::from([own, "ip".into(), "tc".into()]),
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-=======
-    let lab = Lab::open(
-        &Options {
-            programs: BTreeSet::from([own, "ip".into(), "tc".into()]),
-            ..Options::default()
-        },
-        &mut |_| (),
-    )
-    .unwrap_or_else(|error| panic!("{error}"));
->>>>>>> robust
     let function = format!("inside::{name}");
     let words = [
         file.as_str(),

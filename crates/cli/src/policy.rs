@@ -43,7 +43,6 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
         });
         Ok(text)
     };
-<<<<<<< HEAD
     let name = path.display().to_string();
     let parsed = weirgate_policy::parse_with(&name, text, &load);
     let policy = source::judge(&name, parsed.policy, &parsed.problems, |problem| {
@@ -53,26 +52,6 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
         name,
         policy,
         sources: sources.into_inner(),
-=======
-    let parsed = weirgate_policy::parse_with(&name, text, &load);
-    source::settle(&name, parsed.policy, &parsed.problems, |problem| {
-        parsed.sources.render(problem)
-    })
-}
-
-/// Reads and parses a policy file; also returns its text.
-pub fn load(path: &Path) -> Result<(Policy, String), Failure> {
-    let text = source::read(path)?;
-    Ok((parse(path, &text)?, text))
-}
-
-/// Compiles a policy for a kernel; all problems become one failure.
-pub fn compile(path: &Path, policy: &Policy, kernel: &Capabilities) -> Result<State, Failure> {
-    let (state, problems) = weirgate_compile::compile(policy, kernel);
-    let name = path.display().to_string();
-    source::settle(&name, state, &problems, |problem| {
-        policy.sources.render(problem)
->>>>>>> robust
     })
 }
 

@@ -278,7 +278,7 @@ fn doubts_are_warnings() {
     );
 }
 
-/// 100 ms at the far end of 20 Mbit/s are 2 Mbit: 66.7 kbit/s drain them in 30 s.
+/// 100 ms at the far end of 50 Mbit/s are 5 Mbit: 166.7 kbit/s, 0.33 %, drain them in 30 s.
 #[test]
 fn a_margin_that_never_drains_the_far_end_is_doubted() {
     let with = |margin: &str| {

@@ -23,7 +23,8 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
 pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let plan = planned(&site, path, adopt).await?.0.plan;
+        let planned = planned(&site, path, adopt).await.map_err(asked)?;
+        let plan = planned.0.plan;
         describe(&plan, commands)?;
         Ok(if plan.steps.is_empty() {
             Status::Done
@@ -123,7 +124,7 @@ pub fn remove(state: &Path) -> Outcome {
 /// `weirgate show`: exit status 1 if the kernel differs from what was applied.
 pub fn show(state: &Path) -> Outcome {
     in_runtime(async {
-        let site = site(state)?;
+        let site = site(state).map_err(asked)?;
         let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
             output::data("nothing is applied")?;
             return Ok(Status::Done);
@@ -209,6 +210,14 @@ pub fn refused(error: KeepError) -> Failure {
             ))
         }
         other => Failure::Other(other.into()),
+    }
+}
+
+/// A kernel that refuses to tell has been asked for no change.
+fn asked(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(text) => Failure::Other(anyhow::Error::msg(text)),
+        other => other,
     }
 }
 

@@ -128,7 +128,13 @@ async fn mend(
     pace: &mut Pace,
     report: &mut impl FnMut(Report),
 ) -> Option<u64> {
-    match work(site, known).await {
+    let before = known.clone();
+    let worked = work(site, known).await;
+    if before != *known {
+        // A device came, went or has another name: this is nobody's undoing.
+        *pace = Pace::new();
+    }
+    match worked {
         Ok(Some(0)) => None,
         Ok(Some(steps)) => {
             pace.worked(clock::now());

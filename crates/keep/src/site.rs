@@ -156,7 +156,9 @@ impl Site {
             former: planned.former.clone(),
         };
         let confirmed = head.confirmed.filter(|_| request.confirm.is_none());
+        let known = before.as_ref().map(|memory| &memory.applied);
         if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
+            && known == Some(&planned.plan.desired)
             && self.same(number, &entry)
         {
             return Ok(Made {

@@ -15,14 +15,13 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_kernel::namespace_cookie;
+use weirgate_kernel::{has_initial_settings, namespace_cookie};
 
 const RUN: &str = "/run/weirgate";
 /// Where history is kept unless the caller says otherwise.
 pub const STATE: &str = "/var/lib/weirgate";
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
-const ONLY_INITIAL: &str = "/proc/sys/net/core/netdev_max_backlog";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The folders of one network namespace.
@@ -56,7 +55,7 @@ impl Place {
         // a setting that only it has (net/core/sysctl_net_core.c).
         let initial = match inode(INITIAL) {
             Ok(initial) => initial == own,
-            Err(_) => Path::new(ONLY_INITIAL).exists(),
+            Err(_) => has_initial_settings(),
         };
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {

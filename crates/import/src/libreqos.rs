@@ -59,7 +59,7 @@ fn configuration_of(text: &str, left_out: &mut Vec<String>) -> Link {
                 let word = value.as_str().map(str::to_owned);
                 match (section.as_str(), name.as_str()) {
                     ("bridge" | "single_interface", "to_internet" | "interface") => {
-                        link.device = word
+                        link.device = word;
                     }
                     ("bridge", "to_network") => link.lan = word,
                     ("queues", "uplink_bandwidth_mbps") => link.up = number,
@@ -144,12 +144,11 @@ fn circuits(text: &str, left_out: &mut Vec<String>) -> Result<Vec<Circuit>, Impo
                 left_out.push(format!("ShapedDevices line {line}: {what} `{text}`"));
             }
         }
-        match found.get_mut(first) {
-            Some(known) => known.addresses.extend(circuit.addresses),
-            None => {
-                order.push(first.to_owned());
-                found.insert(first.to_owned(), circuit);
-            }
+        if let Some(known) = found.get_mut(first) {
+            known.addresses.extend(circuit.addresses);
+        } else {
+            order.push(first.to_owned());
+            found.insert(first.to_owned(), circuit);
         }
     }
     Ok(order.iter().filter_map(|id| found.remove(id)).collect())

@@ -22,7 +22,6 @@ const RUN: &str = "/run/weirgate";
 pub const STATE: &str = "/var/lib/weirgate";
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
-const ONLY_INITIAL: &str = "/proc/sys/net/core/netdev_max_backlog";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The folders of one network namespace.
@@ -52,11 +51,10 @@ impl Place {
             Err(_) => format!("net-inode-{}", own.1),
         };
         // With few capabilities process 1 may not be looked at (ptrace(2)).
-        // The namespace that the machine starts with is still known then: by
-        // a setting that only it has (net/core/sysctl_net_core.c).
+        // The namespace that the machine starts with is still known then.
         let initial = match inode(INITIAL) {
             Ok(initial) => initial == own,
-            Err(_) => Path::new(ONLY_INITIAL).exists(),
+            Err(_) => weirgate_kernel::in_initial_namespace(),
         };
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {

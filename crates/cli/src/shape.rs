@@ -198,8 +198,10 @@ pub fn refused(error: KeepError) -> Failure {
                 .map(|problem| format!("weirgate: {problem}"));
             Failure::Input(lines.collect::<Vec<_>>().join("\n"))
         }
-        KeepError::Apply(error @ ApplyError::Lost { .. }) => Failure::Broken(error.to_string()),
-        KeepError::Apply(error) => Failure::Refused(error.to_string()),
+        KeepError::Apply(error) => match *error {
+            ApplyError::Lost { .. } => Failure::Broken(error.to_string()),
+            ApplyError::Restored { .. } => Failure::Refused(error.to_string()),
+        },
         KeepError::Kernel(error) => Failure::Refused(error.to_string()),
         // Who may not write below /run may not change the kernel either.
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {

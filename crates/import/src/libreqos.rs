@@ -6,8 +6,9 @@ use crate::{ImportError, Imported, head, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Classes that a policy may have, less the default class; in each direction.
-const MOST: usize = 199;
+/// Circuits that a policy has room for: 200 classes, of which each circuit takes
+/// two and the default class one.
+const MOST: usize = 99;
 
 /// What of the configuration a policy expresses.
 #[derive(Debug, Default)]
@@ -44,7 +45,9 @@ pub fn import(devices: &str, configuration: &str) -> Result<Imported, ImportErro
 /// Reads `lqos.conf`, which is TOML, or `ispConfig.py`, line by line.
 fn configuration_of(text: &str, left_out: &mut Vec<String>) -> Link {
     let mut link = Link::default();
-    if let Ok(table) = text.parse::<toml::Table>() {
+    // A simple ispConfig.py happens to be TOML as well, without sections.
+    let sections = |table: &toml::Table| table.values().any(toml::Value::is_table);
+    if let Some(table) = text.parse::<toml::Table>().ok().filter(sections) {
         for (section, values) in &table {
             let Some(values) = values.as_table() else {
                 continue;
@@ -56,7 +59,7 @@ fn configuration_of(text: &str, left_out: &mut Vec<String>) -> Link {
                 let word = value.as_str().map(str::to_owned);
                 match (section.as_str(), name.as_str()) {
                     ("bridge" | "single_interface", "to_internet" | "interface") => {
-                        link.device = word
+                        link.device = word;
                     }
                     ("bridge", "to_network") => link.lan = word,
                     ("queues", "uplink_bandwidth_mbps") => link.up = number,
@@ -141,12 +144,11 @@ fn circuits(text: &str, left_out: &mut Vec<String>) -> Result<Vec<Circuit>, Impo
                 left_out.push(format!("ShapedDevices line {line}: {what} `{text}`"));
             }
         }
-        match found.get_mut(first) {
-            Some(known) => known.addresses.extend(circuit.addresses),
-            None => {
-                order.push(first.to_owned());
-                found.insert(first.to_owned(), circuit);
-            }
+        if let Some(known) = found.get_mut(first) {
+            known.addresses.extend(circuit.addresses);
+        } else {
+            order.push(first.to_owned());
+            found.insert(first.to_owned(), circuit);
         }
     }
     Ok(order.iter().filter_map(|id| found.remove(id)).collect())
@@ -262,14 +264,11 @@ fn kbit(mbit: f64) -> u64 {
 /// A class's name from a circuit's: small letters, digits and hyphens, at most
 /// 32, none twice.
 fn class_name(name: &str, count: usize, taken: &mut BTreeSet<String>) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    let mut own: String = name.chars().map(plain).take(24).collect();
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let mut own: String = words.join("-").chars().take(20).collect();
+    own.make_ascii_lowercase();
+    own.truncate(own.trim_end_matches('-').len());
     if !own.starts_with(|c: char| c.is_ascii_lowercase()) {
         own = format!("c-{own}");
     }
@@ -315,7 +314,7 @@ downlink_bandwidth_mbps = 1000
                 "device = \"eth0\"",
                 "lan = \"eth1\"",
                 "up = \"500000kbit\"",
-                "name = \"c-968-circle-st---gurnee\"",
+                "name = \"c-968-circle-st-gurnee\"",
                 "\"100.64.0.14\", \"fdd7:b724:0:100::/56\", \"100.64.0.2\"",
                 "31-marconi-street-3",
                 "ceiling = \"155000kbit\"",
@@ -348,7 +347,7 @@ downlink_bandwidth_mbps = 1000
         let (policy, problems) = weirgate_policy::parse(&imported.policy);
         assert!(policy.is_some(), "{problems:?}");
         let all = imported.left_out.join("\n");
-        assert!(all.contains("101 circuits from line 200 on"), "{all}");
+        assert!(all.contains("201 circuits from line 100 on"), "{all}");
         assert!(all.contains("part of the least rates"), "{all}");
     }
 

@@ -54,10 +54,22 @@ pub enum KeepError {
     NoPlan(Vec<Problem>),
     /// Occurs when the kernel cannot be asked.
     #[error(transparent)]
-    Kernel(#[from] KernelError),
+    Kernel(Box<KernelError>),
     /// Occurs when a change fails.
     #[error(transparent)]
-    Apply(#[from] ApplyError),
+    Apply(Box<ApplyError>),
+}
+
+impl From<KernelError> for KeepError {
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(Box::new(error))
+    }
+}
+
+impl From<ApplyError> for KeepError {
+    fn from(error: ApplyError) -> Self {
+        Self::Apply(Box::new(error))
+    }
 }
 
 impl KeepError {

@@ -51,11 +51,14 @@ impl Place {
             Err(_) => format!("net-inode-{}", own.1),
         };
         // With few capabilities process 1 may not be looked at (ptrace(2)).
-        // The namespace that the machine starts with is still known then: by
-        // a setting that only it has (net/core/sysctl_net_core.c).
+        // The namespace that the machine starts with is still known then.
         let initial = match inode(INITIAL) {
             Ok(initial) => initial == own,
+<<<<<<< HEAD
             Err(_) => has_initial_settings(),
+=======
+            Err(_) => weirgate_kernel::in_initial_namespace(),
+>>>>>>> safe
         };
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {

@@ -56,6 +56,13 @@ pub struct Kernel {
     netns: Option<OwnedFd>,
 }
 
+/// Whether the calling thread is in the network namespace that the machine
+/// starts with: only that one has this setting (`net_core_table`,
+/// net/core/sysctl_net_core.c). Needs no privilege.
+pub fn in_initial_namespace() -> bool {
+    std::path::Path::new("/proc/sys/net/core/netdev_max_backlog").exists()
+}
+
 /// A device by the kernel's number, which is valid while the device exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceIndex(u32);

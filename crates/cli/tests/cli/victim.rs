@@ -43,7 +43,8 @@ async fn refuse(site: &Site, wanted: &State) -> usize {
                 assert_eq!(verify(&after, wanted), []);
                 return number;
             }
-            Err(KeepError::Apply(ApplyError::Restored { .. })) => {
+            Err(KeepError::Apply(error)) => {
+                assert!(matches!(*error, ApplyError::Restored { .. }), "{error}");
                 let after = site.kernel.observe(&scope).await.unwrap();
                 assert_eq!(after, before, "after refusal of request {number}");
             }

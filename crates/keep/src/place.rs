@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_kernel::{has_initial_settings, namespace_cookie};
+use weirgate_kernel::{in_initial_namespace, namespace_cookie};
 
 const RUN: &str = "/run/weirgate";
 /// Where history is kept unless the caller says otherwise.
@@ -54,11 +54,7 @@ impl Place {
         // The namespace that the machine starts with is still known then.
         let initial = match inode(INITIAL) {
             Ok(initial) => initial == own,
-<<<<<<< HEAD
-            Err(_) => has_initial_settings(),
-=======
-            Err(_) => weirgate_kernel::in_initial_namespace(),
->>>>>>> safe
+            Err(_) => in_initial_namespace(),
         };
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
         Ok(Self {

@@ -31,7 +31,7 @@ pub use apply::Applied;
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use events::{Events, watch};
 pub use fault::Fault;
-pub use namespace::{has_initial_settings, namespace_cookie};
+pub use namespace::namespace_cookie;
 pub use nft::object::RuleCounter;
 pub use observe::Scope;
 pub use tc::stats::{Counters, DeviceCounters};

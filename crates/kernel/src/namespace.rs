@@ -4,7 +4,6 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 
 /// A number of the calling thread's network namespace that no other has until
 /// the machine restarts (`SO_NETNS_COOKIE`, Linux 5.14). The inode of
@@ -48,11 +47,4 @@ mod tests {
         let elsewhere = std::thread::spawn(|| namespace_cookie().unwrap());
         assert_eq!(elsewhere.join().unwrap(), own);
     }
-}
-
-/// Whether the calling thread's network namespace has the settings that only
-/// the machine's first one has (net/core/sysctl_net_core.c).
-#[must_use]
-pub fn has_initial_settings() -> bool {
-    Path::new("/proc/sys/net/core/netdev_max_backlog").exists()
 }

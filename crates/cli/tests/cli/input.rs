@@ -94,7 +94,7 @@ fn files_that_are_none() {
 fn wrong_arguments() {
     let place = TempDir::new().unwrap();
     for (arguments, part) in [
-        (&[][..], "Usage: weirgate <COMMAND>"),
+        (&[][..], "Usage: weirgate [OPTIONS] <COMMAND>"),
         (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
         (&["check"], "<POLICY>"),
         (&["check", "a", "b"], "unexpected argument 'b'"),
@@ -102,7 +102,7 @@ fn wrong_arguments() {
             &["check", "--strict", "a"],
             "unexpected argument '--strict'",
         ),
-        (&["lab"], "Usage: weirgate lab <COMMAND>"),
+        (&["lab"], "Usage: weirgate lab [OPTIONS] <COMMAND>"),
         (&["lab", "run"], "<FILES>"),
         (
             &["lab", "run", "--jobs", "0", "a"],

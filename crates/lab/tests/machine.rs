@@ -108,7 +108,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
-    let wall = Duration::from_secs(6);
+    let wall = Duration::from_secs(20);
     let limits = Limits {
         wall,
         ..Limits::default()
@@ -123,10 +123,10 @@ fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
         "{text}"
     );
     assert!(
-        !console.is_empty() && text.contains("limit of 6 s"),
+        !console.is_empty() && text.contains("limit of 20 s"),
         "{text}"
     );
-    assert!(taken < wall + Duration::from_secs(2), "{taken:?}");
+    assert!(taken < wall + Duration::from_secs(10), "{taken:?}");
 }
 
 #[test]

@@ -118,11 +118,17 @@ fn two_devices() {
                     .map(|(row, count)| (row.name, *count))
                     .collect::<Vec<_>>(),
             );
-            // The sampling itself may be off by a packet at either end.
-            assert!(
-                (sent - due).abs() < 3_100.0 + due * 0.0005,
-                "{sent} of {due}"
-            );
+            // The gate never sends more than its rate; the sampling itself may
+            // be off by a packet at either end. What it sends less is not the
+            // gate's: a discipline that drops early lets the queue run empty
+            // now and then.
+            assert!(sent - due < 3_100.0 + due * 0.0005, "{sent} of {due}");
+            let least = if name == "droptail" {
+                0.9995 * due - 3_100.0
+            } else {
+                0.98 * due
+            };
+            assert!(sent > least, "{sent} of {due}");
             let dropped: u64 = after.drops().iter().map(|(_, count)| *count).sum();
             assert!(dropped > 0, "{name} dropped nothing");
             assert_eq!(

@@ -22,6 +22,7 @@
 //! crate `state`.
 
 use crate::classify_when::{self, Lists, VERSIONS};
+use crate::naming;
 use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
 use std::collections::BTreeSet;
@@ -96,7 +97,9 @@ pub(crate) fn chains(
         hook,
         rules,
     };
-    std::iter::once(first).chain(called).collect()
+    let mut chains: Vec<Chain> = std::iter::once(first).chain(called).collect();
+    naming::settle(&mut chains, sets);
+    chains
 }
 
 /// The chain of a rule set in a direction; its switch is named after it.
@@ -241,11 +244,9 @@ impl Writer<'_> {
             },
             None => None,
         };
-        let line = rule.line;
-        let label = match (&rule.name, self.policy.sources.included(&rule.span)) {
-            (Some(name), _) => name.value.replace('-', "_"),
-            (None, Some(_)) => format!("{}_{line}", rule.span.start),
-            (None, None) => format!("{line}"),
+        let label = match &rule.name {
+            Some(name) => name.value.replace('-', "_"),
+            None => naming::provisional(rule),
         };
         let name = format!("{direction}_{label}");
         let body = Rule {

@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 use weirgate_document::Value;
+use crate::naming;
 use weirgate_policy::{
     ConnectionState, Direction, From, Lengths, Policy, Ports, Prefix, Protocol, Schedule, TcpFlags,
     When,
@@ -87,21 +88,26 @@ impl<'a> Lists<'a> {
         Match::within(field, &name)
     }
 
+    /// Lists of the same values share a set, whose name is made of them, so
+    /// that it stays where other lists come and go.
     fn anonymous(&self, field: Field, key: Key, list: &Ranges) -> String {
         let raw: Ranges = list
             .iter()
             .map(|(from, to)| (field.raw(*from), field.raw(*to)))
             .collect();
-        let same = |set: &&Set| {
-            set.key == key
-                && set.content == Content::Fixed(raw.clone())
-                && set.name.starts_with("list")
+        let name = format!("list_{}", naming::digest(&format!("{key:?}{raw:?}")));
+        let content = Content::Fixed(raw);
+        let taken = |name: &str| {
+            let known = self.sets.iter().find(|set| set.name == name);
+            known.is_some_and(|set| set.key != key || set.content != content)
         };
-        if let Some(set) = self.sets.iter().find(same) {
-            return set.name.clone();
+        let mut free = name.clone();
+        let mut number = 2;
+        while taken(&free) {
+            free = format!("{name}_{number}");
+            number += 1;
         }
-        let lists = self.sets.iter().filter(|set| set.name.starts_with("list"));
-        format!("list{}", lists.count() + 1)
+        free
     }
 }
 

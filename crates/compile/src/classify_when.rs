@@ -5,9 +5,9 @@
 //! A list of several values is looked up in a set; lists that are a group's
 //! bear its name, equal lists share one set.
 
+use crate::naming;
 use std::net::IpAddr;
 use weirgate_document::Value;
-use crate::naming;
 use weirgate_policy::{
     ConnectionState, Direction, From, Lengths, Policy, Ports, Prefix, Protocol, Schedule, TcpFlags,
     When,

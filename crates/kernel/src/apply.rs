@@ -15,7 +15,7 @@ use crate::observe::Scope;
 use crate::tc::encode;
 use crate::{DeviceIndex, Kernel};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
-use weirgate_state::{DeviceName, State};
+use weirgate_state::{DeviceName, State, Table};
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,13 +138,15 @@ impl Kernel {
                 }
                 Action::SetTable { table } => {
                     self.flush(&mut batch).await?;
-                    let links = self.links().await?;
-                    let index = |name: &DeviceName| {
-                        let link = links.iter().find(|link| link.name == *name);
-                        link.map(|link| link.index)
-                    };
-                    let requests = nft::encode::set(table, index)?;
-                    self.nft.batch(nft::encode::transaction(requests)).await?;
+                    self.write_table(None, table).await?;
+                }
+                Action::ChangeTable { before, after } => {
+                    self.flush(&mut batch).await?;
+                    self.write_table(Some(before), after).await?;
+                }
+                Action::ForgetDecisions { mask, values } => {
+                    self.flush(&mut batch).await?;
+                    self.forget(*mask, values).await?;
                 }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;
@@ -160,6 +162,21 @@ impl Kernel {
             }
         }
         self.flush(&mut batch).await
+    }
+
+    /// Writes a table in one transaction: whole, or what differs from the one
+    /// that is there.
+    async fn write_table(&self, before: Option<&Table>, after: &Table) -> Result<(), KernelError> {
+        let links = self.links().await?;
+        let index = |name: &DeviceName| {
+            let link = links.iter().find(|link| link.name == *name);
+            link.map(|link| link.index)
+        };
+        let requests = match before {
+            Some(before) => nft::encode::change(before, after, index)?,
+            None => nft::encode::set(after, index)?,
+        };
+        self.nft.batch(nft::encode::transaction(requests)).await
     }
 
     async fn index(&self, device: &DeviceName) -> Result<u32, KernelError> {
@@ -205,6 +222,8 @@ fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::Messag
         | Action::CreateIfb { .. }
         | Action::SetOffloads { .. }
         | Action::SetTable { .. }
+        | Action::ChangeTable { .. }
+        | Action::ForgetDecisions { .. }
         | Action::DeleteIfb { .. } => return None,
     })
 }

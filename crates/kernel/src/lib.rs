@@ -14,6 +14,7 @@
 mod apply;
 mod capability;
 mod channel;
+mod conntrack;
 mod error;
 mod events;
 mod fault;
@@ -28,6 +29,7 @@ mod total;
 mod wire;
 
 pub use apply::Applied;
+pub use conntrack::{Carried, Connection, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use events::{Events, watch};
 pub use fault::Fault;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One step of a plan: what it does to the kernel, why, and how it reads.
 
+use crate::table;
+use std::collections::BTreeSet;
 use std::fmt;
 use weirgate_state::{DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
 use weirgate_units::Handle;
@@ -128,6 +130,22 @@ pub enum Action {
         /// The table.
         table: Table,
     },
+    /// Makes one table of another in one transaction: what differs is written
+    /// anew, everything else keeps its counts and its memory.
+    ChangeTable {
+        /// The table as it is.
+        before: Table,
+        /// The table as it shall be.
+        after: Table,
+    },
+    /// Clears decisions that connections keep in their marks, where the rule
+    /// that decided is another now or gone: the next packet is decided anew.
+    ForgetDecisions {
+        /// The bits of the mark that hold decisions.
+        mask: u32,
+        /// The decisions, as they stand in the mark.
+        values: BTreeSet<u32>,
+    },
     /// Removes an IFB device of weirgate's.
     DeleteIfb {
         /// Its name.
@@ -139,7 +157,10 @@ impl Action {
     /// The device that changes, where it is one.
     pub fn device(&self) -> Option<&DeviceName> {
         match self {
-            Self::DeleteTable { .. } | Self::SetTable { .. } => None,
+            Self::DeleteTable { .. }
+            | Self::SetTable { .. }
+            | Self::ChangeTable { .. }
+            | Self::ForgetDecisions { .. } => None,
             Self::CreateIfb { device }
             | Self::SetOffloads { device, .. }
             | Self::AddQdisc { device, .. }
@@ -238,6 +259,13 @@ impl fmt::Display for Action {
                     table_name(table.netdev, &table.name)
                 )
             }
+            Self::ChangeTable { before, after } => table::describe(f, before, after),
+            Self::ForgetDecisions { values, .. } => write!(
+                f,
+                "connections: forget {} kept decision{} whose rule changed",
+                values.len(),
+                if values.len() == 1 { "" } else { "s" }
+            ),
             Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
         }
     }

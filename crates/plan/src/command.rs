@@ -18,6 +18,22 @@ impl Action {
             Self::SetTable { table } => {
                 format!("nft -f - <<'END'\n{}END", crate::nft::table_text(table))
             }
+            Self::ChangeTable { before, after } => {
+                format!(
+                    "nft -f - <<'END'\n{}END",
+                    crate::nft::change_text(before, after)
+                )
+            }
+            Self::ForgetDecisions { mask, values } => {
+                let each = values
+                    .iter()
+                    .map(|value| format!("conntrack -D --mark {value:#x}/{mask:#x}"));
+                let each: Vec<String> = each.collect();
+                format!(
+                    "# nearest; weirgate clears the marks only:\n{}",
+                    each.join("\n")
+                )
+            }
             Self::CreateIfb { device } => {
                 format!("ip link add {device} type ifb && ip link set {device} alias weirgate up")
             }

@@ -6,11 +6,18 @@
 //! the way back, [`verify`] says what still differs afterwards. Nothing here
 //! talks to a kernel or knows a policy.
 //!
-//! The order of a plan: tables that go, IFB devices that come, offloads that
-//! go, the trees of qdiscs and classes, offloads that come back, tables that
-//! come or change, IFB devices that go. So a packet is never sent to a device that is not there, and a class is
-//! there before a rule names it. At every step each device has a qdisc that
-//! passes packets, because HTB passes what it cannot classify.
+//! The order of a plan, so that no packet passes unshaped or unclassified
+//! where the state before or the one after shapes it:
+//!
+//! 1. `netdev` tables that go: nothing is sent to an IFB any more,
+//! 2. IFB devices that come, offloads that go,
+//! 3. `inet` tables that come: the first packet of a new tree has its class,
+//! 4. the trees of qdiscs and classes, but for classes that go,
+//! 5. tables that change and `netdev` tables that come: every class they name
+//!    is there,
+//! 6. classes that go: no rule names them any more; kept decisions of rules
+//!    that are others now are forgotten,
+//! 7. `inet` tables that go, offloads that come back, IFB devices that go.
 
 mod action;
 mod check;
@@ -21,6 +28,7 @@ mod model;
 mod nft;
 mod present;
 mod settle;
+mod table;
 mod tree;
 mod verify;
 
@@ -33,7 +41,7 @@ pub use present::present;
 pub use settle::TICK_NANOS;
 pub use verify::{Difference, verify};
 
-use weirgate_state::{Device, Origin, State};
+use weirgate_state::{Device, Origin, State, Table};
 
 /// A comparison of two states and the steps from one to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,37 +122,46 @@ pub fn with_former(desired: &State, former: &State) -> State {
 }
 
 fn steps(observed: &State, desired: &State) -> Vec<Step> {
-    let mut out = Vec::new();
-    let wanted = |table: &weirgate_state::Table| {
-        desired
+    let step = |action, origin: &Origin| Step {
+        action,
+        origin: origin.clone(),
+    };
+    let gone = |netdev: bool| {
+        let own = observed
             .tables
             .iter()
-            .find(|other| (other.netdev, &other.name) == (table.netdev, &table.name))
+            .filter(move |table| table.netdev == netdev);
+        own.filter(|table| table::twin(desired, table).is_none())
+            .map(move |table| {
+                let name = table.name.clone();
+                step(Action::DeleteTable { netdev, name }, &Origin::default())
+            })
     };
-    for table in &observed.tables {
-        if wanted(table).is_none() {
-            out.push(Step {
-                action: Action::DeleteTable {
-                    netdev: table.netdev,
-                    name: table.name.clone(),
-                },
-                origin: Origin::default(),
-            });
-        }
-    }
+    let mut out: Vec<Step> = gone(true).collect();
     for (name, device) in &desired.devices {
         if device.owned_ifb && !observed.devices.contains_key(name) {
-            out.push(Step {
-                action: Action::CreateIfb {
-                    device: name.clone(),
-                },
-                origin: device.origin.clone(),
-            });
+            let device_name = name.clone();
+            let action = Action::CreateIfb {
+                device: device_name,
+            };
+            out.push(step(action, &device.origin));
         }
     }
     // Offloads go before the gate works, and come back when it is gone.
     let (off, on) = offloads(observed, desired);
     out.extend(off);
+    let (early, late): (Vec<&Table>, Vec<&Table>) = desired
+        .tables
+        .iter()
+        .partition(|table| !table.netdev && table::twin(observed, table).is_none());
+    let set = |tables: Vec<&Table>| {
+        let steps = tables
+            .into_iter()
+            .filter_map(|table| table::step(observed, table));
+        steps.collect::<Vec<_>>()
+    };
+    out.extend(set(early));
+    let mut last = Vec::new();
     for (name, device) in &desired.devices {
         let old = observed
             .devices
@@ -152,32 +169,18 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
             .and_then(|seen| seen.root.as_ref());
         let new = device.root.as_ref().map(|qdisc| settle::qdisc(qdisc, old));
         if !tree::same(old, new.as_ref()) {
-            tree::root(&mut out, name, old, new.as_ref());
+            tree::root(&mut out, &mut last, name, old, new.as_ref());
         }
     }
+    out.extend(set(late));
+    out.extend(last);
+    out.extend(table::forgotten(observed, desired));
+    out.extend(gone(false));
     out.extend(on);
-    for table in &desired.tables {
-        let same = observed
-            .tables
-            .iter()
-            .any(|seen| seen.canonical() == table.canonical());
-        if !same {
-            out.push(Step {
-                action: Action::SetTable {
-                    table: table.clone(),
-                },
-                origin: Origin::default(),
-            });
-        }
-    }
     for (name, device) in &observed.devices {
         if device.owned_ifb && !desired.devices.contains_key(name) {
-            out.push(Step {
-                action: Action::DeleteIfb {
-                    device: name.clone(),
-                },
-                origin: Origin::default(),
-            });
+            let device = name.clone();
+            out.push(step(Action::DeleteIfb { device }, &Origin::default()));
         }
     }
     out

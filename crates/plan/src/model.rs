@@ -57,6 +57,21 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
             state.tables.push(table.canonical());
             Ok(())
         }
+        Action::ChangeTable { before, after } => {
+            let key = |table: &weirgate_state::Table| (table.netdev, table.name.clone());
+            let place = state
+                .tables
+                .iter_mut()
+                .find(|table| key(table) == key(after));
+            let table = place.ok_or("no such table")?;
+            if table.canonical() != before.canonical() {
+                return Err("the table is another");
+            }
+            *table = after.canonical();
+            Ok(())
+        }
+        // A state holds no connections.
+        Action::ForgetDecisions { .. } => Ok(()),
         Action::CreateIfb { device } => {
             if state.devices.contains_key(device) {
                 return Err("the device exists");

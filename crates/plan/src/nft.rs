@@ -8,6 +8,11 @@ pub(crate) fn table_text(table: &Table) -> String {
     table.canonical().nft_text()
 }
 
+/// The file that `nft -f` would take to make one table of another.
+pub(crate) fn change_text(before: &Table, after: &Table) -> String {
+    after.canonical().change_text(before)
+}
+
 /// One rule in words; a `Final` one is named as such.
 pub(crate) fn rule_text(table: &Table, rule: &Rule) -> String {
     let text = table.rule_text(rule);

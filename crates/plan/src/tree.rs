@@ -4,24 +4,26 @@
 //! What the kernel can change in place keeps its queue: class settings, qdisc
 //! settings, the root's size table. What it cannot (HTB's default class and
 //! r2q, a class's parent, a handle, sfq, fq_codel's number of flows) is deleted
-//! and built anew. All deletions come first, because a handle that is still in use
+//! and built anew. Deletions come first, because a handle that is still in use
 //! would make the kernel hang the old qdisc in the new place as well
-//! (`__tc_modify_qdisc`, net/sched/sch_api.c).
+//! (`__tc_modify_qdisc`, net/sched/sch_api.c); but a class that goes altogether
+//! goes last, when no rule names it any more.
 
 use crate::action::{Action, Place, Step};
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 
-/// Appends the steps for a device's root. `desired` is settled against
-/// `observed` already.
+/// Appends the steps for a device's root; to `late`, what must wait until no
+/// rule names it. `desired` is settled against `observed` already.
 pub fn root(
     out: &mut Vec<Step>,
+    late: &mut Vec<Step>,
     device: &DeviceName,
     observed: Option<&Qdisc>,
     desired: Option<&Qdisc>,
 ) {
-    let mut steps = Steps { out, device };
+    let mut steps = Steps { out, late, device };
     match (observed, desired) {
         (None, None) => {}
         (Some(old), None) => steps.delete_qdisc(Place::Root, old),
@@ -140,12 +142,39 @@ fn kept(old: &Htb, new: &Htb) -> BTreeSet<Handle> {
     kept
 }
 
+/// Whether a class that goes is in nobody's way until then: its number and
+/// its queues' handles are not used again, and its parent stays an inner class.
+fn can_wait(class: &HtbClass, old: &Htb, new: &Htb) -> bool {
+    let leaves = |htb: &Htb| -> BTreeSet<Handle> {
+        let own = htb.classes.iter().filter_map(|class| class.leaf.as_ref());
+        own.flat_map(|leaf| handles(leaf)).collect()
+    };
+    let mut family = BTreeSet::from([class.id]);
+    for other in parents_first(old) {
+        if family.contains(&other.parent) {
+            family.insert(other.id);
+        }
+    }
+    let in_family = |class: &&HtbClass| family.contains(&class.id);
+    let used_again = new.classes.iter().any(|class| in_family(&class));
+    let own = old.classes.iter().filter(in_family);
+    let own: BTreeSet<Handle> = own
+        .filter_map(|class| class.leaf.as_ref())
+        .flat_map(|leaf| handles(leaf))
+        .collect();
+    let stays_inner = find(new, class.parent)
+        .is_none_or(|_| new.classes.iter().any(|other| other.parent == class.parent));
+    let parent_stays = find(old, class.parent).is_none() || find(new, class.parent).is_some();
+    !used_again && stays_inner && parent_stays && own.is_disjoint(&leaves(new))
+}
+
 fn find(htb: &Htb, id: Handle) -> Option<&HtbClass> {
     htb.classes.iter().find(|class| class.id == id)
 }
 
 struct Steps<'a> {
     out: &'a mut Vec<Step>,
+    late: &'a mut Vec<Step>,
     device: &'a DeviceName,
 }
 
@@ -176,13 +205,18 @@ impl Steps<'_> {
         let kept = kept(old, new);
         for class in parents_first(old).into_iter().rev() {
             if !kept.contains(&class.id) {
-                self.push(
-                    Action::DeleteClass {
+                let step = Step {
+                    action: Action::DeleteClass {
                         device: self.device.clone(),
                         id: class.id,
                     },
-                    &Origin::default(),
-                );
+                    origin: Origin::default(),
+                };
+                if can_wait(class, old, new) {
+                    self.late.push(step);
+                } else {
+                    self.out.push(step);
+                }
                 continue;
             }
             let Some(leaf) = &class.leaf else { continue };

@@ -518,6 +518,8 @@ impl Table {
         let mut table = self.clone();
         table.sets = table.sets.iter().map(Set::canonical).collect();
         table.sets.sort_by(|a, b| a.name.cmp(&b.name));
+        // The order of chains means nothing, and the kernel appends new ones.
+        table.chains.sort_by(|a, b| a.name.cmp(&b.name));
         table
     }
 

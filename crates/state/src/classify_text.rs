@@ -4,6 +4,7 @@
 use crate::classify::{Chain, Content, Count, Effect, Hook, Match, Meter, Rule, Set, Table};
 use crate::classify::{Values, Verdict, switch_name};
 use crate::classify_field::{Field, IpVersion, Key};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -53,6 +54,63 @@ impl Table {
             chain_text(&mut text, chain, self, &end);
         }
         text.push_str("}\n");
+        text
+    }
+
+    /// The file that `nft -f` would take to make this table of `before` in
+    /// place, as [`Table::change_to`] says.
+    #[must_use]
+    pub fn change_text(&self, before: &Self) -> String {
+        let Some(change) = before.change_to(self) else {
+            return self.nft_text();
+        };
+        let name = table_name(self);
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let mut lines = |what: &str, names: &BTreeSet<String>| {
+            for one in names {
+                let _ = writeln!(text, "{what} {name} {one}");
+            }
+        };
+        lines("flush chain", &change.emptied);
+        let switches = change.gone_switches.iter().map(|name| switch_name(name));
+        lines("delete map", &switches.collect());
+        lines("delete set", &change.gone_sets);
+        lines("delete chain", &change.gone_chains);
+        lines("delete counter", &change.gone_counters);
+        let _ = writeln!(text, "table {name} {{");
+        for counter in &change.counters {
+            let _ = writeln!(text, "  counter {counter} {{ }}");
+        }
+        for set in self
+            .sets
+            .iter()
+            .filter(|set| change.sets.contains(&set.name))
+        {
+            let _ = writeln!(text, "  {}", set.nft_text());
+        }
+        let end = self.ending();
+        for chain in &self.chains {
+            if change.switches.contains(&chain.name) {
+                switch_text(&mut text, self.netdev, &chain.name, false);
+            }
+            if change.written.contains(&chain.name) {
+                chain_text(&mut text, chain, self, &end);
+            }
+        }
+        text.push_str("}\n");
+        for (chain, on) in &change.switched {
+            let what = if *on { "add" } else { "delete" };
+            let map = switch_name(chain);
+            for version in switch_keys(self.netdev) {
+                let verdict = if *on {
+                    format!(" : jump {chain}")
+                } else {
+                    String::new()
+                };
+                let _ = writeln!(text, "{what} element {name} {map} {{ {version}{verdict} }}");
+            }
+        }
         text
     }
 
@@ -158,14 +216,19 @@ impl Table {
     }
 }
 
-fn switch_text(text: &mut String, netdev: bool, chain: &str, on: bool) {
-    let (kind, keys) = if netdev {
-        ("ether_type", ["ip", "ip6"])
+/// The keys of a switch: the IP versions.
+fn switch_keys(netdev: bool) -> [&'static str; 2] {
+    if netdev {
+        ["ip", "ip6"]
     } else {
-        ("nf_proto", ["ipv4", "ipv6"])
-    };
+        ["ipv4", "ipv6"]
+    }
+}
+
+fn switch_text(text: &mut String, netdev: bool, chain: &str, on: bool) {
+    let kind = if netdev { "ether_type" } else { "nf_proto" };
     let elements = if on {
-        let each = keys.map(|key| format!("{key} : jump {chain}"));
+        let each = switch_keys(netdev).map(|key| format!("{key} : jump {chain}"));
         format!(" elements = {{ {} }};", each.join(", "))
     } else {
         String::new()

@@ -7,6 +7,7 @@
 
 mod capabilities;
 mod classify;
+mod classify_change;
 mod classify_field;
 mod classify_text;
 mod device;
@@ -17,6 +18,7 @@ pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
     PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict, port_protocols, switch_name,
 };
+pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
 pub use qdisc::{

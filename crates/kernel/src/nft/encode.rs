@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A whole table as one transaction.
+//! A whole table, or a change of one, as one transaction.
 
 use super::rule::{self, End};
 use super::{
-    DELTABLE, HOOK_INGRESS, HOOK_POSTROUTING, NEWCHAIN, NEWRULE, NEWTABLE, NFTA_CHAIN_HOOK,
-    NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_DEV,
-    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_TABLE_NAME,
-    PRIORITY_MANGLE, family, frame, label, message,
+    DELCHAIN, DELRULE, DELTABLE, HOOK_INGRESS, HOOK_POSTROUTING, NEWCHAIN, NEWRULE, NEWTABLE,
+    NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
+    NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE,
+    NFTA_TABLE_NAME, PRIORITY_MANGLE, family, frame, label, message,
 };
 use super::{object, sets};
 use crate::channel::Request;
@@ -14,7 +14,7 @@ use crate::error::KernelError;
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::nftables::{Expr, write_expressions};
 use std::collections::BTreeSet;
-use weirgate_state::{Chain, DeviceName, Hook, Origin, Table};
+use weirgate_state::{Chain, DeviceName, Hook, Origin, Table, TableChange, switch_name};
 
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_APPEND: u16 = 0x800;
@@ -86,48 +86,138 @@ pub(crate) fn set(
     };
     // A deletion fails without a table, so one is made first.
     let mut out = vec![create(), delete(table.netdev, &table.name), create()];
-    let netdev = table.netdev;
+    make(&mut out, &table.emptied(), table, &table.made(), index)?;
+    Ok(out)
+}
+
+/// Makes `after` of `before`, which is there, in place.
+pub(crate) fn change(
+    before: &Table,
+    after: &Table,
+    index: impl Fn(&DeviceName) -> Option<u32>,
+) -> Result<Vec<Request>, KernelError> {
+    let Some(change) = before.change_to(after) else {
+        return set(after, index);
+    };
+    let mut out = Vec::new();
+    unmake(&mut out, before, after, &change);
+    make(&mut out, before, after, &change, index)?;
+    Ok(out)
+}
+
+/// What goes, in an order in which nothing is removed that something uses.
+fn unmake(out: &mut Vec<Request>, before: &Table, after: &Table, change: &TableChange) {
+    let none = Origin::default();
+    let (netdev, table) = (before.netdev, before.name.as_str());
+    let title = label(netdev, table);
+    let mut push = |message, what: &str, name: &str| {
+        out.push(request(message, format!("{title} {what} {name}"), &none));
+    };
+    for chain in &change.emptied {
+        let mut message = message(DELRULE, 0, family(netdev));
+        message.append_attr_str(NFTA_RULE_TABLE, table);
+        message.append_attr_str(NFTA_RULE_CHAIN, chain);
+        push(message, "rules of chain", chain);
+    }
+    for name in &change.gone_switches {
+        let on = before
+            .chain(name)
+            .is_some_and(|c| c.hook == Hook::Switched { on: true });
+        if on {
+            push(sets::switch(netdev, table, name, false), "switch of", name);
+        }
+        let map = sets::delete(netdev, table, &switch_name(name));
+        push(map, "switch of", name);
+    }
+    for (name, on) in &change.switched {
+        if !on {
+            push(sets::switch(netdev, table, name, false), "switch of", name);
+        }
+    }
+    let constants = constants(before);
+    for set in constants.difference(&self::constants(after)) {
+        push(sets::delete(netdev, table, set.name()), "set", set.name());
+    }
+    for name in &change.gone_sets {
+        push(sets::delete(netdev, table, name), "set", name);
+    }
+    for name in &change.gone_counters {
+        push(object::delete(netdev, table, name), "counter", name);
+    }
+    for chain in &change.gone_chains {
+        let mut message = message(DELCHAIN, 0, family(netdev));
+        message.append_attr_str(NFTA_CHAIN_TABLE, table);
+        message.append_attr_str(NFTA_CHAIN_NAME, chain);
+        push(message, "chain", chain);
+    }
+}
+
+/// What comes: what rules name before the rules.
+fn make(
+    out: &mut Vec<Request>,
+    before: &Table,
+    after: &Table,
+    change: &TableChange,
+    index: impl Fn(&DeviceName) -> Option<u32>,
+) -> Result<(), KernelError> {
+    let none = Origin::default();
+    let (netdev, name) = (after.netdev, after.name.as_str());
+    let title = label(netdev, name);
     let mut ids = 1_u32..;
     let mut next = || ids.next().unwrap_or(0);
-    let rules = table.chains.iter().flat_map(|chain| &chain.rules);
-    for set in rule::sets_used(rules) {
-        for message in set.create(netdev, &table.name, next()) {
+    for set in constants(after).difference(&constants(before)) {
+        for message in set.create(netdev, name, next()) {
             let object = format!("{title} set {}", set.name());
             out.push(request(message, object, &none));
         }
     }
-    for set in &table.canonical().sets {
-        for message in sets::create(set, netdev, &table.name, next()) {
+    let sets = after.canonical().sets;
+    for set in sets.iter().filter(|set| change.sets.contains(&set.name)) {
+        for message in sets::create(set, netdev, name, next()) {
             let object = format!("{title} set {}", set.name);
             out.push(request(message, object, &set.origin));
         }
     }
-    for name in table.counters() {
-        let message = object::create(netdev, &table.name, name);
-        out.push(request(message, format!("{title} counter {name}"), &none));
+    for counter in &change.counters {
+        let message = object::create(netdev, name, counter);
+        out.push(request(
+            message,
+            format!("{title} counter {counter}"),
+            &none,
+        ));
     }
     // Chains first, so that rules and switches can jump to them.
-    for chain in &table.chains {
-        out.push(chain_head(table, chain, &title)?);
+    let of = |names: &BTreeSet<String>| {
+        let named = |chain: &&Chain| names.contains(&chain.name);
+        after.chains.iter().filter(named).collect::<Vec<_>>()
+    };
+    for chain in of(&change.chains) {
+        out.push(chain_head(after, chain, &title)?);
     }
-    let mut switched = BTreeSet::new();
-    for chain in &table.chains {
-        let Hook::Switched { on } = chain.hook else {
-            continue;
-        };
-        let object = format!("{title} switch of {}", chain.name);
-        let map = sets::create_switch(netdev, &table.name, &chain.name, next());
-        out.push(request(map, object.clone(), &none));
-        if on {
-            let message = sets::switch(netdev, &table.name, &chain.name, true);
-            out.push(request(message, object, &none));
-        }
-        switched.insert(chain.name.clone());
+    for chain in &change.switches {
+        let map = sets::create_switch(netdev, name, chain, next());
+        out.push(request(map, format!("{title} switch of {chain}"), &none));
     }
-    for chain in &table.chains {
-        chain_rules(&mut out, table, chain, &switched, &index)?;
+    for (chain, _) in change.switched.iter().filter(|(_, on)| **on) {
+        let message = sets::switch(netdev, name, chain, true);
+        out.push(request(
+            message,
+            format!("{title} switch of {chain}"),
+            &none,
+        ));
     }
-    Ok(out)
+    let has_switch = |chain: &&Chain| matches!(chain.hook, Hook::Switched { .. });
+    let switched = after.chains.iter().filter(has_switch);
+    let switched = switched.map(|chain| chain.name.clone()).collect();
+    for chain in of(&change.written) {
+        chain_rules(out, after, chain, &switched, &index)?;
+    }
+    Ok(())
+}
+
+/// The constant sets that a table's rules look things up in.
+fn constants(table: &Table) -> BTreeSet<sets::ConstantSet> {
+    rule::sets_used(table.chains.iter().flat_map(|chain| &chain.rules))
 }
 
 fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, KernelError> {

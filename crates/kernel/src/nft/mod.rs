@@ -19,15 +19,19 @@ pub(crate) const GETTABLE: u16 = 1;
 pub(crate) const DELTABLE: u16 = 2;
 pub(crate) const NEWCHAIN: u16 = 3;
 pub(crate) const GETCHAIN: u16 = 4;
+pub(crate) const DELCHAIN: u16 = 5;
 pub(crate) const NEWRULE: u16 = 6;
 pub(crate) const GETRULE: u16 = 7;
+pub(crate) const DELRULE: u16 = 8;
 pub(crate) const NEWSET: u16 = 9;
 pub(crate) const GETSET: u16 = 10;
+pub(crate) const DELSET: u16 = 11;
 pub(crate) const NEWSETELEM: u16 = 12;
 pub(crate) const GETSETELEM: u16 = 13;
 pub(crate) const DELSETELEM: u16 = 14;
 pub(crate) const NEWOBJ: u16 = 18;
 pub(crate) const GETOBJ: u16 = 19;
+pub(crate) const DELOBJ: u16 = 20;
 
 /// Attributes of tables, chains and rules; the same numbers mean the table's
 /// name in all of them.

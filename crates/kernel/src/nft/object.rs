@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Named counters: made with the table, read by name.
 
-use super::{GETOBJ, NEWOBJ, NFGENMSG, family, message};
+use super::{DELOBJ, GETOBJ, NEWOBJ, NFGENMSG, family, message};
 use crate::wire::Attrs;
 use nlink::netlink::MessageBuilder;
 
@@ -31,6 +31,15 @@ pub(crate) fn create(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     object.append_attr_u32_be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
     let data = object.nest_start(NFTA_OBJ_DATA);
     object.nest_end(data);
+    object
+}
+
+/// Removes a counter.
+pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
+    let mut object = message(DELOBJ, 0, family(netdev));
+    object.append_attr_str(NFTA_OBJ_TABLE, table);
+    object.append_attr_str(NFTA_OBJ_NAME, name);
+    object.append_attr_u32_be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
     object
 }
 

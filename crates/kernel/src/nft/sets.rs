@@ -247,6 +247,14 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
     messages
 }
 
+/// The message that removes a set, or a chain's switch by its name.
+pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
+    let mut set = message(super::DELSET, 0, family(netdev));
+    set.append_attr_str(NFTA_SET_TABLE, table);
+    set.append_attr_str(NFTA_SET_NAME, name);
+    set
+}
+
 /// The keys of a switch: IPv4 and IPv6 as the field `Version` is loaded.
 fn switch_keys(netdev: bool) -> [Vec<u8>; 2] {
     [4, 6].map(|version| super::field::raw(weirgate_state::Field::Version, netdev, version))

@@ -12,5 +12,6 @@ mod apply;
 mod classify;
 mod cookie;
 mod harness;
+mod in_place;
 mod scheme;
 mod values;

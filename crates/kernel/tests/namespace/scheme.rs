@@ -13,7 +13,7 @@ use weirgate_plan::verify;
 use weirgate_state::{Capabilities, Device, Hook, IpVersion, State};
 
 /// The tables of a compiled policy, on devices that hold no qdisc of note.
-fn tables(source: &str) -> State {
+pub fn tables(source: &str) -> State {
     let (policy, problems) = weirgate_policy::parse(source);
     let policy = policy.unwrap_or_else(|| panic!("{problems:?}\n{source}"));
     let (state, problems) = compile(&policy, &Capabilities::all());
@@ -36,7 +36,7 @@ fn tables(source: &str) -> State {
     state
 }
 
-const SITE: &str = r#"version = 1
+pub const SITE: &str = r#"version = 1
 final = false
 link = { device = "wan", lan = "far", up = "10mbit", down = "50mbit", inbound = "lan", layer = "raw" }
 [[class]]
@@ -52,7 +52,7 @@ share = "40%"
 default = true
 "#;
 
-async fn counters(kernel: &Kernel) -> BTreeMap<String, u64> {
+pub async fn counters(kernel: &Kernel) -> BTreeMap<String, u64> {
     let all = kernel.rule_counters(false, TABLE).await.unwrap();
     all.into_iter()
         .map(|(name, counter)| (name, counter.packets))
@@ -60,7 +60,7 @@ async fn counters(kernel: &Kernel) -> BTreeMap<String, u64> {
 }
 
 /// What each packet, sent one after the other, was counted by.
-async fn counted(kernel: &Kernel, packets: &[Packet]) -> Vec<Vec<String>> {
+pub async fn counted(kernel: &Kernel, packets: &[Packet]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut before = counters(kernel).await;
     for packet in packets {
@@ -85,7 +85,7 @@ fn check(rules: &'static str, cases: Vec<(Packet, &'static [&'static str])>) {
     });
 }
 
-fn to(port: u16) -> Packet {
+pub fn to(port: u16) -> Packet {
     Packet {
         ports: (1000, port),
         payload: 20,
@@ -93,7 +93,7 @@ fn to(port: u16) -> Packet {
     }
 }
 
-fn syn(port: u16) -> Packet {
+pub fn syn(port: u16) -> Packet {
     Packet {
         flags: 2,
         payload: 0,
@@ -527,7 +527,7 @@ dscp = "CS3"
             // by two, the byte's low bits are 0.
             for ip in ["ip", "ip6"] {
                 run(&format!(
-                    "nft add rule netdev sees c {ip} dscp {dscp} counter"
+                    "nft add rule netdev sees c meta l4proto tcp {ip} dscp {dscp} counter"
                 ));
             }
         }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connections as connection tracking knows them: listed, and their kept
+//! decisions forgotten.
+//!
+//! Messages and attributes are those of linux/netfilter/nfnetlink_conntrack.h;
+//! the kernel loads `nf_conntrack_netlink` when first asked.
+
+use crate::Kernel;
+use crate::channel::Request;
+use crate::error::{ENOENT, KernelError};
+use crate::nft::NFGENMSG;
+use crate::wire::Attrs;
+use nlink::netlink::MessageBuilder;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weirgate_state::Origin;
+
+const NFNL_SUBSYS_CTNETLINK: u16 = 1;
+const CT_NEW: u16 = 0;
+const CT_GET: u16 = 1;
+const NLM_F_REQUEST: u16 = 1;
+const NLA_F_NESTED: u16 = 0x8000;
+
+const CTA_TUPLE_ORIG: u16 = 1;
+const CTA_TUPLE_REPLY: u16 = 2;
+const CTA_STATUS: u16 = 3;
+const CTA_PROTOINFO: u16 = 4;
+const CTA_TIMEOUT: u16 = 7;
+const CTA_MARK: u16 = 8;
+const CTA_COUNTERS_ORIG: u16 = 9;
+const CTA_COUNTERS_REPLY: u16 = 10;
+const CTA_ZONE: u16 = 18;
+const CTA_MARK_MASK: u16 = 21;
+const CTA_TUPLE_IP: u16 = 1;
+const CTA_TUPLE_PROTO: u16 = 2;
+const CTA_IP_V4_SRC: u16 = 1;
+const CTA_IP_V4_DST: u16 = 2;
+const CTA_IP_V6_SRC: u16 = 3;
+const CTA_IP_V6_DST: u16 = 4;
+const CTA_PROTO_NUM: u16 = 1;
+const CTA_PROTO_SRC_PORT: u16 = 2;
+const CTA_PROTO_DST_PORT: u16 = 3;
+const CTA_PROTO_ICMP_TYPE: u16 = 5;
+const CTA_PROTO_ICMPV6_TYPE: u16 = 8;
+const CTA_PROTOINFO_TCP: u16 = 1;
+const CTA_PROTOINFO_TCP_STATE: u16 = 1;
+const CTA_COUNTERS_PACKETS: u16 = 1;
+const CTA_COUNTERS_BYTES: u16 = 2;
+/// `IPS_SEEN_REPLY`.
+const SEEN_REPLY: u32 = 2;
+
+/// One direction of a connection, as its packets carry it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tuple {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// The upper-layer protocol.
+    pub protocol: u8,
+    /// Source port; 0 where the protocol has none.
+    pub source_port: u16,
+    /// Destination port; 0 where the protocol has none.
+    pub destination_port: u16,
+    /// The type of an ICMP message; 0 elsewhere.
+    pub icmp_type: u8,
+}
+
+/// What a direction of a connection carried so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Carried {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of IP packets.
+    pub bytes: u64,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// From who opened it, with addresses before translation.
+    pub original: Tuple,
+    /// The answers, as they arrive.
+    pub reply: Tuple,
+    /// Whether an answer was seen.
+    pub answered: bool,
+    /// `enum tcp_conntrack` (linux/netfilter/nf_conntrack_tcp.h), for TCP.
+    pub tcp_state: Option<u8>,
+    /// Seconds until it is forgotten without further packets.
+    pub timeout: u32,
+    /// Its mark.
+    pub mark: u32,
+    /// Of the original direction and of the answers; `None` where
+    /// `net.netfilter.nf_conntrack_acct` was off when it began.
+    pub carried: Option<(Carried, Carried)>,
+}
+
+impl Kernel {
+    /// Every connection that is tracked in the namespace.
+    pub async fn connections(&self) -> Result<Vec<Connection>, KernelError> {
+        let listed = self.listed().await?;
+        Ok(listed.iter().filter_map(|payload| read(payload)).collect())
+    }
+
+    async fn listed(&self) -> Result<Vec<Vec<u8>>, KernelError> {
+        let message = message(CT_GET, 0);
+        self.nft.get(&message, "listing connections", false).await
+    }
+
+    /// Clears the bits of `mask` in the marks of connections that have one of
+    /// the values there. A connection that ends meanwhile is no error.
+    pub(crate) async fn forget(
+        &self,
+        mask: u32,
+        values: &BTreeSet<u32>,
+    ) -> Result<(), KernelError> {
+        let listed = self.listed().await?;
+        let requests = listed
+            .iter()
+            .filter(|payload| {
+                let mark = Attrs::after(payload, NFGENMSG).u32_be(CTA_MARK);
+                mark.is_some_and(|mark| values.contains(&(mark & mask)))
+            })
+            .filter_map(|payload| cleared(payload, mask));
+        let requests = requests.collect();
+        let refused = self.nft.answers(requests).await?;
+        match refused.into_iter().find(|refusal| refusal.errno != ENOENT) {
+            Some(refusal) => Err(KernelError::Refused(refusal)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn message(kind: u16, family: u8) -> MessageBuilder {
+    let mut message = MessageBuilder::new((NFNL_SUBSYS_CTNETLINK << 8) | kind, NLM_F_REQUEST);
+    message.append_bytes(&[family, 0, 0, 0]);
+    message
+}
+
+/// The request that clears these bits of a listed connection's mark
+/// (`ctnetlink_change_mark`, net/netfilter/nf_conntrack_netlink.c).
+fn cleared(payload: &[u8], mask: u32) -> Option<Request> {
+    let attrs = Attrs::after(payload, NFGENMSG);
+    let mut message = message(CT_NEW, *payload.first()?);
+    message.append_attr(CTA_TUPLE_ORIG | NLA_F_NESTED, attrs.bytes(CTA_TUPLE_ORIG)?);
+    if let Some(zone) = attrs.bytes(CTA_ZONE) {
+        message.append_attr(CTA_ZONE, zone);
+    }
+    message.append_attr_u32_be(CTA_MARK, 0);
+    message.append_attr_u32_be(CTA_MARK_MASK, mask);
+    Some(Request {
+        message,
+        object: String::from("forget a connection's kept decision"),
+        origin: Origin::default(),
+        frame: false,
+    })
+}
+
+fn read(payload: &[u8]) -> Option<Connection> {
+    let attrs = Attrs::after(payload, NFGENMSG);
+    let carried = |kind| {
+        let counters = attrs.nest(kind);
+        let number = |kind| counters.u64(kind).map(u64::from_be);
+        Some(Carried {
+            packets: number(CTA_COUNTERS_PACKETS)?,
+            bytes: number(CTA_COUNTERS_BYTES)?,
+        })
+    };
+    let state = attrs.nest(CTA_PROTOINFO).nest(CTA_PROTOINFO_TCP);
+    Some(Connection {
+        original: tuple(&attrs.nest(CTA_TUPLE_ORIG))?,
+        reply: tuple(&attrs.nest(CTA_TUPLE_REPLY))?,
+        answered: attrs.u32_be(CTA_STATUS).unwrap_or(0) & SEEN_REPLY != 0,
+        tcp_state: state
+            .bytes(CTA_PROTOINFO_TCP_STATE)
+            .and_then(|bytes| bytes.first().copied()),
+        timeout: attrs.u32_be(CTA_TIMEOUT).unwrap_or(0),
+        mark: attrs.u32_be(CTA_MARK).unwrap_or(0),
+        carried: carried(CTA_COUNTERS_ORIG).zip(carried(CTA_COUNTERS_REPLY)),
+    })
+}
+
+fn tuple(attrs: &Attrs<'_>) -> Option<Tuple> {
+    let (ip, proto) = (attrs.nest(CTA_TUPLE_IP), attrs.nest(CTA_TUPLE_PROTO));
+    let v4 = |kind| {
+        let bytes: [u8; 4] = ip.bytes(kind)?.try_into().ok()?;
+        Some(IpAddr::V4(Ipv4Addr::from(bytes)))
+    };
+    let v6 = |kind| {
+        let bytes: [u8; 16] = ip.bytes(kind)?.try_into().ok()?;
+        Some(IpAddr::V6(Ipv6Addr::from(bytes)))
+    };
+    let byte = |kind| proto.bytes(kind).and_then(|bytes| bytes.first().copied());
+    let port = |kind| {
+        let bytes: Option<[u8; 2]> = proto.bytes(kind).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u16::from_be_bytes)
+    };
+    Some(Tuple {
+        source: v4(CTA_IP_V4_SRC).or_else(|| v6(CTA_IP_V6_SRC))?,
+        destination: v4(CTA_IP_V4_DST).or_else(|| v6(CTA_IP_V6_DST))?,
+        protocol: byte(CTA_PROTO_NUM)?,
+        source_port: port(CTA_PROTO_SRC_PORT),
+        destination_port: port(CTA_PROTO_DST_PORT),
+        icmp_type: byte(CTA_PROTO_ICMP_TYPE)
+            .or_else(|| byte(CTA_PROTO_ICMPV6_TYPE))
+            .unwrap_or(0),
+    })
+}

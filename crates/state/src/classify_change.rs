@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What must be written anew to make one table of another in place, so that
+//! everything else keeps its counts and its memory.
+//!
+//! Rules hold nothing themselves: counters are named objects and meters are
+//! sets. So a chain whose rules differ is emptied and written again inside the
+//! transaction, and only sets, counters and chains that differ by themselves
+//! are made anew.
+
+use crate::classify::{Chain, Content, Count, Hook, Match, Rule, Table, Values, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The parts of a change, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableChange {
+    /// Chains to empty: those that go and those that are written anew.
+    pub emptied: BTreeSet<String>,
+    /// Chains to remove.
+    pub gone_chains: BTreeSet<String>,
+    /// Chains that lose their switch.
+    pub gone_switches: BTreeSet<String>,
+    /// Sets to remove.
+    pub gone_sets: BTreeSet<String>,
+    /// Counters to remove.
+    pub gone_counters: BTreeSet<String>,
+    /// Sets to make.
+    pub sets: BTreeSet<String>,
+    /// Counters to make.
+    pub counters: BTreeSet<String>,
+    /// Chains to make.
+    pub chains: BTreeSet<String>,
+    /// Chains that get a switch.
+    pub switches: BTreeSet<String>,
+    /// Chains to be switched on or off; new ones are off.
+    pub switched: BTreeMap<String, bool>,
+    /// Chains whose rules are to be written.
+    pub written: BTreeSet<String>,
+}
+
+impl Table {
+    /// An empty table of the same name.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        Self {
+            netdev: self.netdev,
+            name: self.name.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// What makes `new` of this table in place; `None` where its base chains
+    /// would have to hang elsewhere, or where this one has parts that weirgate
+    /// does not write.
+    #[must_use]
+    pub fn change_to(&self, new: &Self) -> Option<TableChange> {
+        let (old, new) = (self.canonical(), new.canonical());
+        if bases(&old) != bases(&new) || old.has_foreign_parts() {
+            return None;
+        }
+        Some(old.change(&new))
+    }
+
+    /// Every part of the table, for one that is not there yet.
+    #[must_use]
+    pub fn made(&self) -> TableChange {
+        self.emptied().change(&self.canonical())
+    }
+
+    fn has_foreign_parts(&self) -> bool {
+        let foreign = |rule: &Rule| rule.matches.iter().any(|m| matches!(m, Match::Other(_)));
+        let other = |chain: &Chain| matches!(chain.hook, Hook::Other(_));
+        self.chains
+            .iter()
+            .any(|chain| other(chain) || chain.rules.iter().any(foreign))
+    }
+
+    fn change(&self, new: &Self) -> TableChange {
+        let mut change = TableChange::default();
+        let changed =
+            |name: &str| self.set(name) != new.set(name) || self.counts(name) != new.counts(name);
+        for set in &self.sets {
+            if changed(&set.name) {
+                change.gone_sets.insert(set.name.clone());
+            }
+        }
+        for set in &new.sets {
+            if changed(&set.name) {
+                change.sets.insert(set.name.clone());
+            }
+        }
+        let (had, wants) = (names(self.counters()), names(new.counters()));
+        change.gone_counters = had.difference(&wants).cloned().collect();
+        change.counters = wants.difference(&had).cloned().collect();
+        let (had, wants) = (switches(self), switches(new));
+        for name in had.keys().filter(|name| !wants.contains_key(*name)) {
+            change.gone_switches.insert(name.clone());
+        }
+        for (name, on) in &wants {
+            if !had.contains_key(name) {
+                change.switches.insert(name.clone());
+            }
+            if had.get(name).copied().unwrap_or(false) != *on {
+                change.switched.insert(name.clone(), *on);
+            }
+        }
+        for chain in &self.chains {
+            if new.chain(&chain.name).is_none() {
+                change.emptied.insert(chain.name.clone());
+                change.gone_chains.insert(chain.name.clone());
+            }
+        }
+        // A rule is bound to the set, the switch and the chain that it names.
+        let rebound = |rule: &Rule| {
+            let sets = rule.matches.iter().filter_map(set_of);
+            let switch = match &rule.verdict {
+                Verdict::Jump(name) => had.contains_key(name) != wants.contains_key(name),
+                _ => false,
+            };
+            switch || sets.into_iter().any(changed)
+        };
+        for chain in &new.chains {
+            match self.chain(&chain.name) {
+                None => {
+                    change.chains.insert(chain.name.clone());
+                    change.written.insert(chain.name.clone());
+                }
+                Some(old) if old.rules != chain.rules || chain.rules.iter().any(rebound) => {
+                    change.emptied.insert(chain.name.clone());
+                    change.written.insert(chain.name.clone());
+                }
+                Some(_) => {}
+            }
+        }
+        change
+    }
+
+    /// The chain of this name.
+    #[must_use]
+    pub fn chain(&self, name: &str) -> Option<&Chain> {
+        self.chains.iter().find(|chain| chain.name == name)
+    }
+
+    /// What is counted in a meter's set: the kernel keeps it in each element,
+    /// so that a rule with another rate would go on with the old one.
+    fn counts(&self, set: &str) -> BTreeSet<(&Count, bool)> {
+        let fixed = |set: &crate::classify::Set| matches!(set.content, Content::Fixed(_));
+        if self.set(set).is_none_or(fixed) {
+            return BTreeSet::new();
+        }
+        let rules = self.chains.iter().flat_map(|chain| &chain.rules);
+        rules
+            .flat_map(|rule| &rule.matches)
+            .filter_map(|one| match one {
+                Match::Meter(meter) if meter.set == set => Some((&meter.count, meter.over)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// The name of the set that a match looks at.
+fn set_of(one: &Match) -> Option<&str> {
+    match one {
+        Match::Test {
+            values: Values::Set(name),
+            ..
+        } => Some(name),
+        Match::Meter(meter) => Some(&meter.set),
+        _ => None,
+    }
+}
+
+fn names(names: Vec<&str>) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The chains that hang somewhere, with their hooks.
+fn bases(table: &Table) -> BTreeMap<&str, &Hook> {
+    let called = |hook: &Hook| matches!(hook, Hook::Called | Hook::Switched { .. });
+    let chains = table.chains.iter().filter(|chain| !called(&chain.hook));
+    chains
+        .map(|chain| (chain.name.as_str(), &chain.hook))
+        .collect()
+}
+
+/// The chains that have a switch, and how it stands.
+fn switches(table: &Table) -> BTreeMap<String, bool> {
+    let of = |chain: &Chain| match chain.hook {
+        Hook::Switched { on } => Some((chain.name.clone(), on)),
+        _ => None,
+    };
+    table.chains.iter().filter_map(of).collect()
+}

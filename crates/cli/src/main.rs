@@ -18,6 +18,7 @@ mod progress;
 mod promises;
 mod reference;
 mod result;
+mod rules;
 mod saved;
 mod shape;
 mod source;
@@ -118,6 +119,29 @@ enum Command {
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Show,
+    /// List the applied policy's rules with what they counted since they were made.
+    ///
+    /// Needs CAP_NET_ADMIN to read the kernel's state.
+    Rules {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the rule sets of the applied policy, or switch one on or off.
+    ///
+    /// The switch is one small transaction: all other rules, counters and queues stay as they
+    /// are. The next `apply` puts every rule set as its policy says. Needs CAP_NET_ADMIN.
+    Ruleset {
+        /// The rule set.
+        #[arg(requires = "on")]
+        name: Option<String>,
+        /// `on` or `off`.
+        #[arg(value_parser = rules::on_or_off)]
+        on: Option<bool>,
+        /// Return by itself after this time, unless `weirgate confirm` comes.
+        #[arg(long, value_name = "TIME", value_parser = change::duration, requires = "name")]
+        confirm: Option<std::time::Duration>,
+    },
     /// The process that takes a change back; started by others.
     #[command(hide = true)]
     Guard,
@@ -180,6 +204,11 @@ fn main() -> ExitCode {
         Command::Keep => keep::run(&state),
         Command::Remove => shape::remove(&state),
         Command::Show => shape::show(&state),
+        Command::Rules { json } => rules::list(&state, json),
+        Command::Ruleset { name, on, confirm } => match name.zip(on) {
+            Some((name, on)) => rules::switch(&state, &name, on, confirm),
+            None => rules::sets(&state),
+        },
         Command::Guard => change::guard(),
         Command::Lab { command } => lab::run(command),
         Command::Completions { shell } => reference::completions(shell),

@@ -36,39 +36,8 @@ pub fn run(steps: &[Step], before: &State) -> Result<State, Refusal> {
 
 fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
     match action {
-        Action::DeleteTable { netdev, name } => {
-            let before = state.tables.len();
-            state
-                .tables
-                .retain(|table| (table.netdev, &table.name) != (*netdev, name));
-            (state.tables.len() < before)
-                .then_some(())
-                .ok_or("no such table")
-        }
-        Action::SetTable { table } => {
-            let mut devices = table.devices();
-            if table.netdev && devices.any(|device| !state.devices.contains_key(device)) {
-                return Err("a device of the table does not exist");
-            }
-            drop(devices);
-            state
-                .tables
-                .retain(|old| (old.netdev, &old.name) != (table.netdev, &table.name));
-            state.tables.push(table.canonical());
-            Ok(())
-        }
-        Action::ChangeTable { before, after } => {
-            let key = |table: &weirgate_state::Table| (table.netdev, table.name.clone());
-            let place = state
-                .tables
-                .iter_mut()
-                .find(|table| key(table) == key(after));
-            let table = place.ok_or("no such table")?;
-            if table.canonical() != before.canonical() {
-                return Err("the table is another");
-            }
-            *table = after.canonical();
-            Ok(())
+        Action::DeleteTable { .. } | Action::SetTable { .. } | Action::ChangeTable { .. } => {
+            apply_table(action, state)
         }
         // A state holds no connections.
         Action::ForgetDecisions { .. } => Ok(()),
@@ -139,6 +108,46 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
         Action::AddClass { device, class } => add_class(device_mut(state, device)?, class),
         Action::ChangeClass { device, class } => change_class(device_mut(state, device)?, class),
         Action::DeleteClass { device, id } => delete_class(device_mut(state, device)?, *id),
+    }
+}
+
+fn apply_table(action: &Action, state: &mut State) -> Result<(), &'static str> {
+    match action {
+        Action::DeleteTable { netdev, name } => {
+            let before = state.tables.len();
+            state
+                .tables
+                .retain(|table| (table.netdev, &table.name) != (*netdev, name));
+            (state.tables.len() < before)
+                .then_some(())
+                .ok_or("no such table")
+        }
+        Action::SetTable { table } => {
+            let mut devices = table.devices();
+            if table.netdev && devices.any(|device| !state.devices.contains_key(device)) {
+                return Err("a device of the table does not exist");
+            }
+            drop(devices);
+            state
+                .tables
+                .retain(|old| (old.netdev, &old.name) != (table.netdev, &table.name));
+            state.tables.push(table.canonical());
+            Ok(())
+        }
+        Action::ChangeTable { before, after } => {
+            let key = |table: &weirgate_state::Table| (table.netdev, table.name.clone());
+            let place = state
+                .tables
+                .iter_mut()
+                .find(|table| key(table) == key(after));
+            let table = place.ok_or("no such table")?;
+            if table.canonical() != before.canonical() {
+                return Err("the table is another");
+            }
+            *table = after.canonical();
+            Ok(())
+        }
+        _ => Err("not a step of tables"),
     }
 }
 

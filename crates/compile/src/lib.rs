@@ -16,6 +16,7 @@ mod classify;
 mod classify_when;
 mod codes;
 mod leaf;
+mod number;
 mod report;
 mod scheduler;
 mod tree;

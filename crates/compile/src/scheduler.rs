@@ -7,6 +7,7 @@
 
 use crate::bounds;
 use crate::codes;
+use crate::number;
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Direction, Lengths, Policy, Rule, SharedClass, When};
@@ -55,7 +56,7 @@ pub struct Scheduler {
 pub struct Member {
     /// The class with its rates.
     pub class: SharedClass,
-    /// Its number in the scheduler's HTB.
+    /// Its number in the scheduler's HTB, made of its name (`number`).
     pub id: Handle,
     /// Wire bytes of the largest packet that rules let into it.
     pub largest: u32,
@@ -76,11 +77,13 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     // A stable sort: equal priorities stay as written.
     classes.sort_by_key(|class| class.priority);
     let top = classes.first().map(|class| class.name.clone());
+    let numbers = number::of(classes.iter().map(|class| class.name.as_str()));
+    let numbered = |class: &SharedClass| numbers.get(class.name.as_str()).copied();
     let members = classes
         .iter()
-        .enumerate()
-        .map(|(at, class)| Member {
-            id: Handle::new(INNER, 0x10 * (at as u16 + 1)),
+        .map(|class| Member {
+            // At most 200 classes: there is a number for each.
+            id: Handle::new(INNER, numbered(class).unwrap_or(number::FIRST)),
             largest: if top.as_ref() == Some(&class.name) {
                 // Control packets of any length go there.
                 shares.full_packet
@@ -139,7 +142,7 @@ impl Scheduler {
             .filter(|member| member.class.ceiling >= self.gate);
         first
             .or_else(|| self.default_class())
-            .map_or(Handle::new(INNER, 0x10), |member| member.id)
+            .map_or(Handle::new(INNER, number::FIRST), |member| member.id)
     }
 
     /// The class for what no rule matches.

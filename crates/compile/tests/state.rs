@@ -361,7 +361,7 @@ fn what_rules_do_not_see_is_never_held_to_a_ceiling() {
              [[rule]]\nclass = \"first\"\ndscp = \"EF\"\n"
         )
     };
-    for (ceiling, minor) in [("100%", 0x10), ("20%", 0x20)] {
+    for (ceiling, minor) in [("100%", 0x69a1), ("20%", 0x18f7)] {
         let (state, _) = compile(&policy(&source(ceiling)), &Capabilities::all());
         let state = state.expect("compiles");
         let root = state

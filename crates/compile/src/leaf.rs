@@ -3,10 +3,11 @@
 //! chosen here, by the rate of the link.
 
 use crate::bounds;
+use crate::hosts;
 use crate::scheduler::{Member, Scheduler};
-use weirgate_policy::{CakeQueue, Direction, FqCodelQueue, Queue, RedQueue, SfqQueue};
+use weirgate_policy::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+    Bfifo, Cake, CakeAckFilter, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
 };
 use weirgate_units::{Handle, Rate, Span};
 
@@ -17,14 +18,9 @@ const SMALL_LINK: Rate = Rate::kbit(10_000);
 const TARGET: Span = Span::from_millis(5);
 const INTERVAL: Span = Span::from_millis(100);
 
-/// The queue of a class that states none.
+/// The queue of a class, where it states none the usual one.
 pub(crate) fn stated(member: &Member) -> Queue {
-    let usual = || Queue::FqCodel(FqCodelQueue::default());
-    member
-        .class
-        .queue
-        .as_ref()
-        .map_or_else(usual, |queue| queue.value.clone())
+    hosts::queue(member.class.queue.as_ref(), member.class.fair)
 }
 
 /// The queue of a class.
@@ -41,7 +37,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::Sfq(sfq) => QdiscKind::Sfq(self::sfq(sfq, scheduler)),
         Queue::Red(red) => QdiscKind::Red(self::red(red, member.class.rate)),
         Queue::FqCodel(codel) => QdiscKind::FqCodel(fq_codel(codel, scheduler)),
-        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler)),
+        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler, member)),
     };
     Qdisc {
         // The same digits as the class, so that both read alike.
@@ -93,22 +89,23 @@ fn micros(span: Span) -> Span {
     Span::from_micros(span.as_nanos() / 1000)
 }
 
-fn cake(queue: &CakeQueue, scheduler: &Scheduler) -> Cake {
+fn cake(queue: &CakeQueue, scheduler: &Scheduler, member: &Member) -> Cake {
+    let usual = || hosts::round_trip(scheduler, INTERVAL);
     Cake {
         bandwidth: None,
-        rtt: queue.rtt.unwrap_or(INTERVAL),
-        flow_mode: match scheduler.direction {
-            Direction::Up => CakeFlowMode::DualSrcHost,
-            Direction::Down => CakeFlowMode::DualDstHost,
-        },
+        rtt: queue.rtt.unwrap_or_else(usual),
+        flow_mode: hosts::mode(member.class.fair, scheduler.direction),
         nat: queue.nat.unwrap_or(true),
         ack_filter: CakeAckFilter::No,
         ingress: false,
         split_gso: true,
-        memory_limit: queue.memory.map_or(4 << 20, |memory| {
-            u32::try_from(memory.as_bytes()).unwrap_or(u32::MAX)
-        }),
+        memory_limit: cake_memory(queue, scheduler),
     }
+}
+
+/// Bytes that a cake holds at most.
+pub(crate) fn cake_memory(queue: &CakeQueue, scheduler: &Scheduler) -> u32 {
+    hosts::memory(queue.memory, scheduler.gate < SMALL_LINK)
 }
 
 /// Bytes of an average packet, as tc-red(8) recommends.

@@ -15,6 +15,7 @@ pub mod bounds;
 mod classify;
 mod classify_when;
 mod codes;
+mod hosts;
 mod leaf;
 mod number;
 mod report;

@@ -75,6 +75,7 @@ codes! {
     NO_EFFECT "P173" "A rule does nothing.";
     COUNTER_NAME "P174" "The name of a rule is not usable, or two rules have one.";
     MISPLACED "P175" "An included file has a field that only the policy itself may have.";
+    FAIR "P176" "A class is to be shared in a way that its queue cannot.";
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@
 
 mod class;
 mod codes;
+mod fair;
 mod group;
 mod include;
 mod link;
@@ -50,6 +51,7 @@ mod verdict;
 mod when;
 
 pub use codes::{CODES, Code};
+pub use fair::Fair;
 pub use include::Sources;
 pub use matching::{
     ConnectionState, From, IcmpType, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,

@@ -3,8 +3,8 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, From, IcmpType, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue,
-    Schedule, Sources, TcpFlags,
+    ConnectionState, Fair, From, IcmpType, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol,
+    Queue, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -174,6 +174,9 @@ pub struct Link {
     pub lan_kind: Value<DeviceKind>,
     /// The largest IP packet, in bytes.
     pub mtu: Value<u32>,
+    /// Between whom classes are shared that do not say and have no queue of
+    /// their own.
+    pub fair: Option<Value<Fair>>,
 }
 
 /// The rate to reserve for acknowledgements.
@@ -239,6 +242,8 @@ pub struct Class {
     pub priority: u8,
     /// Its queue; `None` leaves the choice to crate `compile`.
     pub queue: Option<Value<Queue>>,
+    /// Between whom it is shared; `None` leaves it to the link.
+    pub fair: Option<Value<Fair>>,
     /// Wire bytes that may be sent at once beyond the guaranteed rate; `None`
     /// leaves the choice to [`Policy::share_out`].
     pub burst: Option<Value<Size>>,

@@ -4,6 +4,7 @@
 
 use crate::bounds;
 use crate::hosts;
+use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{
@@ -36,7 +37,9 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::Pfifo(limit) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
         Queue::Sfq(sfq) => QdiscKind::Sfq(self::sfq(sfq, scheduler)),
         Queue::Red(red) => QdiscKind::Red(self::red(red, member.class.rate)),
-        Queue::FqCodel(codel) => QdiscKind::FqCodel(fq_codel(codel, scheduler)),
+        Queue::FqCodel(codel) => {
+            QdiscKind::FqCodel(fq_codel(codel, scheduler.full_packet, scheduler.gate))
+        }
         Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler, member)),
     };
     Qdisc {
@@ -45,6 +48,32 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         stab: None,
         kind,
         origin: Origin::new(line, format!("the queue of class {}", member.class.name)),
+    }
+}
+
+/// Flow queues of a host with a limit; a thousand of them must not take much.
+const HOST_FLOWS: u32 = 64;
+/// Packets that wait for one host.
+const HOST_LIMIT: u32 = 1_000;
+
+/// The queue of a host with a limit: between its flows, with targets for the
+/// host's own rate.
+pub(crate) fn of_host(scheduler: &Scheduler, host: &CappedHost, origin: &Origin) -> Qdisc {
+    let small = FqCodelQueue {
+        flows: Some(HOST_FLOWS),
+        limit: Some(HOST_LIMIT),
+        ..FqCodelQueue::default()
+    };
+    let gate = host.ceil.min(scheduler.gate);
+    let kind = FqCodel {
+        memory_limit: 4 << 20,
+        ..fq_codel(&small, scheduler.full_packet, gate)
+    };
+    Qdisc {
+        handle: Handle::new(host.id.minor, 0),
+        stab: None,
+        kind: QdiscKind::FqCodel(kind),
+        origin: origin.clone(),
     }
 }
 
@@ -58,11 +87,11 @@ fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
     }
 }
 
-fn fq_codel(queue: &FqCodelQueue, scheduler: &Scheduler) -> FqCodel {
-    let small = scheduler.gate < SMALL_LINK;
+fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {
+    let small = gate < SMALL_LINK;
     // RFC 8289 section 4.4: a target below the time of a full packet would
     // drop what cannot be helped.
-    let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
+    let packet = bounds::time(u64::from(full_packet), gate);
     let one_and_a_half = Span::from_nanos(packet.as_nanos() * 3 / 2);
     let target = queue
         .target
@@ -75,7 +104,7 @@ fn fq_codel(queue: &FqCodelQueue, scheduler: &Scheduler) -> FqCodel {
         flows: queue.flows.unwrap_or(1024),
         target,
         interval,
-        quantum: queue.quantum.unwrap_or(scheduler.full_packet),
+        quantum: queue.quantum.unwrap_or(full_packet),
         ecn: queue.ecn.unwrap_or(true),
         memory_limit: queue
             .memory

@@ -18,6 +18,8 @@ mod codes;
 mod hosts;
 mod leaf;
 mod number;
+mod part_rules;
+mod parts;
 mod report;
 mod scheduler;
 mod tree;
@@ -26,6 +28,7 @@ mod write;
 
 pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
+pub use parts::{CappedHost, Parent};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,
     check_report,

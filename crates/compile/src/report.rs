@@ -241,6 +241,7 @@ fn class_report(
     let lone = lone(scheduler, at);
     let within = match unordered(scheduler, member, &queue) {
         Some(reason) => Err(reason),
+        None if member.capped > 0 => Err(CAPPED.to_owned()),
         None => Ok(within(scheduler, at, &lone)),
     };
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
@@ -267,7 +268,17 @@ fn class_report(
     }
 }
 
+/// Why a class whose hosts have limits has no bound.
+const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
+
 fn described(queue: &Queue, member: &Member) -> String {
+    if member.capped > 0 {
+        return format!(
+            "one queue for each of {} hosts with a limit, and {} for the others",
+            member.capped,
+            queue.kind()
+        );
+    }
     match queue {
         Queue::Bfifo(limit) => format!("bfifo of {} bytes on the wire", limit.as_bytes()),
         Queue::Pfifo(limit) => format!("pfifo of {limit} packets"),
@@ -336,7 +347,8 @@ fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
 
 fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
     let member = &scheduler.members[at];
-    if let Some(reason) = unordered(scheduler, member, queue) {
+    let capped = (member.capped > 0).then(|| CAPPED.to_owned());
+    if let Some(reason) = unordered(scheduler, member, queue).or(capped) {
         return FullQueue::NoHardBound { reason };
     }
     let (rate, largest) = (member.class.rate, u64::from(member.largest));

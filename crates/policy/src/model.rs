@@ -3,8 +3,8 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, Fair, From, IcmpType, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol,
-    Queue, Schedule, Sources, TcpFlags,
+    ConnectionState, Fair, From, GroupShare, HostCap, IcmpType, Lengths, Mac, Mark, Meter, Ports,
+    Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -28,6 +28,10 @@ pub struct Policy {
     pub rulesets: Vec<Ruleset>,
     /// The groups, whose members rules already have.
     pub groups: Vec<Group>,
+    /// Parts of classes for groups, as written.
+    pub shares: Vec<GroupShare>,
+    /// Limits for each host of a group, as written.
+    pub caps: Vec<HostCap>,
     /// What is done with code points.
     pub dscp: Option<DscpTreatment>,
     /// The bits of a connection's mark that keep decisions; contiguous.

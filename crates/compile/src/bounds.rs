@@ -47,6 +47,14 @@
 //! The conformance meant is HTB's own: in any time t, at most `b_i + r_i t`
 //! bytes and one packet.
 //!
+//! # Divided classes
+//!
+//! A group's part of a class is a class like any other above. Where a class
+//! lends its guarantee to hosts with limits (`parts`), its leaves are owed
+//! nothing, and others' sums count a packet on credit of each of its hosts and,
+//! among equals, a turn of each. Its own packets wait for all other classes as
+//! for those of higher priority, and for its other hosts' turns.
+//!
 //! # From the model to a machine
 //!
 //! The gate opens on a timer, and packets pass the kernel's code; together
@@ -54,6 +62,7 @@
 //! HTB are exact to the nanosecond; its bucket at the gate adds nothing to
 //! waiting, only to what the modem may hold ([`line_extra`]).
 
+use crate::parts::Parent;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::in_kbit;
 use weirgate_units::{Rate, Size, Span};
@@ -100,7 +109,7 @@ pub(crate) fn ahead(scheduler: &Scheduler, at: usize) -> Vec<Ahead> {
         String::new()
     };
     for (other, unused) in overdrafts(scheduler, own) {
-        let (bucket, packet) = (bucket(other), u64::from(other.largest));
+        let (bucket, packet) = (bucket(other), other.on_credit());
         list.push(Ahead {
             what: format!(
                 "`{}` first: a bucket of {bucket} B and a packet of {packet} B on credit, less \
@@ -110,8 +119,11 @@ pub(crate) fn ahead(scheduler: &Scheduler, at: usize) -> Vec<Ahead> {
             time: time((bucket + packet).saturating_sub(unused), rate),
         });
     }
+    if own.capped > 0 {
+        list.extend(lent(scheduler, own, rate));
+    }
     for (_, other) in equals(scheduler, at) {
-        let (turn, packet) = (u64::from(other.quantum), u64::from(other.largest));
+        let (turn, packet) = (other.turn(), other.on_credit());
         list.push(Ahead {
             what: format!(
                 "the turn of `{}`: {turn} B and a packet of {packet} B{pace}",
@@ -123,12 +135,38 @@ pub(crate) fn ahead(scheduler: &Scheduler, at: usize) -> Vec<Ahead> {
     list
 }
 
+/// What goes before a class that lends its guarantee to hosts with limits,
+/// besides all that other classes are owed: what divided classes lend alike,
+/// and the turns of its other hosts.
+fn lent(scheduler: &Scheduler, own: &Member, rate: Rate) -> Vec<Ahead> {
+    let others = scheduler
+        .parents
+        .iter()
+        .filter(|parent| Some(parent.id) != own.parent);
+    let lending = |parent: &Parent| {
+        let bucket = earned(parent.class.rate, parent.buffer);
+        Ahead {
+            what: format!(
+                "`{}` lends to its parts: a bucket of {bucket} B",
+                parent.class.name
+            ),
+            time: time(bucket, rate),
+        }
+    };
+    let turns = u64::from(own.capped) * u64::from(own.quantum + own.largest);
+    let hosts = Ahead {
+        what: format!("{} other hosts' turns: {turns} B", own.capped),
+        time: time(turns, rate),
+    };
+    others.map(lending).chain([hosts]).collect()
+}
+
 /// The classes of higher priority, in the order of priority, each with what it
 /// earns after its last packet has begun, in whole bytes rounded down.
 fn overdrafts<'s>(scheduler: &'s Scheduler, own: &Member) -> Vec<(&'s Member, u64)> {
     let gate = u128::from(scheduler.gate.as_bits_per_second());
-    let rate = |member: &Member| u128::from(member.class.rate.as_bits_per_second());
-    let packet = |member: &Member| u128::from(member.largest);
+    let rate = |member: &Member| u128::from(member.own_rate().as_bits_per_second());
+    let packet = |member: &Member| u128::from(member.on_credit());
     let mut list: Vec<(usize, &Member, u64)> = higher(scheduler, own)
         .enumerate()
         .map(|(at, other)| (at, other, 0))
@@ -149,29 +187,33 @@ fn overdrafts<'s>(scheduler: &'s Scheduler, own: &Member) -> Vec<(&'s Member, u6
 /// The gate's rate less what classes of higher priority are guaranteed.
 fn left_by_higher(scheduler: &Scheduler, own: &Member) -> Rate {
     let taken: u64 = higher(scheduler, own)
-        .map(|other| other.class.rate.as_bits_per_second())
+        .map(|other| other.own_rate().as_bits_per_second())
         .sum();
     Rate::bits_per_second(scheduler.gate.as_bits_per_second().saturating_sub(taken))
 }
 
 fn higher<'s>(scheduler: &'s Scheduler, own: &Member) -> impl Iterator<Item = &'s Member> {
     let priority = own.class.priority;
+    // What is lent comes after all that is owed, of whatever priority.
+    let last = own.capped > 0;
     scheduler
         .members
         .iter()
-        .filter(move |other| other.class.priority < priority)
+        .filter(move |other| other.class.priority < priority || (last && other.id != own.id))
 }
 
 fn equals(scheduler: &Scheduler, at: usize) -> impl Iterator<Item = (usize, &Member)> {
-    let priority = scheduler.members[at].class.priority;
+    let own = &scheduler.members[at];
     let members = scheduler.members.iter().enumerate();
-    members.filter(move |(index, other)| *index != at && other.class.priority == priority)
+    members.filter(move |(index, other)| {
+        *index != at && other.class.priority == own.class.priority && own.capped == 0
+    })
 }
 
 /// What a class may send at once, in wire bytes, besides one packet that
 /// overdraws.
 pub(crate) fn bucket(member: &Member) -> u64 {
-    earned(member.class.rate, member.buffer)
+    earned(member.own_rate(), member.buffer)
 }
 
 /// The latency of the class as a latency-rate server. Needs the buckets of
@@ -185,9 +227,7 @@ pub(crate) fn latency(scheduler: &Scheduler, at: usize) -> Span {
 
 /// One turn more of each equal, for a class that always has packets.
 pub(crate) fn another_turn(scheduler: &Scheduler, at: usize) -> Span {
-    let turns: u64 = equals(scheduler, at)
-        .map(|(_, other)| u64::from(other.quantum))
-        .sum();
+    let turns: u64 = equals(scheduler, at).map(|(_, other)| other.turn()).sum();
     time(turns, left_by_higher(scheduler, &scheduler.members[at]))
 }
 
@@ -195,9 +235,7 @@ pub(crate) fn another_turn(scheduler: &Scheduler, at: usize) -> Span {
 /// with its equals.
 pub(crate) fn turn_rate(scheduler: &Scheduler, at: usize) -> Rate {
     let own = &scheduler.members[at];
-    let others: u64 = equals(scheduler, at)
-        .map(|(_, other)| u64::from(other.quantum))
-        .sum();
+    let others: u64 = equals(scheduler, at).map(|(_, other)| other.turn()).sum();
     let rate = u128::from(left_by_higher(scheduler, own).as_bits_per_second());
     let part = u128::from(own.quantum);
     let bits = rate * part / (part + u128::from(others)).max(1);
@@ -225,7 +263,9 @@ pub(crate) fn credit(scheduler: &Scheduler, at: usize) -> Span {
     let above = others
         .filter(|(index, _)| *index != at)
         .all(|(_, other)| other.class.priority < own.class.priority);
-    if !above || own.class.ceiling < scheduler.gate {
+    // What divided classes lend is borrowed before what this one borrows.
+    let lending = !scheduler.parents.is_empty();
+    if !above || lending || own.class.ceiling < scheduler.gate {
         return debt;
     }
     let Some(emptied) = higher(scheduler, own).map(bucket).min() else {

@@ -16,13 +16,15 @@
 //! 6. the policy's rules in their order, those of a rule set in a chain that is
 //!    switched as one;
 //! 7. where each rule is final, all other IP packets go to the default class;
-//! 8. code points are cleared on the way out, where that is asked for.
+//! 8. packets of a divided class go to the part of their host (`part_rules`);
+//! 9. code points are cleared on the way out, where that is asked for.
 //!
 //! `classify_when` turns conditions into matches. What the chains mean is in
 //! crate `state`.
 
 use crate::classify_when::{self, Lists, VERSIONS};
 use crate::naming;
+use crate::part_rules;
 use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
 use std::collections::BTreeSet;
@@ -48,14 +50,16 @@ pub(crate) fn chains(
         dscp.wash
             .is_some_and(|directions| directions.contains(direction))
     });
+    let parts = part_rules::rules(scheduler, sets);
     let mut writer = Writer {
         policy,
         scheduler,
         lists: Lists::new(policy, sets),
         tracked,
-        ending: match wash {
-            Some(_) => Verdict::Goto(format!("{direction}_end")),
-            None => Verdict::Final,
+        ending: if wash.is_some() || !parts.is_empty() {
+            Verdict::Goto(format!("{direction}_end"))
+        } else {
+            Verdict::Final
         },
         called: Vec::new(),
         kept: 0,
@@ -68,23 +72,27 @@ pub(crate) fn chains(
     }
     let ending = writer.ending.clone();
     let mut called = std::mem::take(&mut writer.called);
-    if let Some(dscp) = wash {
+    if wash.is_some() || !parts.is_empty() {
+        let line = wash.map_or(0, |dscp| dscp.line);
         if marking {
             rules.push(Rule {
                 matches: Vec::new(),
                 counter: None,
                 effects: Vec::new(),
                 verdict: ending,
-                origin: Origin::new(dscp.line, "on to clearing code points"),
+                origin: Origin::new(line, "on to what follows the scheme"),
             });
         }
-        let mut last = clear(dscp, "cleared on the way out");
+        let mut last = parts;
+        if let Some(dscp) = wash {
+            last.extend(clear(dscp, "cleared on the way out"));
+        }
         last.push(Rule {
             matches: Vec::new(),
             counter: None,
             effects: Vec::new(),
             verdict: Verdict::Final,
-            origin: Origin::new(dscp.line, "the end of the scheme"),
+            origin: Origin::new(line, "the end of the scheme"),
         });
         called.push(Chain {
             name: format!("{direction}_end"),

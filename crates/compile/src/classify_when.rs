@@ -125,7 +125,7 @@ fn sorted(list: &Ranges) -> Ranges {
     };
     match set.canonical().content {
         Content::Fixed(list) => list,
-        Content::Meter { .. } => Vec::new(),
+        Content::Classes(_) | Content::Meter { .. } => Vec::new(),
     }
 }
 

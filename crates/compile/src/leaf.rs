@@ -3,10 +3,12 @@
 //! chosen here, by the rate of the link.
 
 use crate::bounds;
+use crate::hosts;
+use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
-use weirgate_policy::{CakeQueue, Direction, FqCodelQueue, Queue, RedQueue, SfqQueue};
+use weirgate_policy::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+    Bfifo, Cake, CakeAckFilter, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
 };
 use weirgate_units::{Handle, Rate, Span};
 
@@ -17,14 +19,9 @@ const SMALL_LINK: Rate = Rate::kbit(10_000);
 const TARGET: Span = Span::from_millis(5);
 const INTERVAL: Span = Span::from_millis(100);
 
-/// The queue of a class that states none.
+/// The queue of a class, where it states none the usual one.
 pub(crate) fn stated(member: &Member) -> Queue {
-    let usual = || Queue::FqCodel(FqCodelQueue::default());
-    member
-        .class
-        .queue
-        .as_ref()
-        .map_or_else(usual, |queue| queue.value.clone())
+    hosts::queue(member.class.queue.as_ref(), member.class.fair)
 }
 
 /// The queue of a class.
@@ -40,8 +37,10 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::Pfifo(limit) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
         Queue::Sfq(sfq) => QdiscKind::Sfq(self::sfq(sfq, scheduler)),
         Queue::Red(red) => QdiscKind::Red(self::red(red, member.class.rate)),
-        Queue::FqCodel(codel) => QdiscKind::FqCodel(fq_codel(codel, scheduler)),
-        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler)),
+        Queue::FqCodel(codel) => {
+            QdiscKind::FqCodel(fq_codel(codel, scheduler.full_packet, scheduler.gate))
+        }
+        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler, member)),
     };
     Qdisc {
         // The same digits as the class, so that both read alike.
@@ -49,6 +48,32 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         stab: None,
         kind,
         origin: Origin::new(line, format!("the queue of class {}", member.class.name)),
+    }
+}
+
+/// Flow queues of a host with a limit; a thousand of them must not take much.
+const HOST_FLOWS: u32 = 64;
+/// Packets that wait for one host.
+const HOST_LIMIT: u32 = 1_000;
+
+/// The queue of a host with a limit: between its flows, with targets for the
+/// host's own rate.
+pub(crate) fn of_host(scheduler: &Scheduler, host: &CappedHost, origin: &Origin) -> Qdisc {
+    let small = FqCodelQueue {
+        flows: Some(HOST_FLOWS),
+        limit: Some(HOST_LIMIT),
+        ..FqCodelQueue::default()
+    };
+    let gate = host.ceil.min(scheduler.gate);
+    let kind = FqCodel {
+        memory_limit: 4 << 20,
+        ..fq_codel(&small, scheduler.full_packet, gate)
+    };
+    Qdisc {
+        handle: Handle::new(host.id.minor, 0),
+        stab: None,
+        kind: QdiscKind::FqCodel(kind),
+        origin: origin.clone(),
     }
 }
 
@@ -62,11 +87,11 @@ fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
     }
 }
 
-fn fq_codel(queue: &FqCodelQueue, scheduler: &Scheduler) -> FqCodel {
-    let small = scheduler.gate < SMALL_LINK;
+fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {
+    let small = gate < SMALL_LINK;
     // RFC 8289 section 4.4: a target below the time of a full packet would
     // drop what cannot be helped.
-    let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
+    let packet = bounds::time(u64::from(full_packet), gate);
     let one_and_a_half = Span::from_nanos(packet.as_nanos() * 3 / 2);
     let target = queue
         .target
@@ -79,7 +104,7 @@ fn fq_codel(queue: &FqCodelQueue, scheduler: &Scheduler) -> FqCodel {
         flows: queue.flows.unwrap_or(1024),
         target,
         interval,
-        quantum: queue.quantum.unwrap_or(scheduler.full_packet),
+        quantum: queue.quantum.unwrap_or(full_packet),
         ecn: queue.ecn.unwrap_or(true),
         memory_limit: queue
             .memory
@@ -93,22 +118,23 @@ fn micros(span: Span) -> Span {
     Span::from_micros(span.as_nanos() / 1000)
 }
 
-fn cake(queue: &CakeQueue, scheduler: &Scheduler) -> Cake {
+fn cake(queue: &CakeQueue, scheduler: &Scheduler, member: &Member) -> Cake {
+    let usual = || hosts::round_trip(scheduler, INTERVAL);
     Cake {
         bandwidth: None,
-        rtt: queue.rtt.unwrap_or(INTERVAL),
-        flow_mode: match scheduler.direction {
-            Direction::Up => CakeFlowMode::DualSrcHost,
-            Direction::Down => CakeFlowMode::DualDstHost,
-        },
+        rtt: queue.rtt.unwrap_or_else(usual),
+        flow_mode: hosts::mode(member.class.fair, scheduler.direction),
         nat: queue.nat.unwrap_or(true),
         ack_filter: CakeAckFilter::No,
         ingress: false,
         split_gso: true,
-        memory_limit: queue.memory.map_or(4 << 20, |memory| {
-            u32::try_from(memory.as_bytes()).unwrap_or(u32::MAX)
-        }),
+        memory_limit: cake_memory(queue, scheduler),
     }
+}
+
+/// Bytes that a cake holds at most.
+pub(crate) fn cake_memory(queue: &CakeQueue, scheduler: &Scheduler) -> u32 {
+    hosts::memory(queue.memory, scheduler.gate < SMALL_LINK)
 }
 
 /// Bytes of an average packet, as tc-red(8) recommends.

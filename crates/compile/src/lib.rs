@@ -15,8 +15,12 @@ pub mod bounds;
 mod classify;
 mod classify_when;
 mod codes;
+mod hosts;
 mod leaf;
 mod naming;
+mod number;
+mod part_rules;
+mod parts;
 mod report;
 mod scheduler;
 mod tree;
@@ -25,6 +29,7 @@ mod write;
 
 pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
+pub use parts::{CappedHost, Parent};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,
     check_report,

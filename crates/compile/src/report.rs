@@ -5,6 +5,7 @@
 
 use crate::bounds::{self, HOST};
 use crate::codes;
+use crate::hosts;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
 use weirgate_document::{Problem, Problems};
@@ -238,8 +239,9 @@ fn class_report(
     };
     let queue = leaf::stated(member);
     let lone = lone(scheduler, at);
-    let within = match unordered(&queue) {
-        Some(reason) => Err(reason.to_owned()),
+    let within = match unordered(scheduler, member, &queue) {
+        Some(reason) => Err(reason),
+        None if member.capped > 0 => Err(CAPPED.to_owned()),
         None => Ok(within(scheduler, at, &lone)),
     };
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
@@ -257,7 +259,7 @@ fn class_report(
         maximum: ip(class.ceiling),
         largest: member.largest,
         own_time,
-        queue: described(&queue),
+        queue: described(&queue, member),
         full: full(scheduler, at, &queue, layer),
         lone,
         within,
@@ -266,18 +268,29 @@ fn class_report(
     }
 }
 
-fn described(queue: &Queue) -> String {
+/// Why a class whose hosts have limits has no bound.
+const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
+
+fn described(queue: &Queue, member: &Member) -> String {
+    if member.capped > 0 {
+        return format!(
+            "one queue for each of {} hosts with a limit, and {} for the others",
+            member.capped,
+            queue.kind()
+        );
+    }
     match queue {
         Queue::Bfifo(limit) => format!("bfifo of {} bytes on the wire", limit.as_bytes()),
         Queue::Pfifo(limit) => format!("pfifo of {limit} packets"),
         Queue::Red(red) => format!("red of {} bytes on the wire", red.limit.as_bytes()),
+        Queue::Cake(_) => hosts::described(member.class.fair),
         other => other.kind().to_owned(),
     }
 }
 
 /// Why packets of a queue do not leave in the order in which they came.
-fn unordered(queue: &Queue) -> Option<&'static str> {
-    match queue {
+fn unordered(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
+    let reason = match queue {
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
         Queue::FqCodel(_) => Some(
             "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
@@ -286,11 +299,12 @@ fn unordered(queue: &Queue) -> Option<&'static str> {
         Queue::Sfq(_) => {
             Some("sfq serves flows in turn: a packet waits for every flow that is active")
         }
-        Queue::Cake(_) => Some(
-            "cake serves hosts and flows in turn: a packet waits for every one that is active, \
-             and a flow that does not slow down fills its own queue",
-        ),
-    }
+        Queue::Cake(cake) => {
+            let memory = leaf::cake_memory(cake, scheduler);
+            return Some(hosts::unbounded(member, memory));
+        }
+    };
+    reason.map(str::to_owned)
 }
 
 fn host() -> Step {
@@ -332,12 +346,11 @@ fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
 }
 
 fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
-    if let Some(reason) = unordered(queue) {
-        return FullQueue::NoHardBound {
-            reason: reason.to_owned(),
-        };
-    }
     let member = &scheduler.members[at];
+    let capped = (member.capped > 0).then(|| CAPPED.to_owned());
+    if let Some(reason) = unordered(scheduler, member, queue).or(capped) {
+        return FullQueue::NoHardBound { reason };
+    }
     let (rate, largest) = (member.class.rate, u64::from(member.largest));
     let smallest = u64::from(layer.wire_bytes(SMALLEST_IP));
     let before = match queue {

@@ -7,9 +7,11 @@
 
 use crate::bounds;
 use crate::codes;
+use crate::number;
+use crate::parts::{self, Leaf, Numbers, Parent};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Direction, Lengths, Policy, Rule, SharedClass, When};
+use weirgate_policy::{Class, Direction, Lengths, Policy, Rule, SharedClass, When};
 use weirgate_units::{Handle, Rate, Span};
 
 /// The major number of the gate's HTB.
@@ -46,8 +48,11 @@ pub struct Scheduler {
     pub gate_buffer: Span,
     /// What a full packet takes on the wire, in bytes.
     pub full_packet: u32,
-    /// The classes, by priority and then as written.
+    /// The classes, by priority and then as written; of a divided class what
+    /// is left of it, then the parts.
     pub members: Vec<Member>,
+    /// Classes that have classes below them.
+    pub parents: Vec<Parent>,
 }
 
 /// A class in its scheduler.
@@ -55,8 +60,14 @@ pub struct Scheduler {
 pub struct Member {
     /// The class with its rates.
     pub class: SharedClass,
-    /// Its number in the scheduler's HTB.
+    /// Its number in the scheduler's HTB, made of its name (`number`).
     pub id: Handle,
+    /// The class below which it is, where that is divided.
+    pub parent: Option<Handle>,
+    /// The group whose part of a class it is.
+    pub group: Option<String>,
+    /// How many hosts with a limit of their own it stands for besides itself.
+    pub capped: u32,
     /// Wire bytes of the largest packet that rules let into it.
     pub largest: u32,
     /// Wire bytes of a turn among classes of equal priority.
@@ -76,23 +87,29 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     // A stable sort: equal priorities stay as written.
     classes.sort_by_key(|class| class.priority);
     let top = classes.first().map(|class| class.name.clone());
-    let members = classes
-        .iter()
-        .enumerate()
-        .map(|(at, class)| Member {
-            id: Handle::new(INNER, 0x10 * (at as u16 + 1)),
-            largest: if top.as_ref() == Some(&class.name) {
-                // Control packets of any length go there.
-                shares.full_packet
-            } else {
-                largest(policy, class, direction).min(shares.full_packet)
-            },
-            quantum: quantum(&classes, class, shares.full_packet, problems),
-            latency: Span::ZERO,
-            buffer: Span::ZERO,
-            class: class.clone(),
-        })
-        .collect();
+    let leaves = parts::leaves(policy, direction, shares.gate, &classes);
+    let numbers = Numbers::of(policy, direction, &leaves);
+    let parents = parts::parents(policy, direction, &classes, &numbers);
+    let member = |leaf: &Leaf| Member {
+        id: numbers.id(&leaf.class.name),
+        parent: parents
+            .iter()
+            .find(|parent| parent.class.name == leaf.whole)
+            .map(|parent| parent.id),
+        group: leaf.group.clone(),
+        capped: leaf.capped,
+        largest: if top.as_ref() == Some(&leaf.whole) {
+            // Control packets of any length go there.
+            shares.full_packet
+        } else {
+            largest(policy, &leaf.whole, &leaf.class, direction).min(shares.full_packet)
+        },
+        quantum: quantum(&leaves, leaf, shares.full_packet, problems),
+        latency: Span::ZERO,
+        buffer: Span::ZERO,
+        class: leaf.class.clone(),
+    };
+    let members = leaves.iter().map(member).collect();
     let full_time = bounds::time(u64::from(shares.full_packet), shares.gate);
     let late = if full_time >= SLOW {
         LATE_SLOW
@@ -106,15 +123,27 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         gate_buffer: late.max(bounds::time(1, shares.gate)),
         full_packet: shares.full_packet,
         members,
+        parents,
     };
     // Bounds of a class need the buckets of those before it, which are
-    // complete when its turn comes.
-    for at in 0..scheduler.members.len() {
+    // complete when its turn comes; what is lent waits for all that is owed.
+    let lent = |at: &usize| scheduler.members[*at].capped > 0;
+    let (last, mut order): (Vec<usize>, Vec<usize>) = (0..scheduler.members.len()).partition(lent);
+    order.extend(last);
+    for at in order {
         let latency = bounds::latency(&scheduler, at);
         let member = &mut scheduler.members[at];
         let burst = bounds::time(member.class.burst.as_bytes(), member.class.rate);
         member.latency = latency;
         member.buffer = whole_ticks(burst + latency);
+        // Whatever its parts are owed, in time alike, the whole is owed.
+        let own = scheduler.members[at].parent;
+        let buffer = scheduler.members[at].buffer;
+        for parent in &mut scheduler.parents {
+            if Some(parent.id) == own {
+                parent.buffer = parent.buffer.max(buffer);
+            }
+        }
     }
     Some(scheduler)
 }
@@ -124,6 +153,32 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
 fn whole_ticks(span: Span) -> Span {
     let longest = 60_000_000_000;
     Span::from_nanos(span.as_nanos().min(longest).div_ceil(64) * 64)
+}
+
+impl Member {
+    /// What it is owed before all that is borrowed: nothing where its class
+    /// lends to hosts with limits.
+    #[must_use]
+    pub fn own_rate(&self) -> Rate {
+        if self.capped > 0 {
+            Rate::default()
+        } else {
+            self.class.rate
+        }
+    }
+
+    /// Wire bytes that it may send on credit: a packet of each host that it
+    /// stands for.
+    #[must_use]
+    pub fn on_credit(&self) -> u64 {
+        u64::from(self.largest) * (u64::from(self.capped) + 1)
+    }
+
+    /// Wire bytes of a turn of all that it stands for.
+    #[must_use]
+    pub fn turn(&self) -> u64 {
+        u64::from(self.quantum) * (u64::from(self.capped) + 1)
+    }
 }
 
 impl Scheduler {
@@ -139,7 +194,7 @@ impl Scheduler {
             .filter(|member| member.class.ceiling >= self.gate);
         first
             .or_else(|| self.default_class())
-            .map_or(Handle::new(INNER, 0x10), |member| member.id)
+            .map_or(Handle::new(INNER, number::FIRST), |member| member.id)
     }
 
     /// The class for what no rule matches.
@@ -148,7 +203,7 @@ impl Scheduler {
         self.members.iter().find(|member| member.class.default)
     }
 
-    /// The class of this name.
+    /// The class of this name; of a divided one, what is left of it.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.class.name == name)
@@ -157,17 +212,16 @@ impl Scheduler {
 
 /// Turns in proportion to guarantees, the smallest one full packet, so that
 /// excess among equals is shared as the guarantees are.
-fn quantum(
-    classes: &[SharedClass],
-    class: &SharedClass,
-    full_packet: u32,
-    problems: &Problems,
-) -> u32 {
-    let equals = classes
+fn quantum(leaves: &[Leaf], leaf: &Leaf, full_packet: u32, problems: &Problems) -> u32 {
+    let class = &leaf.class;
+    if leaf.capped > 0 {
+        return full_packet;
+    }
+    let equals = leaves
         .iter()
-        .filter(|other| other.priority == class.priority);
+        .filter(|other| other.class.priority == class.priority && other.capped == 0);
     let least = equals
-        .map(|other| other.rate.as_bits_per_second())
+        .map(|other| other.class.rate.as_bits_per_second())
         .min()
         .unwrap_or(1)
         .max(1);
@@ -191,17 +245,15 @@ fn quantum(
 
 /// Wire bytes of the largest packet that can get into a class, where rules
 /// limit the length of every packet that leads there.
-fn largest(policy: &Policy, class: &SharedClass, direction: Direction) -> u32 {
+fn largest(policy: &Policy, whole: &str, class: &SharedClass, direction: Direction) -> u32 {
     let layer = &policy.link.layer.value;
     let full = layer.wire_bytes(policy.link.mtu.value);
-    if class.default {
+    let default = |other: &Class| other.default.is_some() && other.name.value == whole;
+    if policy.classes_of(direction).any(default) {
         return full;
     }
     let leads = |rule: &&Rule| {
-        let named = rule
-            .class
-            .as_ref()
-            .is_some_and(|name| name.value == class.name);
+        let named = rule.class.as_ref().is_some_and(|name| name.value == whole);
         named && (rule.directions.contains(direction) || rule.keep.is_some())
     };
     let rules = policy

@@ -11,7 +11,9 @@
 //! the root's (`htb_dequeue` looks at leaves first), so that several classes
 //! may send at once and the queue forms in the modem.
 
+use crate::bounds;
 use crate::leaf;
+use crate::parts::{CappedHost, Parent};
 use crate::scheduler::{INNER, Member, OUTER, Scheduler};
 use weirgate_policy::{Direction, Inbound, Policy, in_kbit};
 use weirgate_state::{Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind};
@@ -142,12 +144,16 @@ fn inner(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
             "lends what guarantees leave; far above the gate, which alone limits",
         ),
     }];
-    classes.extend(
-        scheduler
-            .members
-            .iter()
-            .map(|member| class(scheduler, member, top)),
-    );
+    for parent in &scheduler.parents {
+        classes.push(whole(scheduler, parent, top));
+    }
+    for member in &scheduler.members {
+        classes.push(class(scheduler, member, member.parent.unwrap_or(top)));
+    }
+    for parent in &scheduler.parents {
+        let hosts = parent.hosts.iter();
+        classes.extend(hosts.map(|one| host(scheduler, parent, one)));
+    }
     Qdisc {
         handle: Handle::new(INNER, 0),
         stab: None,
@@ -167,6 +173,70 @@ fn above(scheduler: &Scheduler) -> Rate {
     Rate::bits_per_second(scheduler.gate.as_bits_per_second().saturating_mul(ABOVE))
 }
 
+/// A class with classes below it.
+fn whole(scheduler: &Scheduler, parent: &Parent, top: Handle) -> HtbClass {
+    let class = &parent.class;
+    let limited = class.ceiling < scheduler.gate;
+    let (ceil, cbuffer) = if limited {
+        (class.ceiling, parent.buffer)
+    } else {
+        (above(scheduler), AMPLE)
+    };
+    let between = if parent.hosts.is_empty() {
+        "groups"
+    } else {
+        "hosts with limits"
+    };
+    let reason = format!(
+        "class {}: {} guaranteed, divided between {between}",
+        class.name,
+        in_kbit(class.rate)
+    );
+    HtbClass {
+        id: parent.id,
+        parent: top,
+        rate: class.rate,
+        ceil,
+        buffer: parent.buffer,
+        cbuffer,
+        // Of an inner class the kernel looks at neither.
+        prio: class.priority,
+        quantum: scheduler.full_packet,
+        leaf: None,
+        origin: Origin::new(class.line, reason),
+    }
+}
+
+/// Next to no rate: HTB needs one, and a byte in a second owes nobody a packet.
+const NOTHING: Rate = Rate::bits_per_second(8);
+
+/// Next to no bucket: a tick.
+const TICK: Span = Span::from_nanos(64);
+
+/// A host with a limit.
+fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost) -> HtbClass {
+    let reason = format!(
+        "{} in class {}: {} at most",
+        host.address,
+        parent.class.name,
+        in_kbit(host.ceil)
+    );
+    let origin = Origin::new(host.line, reason);
+    HtbClass {
+        id: host.id,
+        parent: parent.id,
+        rate: NOTHING,
+        ceil: host.ceil,
+        buffer: TICK,
+        // A packet at once: the limit is for a host, not for its packets.
+        cbuffer: bounds::time(u64::from(scheduler.full_packet), host.ceil),
+        prio: parent.class.priority,
+        quantum: scheduler.full_packet,
+        leaf: Some(Box::new(leaf::of_host(scheduler, host, &origin))),
+        origin,
+    }
+}
+
 fn class(scheduler: &Scheduler, member: &Member, parent: Handle) -> HtbClass {
     let class = &member.class;
     // A ceiling of the whole link is left to the gate: here it would only
@@ -184,18 +254,27 @@ fn class(scheduler: &Scheduler, member: &Member, parent: Handle) -> HtbClass {
     } else {
         String::new()
     };
+    let (rate, buffer, owed) = if member.capped > 0 {
+        let owed = "hosts without a limit, in turn with the others".to_owned();
+        (NOTHING, TICK, owed)
+    } else {
+        let owed = format!("{} guaranteed{most}", in_kbit(class.rate));
+        (class.rate, member.buffer, owed)
+    };
+    let rest = match (&member.group, member.parent) {
+        (None, Some(_)) if member.capped == 0 => ", hosts of no group",
+        _ => "",
+    };
     let reason = format!(
-        "class {}: {} guaranteed{most}, priority {}",
-        class.name,
-        in_kbit(class.rate),
-        class.priority
+        "class {}{rest}: {owed}, priority {}",
+        class.name, class.priority
     );
     HtbClass {
         id: member.id,
         parent,
-        rate: class.rate,
+        rate,
         ceil,
-        buffer: member.buffer,
+        buffer,
         cbuffer,
         prio: class.priority,
         quantum: member.quantum,

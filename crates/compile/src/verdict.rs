@@ -2,8 +2,10 @@
 //! What stands between a policy and a kernel, and what its author should know.
 
 use crate::codes;
+use crate::hosts;
+use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Count, Direction, Directions, Inbound, Per, Policy, Rule};
+use weirgate_policy::{Count, Direction, Directions, Fair, Inbound, Per, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -22,26 +24,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
             "load or build the module sch_htb",
         );
     }
-    let mut queues: Vec<_> = policy
-        .classes
-        .iter()
-        .map(|class| (&class.queue, &class.span))
-        .collect();
-    queues.extend(policy.ack.iter().map(|ack| (&ack.queue, &ack.span)));
-    for (queue, place) in queues {
-        let (kind, span) = match queue {
-            Some(queue) => (queue.value.kind(), &queue.span),
-            None => ("fq_codel", place),
-        };
-        if !kernel.has_qdisc(kind) {
-            problems.error(
-                codes::NO_QDISC,
-                span.clone(),
-                format!("{release} has no {kind} qdisc"),
-                format!("load or build the module sch_{kind}, or choose another queue"),
-            );
-        }
-    }
+    queues(policy, kernel, &release, problems);
     let down = policy.line_rate(Direction::Down).is_some();
     let by_ifb = down && link.inbound.value == Inbound::Ifb;
     let inbound = &link.inbound.span;
@@ -68,6 +51,43 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
             format!("{release} cannot classify packets with nftables"),
             "load or build nf_tables and nft_meta",
         );
+    }
+}
+
+/// Queues that this kernel does not have, and why the policy needs them.
+fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let link = policy.link.fair.as_ref();
+    let mut queues: Vec<_> = policy
+        .classes
+        .iter()
+        .map(|class| (&class.queue, class.fair.as_ref().or(link), &class.span))
+        .collect();
+    queues.extend(policy.ack.iter().map(|ack| (&ack.queue, link, &ack.span)));
+    let mut said = BTreeSet::new();
+    for (queue, fair, place) in queues {
+        let kind = hosts::queue(queue.as_ref(), fair.map(|fair| fair.value)).kind();
+        if kernel.has_qdisc(kind) {
+            continue;
+        }
+        let module = format!("load or build the module sch_{kind}");
+        let (span, why, instead) = match (queue, fair) {
+            (Some(queue), _) => (&queue.span, "", "choose another queue"),
+            (None, Some(fair)) if fair.value == Fair::Hosts => (
+                &fair.span,
+                ", which alone shares between hosts",
+                "write `fair = \"flows\"`",
+            ),
+            (None, _) => (place, "", "choose another queue"),
+        };
+        // What the link says is said once.
+        if said.insert((span.start, kind)) {
+            problems.error(
+                codes::NO_QDISC,
+                span.clone(),
+                format!("{release} has no {kind} qdisc{why}"),
+                format!("{module}, or {instead}"),
+            );
+        }
     }
 }
 

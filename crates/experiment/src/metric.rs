@@ -22,7 +22,7 @@
 //! | `queue` | place | `mean max` `_bytes` |
 //! | `sojourn` | class | `mean p99 max` `_ms` |
 //! | `drops`, `marks` | place | `packets` |
-//! | `jain` | group (a flow with several members) | `index` |
+//! | `jain` | group (a flow with several members, or several flows of one `group`) | `index` |
 //! | `ahead` | flow or probe | `mean max` `_packets` |
 //! | `ackspacing` | flow | `mean p50` `_ms` |
 //! | `ackcompressed` | flow | `ratio` |

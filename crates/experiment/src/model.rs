@@ -176,6 +176,8 @@ pub struct Traffic {
     pub ipv6: bool,
     /// The policy class that it is meant for, the name in `sojourn.CLASS`.
     pub class: Option<String>,
+    /// The entries that it is compared with, the name in `jain.GROUP`.
+    pub group: Option<String>,
 }
 
 /// What a sender sends.

@@ -5,6 +5,7 @@ use crate::figures::Figures;
 use crate::run::{Run, Subject};
 use crate::stats::{Sorted, jain};
 use crate::window::{SECOND, Window};
+use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Fate, LinePacket, Quantity, Statistic};
 
 /// Amounts that passed in active time.
@@ -172,8 +173,31 @@ fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut 
     figures.put(Quantity::Jitter, name, Statistic::Mean, jitter);
 }
 
-/// `jain` of every group: of its members' payload in the window.
+/// `jain` of every entry with several members: of their payload in the window;
+/// and of every group of entries: of what the members of each got together.
 pub(crate) fn fairness(run: &Run, window: &Window, figures: &mut Figures) {
+    let received = |&member: &usize| -> f64 {
+        let inside = run.delivered[member]
+            .iter()
+            .filter(|r| window.contains(r.at_ns));
+        inside.map(|record| f64::from(record.bytes)).sum()
+    };
+    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for traffic in &run.experiment.traffic {
+        let entry = run
+            .subjects
+            .iter()
+            .find(|subject| subject.whole && subject.name == traffic.name);
+        if let (Some(group), Some(entry)) = (&traffic.group, entry)
+            && !entry.active_in(window).is_empty()
+        {
+            let sum = entry.members.iter().map(received).sum();
+            groups.entry(group).or_default().push(sum);
+        }
+    }
+    for (name, shares) in groups.iter().filter(|(_, shares)| shares.len() > 1) {
+        figures.put(Quantity::Jain, name, Statistic::Only, jain(shares));
+    }
     for group in run
         .subjects
         .iter()
@@ -182,12 +206,6 @@ pub(crate) fn fairness(run: &Run, window: &Window, figures: &mut Figures) {
         if group.active_in(window).is_empty() {
             continue;
         }
-        let received = |&member: &usize| {
-            let inside = run.delivered[member]
-                .iter()
-                .filter(|r| window.contains(r.at_ns));
-            inside.map(|record| f64::from(record.bytes)).sum()
-        };
         let shares: Vec<f64> = group.members.iter().map(received).collect();
         figures.put(Quantity::Jain, &group.name, Statistic::Only, jain(&shares));
     }

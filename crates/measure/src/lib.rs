@@ -34,7 +34,7 @@
 //! | `queue.PLACE.*_bytes` | IP bytes; `modem` and `exchange` from the line's log with the packet in transmission, weighted by time; other places from samples, each holding until the next |
 //! | `sojourn.CLASS.*_ms` | of stamped packets that left the gateway in the window; of `CLASS` in both directions, of `CLASS-up` and `CLASS-down` in one |
 //! | `drops`, `marks` | counted in the window |
-//! | `jain.GROUP.index` | (sum x)^2 / (n sum x^2) of the members' goodput |
+//! | `jain.GROUP.index` | (sum x)^2 / (n sum x^2) of the members' goodput; of a group of entries, of what each entry got |
 //! | `ahead.NAME.*_packets` | packets waiting or in transmission upstream when a packet of the flow or probe came |
 //! | `ackspacing.FLOW.*_ms` | between the ends of transmission of consecutive pure ACKs of the flow |
 //! | `ackcompressed.FLOW.ratio` | ACK pairs closer than half the time that the data acknowledged by the second took on the line |

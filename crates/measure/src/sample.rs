@@ -97,6 +97,7 @@ fn traffic(name: &str, kind: TrafficKind, from: Node, to: Node, runs: &[(u64, u6
         dscp: Dscp::default(),
         ipv6: false,
         class: None,
+        group: None,
     }
 }
 

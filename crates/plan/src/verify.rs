@@ -8,6 +8,7 @@ use std::fmt;
 use weirgate_state::{
     Content, Hook, HtbClass, Offloads, Origin, Qdisc, QdiscKind, Stab, State, Table,
 };
+use weirgate_units::Handle;
 
 /// One thing that is not as desired.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -288,6 +289,17 @@ fn content_text(content: &Content) -> String {
             let ranges: Vec<String> = ranges.iter().map(range).collect();
             format!("the values {}", ranges.join(", "))
         }
+        Content::Classes(ranges) => {
+            let range = |&(from, to, class): &(u128, u128, Handle)| {
+                if from == to {
+                    format!("{from} to class {class}")
+                } else {
+                    format!("{from}-{to} to class {class}")
+                }
+            };
+            let ranges: Vec<String> = ranges.iter().map(range).collect();
+            format!("the classes of the values {}", ranges.join(", "))
+        }
         Content::Meter { size, timeout } => {
             let kept = match timeout {
                 Some(seconds) => format!("for {seconds} s"),
@@ -346,7 +358,6 @@ fn class_text(class: &HtbClass) -> String {
 mod tests {
     use super::*;
     use weirgate_state::{Device, DeviceName, Pfifo};
-    use weirgate_units::Handle;
 
     #[test]
     fn differences_are_told_in_plain_words() {

@@ -3,6 +3,7 @@
 //! checked in `verdict`.
 
 use crate::codes;
+use crate::fair;
 use crate::model::{Ack, AckRate, Amount, Class, Guarantee};
 use crate::queue;
 use crate::read::{directions, implied};
@@ -37,6 +38,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
         ceiling: read_ceiling(&mut table),
         priority: priority(&mut table, MIDDLE),
         queue: queue::read(&mut table),
+        fair: fair::read(&mut table),
         burst: queue::sized(&mut table, "burst"),
         objective: table
             .integer("objective", 0..=5)

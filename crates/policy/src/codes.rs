@@ -75,6 +75,9 @@ codes! {
     NO_EFFECT "P173" "A rule does nothing.";
     COUNTER_NAME "P174" "The name of a rule is not usable, or two rules have one.";
     MISPLACED "P175" "An included file has a field that only the policy itself may have.";
+    FAIR "P176" "A class is to be shared in a way that its queue cannot.";
+    GROUP_SHARE "P177" "Shares of groups are 0, given twice, or sum to more than 99 % of a class.";
+    HOST_CAP "P178" "A limit for each host limits nothing, is for too many hosts, or for a class that is divided otherwise.";
 }
 
 #[cfg(test)]

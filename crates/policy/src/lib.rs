@@ -30,12 +30,14 @@
 
 mod class;
 mod codes;
+mod fair;
 mod group;
 mod include;
 mod link;
 mod matching;
 mod meter;
 mod model;
+mod part;
 mod queue;
 mod reach;
 mod read;
@@ -50,6 +52,7 @@ mod verdict;
 mod when;
 
 pub use codes::{CODES, Code};
+pub use fair::Fair;
 pub use include::Sources;
 pub use matching::{
     ConnectionState, From, IcmpType, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,
@@ -59,6 +62,7 @@ pub use model::{
     Ack, AckRate, Amount, Class, Connection, Direction, Directions, DscpTreatment, Group,
     Guarantee, Inbound, Link, Policy, Rule, Ruleset, When,
 };
+pub use part::{GroupShare, HostCap, MOST_CAPPED};
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 pub use schedule::{Schedule, TimeSpan};
 pub use service::LIBRARY;
@@ -121,6 +125,8 @@ pub fn parse_with(
         rulesets: parts.rulesets,
         groups: env.groups.into_values().collect(),
         dscp: parts.dscp,
+        shares: parts.shares,
+        caps: parts.caps,
         mark_mask: parts.mark_mask.unwrap_or(treatment::MARK_MASK),
         sources: files.sources,
     };
@@ -150,6 +156,8 @@ struct Parts {
     rules: Vec<Rule>,
     rulesets: Vec<Ruleset>,
     dscp: Option<DscpTreatment>,
+    shares: Vec<GroupShare>,
+    caps: Vec<HostCap>,
     mark_mask: Option<u32>,
     /// What has been defined so far, by kind and name.
     defined: BTreeSet<(&'static str, String)>,
@@ -210,6 +218,12 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
             "class",
             "name at least one class: `[[class]]` with name and share",
         );
+    }
+    for table in root.tables("share") {
+        parts.shares.extend(part::read_share(table, &env.groups));
+    }
+    for table in root.tables("cap") {
+        parts.caps.extend(part::read_cap(table, &env.groups));
     }
     for name in service::tables(root, &env.groups).into_keys() {
         parts.once(root, "service", name);

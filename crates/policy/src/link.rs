@@ -3,6 +3,7 @@
 
 use crate::class::zero;
 use crate::codes;
+use crate::fair;
 use crate::model::{Amount, Inbound, Link};
 use crate::read::{choose, device, implied, one_of, understood, understood_list, word};
 use weirgate_document::{Kind, Reader, Span, Value};
@@ -46,6 +47,7 @@ pub(crate) fn placeholder(span: Span) -> Link {
         device_kind: at(()).map(|()| DeviceKind::Ethernet),
         lan_kind: at(()).map(|()| DeviceKind::Ethernet),
         mtu: at(()).map(|()| 1500),
+        fair: None,
     }
 }
 
@@ -79,6 +81,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
     link.mtu = table
         .integer("mtu", 576..=2048)
         .map_or_else(|| implied(1500, &table), |mtu| mtu.map(|mtu| mtu as u32));
+    link.fair = fair::read(&mut table);
     link
 }
 

@@ -3,8 +3,8 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, From, IcmpType, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue,
-    Schedule, Sources, TcpFlags,
+    ConnectionState, Fair, From, GroupShare, HostCap, IcmpType, Lengths, Mac, Mark, Meter, Ports,
+    Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -28,6 +28,10 @@ pub struct Policy {
     pub rulesets: Vec<Ruleset>,
     /// The groups, whose members rules already have.
     pub groups: Vec<Group>,
+    /// Parts of classes for groups, as written.
+    pub shares: Vec<GroupShare>,
+    /// Limits for each host of a group, as written.
+    pub caps: Vec<HostCap>,
     /// What is done with code points.
     pub dscp: Option<DscpTreatment>,
     /// The bits of a connection's mark that keep decisions; contiguous.
@@ -174,6 +178,9 @@ pub struct Link {
     pub lan_kind: Value<DeviceKind>,
     /// The largest IP packet, in bytes.
     pub mtu: Value<u32>,
+    /// Between whom classes are shared that do not say and have no queue of
+    /// their own.
+    pub fair: Option<Value<Fair>>,
 }
 
 /// The rate to reserve for acknowledgements.
@@ -239,6 +246,8 @@ pub struct Class {
     pub priority: u8,
     /// Its queue; `None` leaves the choice to crate `compile`.
     pub queue: Option<Value<Queue>>,
+    /// Between whom it is shared; `None` leaves it to the link.
+    pub fair: Option<Value<Fair>>,
     /// Wire bytes that may be sent at once beyond the guaranteed rate; `None`
     /// leaves the choice to [`Policy::share_out`].
     pub burst: Option<Value<Size>>,

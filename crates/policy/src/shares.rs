@@ -7,8 +7,9 @@
 //! (Brouer B.6.1: shares are of RATE = CEIL - ACK, ceilings of CEIL).
 
 use crate::class::ACK;
+use crate::fair;
 use crate::model::{AckRate, Direction, Guarantee, Policy};
-use crate::{Class, Queue};
+use crate::{Class, Fair, Queue};
 use weirgate_document::{Span, Value};
 use weirgate_linklayer::ack::AckReserve;
 use weirgate_units::{Rate, Size};
@@ -48,6 +49,8 @@ pub struct SharedClass {
     pub priority: u8,
     /// The queue, where stated.
     pub queue: Option<Value<Queue>>,
+    /// Between whom it is shared, where the class or the link says.
+    pub fair: Option<Fair>,
     /// Wire bytes that it may send at once beyond its guaranteed rate.
     pub burst: Size,
     /// Its Y.1541 class, where stated.
@@ -157,6 +160,7 @@ impl Policy {
                 ceiling_span: ack.ceiling.span.clone(),
                 priority: ack.priority,
                 queue: ack.queue.clone(),
+                fair: fair::of(None, &self.link),
                 burst: ack.burst.as_ref().map_or(full, |burst| burst.value),
                 objective: None,
                 default: false,
@@ -180,6 +184,7 @@ impl Policy {
                 ceiling_span: class.ceiling.span.clone(),
                 priority: class.priority,
                 queue: class.queue.clone(),
+                fair: fair::of(class.fair.as_ref(), &self.link),
                 burst: class.burst.as_ref().map_or(usual, |burst| burst.value),
                 objective: class.objective.clone(),
                 default: class.default.is_some(),

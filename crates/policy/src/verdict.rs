@@ -6,7 +6,9 @@
 
 use crate::class::ACK;
 use crate::codes;
+use crate::fair;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
+use crate::part;
 use crate::queue::check_limit;
 use crate::reach::covers;
 use crate::shares::in_kbit;
@@ -39,6 +41,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     sums::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
+    fair::check(policy, problems);
+    part::check(policy, problems);
     for class in &policy.classes {
         let shaped = |one| policy.line_rate(one).is_some() && class.directions.contains(one);
         if !Direction::BOTH.into_iter().any(shaped) {

@@ -18,14 +18,19 @@
 //!    it is reached, that is when every match before it held.
 //! 3. When all held, the rule's counter counts, then its effects happen in
 //!    order, then its [`Verdict`]. An effect that needs a connection, on a packet
-//!    that has none, ends the rule there.
+//!    that has none, ends the rule there; so does [`Effect::ClassOf`] where its
+//!    map has nothing for the field's value, and either on a packet that does
+//!    not have the field.
 //! 4. `Continue` goes on with the next rule, so that a later rule may write
 //!    another class; `Jump` runs a chain and comes back; `Goto` runs it and
 //!    comes back to where the present chain was called from; `Return` goes
 //!    back; `Final` ends. A chain that ends returns, a base chain that ends is
 //!    `Final`. A jump to a chain with `Hook::Switched { on: false }` does
 //!    nothing.
-//! 5. The packet leaves with the last class written.
+//! 5. The packet leaves with the last class written. [`Field::Class`] is that
+//!    class so far; before any, it is what the packet came with: 0, or what the
+//!    sender of one of the router's own asked for (`SO_PRIORITY`), which is
+//!    below 1:0 unless root wrote it.
 //!
 //! Nothing is implied: a rule that loads a port states the protocols that have
 //! one. [`Rule::guarded`] adds such matches.
@@ -69,6 +74,9 @@ pub enum Content {
     /// They are values of the field that is looked up as [`Field::raw`] gives
     /// them.
     Fixed(Vec<(u128, u128)>),
+    /// A map: of each of these ranges from..=to the class; sorted and apart in
+    /// canonical form. [`Effect::ClassOf`] alone looks things up in it.
+    Classes(Vec<(u128, u128, Handle)>),
     /// What meters put there, at most `size` keys; further keys do not match.
     /// A key is forgotten `timeout` seconds after the last packet of its;
     /// without a timeout, with its last connection.
@@ -233,6 +241,21 @@ pub enum Count {
 pub enum Effect {
     /// Writes the class id to `skb->priority`.
     Class(Handle),
+    /// Writes the class that a map ([`Content::Classes`] of the same table) has
+    /// for the field's value; nothing, and the rule ends there, where it has
+    /// none or the packet does not have the field.
+    ClassOf {
+        /// What is looked up: an address. A match of its IP version stands
+        /// before.
+        field: Field,
+        /// The map.
+        map: String,
+    },
+    /// Lowers the largest segment that a TCP SYN announces to so many bytes of
+    /// payload; a lower one stays, and a segment without the option stays
+    /// (`nft_exthdr_tcp_set_eval`, net/netfilter/nft_exthdr.c). Stands after a
+    /// match on TCP.
+    MaxSegment(u16),
     /// Writes `value` into the bits of `mask` of the connection's mark; other
     /// bits stay. Needs a connection.
     ConnectionMark {
@@ -490,11 +513,28 @@ impl Set {
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut set = self.clone();
-        if let Content::Fixed(elements) = &mut set.content {
-            *elements = merged(elements);
+        match &mut set.content {
+            Content::Fixed(elements) => *elements = merged(elements),
+            Content::Classes(elements) => *elements = joined(elements),
+            Content::Meter { .. } => {}
         }
         set
     }
+}
+
+/// Ranges with classes sorted, with those that touch and have one class made
+/// one.
+fn joined(ranges: &[(u128, u128, Handle)]) -> Vec<(u128, u128, Handle)> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut out: Vec<(u128, u128, Handle)> = Vec::new();
+    for (from, to, class) in sorted {
+        match out.last_mut() {
+            Some(last) if last.2 == class && from == last.1.saturating_add(1) => last.1 = to,
+            _ => out.push((from, to, class)),
+        }
+    }
+    out
 }
 
 /// Ranges sorted, with those that meet or touch made one.

@@ -7,7 +7,9 @@
 //! transaction, and only sets, counters and chains that differ by themselves
 //! are made anew.
 
-use crate::classify::{Chain, Content, Count, Hook, Match, Rule, Table, Values, Verdict};
+use crate::classify::{
+    Chain, Content, Count, Effect, Hook, Match, Rule, Set, Table, Values, Verdict,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of a change, by name.
@@ -111,7 +113,8 @@ impl Table {
         }
         // A rule is bound to the set, the switch and the chain that it names.
         let rebound = |rule: &Rule| {
-            let sets = rule.matches.iter().filter_map(set_of);
+            let maps = rule.effects.iter().filter_map(map_of);
+            let sets = rule.matches.iter().filter_map(set_of).chain(maps);
             let switch = match &rule.verdict {
                 Verdict::Jump(name) => had.contains_key(name) != wants.contains_key(name),
                 _ => false,
@@ -143,8 +146,8 @@ impl Table {
     /// What is counted in a meter's set: the kernel keeps it in each element,
     /// so that a rule with another rate would go on with the old one.
     fn counts(&self, set: &str) -> BTreeSet<(&Count, bool)> {
-        let fixed = |set: &crate::classify::Set| matches!(set.content, Content::Fixed(_));
-        if self.set(set).is_none_or(fixed) {
+        let meter = |set: &Set| matches!(set.content, Content::Meter { .. });
+        if !self.set(set).is_some_and(meter) {
             return BTreeSet::new();
         }
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
@@ -166,6 +169,14 @@ fn set_of(one: &Match) -> Option<&str> {
             ..
         } => Some(name),
         Match::Meter(meter) => Some(&meter.set),
+        _ => None,
+    }
+}
+
+/// The name of the map that an effect looks things up in.
+fn map_of(effect: &Effect) -> Option<&str> {
+    match effect {
+        Effect::ClassOf { map, .. } => Some(map),
         _ => None,
     }
 }

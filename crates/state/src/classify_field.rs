@@ -86,6 +86,10 @@ pub enum Field {
     ConnectionPackets,
     /// Bytes by packets of the connection so far, alike.
     ConnectionMeanSize,
+    /// The class as it was written last (`meta priority`), as the number that
+    /// [`Handle::as_u32`](weirgate_units::Handle::as_u32) gives. Every packet
+    /// has it.
+    Class,
     /// The connection's own number (`ct id`), the same for all its packets.
     ConnectionId,
     /// The conntrack helper of the connection or, of a related one, of its
@@ -163,6 +167,7 @@ impl Field {
             | Self::ConnectionBytes
             | Self::ConnectionPackets
             | Self::ConnectionMeanSize
+            | Self::Class
             | Self::Helper => return None,
         })
     }

@@ -7,6 +7,7 @@ use crate::classify_field::{Field, IpVersion, Key};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weirgate_units::Handle;
 
 /// `inet weirgate`, as nft writes a table.
 fn table_name(table: &Table) -> String {
@@ -164,8 +165,34 @@ impl Table {
                     "write bits of the mask only",
                 ));
             }
+            found.extend(self.effect_fault(rule, effect));
         }
         found
+    }
+
+    fn effect_fault(&self, rule: &Rule, effect: &Effect) -> Option<(String, &'static str)> {
+        match effect {
+            Effect::ClassOf { field, map } => {
+                match self.set(map).map(|set| (&set.content, set.key)) {
+                    Some((Content::Classes(_), key)) if Some(key) == field.key() => None,
+                    _ => Some((
+                        format!("there is no map `{map}` from values of {field:?} to classes"),
+                        "add the map",
+                    )),
+                }
+            }
+            Effect::MaxSegment(_)
+                if !rule
+                    .matches
+                    .contains(&Match::one(Field::Protocol, u128::from(crate::TCP))) =>
+            {
+                Some((
+                    "only TCP has a largest segment".to_owned(),
+                    "match the protocol before",
+                ))
+            }
+            _ => None,
+        }
     }
 
     fn match_fault(&self, candidate: &Match) -> Option<(String, &'static str)> {
@@ -249,14 +276,7 @@ impl Set {
         };
         let body = match &self.content {
             Content::Fixed(elements) => {
-                let each = |&(from, to): &(u128, u128)| {
-                    let (first, last) = (value_text(self.key, from), value_text(self.key, to));
-                    if from == to {
-                        first
-                    } else {
-                        format!("{first}-{last}")
-                    }
-                };
+                let each = |&(from, to): &(u128, u128)| range_text(self.key, from, to);
                 let list: Vec<String> = elements.iter().map(each).collect();
                 let ranges = elements.iter().any(|(from, to)| from != to);
                 let flags = if ranges { " flags interval;" } else { "" };
@@ -266,6 +286,19 @@ impl Set {
                     format!("{flags} elements = {{ {} }};", list.join(", "))
                 }
             }
+            Content::Classes(elements) => {
+                let ranges = elements.iter().any(|(from, to, _)| from != to);
+                let each = |&(from, to, class): &(u128, u128, Handle)| {
+                    format!("{} : {class}", range_text(self.key, from, to))
+                };
+                let list: Vec<String> = elements.iter().map(each).collect();
+                let flags = if ranges { " flags interval;" } else { "" };
+                let list = list.join(", ");
+                return format!(
+                    "map {} {{ type {kind} : classid;{flags} elements = {{ {list} }}; }}",
+                    self.name
+                );
+            }
             Content::Meter {
                 size,
                 timeout: Some(timeout),
@@ -273,6 +306,15 @@ impl Set {
             Content::Meter { size, .. } => format!(" size {size}; flags dynamic;"),
         };
         format!("set {} {{ type {kind};{body} }}", self.name)
+    }
+}
+
+fn range_text(key: Key, from: u128, to: u128) -> String {
+    let (first, last) = (value_text(key, from), value_text(key, to));
+    if from == to {
+        first
+    } else {
+        format!("{first}-{last}")
     }
 }
 
@@ -352,6 +394,11 @@ impl Table {
                 Effect::Class(class) => {
                     format!("meta priority set {:x}:{:x}", class.major, class.minor)
                 }
+                Effect::ClassOf { field, map } => {
+                    let looked_up = field_text(*field, self.netdev);
+                    format!("meta priority set {looked_up} map @{map}")
+                }
+                Effect::MaxSegment(bytes) => format!("tcp option maxseg size set {bytes}"),
                 Effect::ConnectionMark { mask, value } => {
                     format!("ct mark set ct mark & {:#x} | {value:#x}", !mask)
                 }
@@ -409,6 +456,7 @@ fn field_text(field: Field, netdev: bool) -> String {
         Field::ConnectionBytes => "ct bytes".into(),
         Field::ConnectionPackets => "ct packets".into(),
         Field::ConnectionMeanSize => "ct avgpkt".into(),
+        Field::Class => "meta priority".into(),
         Field::ConnectionId => "ct id".into(),
         Field::Helper => "ct helper".into(),
         Field::Hour => "meta hour".into(),
@@ -447,6 +495,7 @@ fn test_text(field: Field, negated: bool, values: &Values, netdev: bool) -> Stri
         (Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. }, v) => {
             format!("{v:#x}")
         }
+        (Field::Class, value) => Handle::from_u32(value as u32).to_string(),
         (Field::Length(IpVersion::V6), value) => value.saturating_sub(40).to_string(),
         (field, value) => match field.key() {
             Some(key) => value_text(key, value),

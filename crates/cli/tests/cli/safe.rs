@@ -76,7 +76,7 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
     // The rate that both.toml has and changed.toml has not.
     let back = || {
         place
-            .run("tc class show dev wan classid 2:10")
+            .run("tc class show dev wan classid 2:4a6b")
             .contains("83192bit")
     };
     assert!(!back());

@@ -206,7 +206,8 @@ fn gives(sweep: &Sweep, name: &str) -> bool {
     sweep.values.iter().all(has)
 }
 
-/// The names in braces in a text.
+/// The names in braces in a text. Braces around words, as nft has them, are
+/// no name's.
 fn parameters(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;
@@ -214,7 +215,9 @@ fn parameters(text: &str) -> Vec<&str> {
         let Some((name, after)) = after.split_once('}') else {
             break;
         };
-        names.push(name);
+        if !name.contains(char::is_whitespace) {
+            names.push(name);
+        }
         rest = after;
     }
     names

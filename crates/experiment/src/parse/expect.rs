@@ -3,7 +3,7 @@
 
 use super::scope::Scope;
 use super::{codes, field};
-use crate::{Expectation, Formula, Metric, Promise, Subject};
+use crate::{Expectation, Formula, Metric, Promise, Quantity, Subject};
 use std::collections::BTreeSet;
 use weirgate_document::{Kind, Reader, Value, nearest};
 
@@ -243,7 +243,9 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         return false;
     }
     let links = || ["up", "down"].map(str::to_owned).into_iter().collect();
+    let compared = || scope.flows.union(&scope.groups).cloned().collect();
     let (what, known) = match metric.quantity.subject() {
+        _ if metric.quantity == Quantity::Jain => ("group or traffic entry", &compared()),
         Subject::Probe => ("probe", &scope.probes),
         Subject::Flow => ("traffic entry", &scope.flows),
         Subject::FlowOrProbe => ("traffic entry or probe", &scope.names),

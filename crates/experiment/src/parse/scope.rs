@@ -23,6 +23,8 @@ pub(super) struct Scope {
     pub(super) flows: BTreeSet<String>,
     pub(super) probes: BTreeSet<String>,
     pub(super) classes: BTreeSet<String>,
+    /// Groups of traffic entries.
+    pub(super) groups: BTreeSet<String>,
     pub(super) arms: BTreeSet<String>,
     /// Arms whose line is the kernel's netem.
     pub(super) netem: BTreeSet<String>,

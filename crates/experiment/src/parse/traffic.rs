@@ -19,13 +19,21 @@ const STAMP: i64 = 12;
 
 pub(super) fn traffic(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Traffic> {
     let tables = root.tables("traffic").into_iter();
-    tables
+    let entries = tables
         .filter_map(|mut table| {
             let entry = one_traffic(&mut table, scope)?;
             scope.add_load(&table, &entry);
             Some(entry)
         })
-        .collect()
+        .collect();
+    // Both are subjects of `jain`.
+    if let Some(name) = scope.groups.intersection(&scope.flows).next() {
+        let message = format!("`{name}` is a traffic entry and a group");
+        let hint = "give the group a name of its own";
+        root.problems()
+            .error(codes::NAME, field::TOP, message, hint);
+    }
+    entries
 }
 
 fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic> {
@@ -42,6 +50,11 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
     };
     let stagger = optional_span(table, "stagger", Span::ZERO, LONGEST, Span::ZERO);
     let port = port(table);
+    let group = table.text("group");
+    let group = group.filter(|group| field::well_formed(table, "group", group));
+    if let Some(group) = &group {
+        scope.groups.insert(group.value.clone());
+    }
     let entry = Traffic {
         name: name?.value,
         kind: kind?,
@@ -54,6 +67,7 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
         dscp: common.dscp,
         ipv6: common.ipv6,
         class: common.class,
+        group: group.map(|group| group.value),
     };
     starts_in_time(table, &entry);
     crosses_line(table, entry.from, entry.to);

@@ -81,6 +81,7 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
         Field::ConnectionBytes => turned(Load::Connection(CtKey::Bytes), 8),
         Field::ConnectionPackets => turned(Load::Connection(CtKey::Pkts), 8),
         Field::ConnectionMeanSize => turned(Load::Connection(CtKey::AvgPkt), 8),
+        Field::Class => plain(Load::Meta(MetaKey::Priority)),
         Field::ConnectionId => plain(Load::Connection(CtKey::Id)),
         Field::Helper => plain(Load::Connection(CtKey::Helper)),
         Field::Hour => turned(Load::Meta(MetaKey::TimeHour), 4),
@@ -101,6 +102,7 @@ pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -
         Load::Meta(MetaKey::IifName) => Field::InputDevice,
         Load::Meta(MetaKey::IifType) => Field::InputKind,
         Load::Meta(MetaKey::Mark) => Field::Mark { mask: word()? },
+        Load::Meta(MetaKey::Priority) => Field::Class,
         Load::Meta(MetaKey::TimeHour) => Field::Hour,
         Load::Meta(MetaKey::TimeDay) => Field::Day,
         Load::Connection(CtKey::Mark) => Field::ConnectionMark { mask: word()? },
@@ -143,7 +145,9 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .find(|known| known.0 == value)
             .map_or(vec![0], |known| vec![known.1]),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
-        Field::Mark { .. } | Field::ConnectionState { .. } => (value as u32).to_ne_bytes().to_vec(),
+        Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
+            (value as u32).to_ne_bytes().to_vec()
+        }
         Field::ConnectionBytes | Field::ConnectionPackets | Field::ConnectionMeanSize => {
             last(8, value)
         }
@@ -169,7 +173,7 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Dscp(IpVersion::V6) => whole >> 6,
         Field::Length(IpVersion::V6) => whole + 40,
         Field::InputKind => u128::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
-        Field::Mark { .. } | Field::ConnectionState { .. } => {
+        Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
         _ => whole,

@@ -6,8 +6,8 @@ use super::field::{self, Load, Source};
 use super::rule::{self, End, REGISTERS};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
-    ByteorderOp, CmpOp, CtKey, DynsetOp, LimitExpr, LimitKind, MetaKey, ObjectType, ObjrefExpr,
-    PayloadBase, RangeOp, Register, RuleExpr, Verdict as NftVerdict,
+    ByteorderOp, CmpOp, CtKey, DynsetOp, ExthdrOp, LimitExpr, LimitKind, MetaKey, ObjectType,
+    ObjrefExpr, PayloadBase, RangeOp, Register, RuleExpr, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
@@ -83,7 +83,7 @@ fn read_whole(exprs: &[RuleExpr], known: Known<'_>) -> Option<Read> {
         _ => None,
     };
     let mut effects = Vec::new();
-    while let Some((effect, after)) = read_effect(rest) {
+    while let Some((effect, after)) = read_effect(rest, known.netdev) {
         effects.push(effect);
         rest = after;
     }
@@ -318,7 +318,37 @@ fn read_empty<'a>(exprs: &'a [RuleExpr], known: Known<'_>) -> Option<(Match, &'a
     })
 }
 
-fn read_effect(exprs: &[RuleExpr]) -> Option<(Effect, &[RuleExpr])> {
+/// A class from a map.
+fn read_class_of(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr])> {
+    let (source, rest) = read_source(exprs, 0)?;
+    match rest {
+        [
+            RuleExpr::Lookup {
+                set,
+                sreg,
+                dreg: Some(dreg),
+                invert: false,
+                ..
+            },
+            RuleExpr::MetaSet {
+                key: MetaKey::Priority,
+                sreg: written,
+                ..
+            },
+            after @ ..,
+        ] if is_slot(*sreg, 0) && is_slot(*dreg, 0) && is_slot(*written, 0) => {
+            let field = field::field(&source, netdev, None)?;
+            let map = set.clone();
+            Some((Effect::ClassOf { field, map }, after))
+        }
+        _ => None,
+    }
+}
+
+fn read_effect(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr])> {
+    if let Some(found) = read_class_of(exprs, netdev) {
+        return Some(found);
+    }
     match exprs {
         [
             RuleExpr::Immediate { dreg, data, .. },
@@ -329,6 +359,21 @@ fn read_effect(exprs: &[RuleExpr]) -> Option<(Effect, &[RuleExpr])> {
             },
             after @ ..,
         ] if dreg == sreg => Some((Effect::Class(Handle::from_u32(word(data)?)), after)),
+        [
+            RuleExpr::Immediate { dreg, data, .. },
+            RuleExpr::ExthdrSet {
+                sreg,
+                op: ExthdrOp::TcpOpt,
+                exthdr_type: rule::TCPOPT_MAXSEG,
+                offset: rule::MAXSEG_OFFSET,
+                len: 2,
+                ..
+            },
+            after @ ..,
+        ] if dreg == sreg => {
+            let bytes = data.get(..2)?.try_into().ok()?;
+            Some((Effect::MaxSegment(u16::from_be_bytes(bytes)), after))
+        }
         [
             RuleExpr::Ct {
                 key: CtKey::Mark, ..

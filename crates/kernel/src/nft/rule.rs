@@ -4,14 +4,19 @@
 use super::field::{self, Load, Source};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
-    ChainName, CmpOp, CtKey, DynsetExpr, DynsetOp, ElementStatement, Expr, LimitExpr, LimitUnit,
-    LookupExpr, MetaKey, ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp, Register,
-    Verdict as NftVerdict,
+    ChainName, CmpOp, CtKey, DynsetExpr, DynsetOp, ElementStatement, Expr, ExthdrOp, LimitExpr,
+    LimitUnit, LookupExpr, MetaKey, ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp,
+    Register, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
     Count, DeviceName, Effect, Field, IpVersion, Match, Meter, Rule, Values, Verdict, switch_name,
 };
+
+/// The option with the largest segment, and where its value stands (RFC 9293
+/// section 3.2).
+pub(super) const TCPOPT_MAXSEG: u8 = 2;
+pub(super) const MAXSEG_OFFSET: u32 = 2;
 
 /// How a rule or chain ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +95,7 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
         );
     }
     for effect in &rule.effects {
-        write_effect(&mut out, effect);
+        write_effect(&mut out, effect, place.netdev);
     }
     let name = |name: &str| ChainName::new(name).ok();
     match &rule.verdict {
@@ -247,7 +252,7 @@ pub(super) fn dscp_word(version: IpVersion, dscp: u8) -> ([u8; 2], [u8; 2]) {
     }
 }
 
-fn write_effect(out: &mut Vec<Expr>, effect: &Effect) {
+fn write_effect(out: &mut Vec<Expr>, effect: &Effect, netdev: bool) {
     let register = Register::R0;
     match effect {
         Effect::Class(class) => out.extend([
@@ -259,6 +264,28 @@ fn write_effect(out: &mut Vec<Expr>, effect: &Effect) {
             Expr::MetaSet {
                 key: MetaKey::Priority,
                 sreg: register,
+            },
+        ]),
+        Effect::ClassOf { field, map } => {
+            // `skb->priority` is in the host's order, as the map's data are.
+            field::write(out, &field::source(*field, netdev), register);
+            out.push(LookupExpr::new(map.clone(), register).dreg(register).into());
+            out.push(Expr::MetaSet {
+                key: MetaKey::Priority,
+                sreg: register,
+            });
+        }
+        Effect::MaxSegment(bytes) => out.extend([
+            Expr::Immediate {
+                dreg: register,
+                data: bytes.to_be_bytes().to_vec(),
+            },
+            Expr::ExthdrSet {
+                sreg: register,
+                op: ExthdrOp::TcpOpt,
+                exthdr_type: TCPOPT_MAXSEG,
+                offset: MAXSEG_OFFSET,
+                len: 2,
             },
         ]),
         Effect::ConnectionMark { mask, value } => out.extend([

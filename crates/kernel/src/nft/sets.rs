@@ -13,6 +13,7 @@ use nlink::netlink::AttrIter;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeSet;
 use weirgate_state::{Content, IpVersion, Key, Origin, Set, switch_name};
+use weirgate_units::Handle;
 
 const NFTA_SET_TABLE: u16 = 1;
 const NFTA_SET_NAME: u16 = 2;
@@ -23,6 +24,7 @@ const NFTA_SET_DESC: u16 = 9;
 const NFTA_SET_DESC_SIZE: u16 = 1;
 const NFTA_SET_ID: u16 = 10;
 const NFTA_SET_DATA_TYPE: u16 = 6;
+const NFTA_SET_DATA_LEN: u16 = 7;
 const NFTA_SET_TIMEOUT: u16 = 11;
 const NFTA_SET_ELEM_DATA: u16 = 2;
 const NFTA_SET_ELEM_FLAGS: u16 = 3;
@@ -54,6 +56,7 @@ const TYPE_IPV6: u32 = 8;
 const TYPE_MAC: u32 = 9;
 const TYPE_INET_PROTOCOL: u32 = 12;
 const TYPE_MARK: u32 = 19;
+const TYPE_CLASSID: u32 = 23;
 const TYPE_ETHERTYPE: u32 = 10;
 const TYPE_NFPROTO: u32 = 26;
 const TYPE_INET_SERVICE: u32 = 13;
@@ -214,30 +217,49 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
             head.nest_end(desc);
             return vec![head];
         }
-        Content::Fixed(elements) => elements,
+        Content::Fixed(elements) => {
+            let plain = |&(from, to): &(u128, u128)| (from, to, None);
+            elements.iter().map(plain).collect()
+        }
+        Content::Classes(elements) => {
+            let mapped = |&(from, to, class): &(u128, u128, Handle)| (from, to, Some(class));
+            elements.iter().map(mapped).collect::<Vec<_>>()
+        }
     };
-    let ranges = elements.iter().any(|(from, to)| from != to);
-    head.append_attr_u32_be(NFTA_SET_FLAGS, if ranges { NFT_SET_INTERVAL } else { 0 });
-    let mut keys: Vec<(u128, bool)> = Vec::new();
-    for (from, to) in elements {
-        keys.push((*from, false));
+    let ranges = elements.iter().any(|(from, to, _)| from != to);
+    let interval = if ranges { NFT_SET_INTERVAL } else { 0 };
+    if matches!(set.content, Content::Classes(_)) {
+        head.append_attr_u32_be(NFTA_SET_FLAGS, interval | NFT_SET_MAP);
+        head.append_attr_u32_be(NFTA_SET_DATA_TYPE, TYPE_CLASSID);
+        head.append_attr_u32_be(NFTA_SET_DATA_LEN, 4);
+    } else {
+        head.append_attr_u32_be(NFTA_SET_FLAGS, interval);
+    }
+    let mut keys: Vec<(u128, bool, Option<Handle>)> = Vec::new();
+    for (from, to, class) in elements {
+        keys.push((from, false, class));
         // An interval ends before the key of its end; one without an end
         // reaches to the greatest key.
-        if ranges && *to < set.key.greatest() {
-            keys.push((to + 1, true));
+        if ranges && to < set.key.greatest() {
+            keys.push((to + 1, true, None));
         }
     }
     let mut messages = vec![head];
     for chunk in keys.chunks(ELEMENTS_AT_ONCE) {
         let mut list = element_list(netdev, table, &set.name, Some(id));
         let nest = list.nest_start(NFTA_SET_ELEM_LIST_ELEMENTS);
-        for (value, end) in chunk {
+        for (value, end, class) in chunk {
             let item = list.nest_start(NFTA_LIST_ELEM);
             let key = list.nest_start(NFTA_SET_ELEM_KEY);
             list.append_attr(NFTA_DATA_VALUE, &key_bytes(set.key, *value));
             list.nest_end(key);
             if *end {
                 list.append_attr_u32_be(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+            }
+            if let Some(class) = class {
+                let data = list.nest_start(NFTA_SET_ELEM_DATA);
+                list.append_attr(NFTA_DATA_VALUE, &class.as_u32().to_ne_bytes());
+                list.nest_end(data);
             }
             list.nest_end(item);
         }
@@ -319,6 +341,8 @@ pub(crate) fn list(netdev: bool, table: &str, name: &str) -> MessageBuilder {
 pub(crate) enum Listed {
     /// A set of values; its elements are listed apart.
     Fixed { name: String, key: Key },
+    /// A map to classes; its elements are listed apart.
+    Classes { name: String, key: Key },
     /// A whole one.
     Meter(Set),
     /// The switch of this chain.
@@ -362,13 +386,44 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
             })
         }
         Some(key) if flags & !NFT_SET_INTERVAL == 0 => Listed::Fixed { name, key },
+        Some(key)
+            if flags & !NFT_SET_INTERVAL == NFT_SET_MAP
+                && attrs.u32_be(NFTA_SET_DATA_TYPE) == Some(TYPE_CLASSID) =>
+        {
+            Listed::Classes { name, key }
+        }
         _ => Listed::Other(name),
     })
 }
 
 /// The set of these listed elements.
 pub(crate) fn fixed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
-    let mut keys: Vec<(u128, bool)> = payloads
+    let plain = |(from, to, _)| (from, to);
+    Set {
+        content: Content::Fixed(ranges(key, payloads).into_iter().map(plain).collect()),
+        name,
+        key,
+        origin: Origin::default(),
+    }
+}
+
+/// The map to classes of these listed elements.
+pub(crate) fn classes(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
+    let mapped = |(from, to, class): (u128, u128, Option<u32>)| {
+        // One without data cannot be ours, nor class 0.
+        (from, to, Handle::from_u32(class.unwrap_or(0)))
+    };
+    Set {
+        content: Content::Classes(ranges(key, payloads).into_iter().map(mapped).collect()),
+        name,
+        key,
+        origin: Origin::default(),
+    }
+}
+
+/// Listed elements as ranges, each with its data.
+fn ranges(key: Key, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
+    let mut keys: Vec<(u128, bool, Option<u32>)> = payloads
         .iter()
         .filter_map(|payload| {
             Attrs::after(payload, super::NFGENMSG).bytes(NFTA_SET_ELEM_LIST_ELEMENTS)
@@ -382,34 +437,33 @@ pub(crate) fn fixed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
                 .iter()
                 .fold(0, |all, byte| all << 8 | u128::from(*byte));
             let end = element.u32_be(NFTA_SET_ELEM_FLAGS).unwrap_or(0);
-            Some((value, end & NFT_SET_ELEM_INTERVAL_END != 0))
+            let data = element.nest(NFTA_SET_ELEM_DATA);
+            let data = data
+                .bytes(NFTA_DATA_VALUE)
+                .and_then(|data| Some(u32::from_ne_bytes(data.get(..4)?.try_into().ok()?)));
+            Some((value, end & NFT_SET_ELEM_INTERVAL_END != 0, data))
         })
         .collect();
     // An end and a beginning of one key: the end comes first.
-    keys.sort_by_key(|(value, end)| (*value, !end));
-    let ranges = keys.iter().any(|(_, end)| *end);
-    let mut elements: Vec<(u128, u128)> = Vec::new();
+    keys.sort_by_key(|(value, end, _)| (*value, !end));
+    let ranges = keys.iter().any(|(_, end, _)| *end);
+    let mut elements: Vec<(u128, u128, Option<u32>)> = Vec::new();
     let mut open = None;
-    for (value, end) in keys {
+    for (value, end, data) in keys {
         match (end, open) {
-            (false, _) if !ranges => elements.push((value, value)),
-            (false, _) => open = Some(value),
-            (true, Some(from)) => {
-                elements.push((from, value.saturating_sub(1)));
+            (false, _) if !ranges => elements.push((value, value, data)),
+            (false, _) => open = Some((value, data)),
+            (true, Some((from, data))) => {
+                elements.push((from, value.saturating_sub(1), data));
                 open = None;
             }
             (true, None) => {}
         }
     }
-    if let Some(from) = open {
-        elements.push((from, key.greatest()));
+    if let Some((from, data)) = open {
+        elements.push((from, key.greatest(), data));
     }
-    Set {
-        name,
-        key,
-        content: Content::Fixed(elements),
-        origin: Origin::default(),
-    }
+    elements
 }
 
 /// Whether listed elements of a switch are those of a chain that is on;

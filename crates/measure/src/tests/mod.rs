@@ -11,7 +11,7 @@ use crate::{ArmFigures, MeasureError, measure};
 use std::collections::BTreeMap;
 use weirgate_experiment::{
     Connection, Delivered, Direction, DropEnd, Experiment, Fate, LinePacket, Node, ProbeReply,
-    QueueSample, Recording, Sojourn, TcpSample, TcpSegment,
+    QueueSample, Recording, Sojourn, TcpSample, TcpSegment, Traffic,
 };
 use weirgate_units::Span;
 
@@ -206,6 +206,37 @@ fn groups_have_totals_members_and_an_index() {
             ("a.goodput.up.min_kbit", Some(0.0)),
             // (3 + 1)^2 / (2 * (9 + 1))
             ("a.jain.up.index", Some(0.8)),
+        ],
+    );
+}
+
+/// A group compares entries, whatever the number of their connections.
+#[test]
+fn a_group_compares_entries() {
+    let mut experiment = sample::experiment(&[("a", 0, 4)]);
+    let entry = |name: &str, host, count| Traffic {
+        count,
+        group: Some("hosts".to_owned()),
+        ..sample::tcp(name, Node::Host(host), Node::Server(1), &[(0, 4)])
+    };
+    experiment.traffic = vec![entry("one", 1, 1), entry("two", 2, 2)];
+    let mut recording = sample::recording(4, &[("one", 0), ("two", 0), ("two", 1)]);
+    let delivered = |flow, bytes| Delivered {
+        flow,
+        at_ns: S,
+        bytes,
+        datagram: None,
+        transit_ns: None,
+    };
+    recording.delivered = vec![delivered(0, 3000), delivered(1, 600), delivered(2, 400)];
+    let figures = measure(&experiment, &recording).unwrap();
+    // (3 + 1)^2 / (2 * (9 + 1)); within the second entry (6 + 4)^2 / (2 * 52).
+    figures_are(
+        &figures,
+        &[
+            ("a.jain.hosts.index", Some(0.8)),
+            ("a.jain.two.index", Some(100.0 / 104.0)),
+            ("a.jain.one.index", None),
         ],
     );
 }

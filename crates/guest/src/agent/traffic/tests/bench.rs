@@ -80,6 +80,7 @@ pub fn traffic(
         dscp: Dscp::default(),
         ipv6: false,
         class: None,
+        group: None,
     }
 }
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rules that lead packets of a divided class to the part of their host.
+//!
+//! They stand behind the scheme, which knows whole classes only: it writes the
+//! class of hosts that belong to no part. For each divided class and IP version
+//! there is one rule: a packet that has that class now gets the one that a map
+//! has for its inside host's address. One look-up serves any number of hosts;
+//! what is in no part keeps its class.
+
+use crate::classify_when::VERSIONS;
+use crate::parts::Parent;
+use crate::scheduler::Scheduler;
+use std::net::IpAddr;
+use weirgate_policy::{Direction, Prefix};
+use weirgate_state::{Content, Effect, Field, IpVersion, Key, Match, Origin, Rule, Set, Verdict};
+use weirgate_units::Handle;
+
+/// The rules of a direction, and the maps that they use added to the sets.
+pub(crate) fn rules(scheduler: &Scheduler, sets: &mut Vec<Set>) -> Vec<Rule> {
+    let direction = scheduler.direction;
+    let mut out = Vec::new();
+    for parent in &scheduler.parents {
+        let name = &parent.class.name;
+        let Some(rest) = scheduler.named(name) else {
+            continue;
+        };
+        for version in VERSIONS {
+            let found = ranges(&parent.members, version);
+            if found.is_empty() {
+                continue;
+            }
+            let map = format!(
+                "parts_{direction}_{}_{}",
+                name.replace('-', "_"),
+                version.number()
+            );
+            let origin = origin(parent);
+            sets.push(Set {
+                name: map.clone(),
+                key: Key::Address(version),
+                content: Content::Classes(found),
+                origin: origin.clone(),
+            });
+            let field = match direction {
+                Direction::Up => Field::Source(version),
+                Direction::Down => Field::Destination(version),
+            };
+            out.push(Rule {
+                matches: vec![
+                    Match::version_is(version),
+                    Match::one(Field::Class, u128::from(rest.id.as_u32())),
+                ],
+                counter: None,
+                effects: vec![Effect::ClassOf { field, map }],
+                verdict: Verdict::Continue,
+                origin,
+            });
+        }
+    }
+    out
+}
+
+fn origin(parent: &Parent) -> Origin {
+    Origin::new(
+        parent.class.line,
+        format!("parts of class {}", parent.class.name),
+    )
+}
+
+/// Addresses of one version with their class, apart from each other: what is
+/// written first holds.
+fn ranges(members: &[(Prefix, Handle)], version: IpVersion) -> Vec<(u128, u128, Handle)> {
+    let mut out: Vec<(u128, u128, Handle)> = Vec::new();
+    let own = |prefix: &Prefix| prefix.is_v4() == (version == IpVersion::V4);
+    for (prefix, class) in members.iter().filter(|member| own(&member.0)) {
+        let (from, to) = span(*prefix);
+        // What is left of it between those before.
+        let mut pieces = vec![(from, to)];
+        let met = |taken: &&(u128, u128, Handle)| taken.0 <= to && from <= taken.1;
+        for &(taken_from, taken_to, _) in out.iter().filter(met) {
+            pieces = pieces
+                .into_iter()
+                .flat_map(|piece| without(piece, (taken_from, taken_to)))
+                .collect();
+        }
+        out.extend(pieces.into_iter().map(|(from, to)| (from, to, *class)));
+    }
+    out.sort_unstable();
+    out
+}
+
+/// What remains of a range without another.
+fn without((from, to): (u128, u128), (first, last): (u128, u128)) -> Vec<(u128, u128)> {
+    if last < from || to < first {
+        return vec![(from, to)];
+    }
+    let mut left = Vec::new();
+    if from < first {
+        left.push((from, first - 1));
+    }
+    if last < to {
+        left.push((last + 1, to));
+    }
+    left
+}
+
+fn span(prefix: Prefix) -> (u128, u128) {
+    let (from, bits) = match prefix.address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    };
+    let host = bits - u32::from(prefix.length);
+    let size = 1_u128.checked_shl(host).map_or(u128::MAX, |size| size - 1);
+    (from, from | size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str, length: u8) -> Prefix {
+        Prefix {
+            address: text.parse().unwrap(),
+            length,
+        }
+    }
+
+    #[test]
+    fn what_is_written_first_holds() {
+        let (a, b, c) = (Handle::new(2, 1), Handle::new(2, 2), Handle::new(2, 3));
+        let members = [
+            (prefix("192.0.2.16", 32), a),
+            (prefix("192.0.2.0", 24), b),
+            (prefix("192.0.0.0", 16), c),
+            (prefix("2001:db8::", 32), c),
+        ];
+        let at = |third: u128, last: u128| 0xc000_0000 + third * 256 + last;
+        assert_eq!(
+            ranges(&members, IpVersion::V4),
+            [
+                (at(0, 0), at(1, 255), c),
+                (at(2, 0), at(2, 15), b),
+                (at(2, 16), at(2, 16), a),
+                (at(2, 17), at(2, 255), b),
+                (at(3, 0), at(255, 255), c),
+            ]
+        );
+        assert_eq!(ranges(&members, IpVersion::V6).len(), 1);
+        let all = [(prefix("::", 0), a)];
+        assert_eq!(ranges(&all, IpVersion::V6), [(0, u128::MAX, a)]);
+    }
+}

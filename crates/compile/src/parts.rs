@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Classes with classes below them: one for each group that has a share of it,
+//! or one for each host that has a limit in it.
+//!
+//! ```text
+//! 2:1
+//! ├ class            rate = guarantee, ceil = ceiling
+//! │  ├ hosts of no group       rate = what is left of the guarantee
+//! │  ├ group                   rate = its part of the guarantee
+//! ```
+//!
+//! HTB serves leaves that are within their own rate first, then those that
+//! borrow of their parent, then those that borrow of 2:1. So a group has its
+//! part, then what the other groups of the class leave, then what other classes
+//! leave: class before group. For bounds each such leaf is a class like any
+//! other; the sum of their rates is the class's.
+//!
+//! Hosts with limits have next to no rate of their own, and the class lends them
+//! all of its guarantee in turns of one full packet: each has as much as the
+//! others, up to its limit (`ceil`). As HTB serves what is borrowed after what
+//! is owed, such a class waits for every other class that is within its
+//! guarantee; [`crate::bounds`] counts that. HTB lets a leaf that was silent for
+//! a minute send one packet before it borrows, which others' bounds count.
+
+use crate::number;
+use crate::scheduler::INNER;
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass};
+use weirgate_units::{Handle, Rate, Span};
+
+/// A class that has classes below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The whole class.
+    pub class: SharedClass,
+    /// Its number.
+    pub id: Handle,
+    /// Its bucket, in time at its rate.
+    pub buffer: Span,
+    /// The hosts that have a limit in it.
+    pub hosts: Vec<CappedHost>,
+    /// Addresses and the class of each, apart from each other; for packets of
+    /// this class.
+    pub members: Vec<(Prefix, Handle)>,
+}
+
+/// A host with a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CappedHost {
+    /// Its class.
+    pub id: Handle,
+    /// Its address, or its network where that is what a host is.
+    pub address: Prefix,
+    /// The most that it gets.
+    pub ceil: Rate,
+    /// The line that says so, from 1.
+    pub line: u32,
+}
+
+/// A leaf to be: a class, or what is left of one, or a group's part.
+pub(crate) struct Leaf {
+    pub(crate) class: SharedClass,
+    /// The name of the class that it is, or is a part of.
+    pub(crate) whole: String,
+    /// Whose part it is.
+    pub(crate) group: Option<String>,
+    /// How many hosts with limits it stands for besides itself.
+    pub(crate) capped: u32,
+}
+
+/// The leaves of these classes, parts after what is left of their class.
+pub(crate) fn leaves(
+    policy: &Policy,
+    direction: Direction,
+    gate: Rate,
+    classes: &[SharedClass],
+) -> Vec<Leaf> {
+    let mut out = Vec::new();
+    for class in classes {
+        let shares: Vec<&GroupShare> = policy
+            .shares
+            .iter()
+            .filter(|share| share.divides(&class.name))
+            .collect();
+        let part = |share: &GroupShare| {
+            let rate = share.share.value.of(class.rate).as_bits_per_second() / 8 * 8;
+            Rate::bits_per_second(rate.max(8))
+        };
+        let given: u64 = shares
+            .iter()
+            .map(|share| part(share).as_bits_per_second())
+            .sum();
+        let left = class.rate.as_bits_per_second().saturating_sub(given);
+        let rest = SharedClass {
+            rate: if shares.is_empty() {
+                class.rate
+            } else {
+                Rate::bits_per_second(left.max(8))
+            },
+            ..class.clone()
+        };
+        out.push(Leaf {
+            class: rest,
+            whole: class.name.clone(),
+            group: None,
+            capped: capped(policy, direction, &class.name).len() as u32,
+        });
+        out.extend(shares.into_iter().map(|share| {
+            let ceiling = share.ceiling.as_ref().map(|amount| amount.value.of(gate));
+            let ceiling = ceiling.map_or(class.ceiling, |own| own.min(class.ceiling));
+            let rate = part(share);
+            Leaf {
+                class: SharedClass {
+                    name: format!("{}/{}", class.name, share.group.value),
+                    line: share.line,
+                    span: share.span.clone(),
+                    rate,
+                    ceiling: Rate::bits_per_second(ceiling.as_bits_per_second() / 8 * 8).max(rate),
+                    default: false,
+                    ..class.clone()
+                },
+                whole: class.name.clone(),
+                group: Some(share.group.value.clone()),
+                capped: 0,
+            }
+        }));
+    }
+    out
+}
+
+/// The hosts that have a limit in a class, each once: name, address, limit and
+/// line. The first limit holds.
+fn capped(policy: &Policy, direction: Direction, class: &str) -> Vec<(String, Prefix, Rate, u32)> {
+    let mut seen = BTreeSet::new();
+    let mut out = Vec::new();
+    for cap in policy.caps.iter().filter(|cap| cap.class.value == class) {
+        let Some(rate) = cap.rate(direction) else {
+            continue;
+        };
+        for host in &cap.hosts {
+            if seen.insert((host.address, host.length)) {
+                out.push((format!("{class}@{host}"), *host, rate, cap.line));
+            }
+        }
+    }
+    out
+}
+
+/// Numbers of everything below 2:1: classes, parts, parents and hosts.
+pub(crate) struct Numbers(BTreeMap<String, u16>);
+
+impl Numbers {
+    pub(crate) fn of(policy: &Policy, direction: Direction, leaves: &[Leaf]) -> Self {
+        let mut names: Vec<String> = leaves.iter().map(|leaf| leaf.class.name.clone()).collect();
+        for leaf in leaves.iter().filter(|leaf| leaf.group.is_none()) {
+            names.push(parent_name(&leaf.whole));
+            let hosts = capped(policy, direction, &leaf.whole);
+            names.extend(hosts.into_iter().map(|host| host.0));
+        }
+        let numbers = number::of(names.iter().map(String::as_str));
+        Self(
+            numbers
+                .into_iter()
+                .map(|(name, at)| (name.to_owned(), at))
+                .collect(),
+        )
+    }
+
+    /// The class of a name; at most 4000 are asked for, so there is a number
+    /// for each.
+    pub(crate) fn id(&self, name: &str) -> Handle {
+        let number = self.0.get(name).copied();
+        Handle::new(INNER, number.unwrap_or(number::FIRST))
+    }
+}
+
+/// Class names have no `/`.
+fn parent_name(class: &str) -> String {
+    format!("{class}/")
+}
+
+/// The parents among these classes, without their buckets.
+pub(crate) fn parents(
+    policy: &Policy,
+    direction: Direction,
+    classes: &[SharedClass],
+    numbers: &Numbers,
+) -> Vec<Parent> {
+    let mut out = Vec::new();
+    for class in classes {
+        let hosts: Vec<CappedHost> = capped(policy, direction, &class.name)
+            .into_iter()
+            .map(|(name, address, ceil, line)| CappedHost {
+                id: numbers.id(&name),
+                address,
+                ceil: Rate::bits_per_second(ceil.as_bits_per_second() / 8 * 8)
+                    .min(class.ceiling)
+                    .max(Rate::bits_per_second(8)),
+                line,
+            })
+            .collect();
+        let mut members: Vec<(Prefix, Handle)> =
+            hosts.iter().map(|host| (host.address, host.id)).collect();
+        for share in policy
+            .shares
+            .iter()
+            .filter(|share| share.divides(&class.name))
+        {
+            let id = numbers.id(&format!("{}/{}", class.name, share.group.value));
+            members.extend(share.addresses.iter().map(|prefix| (*prefix, id)));
+        }
+        if !members.is_empty() {
+            out.push(Parent {
+                class: class.clone(),
+                id: numbers.id(&parent_name(&class.name)),
+                buffer: Span::ZERO,
+                hosts,
+                members,
+            });
+        }
+    }
+    out
+}

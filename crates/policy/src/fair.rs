@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Between whom a class is shared: `fair` of a class, or of the link for the
+//! classes that do not say.
+
+use crate::codes;
+use crate::model::{Class, Link, Policy};
+use crate::queue::Queue;
+use crate::read::word;
+use weirgate_document::{Problems, Reader, Value};
+
+/// Between whom the packets of a class are shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fair {
+    /// Between flows, whoever they belong to.
+    Flows,
+    /// Between inside hosts, and for each host between its flows.
+    Hosts,
+}
+
+/// Reads `fair` of a class or of the link.
+pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Fair>> {
+    word(
+        table,
+        "fair",
+        &[("flows", Fair::Flows), ("hosts", Fair::Hosts)],
+    )
+}
+
+/// What a class says, or the link for it.
+pub(crate) fn of(stated: Option<&Value<Fair>>, link: &Link) -> Option<Fair> {
+    stated.or(link.fair.as_ref()).map(|fair| fair.value)
+}
+
+/// Whether queues can do what classes ask for. What the link asks for is a
+/// default, which a queue of the class's own overrides.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    let asked = |class: &&Class| {
+        class
+            .fair
+            .as_ref()
+            .is_some_and(|fair| fair.value == Fair::Hosts)
+    };
+    for class in policy.classes.iter().filter(asked) {
+        let (Some(queue), Some(fair)) = (&class.queue, &class.fair) else {
+            continue;
+        };
+        if !matches!(queue.value, Queue::Cake(_)) {
+            problems.error(
+                codes::FAIR,
+                fair.span.clone(),
+                format!(
+                    "a queue `{}` does not know hosts, so that `{}` cannot be shared between them",
+                    queue.value.kind(),
+                    class.name.value
+                ),
+                "leave `queue` out, or write `queue = \"cake\"`",
+            );
+        }
+    }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parts of classes: `[[share]]` gives the hosts of a group a part of classes,
+//! `[[cap]]` limits each host of a group in a class.
+
+use crate::class::{ACK, zero};
+use crate::codes;
+use crate::group::{self, Groups};
+use crate::matching::Prefix;
+use crate::model::{Amount, Class, Direction, Policy};
+use std::net::IpAddr;
+use weirgate_document::{Problems, Reader, Span, Value, nearest};
+use weirgate_units::{Rate, Share};
+
+/// Hosts that caps may hold together, in a direction.
+pub const MOST_CAPPED: usize = 1_024;
+/// Classes and their groups together, in a direction.
+const MOST_PARTS: usize = 400;
+/// What is left for the hosts of no group.
+const LEAST_REST: Share = Share::percent(1);
+
+/// A part of classes for the hosts of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupShare {
+    /// The line of its table, from 1.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// The group's name.
+    pub group: Value<String>,
+    /// The group's addresses.
+    pub addresses: Vec<Prefix>,
+    /// Its part of what each class is guaranteed.
+    pub share: Value<Share>,
+    /// The most that it gets in a class, of the gate's rate.
+    pub ceiling: Option<Value<Amount>>,
+    /// The classes; all but `ack` where none is named.
+    pub classes: Vec<Value<String>>,
+}
+
+/// A limit for each host of a group within a class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCap {
+    /// The line of its table, from 1.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// The group's name.
+    pub group: Value<String>,
+    /// Its hosts: IPv4 addresses one by one, IPv6 addresses and prefixes of 64
+    /// bits or more, each one host.
+    pub hosts: Vec<Prefix>,
+    /// The class.
+    pub class: Value<String>,
+    /// The most that a host gets upstream, in wire bits.
+    pub up: Option<Value<Rate>>,
+    /// The most that a host gets downstream, in wire bits.
+    pub down: Option<Value<Rate>>,
+}
+
+impl HostCap {
+    /// The limit in a direction, if it has one.
+    #[must_use]
+    pub fn rate(&self, direction: Direction) -> Option<Rate> {
+        let stated = match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        };
+        stated.as_ref().map(|rate| rate.value)
+    }
+}
+
+impl GroupShare {
+    /// Whether it divides the class of this name.
+    #[must_use]
+    pub fn divides(&self, class: &str) -> bool {
+        let named = || self.classes.iter().any(|name| name.value == class);
+        class != ACK && (self.classes.is_empty() || named())
+    }
+}
+
+/// `group` and the addresses of the group it names.
+fn read_group(table: &mut Reader<'_, '_>, groups: &Groups) -> Option<(Value<String>, Vec<Prefix>)> {
+    let hint = "name a group of addresses, such as `group = \"sales\"`";
+    let mut name = match table.text("group") {
+        Some(name) => name,
+        None if table.has("group") => return None,
+        None => table.missing("group", hint)?,
+    };
+    let found = group::members(groups, &name, "addresses", table.problems(), |group| {
+        &group.addresses
+    });
+    name.value = name.value.trim_start_matches('@').to_owned();
+    Some((name, found?))
+}
+
+/// Reads `[[share]]`.
+pub(crate) fn read_share(mut table: Reader<'_, '_>, groups: &Groups) -> Option<GroupShare> {
+    let group = read_group(&mut table, groups);
+    let share = match table.parsed::<Share>("share") {
+        None if !table.has("share") => {
+            table.missing("share", "state the group's part, such as `share = \"30%\"`")
+        }
+        other => other,
+    };
+    let ceiling = table.parsed::<Amount>("ceiling");
+    let classes = table.text_list("classes").unwrap_or_default();
+    if let Some(share) = share
+        .as_ref()
+        .filter(|share| share.value == Share::default())
+    {
+        table.problems().error(
+            codes::GROUP_SHARE,
+            share.span.clone(),
+            "a group with a share of 0 could starve",
+            "write at least `1%`",
+        );
+    }
+    let (group, addresses) = group?;
+    Some(GroupShare {
+        line: table.line(),
+        span: table.span(),
+        group,
+        addresses,
+        share: share?,
+        ceiling,
+        classes,
+    })
+}
+
+/// Reads `[[cap]]`.
+pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<HostCap> {
+    let group = read_group(&mut table, groups);
+    let class = match table.text("class") {
+        None if !table.has("class") => {
+            table.missing("class", "name the class in which each host is limited")
+        }
+        other => other,
+    };
+    let (up, down) = (table.parsed::<Rate>("up"), table.parsed::<Rate>("down"));
+    for rate in up.iter().chain(&down) {
+        zero(&table, rate);
+    }
+    if !table.has("up") && !table.has("down") {
+        table.problems().error(
+            codes::HOST_CAP,
+            table.span(),
+            "this limit limits nothing",
+            "state `up`, `down` or both, such as `down = \"5mbit\"`",
+        );
+    }
+    let (group, addresses) = group?;
+    let mut hosts = Vec::new();
+    for prefix in &addresses {
+        if !enumerated(*prefix, &mut hosts) {
+            table.problems().error(
+                codes::HOST_CAP,
+                group.span.clone(),
+                format!(
+                    "`{}` has more than {MOST_CAPPED} hosts, which each would be a class of its own",
+                    group.value
+                ),
+                "name a smaller group; IPv4 hosts are addresses, IPv6 hosts are prefixes of 64 bits",
+            );
+            return None;
+        }
+    }
+    hosts.sort_unstable_by_key(|host| (host.address, host.length));
+    hosts.dedup();
+    Some(HostCap {
+        line: table.line(),
+        span: table.span(),
+        group,
+        hosts,
+        class: class?,
+        up,
+        down,
+    })
+}
+
+/// Adds a prefix's hosts; false where there are too many.
+fn enumerated(prefix: Prefix, hosts: &mut Vec<Prefix>) -> bool {
+    let own = if prefix.is_v4() { 32 } else { 64 };
+    if prefix.length >= own {
+        hosts.push(prefix);
+        return hosts.len() <= MOST_CAPPED;
+    }
+    let bits = u32::from(own - prefix.length);
+    if bits > MOST_CAPPED.ilog2() || hosts.len() + (1 << bits) > MOST_CAPPED {
+        return false;
+    }
+    hosts.extend((0..1_u32 << bits).map(|at| {
+        let address = match prefix.address {
+            IpAddr::V4(v4) => IpAddr::from((v4.to_bits() + at).to_be_bytes()),
+            IpAddr::V6(v6) => IpAddr::from((v6.to_bits() + (u128::from(at) << 64)).to_be_bytes()),
+        };
+        Prefix {
+            address,
+            length: own,
+        }
+    }));
+    true
+}
+
+/// What is wrong between parts and classes.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    for share in &policy.shares {
+        for class in &share.classes {
+            known(policy, class, problems);
+        }
+    }
+    for cap in &policy.caps {
+        known(policy, &cap.class, problems);
+        let class = policy
+            .classes
+            .iter()
+            .find(|class| class.name.value == cap.class.value);
+        if let Some(queue) = class.and_then(|class| class.queue.as_ref()) {
+            problems.error(
+                codes::HOST_CAP,
+                queue.span.clone(),
+                format!(
+                    "`{}` has a queue for each of its hosts, as line {} limits them",
+                    cap.class.value, cap.line
+                ),
+                "leave `queue` out",
+            );
+        }
+        if let Some(share) = policy
+            .shares
+            .iter()
+            .find(|one| one.divides(&cap.class.value))
+        {
+            problems.error(
+                codes::HOST_CAP,
+                cap.class.span.clone(),
+                format!(
+                    "`{}` is divided between groups on line {} already",
+                    cap.class.value, share.line
+                ),
+                "limit hosts in a class of their own, or name in `classes` which are divided",
+            );
+        }
+    }
+    for class in &policy.classes {
+        sums(policy, class, problems);
+    }
+    for direction in Direction::BOTH {
+        crowds(policy, direction, problems);
+    }
+}
+
+fn known(policy: &Policy, name: &Value<String>, problems: &Problems) {
+    let names = || policy.classes.iter().map(|class| class.name.value.as_str());
+    if names().any(|known| known == name.value) {
+        return;
+    }
+    let (wrong, hint) = if name.value == ACK {
+        (
+            "the class `ack` cannot be divided".to_owned(),
+            "leave it out; acknowledgements follow no group".to_owned(),
+        )
+    } else {
+        let hint = match nearest(&name.value, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the classes are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        (format!("there is no class `{}`", name.value), hint)
+    };
+    problems.error(codes::UNKNOWN_CLASS, name.span.clone(), wrong, hint);
+}
+
+/// The groups of a class: each once, and something left for the others.
+fn sums(policy: &Policy, class: &Class, problems: &Problems) {
+    let name = class.name.value.as_str();
+    let whole = Share::WHOLE.as_millionths() - LEAST_REST.as_millionths();
+    let (mut sum, mut seen) = (0_u32, Vec::new());
+    for share in policy.shares.iter().filter(|share| share.divides(name)) {
+        if seen.contains(&share.group.value.as_str()) {
+            problems.error(
+                codes::GROUP_SHARE,
+                share.group.span.clone(),
+                format!("`{}` has a share of `{name}` already", share.group.value),
+                "keep one, or name in `classes` what each is for",
+            );
+        }
+        seen.push(&share.group.value);
+        let before = sum;
+        sum = sum.saturating_add(share.share.value.as_millionths());
+        if before <= whole && sum > whole {
+            problems.error(
+                codes::GROUP_SHARE,
+                share.share.span.clone(),
+                format!("here the groups' shares of `{name}` pass 99%"),
+                "lower them; the hosts of no group need 1% at least",
+            );
+        }
+    }
+}
+
+/// More classes in the kernel than are kept fast.
+fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
+    let mut hosts = 0;
+    for cap in policy
+        .caps
+        .iter()
+        .filter(|cap| cap.rate(direction).is_some())
+    {
+        let before = hosts;
+        hosts += cap.hosts.len();
+        if before <= MOST_CAPPED && hosts > MOST_CAPPED {
+            problems.error(
+                codes::HOST_CAP,
+                cap.span.clone(),
+                format!(
+                    "from here on more than {MOST_CAPPED} hosts have {} limits",
+                    direction.stream()
+                ),
+                "limit fewer hosts, or share between hosts: `fair = \"hosts\"`",
+            );
+        }
+    }
+    let mut parts = policy.classes_of(direction).count();
+    for share in &policy.shares {
+        let divided = policy
+            .classes_of(direction)
+            .filter(|class| share.divides(&class.name.value));
+        let before = parts;
+        parts += divided.count();
+        if before <= MOST_PARTS && parts > MOST_PARTS {
+            problems.error(
+                codes::TOO_MANY,
+                share.span.clone(),
+                format!("classes and groups together make more than {MOST_PARTS} parts here"),
+                "name in `classes` which are divided",
+            );
+        }
+    }
+}

@@ -57,6 +57,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         kind: QdiscKind::Htb(Htb {
             default_minor: 1,
             r2q: R2Q,
+            direct: Some(0),
             classes,
         }),
         origin: Origin::new(
@@ -160,6 +161,7 @@ fn inner(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         kind: QdiscKind::Htb(Htb {
             default_minor: scheduler.unseen().minor,
             r2q: R2Q,
+            direct: Some(0),
             classes,
         }),
         origin: Origin::new(

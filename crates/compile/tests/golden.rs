@@ -113,11 +113,13 @@ fn qdisc(qdisc: &Qdisc, parent: &str, depth: usize, out: &mut String) -> std::fm
             let Htb {
                 default_minor,
                 r2q,
+                direct,
                 classes,
             } = htb;
             writeln!(
                 out,
-                "htb default {default_minor:x} r2q {r2q}  # {}",
+                "htb default {default_minor:x} r2q {r2q} direct_qlen {}  # {}",
+                direct.map_or_else(String::new, |packets| packets.to_string()),
                 qdisc.origin
             )?;
             for one in classes {

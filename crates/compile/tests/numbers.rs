@@ -63,7 +63,7 @@ fn touched(before: &State, after: &State) -> Vec<(String, Handle)> {
             place: Place::Class(id),
             ..
         } => Some(("add queue".to_owned(), *id)),
-        Action::SetTable { .. } => None,
+        Action::SetTable { .. } | Action::ChangeTable { .. } => None,
         other => Some((other.to_string(), Handle::default())),
     };
     steps.iter().filter_map(|step| of(&step.action)).collect()

@@ -226,6 +226,7 @@ fn valid() -> Vec<Vec<u8>> {
         kind: QdiscKind::Htb(Htb {
             default_minor: 1,
             r2q: 10,
+            direct: Some(0),
             classes: Vec::new(),
         }),
         origin: Origin::default(),

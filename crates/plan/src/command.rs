@@ -4,7 +4,7 @@
 
 use crate::action::{Action, Place, table_name};
 use crate::export::{self, class_text};
-use weirgate_state::{CakeAckFilter, CakeFlowMode, Qdisc, QdiscKind, Stab};
+use weirgate_state::{CakeAckFilter, CakeFlowMode, Htb, Qdisc, QdiscKind, Stab};
 
 impl Action {
     /// The nearest command line; several lines for a table. A size table is
@@ -103,11 +103,21 @@ fn qdisc_text(place: Place, qdisc: &Qdisc) -> String {
     words.join(" ")
 }
 
+/// An HTB's settings as tc takes them.
+pub(crate) fn htb_text(htb: &Htb) -> String {
+    let direct = htb.direct.map(|packets| format!(" direct_qlen {packets}"));
+    let direct = direct.unwrap_or_default();
+    format!(
+        "htb default {:x} r2q {}{direct}",
+        htb.default_minor, htb.r2q
+    )
+}
+
 /// Kind and settings of a qdisc as tc takes them, without its classes.
 pub(crate) fn kind_text(kind: &QdiscKind) -> String {
     let flag = |set: bool, name: &str, unset: &str| String::from(if set { name } else { unset });
     match kind {
-        QdiscKind::Htb(htb) => format!("htb default {:x} r2q {}", htb.default_minor, htb.r2q),
+        QdiscKind::Htb(htb) => htb_text(htb),
         QdiscKind::FqCodel(q) => format!(
             "fq_codel limit {} flows {} target {} interval {} quantum {} memory_limit {} {}",
             q.limit,

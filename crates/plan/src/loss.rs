@@ -181,6 +181,7 @@ mod tests {
             QdiscKind::Htb(Htb {
                 default_minor: 1,
                 r2q: 10,
+                direct: None,
                 classes,
             }),
         )

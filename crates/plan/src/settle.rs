@@ -91,6 +91,7 @@ fn settled_htb(own: &Htb, seen: Option<&Htb>) -> Htb {
     Htb {
         default_minor: own.default_minor,
         r2q: own.r2q,
+        direct: own.direct.or(seen.and_then(|seen| seen.direct)),
         classes,
     }
 }

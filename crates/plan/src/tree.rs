@@ -105,7 +105,7 @@ fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
     old.handle == new.handle
         && match (&old.kind, &new.kind) {
             (QdiscKind::Htb(a), QdiscKind::Htb(b)) => {
-                a.default_minor == b.default_minor && a.r2q == b.r2q
+                (a.default_minor, a.r2q, a.direct) == (b.default_minor, b.r2q, b.direct)
             }
             // `fq_codel_change` refuses another number of flows.
             (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) => a.flows == b.flows,
@@ -354,6 +354,7 @@ mod tests {
         Htb {
             default_minor: 1,
             r2q: 10,
+            direct: None,
             classes,
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares what a kernel has with what it should have, field by field.
 
-use crate::command::kind_text;
+use crate::command::{htb_text, kind_text};
 use crate::settle;
 use crate::tree;
 use std::fmt;
@@ -143,14 +143,8 @@ impl Found {
             }
             return;
         };
-        if (a.default_minor, a.r2q) != (b.default_minor, b.r2q) {
-            let text = |minor: u16, r2q: u32| format!("default {minor:#x} r2q {r2q}");
-            self.add(
-                &here,
-                &wanted.origin,
-                text(a.default_minor, a.r2q),
-                text(b.default_minor, b.r2q),
-            );
+        if (a.default_minor, a.r2q, a.direct) != (b.default_minor, b.r2q, b.direct) {
+            self.add(&here, &wanted.origin, htb_text(a), htb_text(b));
         }
         for class in tree::parents_first(a) {
             let label = format!("{place} class {}", class.id);

@@ -126,6 +126,7 @@ fn root() -> impl Strategy<Value = Option<Qdisc>> {
         kind: QdiscKind::Htb(Htb {
             default_minor,
             r2q: 10,
+            direct: None,
             classes,
         }),
         origin: Origin::default(),
@@ -176,6 +177,7 @@ fn root() -> impl Strategy<Value = Option<Qdisc>> {
                 kind: QdiscKind::Htb(Htb {
                     default_minor,
                     r2q: 10,
+                    direct: Some(0),
                     classes,
                 }),
                 origin: Origin::default(),

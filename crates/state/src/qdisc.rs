@@ -47,6 +47,11 @@ pub struct Htb {
     pub default_minor: u16,
     /// Divisor that gives a quantum to classes without one.
     pub r2q: u32,
+    /// How many packets may wait that belong to no class and go around the
+    /// shaper; `None` is as many as the device's transmit queue. With 0 there
+    /// is no way around it, not even while its classes are being made.
+    #[serde(default)]
+    pub direct: Option<u32>,
     /// Classes, parents before children, then by id.
     pub classes: Vec<HtbClass>,
 }

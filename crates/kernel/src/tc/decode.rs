@@ -12,8 +12,8 @@ use super::{
     TCA_CAKE_MEMORY, TCA_CAKE_NAT, TCA_CAKE_RAW, TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO,
     TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL,
     TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
-    TCA_HTB_CEIL64, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS,
-    TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE, TCMSG,
+    TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND,
+    TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE, TCMSG,
 };
 use crate::wire::{self, Attrs};
 use std::collections::BTreeSet;
@@ -85,7 +85,8 @@ fn htb(
     classes: &[Entry<'_>],
     seen: &mut BTreeSet<u32>,
 ) -> Option<QdiscKind> {
-    let glob = entry.attrs.nest(TCA_OPTIONS).bytes(TCA_HTB_INIT)?;
+    let options = entry.attrs.nest(TCA_OPTIONS);
+    let glob = options.bytes(TCA_HTB_INIT)?;
     let mut own = Vec::new();
     for class in classes {
         if class.handle >> 16 != entry.handle >> 16 || class.kind != "htb" {
@@ -102,6 +103,7 @@ fn htb(
     Some(QdiscKind::Htb(Htb {
         r2q: wire::u32_at(glob, 4)?,
         default_minor: wire::u32_at(glob, 8)? as u16,
+        direct: options.u32(TCA_HTB_DIRECT_QLEN),
         classes: own,
     }))
 }

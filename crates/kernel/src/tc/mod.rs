@@ -31,6 +31,7 @@ pub(crate) const TCMSG: usize = 20;
 /// `struct tc_htb_opt` and `tc_htb_glob` (linux/pkt_sched.h).
 pub(crate) const TCA_HTB_PARMS: u16 = 1;
 pub(crate) const TCA_HTB_INIT: u16 = 2;
+pub(crate) const TCA_HTB_DIRECT_QLEN: u16 = 5;
 pub(crate) const TCA_HTB_RATE64: u16 = 6;
 pub(crate) const TCA_HTB_CEIL64: u16 = 7;
 /// `HTB_VER >> 16` of sch_htb.c; another major version is refused.

@@ -119,6 +119,7 @@ pub fn htb(major: u16, default_minor: u16, classes: Vec<HtbClass>) -> Qdisc {
         QdiscKind::Htb(Htb {
             default_minor,
             r2q: 10,
+            direct: Some(0),
             classes,
         }),
     )

@@ -166,6 +166,8 @@ pub struct Traffic {
     pub runs: Vec<(Span, Span)>,
     /// How many equal ones run at once.
     pub count: u16,
+    /// Over how many hosts they are spread: this one and those that follow.
+    pub hosts: u16,
     /// Time between the starts of those.
     pub stagger: Span,
     /// The port at the server end; the lab chooses one where absent.
@@ -178,6 +180,23 @@ pub struct Traffic {
     pub class: Option<String>,
     /// The entries that it is compared with, the name in `jain.GROUP`.
     pub group: Option<String>,
+}
+
+impl Traffic {
+    /// The entry of one member alone: on its own host, where they are spread.
+    #[must_use]
+    pub fn member(&self, instance: u16) -> Self {
+        let step = instance % self.hosts.max(1);
+        let moved = |node| match node {
+            Node::Host(number) => Node::Host(number.saturating_add(step)),
+            other => other,
+        };
+        Self {
+            from: moved(self.from),
+            to: moved(self.to),
+            ..self.clone()
+        }
+    }
 }
 
 /// What a sender sends.

@@ -92,6 +92,7 @@ fn traffic(name: &str, kind: TrafficKind, from: Node, to: Node, runs: &[(u64, u6
         to,
         runs: spans(runs),
         count: 1,
+        hosts: 1,
         stagger: Span::ZERO,
         port: None,
         dscp: Dscp::default(),

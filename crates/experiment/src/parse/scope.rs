@@ -45,6 +45,11 @@ pub(super) enum Transport {
 }
 
 impl Scope {
+    /// How many hosts the topology has.
+    pub(super) fn hosts(&self) -> u16 {
+        self.hosts
+    }
+
     pub(super) fn new(topology: Option<&Topology>) -> Self {
         Self {
             hosts: topology.map_or(0, |topology| topology.hosts),

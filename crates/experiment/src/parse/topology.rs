@@ -7,8 +7,9 @@ use std::str::FromStr;
 use weirgate_document::Reader;
 use weirgate_units::{Rate, Size, Span};
 
-/// Namespaces cost memory in the guest.
-const MOST_NODES: i64 = 64;
+/// Namespaces cost memory in the guest, and time to make.
+const MOST_HOSTS: i64 = 250;
+const MOST_SERVERS: i64 = 64;
 
 pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
     let mut table = if root.has("topology") {
@@ -17,8 +18,8 @@ pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
         root.missing("topology", "describe what is built in `[topology]`")?
     };
     let kind = field::word(&mut table, "kind", &[("access-line", ())]);
-    let hosts = count(&mut table, "hosts");
-    let servers = count(&mut table, "servers");
+    let hosts = count(&mut table, "hosts", MOST_HOSTS);
+    let servers = count(&mut table, "servers", MOST_SERVERS);
     let line = if table.has("line") {
         table
             .table("line")
@@ -34,13 +35,11 @@ pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
     })
 }
 
-fn count(table: &mut Reader<'_, '_>, key: &'static str) -> Option<u16> {
+fn count(table: &mut Reader<'_, '_>, key: &'static str, most: i64) -> Option<u16> {
     if !table.has(key) {
         return Some(1);
     }
-    table
-        .integer(key, 1..=MOST_NODES)
-        .map(|count| count.value as u16)
+    table.integer(key, 1..=most).map(|count| count.value as u16)
 }
 
 fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {

@@ -48,6 +48,7 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
     } else {
         Some(1)
     };
+    let hosts = spread(table, scope, common.from, common.to);
     let stagger = optional_span(table, "stagger", Span::ZERO, LONGEST, Span::ZERO);
     let port = port(table);
     let group = table.text("group");
@@ -62,6 +63,7 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
         to: common.to?,
         runs: common.runs?,
         count: count? as u16,
+        hosts: hosts?,
         stagger: stagger?,
         port,
         dscp: common.dscp,
@@ -79,6 +81,32 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
         scope.take_port(table, &entry.name, far_end(&entry), transport, port);
     }
     Some(entry)
+}
+
+/// Over how many hosts the members are spread, from the one that is named.
+fn spread(
+    table: &mut Reader<'_, '_>,
+    scope: &Scope,
+    from: Option<Node>,
+    to: Option<Node>,
+) -> Option<u16> {
+    if !table.has("hosts") {
+        return Some(1);
+    }
+    let first = [from, to]
+        .into_iter()
+        .flatten()
+        .find_map(|node| match node {
+            Node::Host(number) => Some(number),
+            _ => None,
+        });
+    let Some(first) = first else {
+        let hosts = table.integer("hosts", 1..=1)?;
+        return Some(hosts.value as u16);
+    };
+    let most = i64::from(scope.hosts().saturating_sub(first) + 1);
+    let hosts = table.integer("hosts", 1..=most.max(1))?;
+    Some(hosts.value as u16)
 }
 
 /// The node whose port is known beforehand: where datagrams go, and for TCP

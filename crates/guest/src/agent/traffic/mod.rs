@@ -53,9 +53,9 @@ pub fn start(session: &Session) -> Result<()> {
     });
     let kept = |name: &str| !session.arm.without.iter().any(|without| without == name);
     for entry in experiment.traffic.iter().filter(|entry| kept(&entry.name)) {
-        let entry = Rc::new(entry.clone());
         for instance in 0..entry.count {
-            start_flow(session, &shared, &entry, instance)
+            let member = Rc::new(entry.member(instance));
+            start_flow(session, &shared, &member, instance)
                 .with_context(|| format!("traffic `{}`", entry.name))?;
         }
     }

@@ -75,6 +75,7 @@ pub fn traffic(
         to,
         runs: runs.iter().map(|&(a, b)| (span(a), span(b))).collect(),
         count: 1,
+        hosts: 1,
         stagger: Span::ZERO,
         port: None,
         dscp: Dscp::default(),

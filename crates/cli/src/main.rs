@@ -6,6 +6,7 @@
 
 mod campaign;
 mod change;
+mod doctor;
 mod exit;
 mod here;
 mod import;
@@ -50,6 +51,11 @@ enum Command {
         /// The policy file.
         policy: PathBuf,
     },
+    /// Say what this kernel and machine offer, and what disturbs the shaping.
+    ///
+    /// Changes nothing and needs no privilege; without CAP_NET_ADMIN it sees less, and says so.
+    /// Exit status 1 if there is a fault or a warning.
+    Doctor(doctor::Arguments),
     /// Show what applying a policy would change in the kernel.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
@@ -161,6 +167,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
         Command::Check { policy } => policy::check(&policy),
+        Command::Doctor(arguments) => doctor::run(&state, &arguments),
         Command::Plan {
             policy,
             adopt,

@@ -21,6 +21,9 @@ mod link;
 mod namespace;
 mod nft;
 mod observe;
+mod observe_files;
+mod observe_machine;
+mod observe_settings;
 mod offload;
 mod tc;
 #[cfg(test)]

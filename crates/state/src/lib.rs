@@ -10,6 +10,7 @@ mod classify;
 mod classify_field;
 mod classify_text;
 mod device;
+mod machine;
 mod qdisc;
 
 pub use capabilities::Capabilities;
@@ -19,6 +20,10 @@ pub use classify::{
 };
 pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
+pub use machine::{
+    Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
+    Timers,
+};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,
     Sfq, Stab,

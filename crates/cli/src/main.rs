@@ -20,6 +20,7 @@ mod promises;
 mod reference;
 mod result;
 mod saved;
+mod schema;
 mod shape;
 mod source;
 mod trial;
@@ -76,6 +77,8 @@ enum Command {
         /// The policy file.
         policy: PathBuf,
     },
+    /// Print the fields of a policy as a JSON Schema, for editors.
+    Schema,
     /// Make a policy from another tool's files; name what was left out.
     Import {
         #[command(subcommand)]
@@ -174,6 +177,7 @@ fn main() -> ExitCode {
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
         Command::Export { policy } => policy::export(&policy),
+        Command::Schema => schema::run(),
         Command::Import { from } => import::run(&from),
         Command::Apply {
             policy,

@@ -125,7 +125,7 @@ pub fn remove(state: &Path) -> Outcome {
 pub fn show(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state).map_err(asked)?;
-        let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
             output::data("nothing is applied")?;
             return Ok(Status::Done);
         };
@@ -140,7 +140,7 @@ pub fn show(state: &Path) -> Outcome {
         {
             output::data(&format!("  {step}"))?;
         }
-        if let Some((pending, seconds)) = site.unconfirmed().map_err(refused)? {
+        if let Some((pending, seconds)) = site.unconfirmed().map_err(unread)? {
             output::data(&format!(
                 "state {} is not confirmed: it returns by itself in {seconds} s",
                 pending.number
@@ -212,6 +212,21 @@ pub fn refused(error: KeepError) -> Failure {
             ))
         }
         other => Failure::Other(other.into()),
+    }
+}
+
+/// The same for a command that only looks: who may not read what is kept is
+/// told so, and nothing was to be changed.
+pub fn unread(error: KeepError) -> Failure {
+    match error {
+        KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            Failure::Other(anyhow::anyhow!(
+                "{}: {source}: this needs the right to read it, as root has it; with \
+                 CAP_DAC_READ_SEARCH it can be read as well",
+                path.display()
+            ))
+        }
+        other => asked(refused(other)),
     }
 }
 

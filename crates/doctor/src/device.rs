@@ -204,8 +204,9 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
 }
 
 fn queues(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<Finding>) {
-    // An IFB and a veth have queues for their own threads, not a card's.
-    if device.tx_queues < 2 || flow.example {
+    // A veth has as many as there are processors, and no card behind them.
+    let virtual_only = device.kind.as_deref() == Some("veth");
+    if device.tx_queues < 2 || flow.example || virtual_only {
         return;
     }
     let full = flow.packets(1).as_nanos().max(1);
@@ -259,12 +260,17 @@ fn owners(question: &Question<'_>, line: &Line, device: &Interface, findings: &m
             code: "foreign-clsact",
             subject: name.to_string(),
             fact: format!(
-                "it has a qdisc {kind} with {filters} filters, which weirgate did not make"
+                "it has a qdisc {kind} with {filters} filter(s), which weirgate did not make"
             ),
-            why: format!(
-                "{filters} filters see every packet before weirgate's rules do, and may redirect, \
-                 drop or re-mark it; an `ingress` of sqm's takes what arrives to its own IFB"
-            ),
+            why: if filters == 0 {
+                "filters that come there see packets before weirgate's rules do".to_owned()
+            } else {
+                format!(
+                    "{filters} of them see every packet before weirgate's rules do, and may \
+                     redirect, drop or re-mark it; those of sqm take 100 % of what arrives to an \
+                     IFB of its own"
+                )
+            },
             remedy: format!(
                 "`tc filter show dev {name} ingress` and `egress` tell what they do; \
                  `tc qdisc del dev {name} {kind}` removes them"

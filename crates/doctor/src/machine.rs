@@ -27,8 +27,7 @@ pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Ve
             Severity::Note,
             "privilege",
             "this process lacks CAP_NET_ADMIN in this network namespace".to_owned(),
-            "`plan`, `apply`, `remove`, `show` and `keep` are refused: 0 settings can be changed"
-                .to_owned(),
+            "`plan`, `apply`, `remove`, `show` and `keep` are refused".to_owned(),
             "run them as root, or with `setpriv --ambient-caps +net_admin`".to_owned(),
         ));
     }
@@ -65,7 +64,10 @@ fn modules(question: &Question<'_>, findings: &mut Vec<Finding>) {
             None => format!("this kernel has no {ability}"),
         };
         findings.push(kernel(
-            Severity::Fault,
+            match ability {
+                Ability::FtpHelper => Severity::Warning,
+                _ => Severity::Fault,
+            },
             "missing-module",
             what,
             match ability {
@@ -75,8 +77,8 @@ fn modules(question: &Question<'_>, findings: &mut Vec<Finding>) {
                 _ => "the policy needs it: `apply` is refused, 0 packets are shaped".to_owned(),
             },
             format!(
-                "use a kernel with {}: Debian's `linux-image-amd64` and its `linux-image-cloud` \
-                 have it, OpenWrt's is a package `kmod-*`",
+                "use a kernel with {}: Debian's `linux-image-amd64` is built with \
+                 most, OpenWrt has them as packages `kmod-*`",
                 ability.option()
             ),
         ));

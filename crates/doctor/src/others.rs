@@ -43,7 +43,7 @@ pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Ve
                 code: "other-shaper",
                 subject: "kernel".to_owned(),
                 fact: format!("{name} is running"),
-                why: "two programs set the rate of one link: the last to write wins, and weirgate \
+                why: "2 programs set the rate of one link: the last to write wins, and weirgate \
                       finds its state changed"
                     .to_owned(),
                 remedy: format!("`{stop}`"),
@@ -56,8 +56,8 @@ pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Ve
             code: "other-shaper",
             subject: "kernel".to_owned(),
             fact: format!("{} is there: {}", remain.tool, remain.trace),
-            why: "it sets its own queue each time its device comes, in place of the policy's: 0 \
-                  packets are then shaped as the policy says"
+            why: "it sets its own queue each time its device comes, in place of the policy's, for 100 % \
+                  of its packets"
                 .to_owned(),
             remedy: remain.remedy.clone(),
         });
@@ -159,9 +159,10 @@ fn managers(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Findi
                 "{} is told to set its queue or offloads: {}:{}: {}",
                 setting.manager, setting.file, setting.line, setting.text
             ),
-            why: "each time it configures the device it undoes what weirgate set: 0 packets are \
-                  then shaped as the policy says"
-                .to_owned(),
+            why:
+                "each time it configures the device it undoes what weirgate set, and 100 % of the \
+                  packets pass unshaped"
+                    .to_owned(),
             remedy: format!("remove that from {}", setting.file),
         });
     }
@@ -173,7 +174,7 @@ fn managers(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Findi
                 code: "manager",
                 subject: name.to_string(),
                 fact: format!("{title} is running; no setting of its concerns this device's queue"),
-                why: "it may make the device anew, with 0 of what was applied".to_owned(),
+                why: "it may make the device anew, without what was applied to it".to_owned(),
                 remedy: "let `weirgate keep` run: it puts its state back within a second"
                     .to_owned(),
             });

@@ -89,6 +89,8 @@ pub async fn keep(
     ready: impl FnOnce(),
     mut report: impl FnMut(Report),
 ) -> Result<(), KeepError> {
+    // What is not permitted now will not be later either.
+    site.kernel.permitted().await?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open()?;
     let history = Watch::of(site)?;

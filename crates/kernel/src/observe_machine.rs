@@ -6,7 +6,7 @@
 //! [`Machine::unread`].
 
 use crate::channel::Request;
-use crate::error::{EPERM, KernelError};
+use crate::error::{EPERM, KernelError, Refusal};
 use crate::link::MARK;
 use crate::nft::{self, NFGENMSG};
 use crate::tc::decode::Entry;
@@ -78,9 +78,27 @@ impl Kernel {
     async fn privileges(&self) -> Result<Privileges, KernelError> {
         let own = capabilities(None).map(|sets| sets.effective);
         let has = |wanted| own.is_ok_and(|sets| sets.contains(wanted));
-        // Removing no device is an error in any case, and one of permission
-        // where the namespace is not this process's to change: a capability
-        // says so only for its own user namespace.
+        Ok(Privileges {
+            user: rustix::process::geteuid().as_raw(),
+            net_admin: self.denial().await?.is_none(),
+            bpf: has(CapabilitySet::BPF) || has(CapabilitySet::SYS_ADMIN),
+            modules: has(CapabilitySet::SYS_MODULE),
+            first_namespace: crate::in_initial_namespace(),
+        })
+    }
+
+    /// Fails where this process may not change this network namespace.
+    pub async fn permitted(&self) -> Result<(), KernelError> {
+        self.denial()
+            .await?
+            .map_or(Ok(()), |refusal| Err(KernelError::Refused(refusal)))
+    }
+
+    /// The refusal of a request that changes nothing: to remove no device is an
+    /// error in any case, and one of permission where the namespace is not this
+    /// process's to change. A capability says so only for its own user
+    /// namespace.
+    async fn denial(&self) -> Result<Option<Refusal>, KernelError> {
         let request = Request {
             message: link::delete(0),
             object: "asking for permission".to_owned(),
@@ -88,13 +106,7 @@ impl Kernel {
             frame: false,
         };
         let refused = self.route.answers(vec![request]).await?;
-        Ok(Privileges {
-            user: rustix::process::geteuid().as_raw(),
-            net_admin: refused.iter().all(|refusal| refusal.errno != EPERM),
-            bpf: has(CapabilitySet::BPF) || has(CapabilitySet::SYS_ADMIN),
-            modules: has(CapabilitySet::SYS_MODULE),
-            first_namespace: crate::in_initial_namespace(),
-        })
+        Ok(refused.into_iter().find(|refusal| refusal.errno == EPERM))
     }
 
     async fn interfaces(&self, machine: &mut Machine) -> Result<(), KernelError> {
@@ -243,4 +255,64 @@ pub(crate) fn flowtable(payload: &[u8]) -> Option<Flowtable> {
             .u32_be(NFTA_FLOWTABLE_FLAGS)
             .is_some_and(|flags| flags & NF_FLOWTABLE_HW_OFFLOAD != 0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+        let length = (content.len() + 4) as u16;
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_flow_table_is_read_with_all_its_devices() {
+        let devices = [
+            attribute(NFTA_DEVICE_NAME, b"lan\0"),
+            attribute(NFTA_DEVICE_NAME, b"wan\0"),
+        ];
+        let hook = attribute(NFTA_FLOWTABLE_HOOK_DEVS, &devices.concat());
+        let mut payload = vec![1, 0, 0, 0];
+        payload.extend(attribute(NFTA_FLOWTABLE_TABLE, b"fw4\0"));
+        payload.extend(attribute(NFTA_FLOWTABLE_NAME, b"ft\0"));
+        payload.extend(attribute(NFTA_FLOWTABLE_HOOK, &hook));
+        payload.extend(attribute(NFTA_FLOWTABLE_FLAGS, &1_u32.to_be_bytes()));
+        let found = flowtable(&payload).unwrap();
+        assert_eq!(
+            (found.family.as_str(), found.table.as_str()),
+            ("inet", "fw4")
+        );
+        assert_eq!(found.devices, ["lan", "wan"]);
+        assert!(found.hardware);
+        for end in 0..payload.len() {
+            let _ = flowtable(&payload[..end]);
+        }
+    }
+
+    #[test]
+    fn a_device_with_a_program_is_read_and_damage_is_harmless() {
+        let mut payload = vec![0, 0, 1, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        payload.extend(attribute(IFLA_IFNAME, b"wan\0"));
+        payload.extend(attribute(IFLA_MTU, &1_500_u32.to_ne_bytes()));
+        let xdp = [
+            attribute(IFLA_XDP_ATTACHED, &[1]),
+            attribute(IFLA_XDP_PROG_ID, &9_u32.to_ne_bytes()),
+        ];
+        payload.extend(attribute(IFLA_XDP, &xdp.concat()));
+        payload.extend(attribute(IFLA_CARRIER, &[0]));
+        let (name, device, master) = interface(&payload).unwrap();
+        assert_eq!((name.as_str(), device.index, device.mtu), ("wan", 7, 1_500));
+        assert_eq!(
+            (device.xdp, device.up, device.carrier),
+            (Some(9), true, false)
+        );
+        assert_eq!(master, None);
+        for end in 0..payload.len() {
+            let _ = interface(&payload[..end]);
+        }
+    }
 }

@@ -30,6 +30,7 @@
 
 mod class;
 mod codes;
+pub mod fields;
 mod group;
 mod include;
 mod link;

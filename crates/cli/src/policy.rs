@@ -85,6 +85,20 @@ impl Loaded {
 /// `weirgate export`: for a kernel that has everything.
 pub fn export(path: &Path) -> Outcome {
     let state = read(path)?.compile(&Capabilities::all())?;
+    let named =
+        |set: &&weirgate_state::Set| matches!(set.content, weirgate_state::Content::Refreshed(_));
+    for set in state
+        .tables
+        .iter()
+        .flat_map(|table| &table.sets)
+        .filter(named)
+    {
+        output::note(&format!(
+            "weirgate: warning: not as the policy has it: the set {} is empty: a script looks no \
+             DNS names up",
+            set.name
+        ));
+    }
     let export = weirgate_plan::export(&state)
         .map_err(|problems| crate::shape::refused(KeepError::NoPlan(problems)))?;
     for one in &export.inexact {

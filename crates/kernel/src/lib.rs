@@ -177,6 +177,28 @@ impl Kernel {
             .await
     }
 
+    /// Replaces what a set of [`weirgate_state::Content::Refreshed`] has: one
+    /// small transaction that leaves rules, counters and meters alone.
+    pub async fn refill(
+        &self,
+        table: &weirgate_state::Table,
+        set: &weirgate_state::Set,
+        found: &[u128],
+    ) -> Result<(), KernelError> {
+        let what = format!("{} set {}", nft::label(table.netdev, &table.name), set.name);
+        let requests = nft::sets::refill(set, table.netdev, &table.name, found)
+            .into_iter()
+            .map(|message| channel::Request {
+                message,
+                object: what.clone(),
+                origin: set.origin.clone(),
+                frame: false,
+            });
+        self.nft
+            .batch(nft::encode::transaction(requests.collect()))
+            .await
+    }
+
     /// All qdiscs, and the classes of one device.
     async fn listings(&self, index: u32) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), KernelError> {
         let ask = |kind| tc::encode::message(kind, 0, index, 0, 0);

@@ -502,6 +502,12 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("ports", List("8000-8080"), "Ports and ranges"),
             field("macs", List("02:00:5e:10:00:80"), "MAC addresses"),
+            field(
+                "names",
+                List("updates.example.org"),
+                "DNS names, looked up again and again; not beside `addresses`",
+            ),
+            field("refresh", Time, "How often names are looked up: 30s to 24h"),
         ],
     },
     TableFields {

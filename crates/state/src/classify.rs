@@ -69,6 +69,10 @@ pub enum Content {
     /// They are values of the field that is looked up as [`Field::raw`] gives
     /// them.
     Fixed(Vec<(u128, u128)>),
+    /// Addresses of DNS names: what was found last. Which names they are and
+    /// what was found takes no part in comparison: a plan sees no difference,
+    /// and the elements are replaced in place.
+    Refreshed(Refreshed),
     /// What meters put there, at most `size` keys; further keys do not match.
     /// A key is forgotten `timeout` seconds after the last packet of its;
     /// without a timeout, with its last connection.
@@ -79,6 +83,25 @@ pub enum Content {
         timeout: Option<u32>,
     },
 }
+
+/// The names behind a set of [`Content::Refreshed`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Refreshed {
+    /// The DNS names; none in a state that was observed.
+    pub names: Vec<String>,
+    /// How often they are looked up, in seconds.
+    pub every: u32,
+    /// The addresses that the set has when it is made.
+    pub found: Vec<u128>,
+}
+
+impl PartialEq for Refreshed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Refreshed {}
 
 /// A chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -128,7 +128,11 @@ impl Table {
                 Values::Text(_) => (!field.is_text())
                     .then(|| (format!("{field:?} is no text"), "compare it with numbers")),
                 Values::Set(name) => match self.set(name).map(|set| (&set.content, set.key)) {
-                    Some((Content::Fixed(_), key)) if Some(key) == field.key() => None,
+                    Some((Content::Fixed(_) | Content::Refreshed(_), key))
+                        if Some(key) == field.key() =>
+                    {
+                        None
+                    }
                     _ => Some((
                         format!("there is no set `{name}` of values of {field:?}"),
                         "add the set",
@@ -201,6 +205,15 @@ impl Set {
                     flags.to_owned()
                 } else {
                     format!("{flags} elements = {{ {} }};", list.join(", "))
+                }
+            }
+            Content::Refreshed(refreshed) => {
+                let each = refreshed.found.iter();
+                let list: Vec<String> = each.map(|one| value_text(self.key, *one)).collect();
+                if list.is_empty() {
+                    " flags timeout;".to_owned()
+                } else {
+                    format!(" flags timeout; elements = {{ {} }};", list.join(", "))
                 }
             }
             Content::Meter {

@@ -16,6 +16,7 @@ mod here;
 mod input;
 mod kernel;
 mod lab;
+mod names;
 mod namespace;
 mod powerless;
 mod program;

@@ -4,7 +4,7 @@
 
 use crate::exit::{Outcome, Status};
 use crate::output;
-use crate::shape::{in_runtime, make, refused, site};
+use crate::shape::{in_runtime, make, refused, site, unread};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -57,8 +57,8 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
 pub fn history(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let head = site.head().map_err(refused)?;
-        let numbers = site.history.numbers().map_err(refused)?;
+        let head = site.head().map_err(unread)?;
+        let numbers = site.history.numbers().map_err(unread)?;
         if numbers.is_empty() {
             output::data("nothing was applied")?;
         }

@@ -35,6 +35,12 @@ fn line(report: &Report) -> String {
         Report::Mended { steps, pause } => {
             format!("weirgate: {steps} steps taken; the next in {pause} ms at the earliest")
         }
+        Report::Refreshed { sets } => {
+            format!("weirgate: {sets} sets have new addresses of DNS names")
+        }
+        Report::NotFound(names) => {
+            format!("weirgate: not looked up: {}", names.join("; "))
+        }
         Report::Failed { error, pause } => format!("weirgate: {error}; again in {pause} ms"),
     }
 }

@@ -6,6 +6,7 @@
 
 mod campaign;
 mod change;
+mod doctor;
 mod exit;
 mod here;
 mod import;
@@ -20,6 +21,7 @@ mod reference;
 mod result;
 mod rules;
 mod saved;
+mod schema;
 mod shape;
 mod source;
 mod trial;
@@ -51,6 +53,11 @@ enum Command {
         /// The policy file.
         policy: PathBuf,
     },
+    /// Say what this kernel and machine offer, and what disturbs the shaping.
+    ///
+    /// Changes nothing and needs no privilege; without CAP_NET_ADMIN it sees less, and says so.
+    /// Exit status 1 if there is a fault or a warning.
+    Doctor(doctor::Arguments),
     /// Show what applying a policy would change in the kernel.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
@@ -71,6 +78,8 @@ enum Command {
         /// The policy file.
         policy: PathBuf,
     },
+    /// Print the fields of a policy as a JSON Schema, for editors.
+    Schema,
     /// Make a policy from another tool's files; name what was left out.
     Import {
         #[command(subcommand)]
@@ -185,12 +194,14 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
         Command::Check { policy } => policy::check(&policy),
+        Command::Doctor(arguments) => doctor::run(&state, &arguments),
         Command::Plan {
             policy,
             adopt,
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
         Command::Export { policy } => policy::export(&policy),
+        Command::Schema => schema::run(),
         Command::Import { from } => import::run(&from),
         Command::Apply {
             policy,

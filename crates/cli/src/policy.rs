@@ -68,6 +68,11 @@ pub fn check(path: &Path) -> Outcome {
 }
 
 impl Loaded {
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Compiles it for a kernel; all problems become one failure.
     pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
         let (state, problems) = weirgate_compile::compile(&self.policy, kernel);
@@ -80,6 +85,20 @@ impl Loaded {
 /// `weirgate export`: for a kernel that has everything.
 pub fn export(path: &Path) -> Outcome {
     let state = read(path)?.compile(&Capabilities::all())?;
+    let named =
+        |set: &&weirgate_state::Set| matches!(set.content, weirgate_state::Content::Refreshed(_));
+    for set in state
+        .tables
+        .iter()
+        .flat_map(|table| &table.sets)
+        .filter(named)
+    {
+        output::note(&format!(
+            "weirgate: warning: not as the policy has it: the set {} is empty: a script looks no \
+             DNS names up",
+            set.name
+        ));
+    }
     let export = weirgate_plan::export(&state)
         .map_err(|problems| crate::shape::refused(KeepError::NoPlan(problems)))?;
     for one in &export.inexact {

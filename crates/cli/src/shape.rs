@@ -11,6 +11,9 @@ use weirgate_kernel::{ApplyError, Scope};
 use weirgate_plan::{Loss, Options, Plan, bare, plan_with, verify};
 use weirgate_state::State;
 
+/// The longest that applying waits for DNS names; it goes on without them.
+const LOOK_UP: Duration = Duration::from_secs(3);
+
 /// Opens what is kept of this network namespace, below the folder `state`.
 pub fn site(state: &Path) -> Result<Site, Failure> {
     // The guard runs the very program that makes the change, also where its
@@ -40,6 +43,20 @@ pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) 
         let site = site(state)?;
         let lock = site.lock().await.map_err(refused)?;
         let (planned, sources) = planned(&site, path, adopt).await?;
+        let looked_up = site.look_up(&planned.wanted, LOOK_UP).await;
+        let planned = match looked_up.map_err(refused)? {
+            None => planned,
+            Some(failed) => {
+                for name in failed {
+                    output::note(&format!(
+                        "weirgate: warning: {name}: it has the addresses that were known before, \
+                         or none; `weirgate keep` looks it up again"
+                    ));
+                }
+                // The same plan, but a table that it makes has what was found.
+                site.plan(&planned.wanted, adopt).await.map_err(refused)?
+            }
+        };
         let request = Request {
             sources,
             from: None,
@@ -55,6 +72,7 @@ pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) 
     describe(&planned.plan, false)?;
     let confirm = request.confirm;
     let made = site.apply(lock, planned, request).await.map_err(refused)?;
+    site.refill(lock).await.map_err(refused)?;
     told(&made, confirm);
     Ok(Status::Done)
 }
@@ -125,7 +143,7 @@ pub fn remove(state: &Path) -> Outcome {
 pub fn show(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state).map_err(asked)?;
-        let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
             output::data("nothing is applied")?;
             return Ok(Status::Done);
         };
@@ -140,7 +158,7 @@ pub fn show(state: &Path) -> Outcome {
         {
             output::data(&format!("  {step}"))?;
         }
-        if let Some((pending, seconds)) = site.unconfirmed().map_err(refused)? {
+        if let Some((pending, seconds)) = site.unconfirmed().map_err(unread)? {
             output::data(&format!(
                 "state {} is not confirmed: it returns by itself in {seconds} s",
                 pending.number
@@ -212,6 +230,21 @@ pub fn refused(error: KeepError) -> Failure {
             ))
         }
         other => Failure::Other(other.into()),
+    }
+}
+
+/// The same for a command that only looks: who may not read what is kept is
+/// told so, and nothing was to be changed.
+pub fn unread(error: KeepError) -> Failure {
+    match error {
+        KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            Failure::Other(anyhow::anyhow!(
+                "{}: {source}: this needs the right to read it, as root has it; with \
+                 CAP_DAC_READ_SEARCH it can be read as well",
+                path.display()
+            ))
+        }
+        other => asked(refused(other)),
     }
 }
 

@@ -12,7 +12,9 @@ use weirgate_policy::{
     ConnectionState, Direction, From, Lengths, Policy, Ports, Prefix, Protocol, Schedule, TcpFlags,
     When,
 };
-use weirgate_state::{Content, Field, IpVersion, Key, Match, Origin, Set, port_protocols};
+use weirgate_state::{
+    Content, Field, IpVersion, Key, Match, Origin, Refreshed, Set, port_protocols,
+};
 
 /// Both IP versions.
 pub(crate) const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
@@ -24,6 +26,8 @@ pub(crate) struct Lists<'a> {
     sets: &'a mut Vec<Set>,
     /// Contents of groups by name.
     named: Vec<(String, Key, Ranges)>,
+    /// Names of groups that are looked up.
+    refreshed: Vec<(String, Refreshed)>,
 }
 
 impl<'a> Lists<'a> {
@@ -45,7 +49,40 @@ impl<'a> Lists<'a> {
             *list = sorted(list);
         }
         named.retain(|(_, _, list)| !list.is_empty());
-        Self { sets, named }
+        let refreshed = policy
+            .groups
+            .iter()
+            .filter(|group| !group.names.is_empty())
+            .map(|group| {
+                let names = group.names.iter().map(|name| name.value.clone());
+                let every = group.refresh.as_nanos() / 1_000_000_000;
+                let refreshed = Refreshed {
+                    names: names.collect(),
+                    every: u32::try_from(every).unwrap_or(u32::MAX),
+                    found: Vec::new(),
+                };
+                (group.name.value.clone(), refreshed)
+            })
+            .collect();
+        Self {
+            sets,
+            named,
+            refreshed,
+        }
+    }
+
+    /// The field has an address of a group's names.
+    fn of_names(&mut self, field: Field, version: IpVersion, group: &str) -> Match {
+        let mut known = self.refreshed.iter();
+        let found = known.find(|(name, _)| name == group);
+        let name = format!("group_{}_{}", group.replace('-', "_"), version.number());
+        self.add(Set {
+            name: name.clone(),
+            key: Key::Address(version),
+            content: Content::Refreshed(found.map(|found| found.1.clone()).unwrap_or_default()),
+            origin: Origin::default(),
+        });
+        Match::within(field, &name)
     }
 
     /// Adds a set unless one of its name is there.
@@ -125,7 +162,7 @@ fn sorted(list: &Ranges) -> Ranges {
     };
     match set.canonical().content {
         Content::Fixed(list) => list,
-        Content::Classes(_) | Content::Meter { .. } => Vec::new(),
+        Content::Classes(_) | Content::Meter { .. } | Content::Refreshed(_) => Vec::new(),
     }
 }
 
@@ -262,6 +299,8 @@ fn depends_on_version(when: &When) -> bool {
         || when.pure_ack
         || !when.local_addresses.is_empty()
         || !when.remote_addresses.is_empty()
+        || when.local_names.is_some()
+        || when.remote_names.is_some()
         || !when.icmp_types.is_empty()
         || (when.protocols.len() == 1 && icmp(&when.protocols[0]))
 }
@@ -282,6 +321,30 @@ fn protocols(when: &When, version: Option<IpVersion>) -> Ranges {
     };
     let fit = when.protocols.iter().filter(|one| Some(one.value) != other);
     fit.map(|one| single(one.value.0.into())).collect()
+}
+
+/// The conditions on names of a version.
+fn named(
+    when: &When,
+    version: Option<IpVersion>,
+    direction: Direction,
+    lists: &mut Lists<'_>,
+) -> Vec<Match> {
+    let Some(version) = version else {
+        return Vec::new();
+    };
+    let (local, remote) = sides(
+        direction,
+        Field::Source(version),
+        Field::Destination(version),
+    );
+    [(local, &when.local_names), (remote, &when.remote_names)]
+        .into_iter()
+        .filter_map(|(field, group)| {
+            let group = group.as_ref()?;
+            Some(lists.of_names(field, version, &group.value))
+        })
+        .collect()
 }
 
 /// The simple conditions of a version as field and values; `None` for a list
@@ -355,6 +418,7 @@ fn all_of(
     for (field, list) in simple(when, version, direction) {
         matches.push(lists.any(field, &list?));
     }
+    matches.extend(named(when, version, direction, lists));
     if let (true, Some(version)) = (when.pure_ack, version) {
         matches.extend(pure_ack(version));
     }
@@ -438,6 +502,8 @@ fn none_of(
             matches.push(lists.any(field, &list).negated());
         }
     }
+    let named = named(when, version, direction, lists);
+    matches.extend(named.into_iter().map(Match::negated));
     if !when.ports.is_empty() {
         let list = port_ranges(&when.ports);
         for field in [Field::SourcePort, Field::DestinationPort] {

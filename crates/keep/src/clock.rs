@@ -71,6 +71,11 @@ impl Timer {
             .map_err(|error| KeepError::file("timerfd")(error.into()))
     }
 
+    /// Makes it one that never ends, until it is set again.
+    pub(crate) fn stop(&self) -> Result<(), KeepError> {
+        self.set(NEVER)
+    }
+
     /// Waits for the end. It stays over until it is set again.
     pub(crate) async fn over(&self) -> Result<(), KeepError> {
         while now() < self.at.get() {

@@ -12,6 +12,7 @@ mod frame;
 mod guard;
 mod history;
 mod memory;
+mod names;
 mod place;
 mod sealed;
 mod service;

@@ -10,6 +10,7 @@
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::memory::Memory;
+use crate::names::{Answers, Lookups};
 use crate::site::Site;
 use rustix::fs::inotify;
 use std::collections::BTreeMap;
@@ -38,6 +39,13 @@ pub enum Report {
         /// The earliest time of the next repair, from now, in milliseconds.
         pause: u64,
     },
+    /// So many sets have other addresses of DNS names.
+    Refreshed {
+        /// How many.
+        sets: usize,
+    },
+    /// Names that could not be looked up, and why; their addresses stay.
+    NotFound(Vec<String>),
     /// It could not be done; the next change is the next attempt, and another
     /// comes after the pause.
     Failed {
@@ -89,13 +97,17 @@ pub async fn keep(
     ready: impl FnOnce(),
     mut report: impl FnMut(Report),
 ) -> Result<(), KeepError> {
+    // What is not permitted now will not be later either.
+    site.kernel.permitted().await?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open()?;
     let history = Watch::of(site)?;
     let timer = Timer::new()?;
+    let mut lookups = Lookups::new()?;
     let mut pace = Pace::new();
     let mut known = BTreeMap::new();
     mend(site, &mut known, &mut pace, &mut report).await;
+    want(site, &mut lookups, &mut report)?;
     ready();
     let mut waits = false;
     let mut stop = std::pin::pin!(stop);
@@ -104,6 +116,10 @@ pub async fn keep(
             () = &mut stop => return Ok(()),
             () = events.next() => {}
             () = history.next() => {}
+            answers = lookups.next() => {
+                refresh(site, &answers?, &mut report).await;
+                continue;
+            }
             over = timer.over(), if waits => {
                 over?;
                 waits = false;
@@ -111,6 +127,7 @@ pub async fn keep(
                     timer.set(clock::now() + pause)?;
                     waits = true;
                 }
+                want(site, &mut lookups, &mut report)?;
                 continue;
             }
         }
@@ -118,6 +135,42 @@ pub async fn keep(
             timer.set(pace.next(clock::now()))?;
             waits = true;
         }
+    }
+}
+
+/// What is to be looked up: the names of the confirmed state.
+fn want(
+    site: &Site,
+    lookups: &mut Lookups,
+    report: &mut impl FnMut(Report),
+) -> Result<(), KeepError> {
+    match site.confirmed() {
+        Ok(entry) => lookups.want(entry.as_ref().map(|entry| &entry.desired)),
+        Err(error) => {
+            report(Report::NotFound(vec![error.to_string()]));
+            Ok(())
+        }
+    }
+}
+
+/// Puts what was found into the sets.
+async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)) {
+    let done = async {
+        let failed = site.learn(answers)?;
+        if !failed.is_empty() {
+            report(Report::NotFound(failed));
+        }
+        let lock = site.lock().await?;
+        // The guard of a change knows the sets as they were.
+        if site.unconfirmed()?.is_some() {
+            return Ok(0);
+        }
+        site.refill(&lock).await
+    };
+    match done.await {
+        Ok(0) => {}
+        Ok(sets) => report(Report::Refreshed { sets }),
+        Err::<_, KeepError>(error) => report(Report::NotFound(vec![error.to_string()])),
     }
 }
 

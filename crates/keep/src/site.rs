@@ -7,12 +7,13 @@ use crate::error::KeepError;
 use crate::guard::{self, Charge, Guard, Reached};
 use crate::history::{Entry, Head, History, Outcome, Pending, Source};
 use crate::memory::Memory;
+use crate::names::{self, Names};
 use crate::place::{Lock, Place};
 use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_kernel::{ApplyError, Kernel, Scope};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
-use weirgate_state::{Device, DeviceName, QdiscKind, State};
+use weirgate_state::{Content, Device, DeviceName, QdiscKind, State};
 
 /// How long a command waits for another. The largest change takes less.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -81,9 +82,71 @@ impl Site {
         self.place.soon(PATIENCE).await
     }
 
+    /// Looks up the DNS names of a state, and says which were not found, `None`
+    /// where it has none. What was found before is kept for those.
+    pub async fn look_up(
+        &self,
+        state: &State,
+        patience: Duration,
+    ) -> Result<Option<Vec<String>>, KeepError> {
+        let (names, _) = names::wanted(state);
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let answers = names::look_up(names, patience).await;
+        self.learn(&answers).map(Some)
+    }
+
+    /// Remembers answers; says what was not found.
+    pub(crate) fn learn(&self, answers: &names::Answers) -> Result<Vec<String>, KeepError> {
+        let mut names = Names::read(&self.place);
+        names.learn(&self.place, answers)?;
+        let failed = answers
+            .iter()
+            .filter_map(|(name, answer)| Some(format!("{name}: {}", answer.as_ref().err()?)));
+        Ok(failed.collect())
+    }
+
+    /// Puts the addresses that are known of DNS names into the sets of what is
+    /// applied; how many sets had others. Nothing else is touched.
+    pub async fn refill(&self, _lock: &Lock) -> Result<usize, KeepError> {
+        let Some(memory) = Memory::read(&self.place)? else {
+            return Ok(0);
+        };
+        let known = Names::read(&self.place);
+        if names::sets(&memory.applied).next().is_none() {
+            return Ok(0);
+        }
+        let scope = Scope {
+            tables: Scope::of([&memory.applied]).tables,
+            ..Scope::default()
+        };
+        let observed = self.kernel.observe(&scope).await?;
+        let mut changed = 0;
+        for (table, set) in names::sets(&memory.applied) {
+            let has = observed
+                .tables
+                .iter()
+                .filter(|other| (other.netdev, &other.name) == (table.netdev, &table.name))
+                .flat_map(|other| &other.sets)
+                .find(|other| other.name == set.name);
+            let wanted = known.of(set);
+            if let Some(Content::Refreshed(has)) = has.map(|has| &has.content)
+                && !has.found.iter().eq(wanted.iter())
+            {
+                let wanted: Vec<u128> = wanted.into_iter().collect();
+                self.kernel.refill(table, set, &wanted).await?;
+                changed += 1;
+            }
+        }
+        Ok(changed)
+    }
+
     /// Compares what is wanted with what is there. With `adopt`, root qdiscs
     /// that weirgate did not make may be replaced.
     pub async fn plan(&self, wanted: &State, adopt: bool) -> Result<Planned, KeepError> {
+        // A table is made with the addresses that are known of its names.
+        let wanted = &Names::read(&self.place).fill(wanted);
         let memory = Memory::read(&self.place)?;
         let applied = memory.as_ref().map(|memory| &memory.applied);
         let empty = State::default();

@@ -22,6 +22,9 @@ mod link;
 mod namespace;
 mod nft;
 mod observe;
+mod observe_files;
+mod observe_machine;
+mod observe_settings;
 mod offload;
 mod tc;
 #[cfg(test)]
@@ -173,6 +176,28 @@ impl Kernel {
         let request = nft::encode::switch(netdev, table, chain, on);
         self.nft
             .batch(nft::encode::transaction(vec![request]))
+            .await
+    }
+
+    /// Replaces what a set of [`weirgate_state::Content::Refreshed`] has: one
+    /// small transaction that leaves rules, counters and meters alone.
+    pub async fn refill(
+        &self,
+        table: &weirgate_state::Table,
+        set: &weirgate_state::Set,
+        found: &[u128],
+    ) -> Result<(), KernelError> {
+        let what = format!("{} set {}", nft::label(table.netdev, &table.name), set.name);
+        let requests = nft::sets::refill(set, table.netdev, &table.name, found)
+            .into_iter()
+            .map(|message| channel::Request {
+                message,
+                object: what.clone(),
+                origin: set.origin.clone(),
+                frame: false,
+            });
+        self.nft
+            .batch(nft::encode::transaction(requests.collect()))
             .await
     }
 

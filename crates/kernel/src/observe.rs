@@ -165,6 +165,10 @@ impl Kernel {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;
                     sets.own.push(sets::classes(set, key, &elements));
                 }
+                Listed::Refreshed { name: set, key } => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    sets.own.push(sets::refreshed(set, key, &elements));
+                }
                 Listed::Switch(chain) => {
                     let map = listing(&switch_name(&chain));
                     let elements = self.nft.get(&map, &what, false).await?;

@@ -15,7 +15,7 @@ const GSO: [&str; 1] = ["tx-generic-segmentation"];
 const GRO: [&str; 1] = ["rx-gro"];
 
 impl Kernel {
-    async fn ethtool(&self) -> Result<Connection<Ethtool>, KernelError> {
+    pub(crate) async fn ethtool(&self) -> Result<Connection<Ethtool>, KernelError> {
         let opened = match &self.netns {
             Some(fd) => Connection::<Ethtool>::new_in_async(fd.as_fd()).await,
             None => Connection::<Ethtool>::new_async().await,

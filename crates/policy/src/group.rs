@@ -8,9 +8,38 @@ use crate::read::understood_list;
 use crate::when::prefix;
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
+use weirgate_units::Span;
 
 /// The groups of all files by name.
 pub(crate) type Groups = BTreeMap<String, Group>;
+
+/// How often names are looked up unless a group says so.
+const REFRESH: Span = Span::from_secs(300);
+/// The bounds of what it may say: a name server is not asked more often for
+/// one site, and an address that moved is not missed for longer.
+const OFTENEST: Span = Span::from_secs(30);
+const RAREST: Span = Span::from_secs(86_400);
+
+/// A DNS name as RFC 1123 section 2.1 has it, without its last dot.
+fn dns_name(text: &str) -> Result<String, (String, String)> {
+    let plain = text.strip_suffix('.').unwrap_or(text);
+    let label = |label: &str| {
+        let right = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        (1..=63).contains(&label.len())
+            && label.bytes().all(right)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let number = plain.rsplit('.').next().unwrap_or_default();
+    let address = number.bytes().all(|byte| byte.is_ascii_digit());
+    if plain.len() <= 253 && plain.split('.').all(label) && !address {
+        return Ok(plain.to_ascii_lowercase());
+    }
+    Err((
+        format!("`{text}` is not a DNS name"),
+        "write one such as `updates.example.org`; addresses go into `addresses`".to_owned(),
+    ))
+}
 
 /// Whether a text can be the name of a group, service, rule set or rule: it
 /// becomes part of a name in nftables.
@@ -47,16 +76,67 @@ pub(crate) fn read(name: Value<String>, mut table: Reader<'_, '_>) -> Group {
         addresses,
         ports: understood_list(&mut table, "ports", codes::PORT, Ports::read),
         macs: understood_list(&mut table, "macs", codes::MAC, Mac::read),
+        names: understood_list(
+            &mut table,
+            "names",
+            codes::GROUP,
+            |text| Ok(text.to_owned()),
+        )
+        .into_iter()
+        .filter_map(|text| match dns_name(&text.value) {
+            Ok(found) => Some(text.map(|_| found)),
+            Err((wrong, right)) => {
+                problems.error(codes::GROUP, text.span, wrong, right);
+                None
+            }
+        })
+        .collect(),
+        refresh: refresh(&mut table),
     };
+    if let (Some(name), Some(address)) = (group.names.first(), group.addresses.first()) {
+        problems.error(
+            codes::GROUP,
+            name.span.clone(),
+            format!(
+                "this group has `names` beside addresses such as `{}`",
+                address.value
+            ),
+            "make two groups, and a rule for each: the one is looked up, the other is not",
+        );
+    }
     if table.is_empty() {
         problems.error(
             codes::GROUP,
             table.span(),
             "this group has no members",
-            "list `addresses`, `ports` or `macs`",
+            "list `addresses`, `names`, `ports` or `macs`",
         );
     }
     group
+}
+
+/// `refresh`, within its bounds.
+fn refresh(table: &mut Reader<'_, '_>) -> Span {
+    let Some(stated) = table.parsed::<Span>("refresh") else {
+        return REFRESH;
+    };
+    if !(OFTENEST..=RAREST).contains(&stated.value) {
+        table.problems().error(
+            codes::GROUP,
+            stated.span.clone(),
+            format!("names cannot be looked up every {}", stated.value),
+            "write a time from `30s` to `24h`",
+        );
+    }
+    if !table.has("names") {
+        table.problems().error(
+            codes::GROUP,
+            stated.span,
+            "there are no `names` to look up",
+            "add `names`, or leave `refresh` out",
+        );
+    }
+    stated.value
 }
 
 /// The members of the group that `@name` names; an error where it has none of

@@ -31,6 +31,7 @@
 mod class;
 mod codes;
 mod fair;
+pub mod fields;
 mod group;
 mod include;
 mod link;

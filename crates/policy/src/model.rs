@@ -317,6 +317,10 @@ pub struct When {
     pub local_addresses: Vec<Value<Prefix>>,
     /// Addresses of the outside host.
     pub remote_addresses: Vec<Value<Prefix>>,
+    /// The inside host is one of this group's [`Group::names`].
+    pub local_names: Option<Value<String>>,
+    /// The outside host is.
+    pub remote_names: Option<Value<String>>,
     /// Code points; those of `tos` are among them.
     pub dscp: Vec<Value<Dscp>>,
     /// Lengths of the IP packet.
@@ -390,6 +394,11 @@ pub struct Group {
     pub ports: Vec<Value<Ports>>,
     /// MAC addresses.
     pub macs: Vec<Value<Mac>>,
+    /// DNS names, whose addresses of both versions are looked up again and
+    /// again. A group that has some has no addresses of its own.
+    pub names: Vec<Value<String>>,
+    /// How often they are looked up.
+    pub refresh: weirgate_units::Span,
 }
 
 /// What is done with code points.

@@ -31,6 +31,8 @@ fn holds(earlier: &When, later: &When) -> bool {
         && earlier.interfaces.is_empty()
         && earlier.from.is_none()
         && earlier.mark.is_none()
+        && earlier.local_names.is_none()
+        && earlier.remote_names.is_none()
         && earlier.connection == Connection::default();
     simple
         && protocols(earlier, later)

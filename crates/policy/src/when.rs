@@ -86,13 +86,17 @@ fn read_plain(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
         understood_list(table, "dscp", codes::TOS, |_| Ok(()));
     }
     dscp.extend(understood_list(table, "tos", codes::TOS, tos));
+    let (local_addresses, local_names) = addresses(table, "local-address", groups);
+    let (remote_addresses, remote_names) = addresses(table, "remote-address", groups);
     When {
         protocols: understood_list(table, "protocol", codes::PROTOCOL, Protocol::read),
         local_ports: ports(table, "local-port", groups),
         remote_ports: ports(table, "remote-port", groups),
         ports: ports(table, "port", groups),
-        local_addresses: addresses(table, "local-address", groups),
-        remote_addresses: addresses(table, "remote-address", groups),
+        local_addresses,
+        remote_addresses,
+        local_names,
+        remote_names,
         dscp,
         lengths: understood_list(table, "length", codes::LENGTH, Lengths::read),
         tcp_flags: understood(table, "tcp-flags", codes::TCP_FLAGS, TcpFlags::read),
@@ -186,11 +190,40 @@ fn macs(table: &mut Reader<'_, '_>, groups: &Groups) -> Vec<Value<Mac>> {
     with_groups(table, "local-mac", codes::MAC, members, Mac::read)
 }
 
-fn addresses(table: &mut Reader<'_, '_>, key: &'static str, groups: &Groups) -> Vec<Value<Prefix>> {
+/// The addresses of a list, or the group of names that it is.
+fn addresses(
+    table: &mut Reader<'_, '_>,
+    key: &'static str,
+    groups: &Groups,
+) -> (Vec<Value<Prefix>>, Option<Value<String>>) {
     let problems = table.problems();
     // Host bits have a code of their own, so the list is read in two steps.
     let texts = understood_list(table, key, codes::ADDRESS, |text| Ok(text.to_owned()));
     let mut list = Vec::new();
+    let named = |text: &&Value<String>| {
+        let group = text
+            .value
+            .strip_prefix('@')
+            .and_then(|name| groups.get(name));
+        group.is_some_and(|group| !group.names.is_empty())
+    };
+    if let Some(text) = texts.iter().find(named) {
+        if texts.len() > 1 {
+            problems.error(
+                codes::GROUP,
+                text.span.clone(),
+                format!(
+                    "`{}` is a group of DNS names, beside others in one list",
+                    text.value
+                ),
+                "let it stand alone, and make another rule for the rest",
+            );
+        }
+        let group = text
+            .clone()
+            .map(|text| text.trim_start_matches('@').to_owned());
+        return (Vec::new(), Some(group));
+    }
     for text in texts {
         if text.value.starts_with('@') {
             let found = group::members(groups, &text, "addresses", problems, |group| {
@@ -203,7 +236,7 @@ fn addresses(table: &mut Reader<'_, '_>, key: &'static str, groups: &Groups) -> 
             list.push(text.map(|_| prefix));
         }
     }
-    list
+    (list, None)
 }
 
 /// An address or prefix.
@@ -329,7 +362,10 @@ fn versions(when: &When, add: &mut impl FnMut(&Span, String, &str)) {
 /// A warning for ICMP of IPv4 alone, where no address says that it is meant.
 pub(crate) fn one_version(table: &Reader<'_, '_>, when: &When) {
     let has = |wanted: Protocol| when.protocols.iter().find(|found| found.value == wanted);
-    let anywhere = when.local_addresses.is_empty() && when.remote_addresses.is_empty();
+    let anywhere = when.local_addresses.is_empty()
+        && when.remote_addresses.is_empty()
+        && when.local_names.is_none()
+        && when.remote_names.is_none();
     if let Some(icmp) = has(Protocol::ICMP)
         && has(Protocol::ICMPV6).is_none()
         && anywhere

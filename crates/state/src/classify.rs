@@ -77,6 +77,10 @@ pub enum Content {
     /// A map: of each of these ranges from..=to the class; sorted and apart in
     /// canonical form. [`Effect::ClassOf`] alone looks things up in it.
     Classes(Vec<(u128, u128, Handle)>),
+    /// Addresses of DNS names: what was found last. Which names they are and
+    /// what was found takes no part in comparison: a plan sees no difference,
+    /// and the elements are replaced in place.
+    Refreshed(Refreshed),
     /// What meters put there, at most `size` keys; further keys do not match.
     /// A key is forgotten `timeout` seconds after the last packet of its;
     /// without a timeout, with its last connection.
@@ -87,6 +91,25 @@ pub enum Content {
         timeout: Option<u32>,
     },
 }
+
+/// The names behind a set of [`Content::Refreshed`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Refreshed {
+    /// The DNS names; none in a state that was observed.
+    pub names: Vec<String>,
+    /// How often they are looked up, in seconds.
+    pub every: u32,
+    /// The addresses that the set has when it is made.
+    pub found: Vec<u128>,
+}
+
+impl PartialEq for Refreshed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Refreshed {}
 
 /// A chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -516,7 +539,7 @@ impl Set {
         match &mut set.content {
             Content::Fixed(elements) => *elements = merged(elements),
             Content::Classes(elements) => *elements = joined(elements),
-            Content::Meter { .. } => {}
+            Content::Refreshed(_) | Content::Meter { .. } => {}
         }
         set
     }

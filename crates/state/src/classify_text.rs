@@ -213,7 +213,11 @@ impl Table {
                 Values::Text(_) => (!field.is_text())
                     .then(|| (format!("{field:?} is no text"), "compare it with numbers")),
                 Values::Set(name) => match self.set(name).map(|set| (&set.content, set.key)) {
-                    Some((Content::Fixed(_), key)) if Some(key) == field.key() => None,
+                    Some((Content::Fixed(_) | Content::Refreshed(_), key))
+                        if Some(key) == field.key() =>
+                    {
+                        None
+                    }
                     _ => Some((
                         format!("there is no set `{name}` of values of {field:?}"),
                         "add the set",
@@ -298,6 +302,15 @@ impl Set {
                     "map {} {{ type {kind} : classid;{flags} elements = {{ {list} }}; }}",
                     self.name
                 );
+            }
+            Content::Refreshed(refreshed) => {
+                let each = refreshed.found.iter();
+                let list: Vec<String> = each.map(|one| value_text(self.key, *one)).collect();
+                if list.is_empty() {
+                    " flags timeout;".to_owned()
+                } else {
+                    format!(" flags timeout; elements = {{ {} }};", list.join(", "))
+                }
             }
             Content::Meter {
                 size,

@@ -11,16 +11,22 @@ mod classify_change;
 mod classify_field;
 mod classify_text;
 mod device;
+mod machine;
 mod qdisc;
 
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
-    PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict, port_protocols, switch_name,
+    PROTOCOLS_WITH_PORTS, Refreshed, Rule, Set, TCP, Table, Values, Verdict, port_protocols,
+    switch_name,
 };
 pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
+pub use machine::{
+    Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
+    Timers,
+};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,
     Sfq, Stab,

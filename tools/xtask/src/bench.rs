@@ -4,7 +4,7 @@
 //! Wall time depends on the machine and on what else it does, so this is no
 //! part of the tests; the load is shown beside the figures.
 
-use crate::run;
+use crate::{bench_policy, run};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -18,16 +18,18 @@ const EXPERIMENT: (&str, &str) = ("adsl-3.2", "modem-only");
 
 /// What is asked of a figure.
 #[derive(Debug, Clone, Copy)]
-enum Goal {
+pub enum Goal {
     AtLeast(f64),
     AtMost(f64),
+    /// None: it stands beside another figure.
+    Beside,
 }
 
 /// One measured figure.
-struct Figure {
-    what: &'static str,
-    value: f64,
-    goal: Goal,
+pub struct Figure {
+    pub what: &'static str,
+    pub value: f64,
+    pub goal: Goal,
 }
 
 impl Figure {
@@ -35,6 +37,7 @@ impl Figure {
         match self.goal {
             Goal::AtLeast(limit) => self.value >= limit,
             Goal::AtMost(limit) => self.value <= limit,
+            Goal::Beside => true,
         }
     }
 
@@ -42,15 +45,20 @@ impl Figure {
         let (sign, limit) = match self.goal {
             Goal::AtLeast(limit) => (">=", limit),
             Goal::AtMost(limit) => ("<=", limit),
+            Goal::Beside => return format!("{:<58}{:>9.3}", self.what, self.value),
         };
         let kept = if self.kept() { "kept" } else { "missed" };
         let goal = format!("{sign} {limit}");
-        format!("{:<58}{:>9.2}   {goal:<8}{kept}", self.what, self.value)
+        // Goals of hundredths need thousandths.
+        let digits = if limit < 1.5 { 3 } else { 2 };
+        format!(
+            "{:<58}{:>9.digits$}   {goal:<8}{kept}",
+            self.what, self.value
+        )
     }
 }
 
 /// Builds, prepares and measures; fails when a goal is missed.
-#[allow(clippy::print_stdout, reason = "the table is this task's result")]
 pub fn run_all(root: &Path) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--release"]);
@@ -59,8 +67,23 @@ pub fn run_all(root: &Path) -> Result<()> {
     let before = load();
     let mut figures = of_experiment(root)?;
     figures.push(of_try(root)?);
+    figures.extend(bench_policy::figures(root)?);
+    report(&figures, &before)
+}
+
+/// Builds and measures a large policy alone, which needs no lab.
+pub fn run_policy(root: &Path) -> Result<()> {
+    let mut build = Command::new("cargo");
+    build.current_dir(root).args(["build", "--release"]);
+    run(build.args(["-p", "weirgate-cli"]))?;
+    let before = load();
+    report(&bench_policy::figures(root)?, &before)
+}
+
+#[allow(clippy::print_stdout, reason = "the table is this task's result")]
+fn report(figures: &[Figure], before: &str) -> Result<()> {
     println!("\n{:<58}{:>9}   goal", "figure", "measured");
-    for figure in &figures {
+    for figure in figures {
         println!("{}", figure.row());
     }
     println!("load of the machine: {before} before, {} after", load());

@@ -5,6 +5,7 @@
 //! Nothing here is needed to run weirgate.
 
 mod bench;
+mod bench_policy;
 mod deb;
 mod fuzz;
 mod invariants;
@@ -35,6 +36,8 @@ enum Task {
     Check,
     /// Measure the lab's speed, boot and memory against their goals, on a quiet machine.
     Bench,
+    /// Measure `check` and `apply` of a large policy against their goals; the lab is not needed.
+    BenchPolicy,
     /// Build the Debian package.
     Deb,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Test => test::tests(&root()),
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
+        Task::BenchPolicy => bench::run_policy(&root()),
         Task::Deb => deb::build(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };

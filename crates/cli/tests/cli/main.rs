@@ -10,13 +10,17 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod capture;
+mod doctor;
 mod documents;
 mod here;
 mod input;
 mod kernel;
 mod lab;
+mod names;
 mod namespace;
+mod powerless;
 mod program;
 mod safe;
+mod schema;
 mod stream;
 mod victim;

@@ -12,7 +12,7 @@ use crate::wire::Attrs;
 use nlink::netlink::AttrIter;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeSet;
-use weirgate_state::{Content, IpVersion, Key, Origin, Set, switch_name};
+use weirgate_state::{Content, IpVersion, Key, Origin, Refreshed, Set, switch_name};
 use weirgate_units::Handle;
 
 const NFTA_SET_TABLE: u16 = 1;
@@ -225,6 +225,12 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
             let mapped = |&(from, to, class): &(u128, u128, Handle)| (from, to, Some(class));
             elements.iter().map(mapped).collect::<Vec<_>>()
         }
+        Content::Refreshed(refreshed) => {
+            // A flag that no other set of ours has tells it when it is read.
+            head.append_attr_u32_be(NFTA_SET_FLAGS, NFT_SET_TIMEOUT);
+            let keys = refreshed.found.iter().map(|value| (*value, false, None));
+            return with_elements(head, set, netdev, table, Some(id), keys.collect());
+        }
     };
     let ranges = elements.iter().any(|(from, to, _)| from != to);
     let interval = if ranges { NFT_SET_INTERVAL } else { 0 };
@@ -244,9 +250,30 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
             keys.push((to + 1, true, None));
         }
     }
-    let mut messages = vec![head];
+    with_elements(head, set, netdev, table, Some(id), keys)
+}
+
+/// The messages that replace what a refreshed set has.
+pub(crate) fn refill(set: &Set, netdev: bool, table: &str, found: &[u128]) -> Vec<MessageBuilder> {
+    let mut flush = message(DELSETELEM, 0, family(netdev));
+    flush.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
+    flush.append_attr_str(NFTA_SET_ELEM_LIST_SET, &set.name);
+    let keys = found.iter().map(|value| (*value, false, None)).collect();
+    with_elements(flush, set, netdev, table, None, keys)
+}
+
+/// A message, and those that add elements; the flag is that of an end.
+fn with_elements(
+    first: MessageBuilder,
+    set: &Set,
+    netdev: bool,
+    table: &str,
+    id: Option<u32>,
+    keys: Vec<(u128, bool, Option<Handle>)>,
+) -> Vec<MessageBuilder> {
+    let mut messages = vec![first];
     for chunk in keys.chunks(ELEMENTS_AT_ONCE) {
-        let mut list = element_list(netdev, table, &set.name, Some(id));
+        let mut list = element_list(netdev, table, &set.name, id);
         let nest = list.nest_start(NFTA_SET_ELEM_LIST_ELEMENTS);
         for (value, end, class) in chunk {
             let item = list.nest_start(NFTA_LIST_ELEM);
@@ -343,6 +370,8 @@ pub(crate) enum Listed {
     Fixed { name: String, key: Key },
     /// A map to classes; its elements are listed apart.
     Classes { name: String, key: Key },
+    /// A set whose values are replaced in place; alike.
+    Refreshed { name: String, key: Key },
     /// A whole one.
     Meter(Set),
     /// The switch of this chain.
@@ -385,6 +414,7 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
                 origin: Origin::default(),
             })
         }
+        Some(key) if flags == NFT_SET_TIMEOUT => Listed::Refreshed { name, key },
         Some(key) if flags & !NFT_SET_INTERVAL == 0 => Listed::Fixed { name, key },
         Some(key)
             if flags & !NFT_SET_INTERVAL == NFT_SET_MAP
@@ -464,6 +494,20 @@ fn ranges(key: Key, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
         elements.push((from, key.greatest(), data));
     }
     elements
+}
+
+/// The refreshed set of these listed elements.
+pub(crate) fn refreshed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
+    let plain = fixed(name, key, payloads);
+    let found = match plain.content {
+        Content::Fixed(elements) => elements.into_iter().map(|(value, _)| value).collect(),
+        _ => Vec::new(),
+    };
+    let content = Content::Refreshed(Refreshed {
+        found,
+        ..Refreshed::default()
+    });
+    Set { content, ..plain }
 }
 
 /// Whether listed elements of a switch are those of a chain that is on;

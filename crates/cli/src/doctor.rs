@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate doctor`: what this kernel and machine offer, and what disturbs.
+//!
+//! Crate kernel looks, crate doctor judges. Nothing is changed, and no
+//! privilege is needed; what could not be seen without one is said.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::shape::in_runtime;
+use crate::{output, policy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use weirgate_doctor::{Finding, Question, Severity, examine};
+use weirgate_keep::{Entry, Memory, Site};
+use weirgate_kernel::{Kernel, Scope};
+use weirgate_plan::verify;
+use weirgate_policy::Policy;
+use weirgate_state::{Ability, Capabilities, DeviceName, Machine, Presence, State};
+
+/// What to look at.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The policy to judge for; without one, that which is in force.
+    policy: Option<PathBuf>,
+    /// A device to look at beside the policy's; may be given more than once.
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    device: Vec<DeviceName>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn device(text: &str) -> Result<DeviceName, String> {
+    DeviceName::new(text)
+        .ok_or_else(|| "a device's name has 1 to 15 bytes, without spaces, `/` and `:`".to_owned())
+}
+
+/// What is printed as JSON.
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    kernel: &'a str,
+    privileges: weirgate_state::Privileges,
+    abilities: &'a BTreeMap<Ability, Presence>,
+    findings: &'a [Finding],
+    unread: &'a [String],
+}
+
+/// Prints what was found: exit status 1 if there is a fault or a warning.
+pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
+    let named = arguments.policy.as_deref().map(policy::read).transpose()?;
+    in_runtime(async {
+        let mut machine = Kernel::open()?.machine().await?;
+        let kept = Kept::read(state, &mut machine.unread).await;
+        let policy = match &named {
+            Some(loaded) => Some(loaded.policy()),
+            None => kept.policy.as_ref(),
+        };
+        let compiled =
+            policy.and_then(|policy| weirgate_compile::compile(policy, &Capabilities::all()).0);
+        let mut devices: BTreeSet<DeviceName> = arguments.device.iter().cloned().collect();
+        if policy.is_none() && devices.is_empty() {
+            devices = ordinary(&machine);
+        }
+        let question = Question {
+            machine: &machine,
+            policy,
+            desired: compiled.as_ref(),
+            applied: kept.applied.as_ref(),
+            differences: &kept.differences,
+            devices: &devices,
+        };
+        let findings = examine(&question);
+        if arguments.json {
+            output::data(&serde_json::to_string_pretty(&Report {
+                kernel: &machine.release,
+                privileges: machine.privileges,
+                abilities: &machine.abilities,
+                findings: &findings,
+                unread: &machine.unread,
+            })?)?;
+        } else {
+            output::text(&text(&machine, &findings, policy.is_some()))?;
+        }
+        let grave = |finding: &Finding| finding.severity < Severity::Note;
+        Ok(if findings.iter().any(grave) {
+            Status::Differs
+        } else {
+            Status::Done
+        })
+    })
+}
+
+/// Devices that carry a site's packets: neither loopback nor made by shapers.
+fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
+    let devices = machine.devices.iter();
+    devices
+        .filter(|(name, device)| {
+            name.as_str() != "lo" && device.up && device.kind.as_deref() != Some("ifb")
+        })
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+/// What weirgate remembers, as far as this user may read it.
+#[derive(Default)]
+struct Kept {
+    applied: Option<State>,
+    differences: Vec<String>,
+    policy: Option<Policy>,
+}
+
+impl Kept {
+    async fn read(state: &Path, unread: &mut Vec<String>) -> Self {
+        match Self::try_read(state).await {
+            Ok(kept) => kept,
+            Err(failure) => {
+                let text = failure.text();
+                unread.push(format!(
+                    "what weirgate has applied: {}",
+                    text.trim_start_matches("weirgate: ")
+                ));
+                Self::default()
+            }
+        }
+    }
+
+    async fn try_read(state: &Path) -> Result<Self, Failure> {
+        let site = Site::open(state, PathBuf::new())?;
+        let policy = site.confirmed()?.as_ref().and_then(kept_policy);
+        let Some(memory) = Memory::read(&site.place)? else {
+            return Ok(Self {
+                policy,
+                ..Self::default()
+            });
+        };
+        let observed = site.kernel.observe(&Scope::of([&memory.applied])).await?;
+        let differences = verify(&observed, &memory.applied);
+        Ok(Self {
+            differences: differences.iter().map(ToString::to_string).collect(),
+            applied: Some(memory.applied),
+            policy,
+        })
+    }
+}
+
+/// The policy of an applied state, from the texts that were kept with it.
+fn kept_policy(entry: &Entry) -> Option<Policy> {
+    let main = entry.sources.first()?;
+    let load = |name: &str| {
+        let named = |path: &str| Path::new(path).ends_with(name.trim_start_matches("./"));
+        let mut sources = entry.sources.iter();
+        sources
+            .find(|source| named(&source.path))
+            .map(|source| source.text.clone())
+            .ok_or_else(|| "it was not kept".to_owned())
+    };
+    weirgate_policy::parse_with(&main.path, &main.text, &load).policy
+}
+
+fn text(machine: &Machine, findings: &[Finding], has_policy: bool) -> String {
+    let mut text = String::new();
+    let privileges = machine.privileges;
+    let may = |has, what: &str| {
+        if has {
+            what.to_owned()
+        } else {
+            format!("no {what}")
+        }
+    };
+    let _ = writeln!(
+        text,
+        "kernel {}; user {} with {}, {}{}\n",
+        machine.release,
+        privileges.user,
+        may(privileges.net_admin, "CAP_NET_ADMIN"),
+        may(privileges.bpf, "CAP_BPF"),
+        if privileges.first_namespace {
+            ""
+        } else {
+            "; a network namespace of its own"
+        }
+    );
+    for (presence, title) in [
+        (Presence::Here, "has      "),
+        (Presence::Loadable, "loads    "),
+        (Presence::Absent, "lacks    "),
+        (Presence::Unknown, "unknown  "),
+    ] {
+        let abilities = machine.abilities.iter();
+        let names: Vec<&str> = abilities
+            .filter(|(_, found)| **found == presence)
+            .map(|(ability, _)| ability.name())
+            .collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "{title} {}", names.join(", "));
+        }
+    }
+    for finding in findings {
+        let _ = writeln!(
+            text,
+            "\n{}: {}: {} [{}]\n  why     {}\n  remedy  {}",
+            finding.severity,
+            finding.subject,
+            finding.fact,
+            finding.code,
+            finding.why,
+            finding.remedy
+        );
+    }
+    for unread in &machine.unread {
+        let _ = writeln!(text, "\nnot seen: {unread}");
+    }
+    let count = |severity| {
+        findings
+            .iter()
+            .filter(|one| one.severity == severity)
+            .count()
+    };
+    let _ = writeln!(
+        text,
+        "\n{} faults, {} warnings, {} notes{}",
+        count(Severity::Fault),
+        count(Severity::Warning),
+        count(Severity::Note),
+        if has_policy {
+            ""
+        } else {
+            "; without a policy, figures are for a line of 10 Mbit/s"
+        }
+    );
+    text
+}

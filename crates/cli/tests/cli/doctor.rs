@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate doctor` in real namespaces: each disturbance is made, found,
+//! removed, and found no more.
+
+use crate::namespace::{Namespace, same};
+use std::fs;
+use std::process::{Command, Stdio};
+
+const POLICY: &str = "upstream.toml";
+
+/// The findings as `code subject`.
+#[track_caller]
+fn findings(place: &Namespace, arguments: &str) -> Vec<String> {
+    let ended = place.weirgate(&format!("doctor --json {arguments}"));
+    assert!([0, 1].contains(&ended.status), "{ended:?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    for finding in findings {
+        for part in ["severity", "fact", "why", "remedy"] {
+            assert!(!finding[part].as_str().unwrap().is_empty(), "{finding}");
+        }
+    }
+    let grave = findings.iter().any(|one| one["severity"] != "note");
+    assert_eq!(ended.status, i32::from(grave), "{ended:?}");
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let line =
+        |one: &serde_json::Value| format!("{} {}", text(&one["code"]), text(&one["subject"]));
+    findings.iter().map(line).collect()
+}
+
+/// Asserts that a finding comes with a change and goes when it is undone.
+#[track_caller]
+fn comes_and_goes(place: &Namespace, finding: &str, make: &[&str], undo: &[&str]) {
+    let has = || findings(place, POLICY).contains(&finding.to_owned());
+    assert!(!has(), "{finding} is there before {make:?}");
+    for line in make {
+        place.run(line);
+    }
+    assert!(has(), "{finding} is not there after {make:?}");
+    for line in undo {
+        place.run(line);
+    }
+    assert!(!has(), "{finding} is there after {undo:?}");
+}
+
+/// A namespace in which nothing disturbs the policy.
+fn quiet() -> Namespace {
+    let place = Namespace::new();
+    for device in ["wan", "lan"] {
+        place.run(&format!("ethtool -K {device} tso off gso off gro off"));
+    }
+    place.run("sysctl -qw net.ipv4.ip_forward=1");
+    place.run("sysctl -qw net.ipv6.conf.all.forwarding=1");
+    place.run("sysctl -qw net.netfilter.nf_conntrack_acct=1");
+    place
+}
+
+#[test]
+fn each_disturbance_is_found_and_vanishes() {
+    let place = quiet();
+    assert_eq!(findings(&place, POLICY), Vec::<String>::new());
+    for (finding, make, undo) in [
+        (
+            "segmentation-offload wan",
+            "ethtool -K wan tso on gso on",
+            "ethtool -K wan tso off gso off",
+        ),
+        (
+            "receive-offload lan",
+            "ethtool -K lan gro on",
+            "ethtool -K lan gro off",
+        ),
+        (
+            "foreign-root wan",
+            "tc qdisc add dev wan root handle 5: pfifo",
+            "tc qdisc del dev wan root",
+        ),
+        (
+            "foreign-clsact wan",
+            "tc qdisc add dev wan clsact",
+            "tc qdisc del dev wan clsact",
+        ),
+        (
+            "accounting-off kernel",
+            "sysctl -qw net.netfilter.nf_conntrack_acct=0",
+            "sysctl -qw net.netfilter.nf_conntrack_acct=1",
+        ),
+        (
+            "forwarding-off kernel",
+            "sysctl -qw net.ipv4.ip_forward=0",
+            "sysctl -qw net.ipv4.ip_forward=1",
+        ),
+        (
+            "mtu wan",
+            "ip link set wan mtu 2000",
+            "ip link set wan mtu 1500",
+        ),
+        (
+            "device-down wan",
+            "ip link set wan down",
+            "ip link set wan up",
+        ),
+    ] {
+        comes_and_goes(&place, finding, &[make], &[undo]);
+    }
+}
+
+#[test]
+fn who_else_is_at_work_is_found_and_vanishes() {
+    let place = quiet();
+    // Not every kernel has flow tables; how they are read and what is said
+    // of them is tested in crates kernel and doctor in any case.
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    if symbols.contains(" nf_flow_table_init") {
+        comes_and_goes(
+            &place,
+            "flow-offload wan",
+            &[
+                "nft add table inet fw",
+                "nft add flowtable inet fw fast { hook ingress priority 0 ; devices = { wan } ; }",
+            ],
+            &["nft delete table inet fw"],
+        );
+    }
+    comes_and_goes(
+        &place,
+        "other-shaper kernel",
+        &["ip link add ifb4wan type ifb"],
+        &["ip link del ifb4wan"],
+    );
+    comes_and_goes(
+        &place,
+        "other-shaper kernel",
+        &["mkdir /run/sqm", "touch /run/sqm/wan.state"],
+        &["rm -r /run/sqm"],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("50-wan.network");
+    fs::write(&file, "[Match]\nName=w*\n[CAKE]\nBandwidth=1M\n").unwrap();
+    place.run("mkdir -p /run/systemd/network");
+    comes_and_goes(
+        &place,
+        "manager wan",
+        &[&format!("cp {} /run/systemd/network/", file.display())],
+        &["rm /run/systemd/network/50-wan.network"],
+    );
+    // A process counts by its name.
+    let name = folder.path().join("NetworkManager");
+    fs::copy("/bin/cat", &name).unwrap();
+    let mut manager = Command::new(&name).stdin(Stdio::piped()).spawn().unwrap();
+    let found = findings(&place, POLICY);
+    drop(manager.stdin.take());
+    manager.wait().unwrap();
+    assert!(found.contains(&"manager wan".to_owned()), "{found:?}");
+    assert!(!findings(&place, POLICY).contains(&"manager wan".to_owned()));
+}
+
+/// Files of the kernel's that belong to the whole machine are covered by
+/// others, in the mount namespace alone.
+#[test]
+fn what_the_kernel_is_set_to_is_found_and_vanishes() {
+    let place = quiet();
+    let folder = tempfile::tempdir().unwrap();
+    for (finding, path, content) in [
+        (
+            "htb-hysteresis kernel",
+            "/sys/module/sch_htb/parameters/htb_hysteresis",
+            "1\n",
+        ),
+        (
+            "slow-clock kernel",
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "refined-jiffies\n",
+        ),
+        (
+            "table-small kernel",
+            "/proc/sys/net/netfilter/nf_conntrack_count",
+            "300000\n",
+        ),
+        ("missing-module kernel", "/proc/kallsyms", "0 T htb_init\n"),
+    ] {
+        let cover = folder.path().join("cover");
+        fs::write(&cover, content).unwrap();
+        if finding.starts_with("missing") {
+            // This kernel's own parts are loaded modules or in its symbols.
+            let own = fs::read_to_string("/proc/kallsyms").unwrap();
+            let without: Vec<&str> = own
+                .lines()
+                .filter(|line| !line.contains("nf_tables_newtable"))
+                .collect();
+            fs::write(&cover, without.join("\n")).unwrap();
+            if std::path::Path::new("/proc/modules").exists() {
+                continue;
+            }
+        }
+        let make = format!("mount --bind {} {path}", cover.display());
+        comes_and_goes(&place, finding, &[&make], &[&format!("umount {path}")]);
+    }
+}
+
+#[test]
+fn devices_that_are_not_as_the_policy_says() {
+    let place = quiet();
+    place.run("ip link del wan");
+    assert!(findings(&place, POLICY).contains(&"no-device wan".to_owned()));
+    // A device without Ethernet headers.
+    place.run("ip tuntap add dev wan mode tun");
+    place.run("ip link set wan up");
+    let found = findings(&place, POLICY);
+    assert!(found.contains(&"device-kind wan".to_owned()), "{found:?}");
+    place.run("ip link del wan");
+    place.run("ip link add wan numtxqueues 4 type bridge");
+    place.run("ip link set wan up");
+    let found = findings(&place, POLICY);
+    assert!(found.contains(&"many-queues wan".to_owned()), "{found:?}");
+}
+
+#[test]
+fn what_apply_does_is_found_no_more_and_what_others_change_is() {
+    let place = Namespace::new();
+    place.run("sysctl -qw net.ipv4.ip_forward=1");
+    let before = findings(&place, POLICY);
+    assert!(before.contains(&"segmentation-offload wan".to_owned()));
+    place.weirgate("apply upstream.toml").says(0, &[]);
+    let applied = place.snapshot();
+    let after = findings(&place, POLICY);
+    let offload = |found: &[String]| found.iter().any(|one| one.contains("offload"));
+    assert!(!offload(&after), "{after:?}");
+    assert!(
+        !after.iter().any(|one| one.starts_with("foreign")),
+        "{after:?}"
+    );
+    // Without a policy, that which is in force is judged.
+    assert_eq!(findings(&place, "--device lan"), after);
+    same(&applied, &place.snapshot());
+    place.run("ethtool -K wan tso on gso on");
+    let changed = findings(&place, POLICY);
+    assert!(
+        changed.contains(&"differs kernel".to_owned()),
+        "{changed:?}"
+    );
+    assert!(offload(&changed));
+}
+
+#[test]
+fn without_a_capability_it_says_what_it_could_not_see() {
+    let place = quiet();
+    let ended = place.powerless(&format!("doctor {POLICY}"));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    for part in [
+        "no CAP_NET_ADMIN",
+        "[privilege]",
+        "not seen: flow tables",
+        "0 warnings",
+    ] {
+        assert!(ended.out.contains(part), "`{part}` in {}", ended.out);
+    }
+}
+
+#[test]
+fn figures_are_those_of_the_link() {
+    let place = Namespace::new();
+    let ended = place.weirgate(&format!("doctor {POLICY}"));
+    assert_eq!(ended.status, 1, "{ended:?}");
+    // 46 packets of 1500 bytes carry 64 KB; each takes 32 cells of ATM.
+    let words: Vec<&str> = ended.out.split_whitespace().collect();
+    let told = words.join(" ");
+    assert!(
+        told.contains("holds upstream of 512kbit for 1.2 s"),
+        "{told}"
+    );
+    place
+        .weirgate("doctor --device a/b")
+        .says(2, &["1 to 15 bytes"]);
+    place.weirgate("doctor gone.toml").says(2, &["gone.toml"]);
+}

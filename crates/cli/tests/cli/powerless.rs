@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every command that needs a privilege, without it: it names what it lacks,
+//! ends by itself with the documented status and changes nothing.
+//!
+//! `lab run --here` is among the tests of the module `here`.
+
+use crate::namespace::{Namespace, same};
+use crate::program::{Ended, WEIRGATE};
+
+const POLICY: &str = "upstream.toml";
+
+/// Commands that look or change, with the exit status where they may not.
+const COMMANDS: [(&str, i32); 9] = [
+    ("plan changed.toml", 1),
+    ("apply changed.toml", 3),
+    ("apply --confirm 5s changed.toml", 3),
+    ("rollback 1", 3),
+    ("boot", 3),
+    ("keep", 3),
+    ("remove", 3),
+    ("show", 1),
+    ("plan --commands --adopt changed.toml", 1),
+];
+
+/// Runs a command that must end within seconds.
+#[track_caller]
+fn soon(place: &Namespace, guard: &[&str], program: &str, line: &str) -> Ended {
+    let mut command = place.command("timeout");
+    command.args(["20", "setpriv"]).args(guard).arg(program);
+    for word in line.split(' ') {
+        if word.ends_with(".toml") {
+            command.arg(crate::program::root().join("tests/cli").join(word));
+        } else {
+            command.arg(word);
+        }
+    }
+    let ended = Ended::of(&command.output().unwrap());
+    assert_ne!(ended.status, 124, "`{line}` does not end: {ended:?}");
+    ended
+}
+
+#[test]
+fn without_the_capability_every_command_names_it() {
+    let place = Namespace::new();
+    place.weirgate(&format!("apply {POLICY}")).says(0, &[]);
+    let before = place.snapshot();
+    let guard = ["--bounding-set=-net_admin", "--inh-caps=-net_admin"];
+    for (line, status) in COMMANDS {
+        let ended = soon(&place, &guard, WEIRGATE, line);
+        assert_eq!(ended.status, status, "{line}: {ended:?}");
+        assert!(ended.err.contains("CAP_NET_ADMIN"), "{line}: {ended:?}");
+    }
+    same(&before, &place.snapshot());
+    // What waits is found by its files; root without the capability has those.
+    soon(&place, &guard, WEIRGATE, "confirm").says(1, &["nothing waits"]);
+    soon(&place, &guard, WEIRGATE, "history").says(0, &[]);
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_is_missing() {
+    let place = Namespace::new();
+    place.weirgate(&format!("apply {POLICY}")).says(0, &[]);
+    let before = place.snapshot();
+    // The repository may be where others do not come.
+    place.run(&format!("cp {WEIRGATE} /run/program"));
+    place.run("chmod 755 /run /run/program");
+    let policy = crate::program::root().join("tests/cli").join(POLICY);
+    place.run(&format!("cp {} /run/policy.conf", policy.display()));
+    let guard = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    for (line, status) in COMMANDS {
+        let line = line.replace("changed.toml", "/run/policy.conf");
+        let ended = soon(&place, &guard, "/run/program", &line);
+        // What is kept may be read by its owner alone.
+        assert_eq!(ended.status, status, "{line}: {ended:?}");
+        let told = ["CAP_NET_ADMIN", "the right to read it"];
+        assert!(
+            told.iter().any(|part| ended.err.contains(part)),
+            "{line}: {ended:?}"
+        );
+    }
+    for (line, status) in [("confirm", 3), ("history", 1)] {
+        soon(&place, &guard, "/run/program", line).says(status, &["Permission denied", "root has"]);
+    }
+    for line in ["check /run/policy.conf", "export /run/policy.conf"] {
+        soon(&place, &guard, "/run/program", line).says(0, &[]);
+    }
+    let doctor = soon(&place, &guard, "/run/program", "doctor /run/policy.conf");
+    assert!(doctor.out.contains("[privilege]"), "{doctor:?}");
+    same(&before, &place.snapshot());
+}

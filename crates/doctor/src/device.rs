@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One device: what it merges, what it holds, who else is at it.
+
+use crate::link::{Flow, Line, told};
+use crate::{Finding, Question, Severity};
+use weirgate_state::{DeviceName, Interface};
+use weirgate_units::Span;
+
+/// A merged packet that takes the line longer is a promise broken.
+const NOTICEABLE: Span = Span::from_millis(5);
+
+/// Features that hand several packets to a qdisc as one, with the words that
+/// ethtool takes.
+const SEGMENTATION: [(&str, &str); 3] = [
+    ("tx-generic-segmentation", "gso"),
+    ("tx-tcp-segmentation", "tso"),
+    ("tx-tcp6-segmentation", "tso"),
+];
+/// Features that merge packets which arrive.
+const RECEIVE: [(&str, &str); 3] = [
+    ("rx-gro", "gro"),
+    ("rx-gro-hw", "rx-gro-hw"),
+    ("rx-lro", "lro"),
+];
+
+/// Judges every device of the lines.
+pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+    for line in lines {
+        let Some(device) = question.machine.devices.get(&line.device) else {
+            findings.push(missing(question, &line.device));
+            continue;
+        };
+        state(line, device, findings);
+        if let Some(flow) = &line.leaving {
+            merging(line, device, flow, true, findings);
+            ring(&line.device, device, flow, findings);
+            queues(&line.device, device, flow, findings);
+        }
+        if let Some(flow) = &line.arriving {
+            merging(line, device, flow, false, findings);
+        }
+        owners(question, line, device, findings);
+    }
+}
+
+fn missing(question: &Question<'_>, name: &DeviceName) -> Finding {
+    let there: Vec<&str> = question
+        .machine
+        .devices
+        .keys()
+        .map(DeviceName::as_str)
+        .filter(|other| *other != "lo")
+        .collect();
+    Finding {
+        severity: Severity::Fault,
+        code: "no-device",
+        subject: name.to_string(),
+        fact: "there is no such device in this network namespace".to_owned(),
+        why: "nothing of the policy can be applied to it: 0 of its packets are shaped".to_owned(),
+        remedy: format!(
+            "write one of those that are there in [link]: {}; for one that comes later, let \
+             `weirgate keep` run",
+            if there.is_empty() {
+                "none".to_owned()
+            } else {
+                there.join(", ")
+            }
+        ),
+    }
+}
+
+fn state(line: &Line, device: &Interface, findings: &mut Vec<Finding>) {
+    if device.up && device.carrier {
+        return;
+    }
+    let (fact, remedy) = if device.up {
+        (
+            "it has no carrier",
+            "look at its cable, modem or session".to_owned(),
+        )
+    } else {
+        (
+            "it is switched off",
+            format!("`ip link set dev {} up`", line.device),
+        )
+    };
+    findings.push(Finding {
+        severity: Severity::Warning,
+        code: "device-down",
+        subject: line.device.to_string(),
+        fact: fact.to_owned(),
+        why: "it carries 0 packets".to_owned(),
+        remedy,
+    });
+}
+
+fn merging(
+    line: &Line,
+    device: &Interface,
+    flow: &Flow,
+    leaving: bool,
+    findings: &mut Vec<Finding>,
+) {
+    let features = if leaving { SEGMENTATION } else { RECEIVE };
+    let on = |feature: &&(&str, &str)| device.features.contains(feature.0);
+    let mut words: Vec<&str> = features.iter().filter(on).map(|one| one.1).collect();
+    words.dedup();
+    if words.is_empty() {
+        return;
+    }
+    let fixed = features
+        .iter()
+        .filter(on)
+        .all(|feature| device.fixed.contains(feature.0));
+    let time = flow.merged();
+    let name = &line.device;
+    let switches = words.join(" off ");
+    let own = words
+        .iter()
+        .all(|word| ["gso", "tso", "gro"].contains(word));
+    let remedy = if fixed {
+        format!("its driver holds this fixed: put another device in the place of {name}")
+    } else if own {
+        format!("`weirgate apply` does it; by hand: `ethtool -K {name} {switches} off`")
+    } else {
+        format!("`ethtool -K {name} {switches} off`, each time the device comes")
+    };
+    findings.push(Finding {
+        severity: if time > NOTICEABLE {
+            Severity::Warning
+        } else {
+            Severity::Note
+        },
+        code: if leaving {
+            "segmentation-offload"
+        } else {
+            "receive-offload"
+        },
+        subject: name.to_string(),
+        fact: format!("{} on", list(&words)),
+        why: format!(
+            "up to 64 KB {} as one packet, which holds {} for {}; everything urgent waits behind \
+             it",
+            if leaving { "leave" } else { "arrive merged" },
+            flow.at(),
+            told(time)
+        ),
+        remedy,
+    });
+}
+
+fn list(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => format!("{one} is"),
+        [many @ .., last] => format!("{} and {last} are", many.join(", ")),
+    }
+}
+
+fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<Finding>) {
+    let Some(ring) = device.tx_ring.filter(|ring| *ring > 1) else {
+        return;
+    };
+    if device.bql == Some(true) || flow.example {
+        return;
+    }
+    let line = flow.rate.as_bits_per_second();
+    let speed = u64::from(device.speed_mbit.unwrap_or(0)) * 1_000_000;
+    // The gate is the narrow place where the device is faster than the line.
+    let empty = speed > line + line / 20;
+    let (limits, reason) = match device.bql {
+        Some(_) => ("its driver does not limit it by bytes (BQL)", ""),
+        None => (
+            "whether its driver limits it by bytes (BQL) does not show",
+            "",
+        ),
+    };
+    findings.push(Finding {
+        severity: if empty {
+            Severity::Note
+        } else {
+            Severity::Warning
+        },
+        code: "deep-ring",
+        subject: name.to_string(),
+        fact: format!("its transmit ring holds {ring} packets, and {limits}{reason}"),
+        why: if empty {
+            format!(
+                "it stays empty while the gate is below the device's {} Mbit/s; were it full, it \
+                 would take {} at {}",
+                device.speed_mbit.unwrap_or(0),
+                told(flow.packets(ring)),
+                flow.at()
+            )
+        } else {
+            format!(
+                "full, it takes {} at {}, behind every queue that the policy orders",
+                told(flow.packets(ring)),
+                flow.at()
+            )
+        },
+        remedy: format!("`ethtool -G {name} tx 64`, or as few as the driver takes"),
+    });
+}
+
+fn queues(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<Finding>) {
+    // A veth has as many as there are processors, and no card behind them.
+    let virtual_only = device.kind.as_deref() == Some("veth");
+    if device.tx_queues < 2 || flow.example || virtual_only {
+        return;
+    }
+    let full = flow.packets(1).as_nanos().max(1);
+    findings.push(Finding {
+        severity: Severity::Note,
+        code: "many-queues",
+        subject: name.to_string(),
+        fact: format!("it has {} transmit queues", device.tx_queues),
+        why: format!(
+            "one gate feeds them all and takes the place of mq: at {} one lock is passed by {} \
+             full packets a second",
+            flow.at(),
+            1_000_000_000 / full
+        ),
+        remedy: format!(
+            "nothing below some 100 Mbit/s; above, `ethtool -L {name} combined 1` saves the cost \
+             of choosing a queue"
+        ),
+    });
+}
+
+fn owners(question: &Question<'_>, line: &Line, device: &Interface, findings: &mut Vec<Finding>) {
+    let name = &line.device;
+    let ours = question
+        .applied
+        .and_then(|state| state.devices.get(name))
+        .is_some_and(|applied| applied.root.is_some());
+    if let Some((kind, handle)) = device.root.as_ref().filter(|_| !ours) {
+        let shaped = line.leaving.is_some();
+        findings.push(Finding {
+            severity: if shaped { Severity::Warning } else { Severity::Note },
+            code: "foreign-root",
+            subject: name.to_string(),
+            fact: format!("its root qdisc is {kind} {handle}, which weirgate did not make"),
+            why: "a device has one root: `apply` leaves it alone and does nothing while it is \
+                  there, so 0 packets are shaped as the policy says"
+                .to_owned(),
+            remedy: format!(
+                "`weirgate apply --adopt` takes its place; `tc qdisc del dev {name} root` removes it"
+            ),
+        });
+    }
+    if let Some(kind) = &device.clsact {
+        let filters = device.filters;
+        findings.push(Finding {
+            severity: if filters > 0 {
+                Severity::Warning
+            } else {
+                Severity::Note
+            },
+            code: "foreign-clsact",
+            subject: name.to_string(),
+            fact: format!(
+                "it has a qdisc {kind} with {filters} filter(s), which weirgate did not make"
+            ),
+            why: if filters == 0 {
+                "filters that come there see packets before weirgate's rules do".to_owned()
+            } else {
+                format!(
+                    "{filters} of them see every packet before weirgate's rules do, and may \
+                     redirect, drop or re-mark it; those of sqm take 100 % of what arrives to an \
+                     IFB of its own"
+                )
+            },
+            remedy: format!(
+                "`tc filter show dev {name} ingress` and `egress` tell what they do; \
+                 `tc qdisc del dev {name} {kind}` removes them"
+            ),
+        });
+    }
+    if let Some(program) = device.xdp {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "xdp",
+            subject: name.to_string(),
+            fact: format!("the XDP program {program} sees what arrives before anything else"),
+            why: "what it redirects or drops reaches no queue: up to 100 % of what arrives passes \
+                  unshaped"
+                .to_owned(),
+            remedy: format!(
+                "`bpftool prog show id {program}` tells what it is; `ip link set dev {name} xdp \
+                 off` removes it"
+            ),
+        });
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy asks of a kernel.
+
+use std::collections::BTreeSet;
+use weirgate_policy::{Connection, Count, Policy, Rule, When};
+use weirgate_state::{Ability, Qdisc, QdiscKind, State};
+
+/// The parts of a kernel that a policy needs: of its compiled state, and of its
+/// rules.
+#[must_use]
+pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
+    let mut needed = BTreeSet::new();
+    for device in desired.devices.values() {
+        if device.owned_ifb {
+            needed.insert(Ability::Ifb);
+        }
+        if let Some(root) = &device.root {
+            of_tree(root, &mut needed);
+        }
+    }
+    for table in &desired.tables {
+        needed.insert(Ability::NfTables);
+        if table.netdev {
+            needed.insert(Ability::NftForward);
+        }
+    }
+    for rule in &policy.rules {
+        match rule.meter.as_ref().map(|meter| meter.value.count) {
+            Some(Count::Connections(_)) => needed.insert(Ability::NftConnections),
+            Some(_) => needed.insert(Ability::NftLimit),
+            None => false,
+        };
+        let tracked = conditions(rule).any(|when| when.connection != Connection::default());
+        if tracked || rule.keep.is_some() {
+            needed.insert(Ability::NftConntrack);
+        }
+        let helpers = conditions(rule).filter_map(|when| when.connection.helper.as_ref());
+        if helpers.into_iter().any(|helper| helper.value == "ftp") {
+            needed.insert(Ability::FtpHelper);
+        }
+    }
+    needed
+}
+
+/// Whether a rule asks how much a connection has carried.
+pub(crate) fn counts_connections(policy: &Policy) -> Option<u32> {
+    let counting = |when: &When| {
+        let Connection {
+            bytes_over,
+            packets_over,
+            mean_size,
+            ..
+        } = &when.connection;
+        bytes_over.is_some() || packets_over.is_some() || mean_size.is_some()
+    };
+    let mut rules = policy.rules.iter();
+    rules
+        .find(|rule| conditions(rule).any(counting))
+        .map(|rule| rule.line)
+}
+
+/// The inside hosts that rules name: addresses of prefixes of at most 256.
+pub(crate) fn named_hosts(policy: &Policy) -> u64 {
+    let prefixes: BTreeSet<(std::net::IpAddr, u32)> = policy
+        .rules
+        .iter()
+        .flat_map(conditions)
+        .flat_map(|when| &when.local_addresses)
+        .filter_map(|prefix| {
+            let prefix = prefix.value;
+            let width: u32 = if prefix.address.is_ipv4() { 32 } else { 128 };
+            let free = width.saturating_sub(u32::from(prefix.length));
+            (free <= 8).then_some((prefix.address, free))
+        })
+        .collect();
+    prefixes.iter().map(|(_, free)| 1_u64 << free).sum()
+}
+
+fn conditions(rule: &Rule) -> impl Iterator<Item = &When> {
+    std::iter::once(&rule.when)
+        .chain(&rule.never)
+        .chain(&rule.services)
+}
+
+fn of_tree(qdisc: &Qdisc, needed: &mut BTreeSet<Ability>) {
+    let ability = match &qdisc.kind {
+        QdiscKind::Htb(htb) => {
+            for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
+                of_tree(leaf, needed);
+            }
+            Ability::Htb
+        }
+        QdiscKind::FqCodel(_) => Ability::FqCodel,
+        QdiscKind::Sfq(_) => Ability::Sfq,
+        QdiscKind::Red(_) => Ability::Red,
+        QdiscKind::Cake(_) => Ability::Cake,
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Other(_) => return,
+    };
+    needed.insert(ability);
+}

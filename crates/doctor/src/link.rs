@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The link: which device carries which direction at which rate, and whether
+//! the devices are as the policy says.
+
+use crate::{Finding, Question, Severity};
+use std::collections::BTreeSet;
+use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
+use weirgate_policy::{Direction, Inbound, Policy};
+use weirgate_state::{DeviceName, Interface};
+use weirgate_units::{Rate, Size, Span};
+
+/// Bytes that an offload merges at most into one packet (`GSO_LEGACY_MAX_SIZE`,
+/// linux/netdevice.h).
+const MERGED: u32 = 65_536;
+/// IP and TCP headers with time stamps, in bytes.
+const HEADERS: u32 = 52;
+
+/// A device, and the directions that what it merges would hold up.
+pub(crate) struct Line {
+    pub(crate) device: DeviceName,
+    /// What leaves through it is shaped here: the direction.
+    pub(crate) leaving: Option<Flow>,
+    /// What arrives at it is shaped elsewhere: the direction.
+    pub(crate) arriving: Option<Flow>,
+}
+
+/// A direction with its rate.
+#[derive(Clone, Copy)]
+pub(crate) struct Flow {
+    pub(crate) name: &'static str,
+    pub(crate) rate: Rate,
+    layer: LinkLayer,
+    mtu: u32,
+    /// No policy says so: the rate is an example.
+    pub(crate) example: bool,
+}
+
+impl Flow {
+    fn of(policy: &Policy, direction: Direction) -> Option<Self> {
+        Some(Self {
+            name: direction.stream(),
+            rate: policy.line_rate(direction)?,
+            layer: policy.link.layer.value,
+            mtu: policy.link.mtu.value,
+            example: false,
+        })
+    }
+
+    /// How long the line takes for packets of full size.
+    pub(crate) fn packets(&self, count: u32) -> Span {
+        let bytes = u64::from(self.layer.wire_bytes(self.mtu)) * u64::from(count);
+        let time = self.rate.time_for(Size::bytes(bytes));
+        time.unwrap_or(Span::from_nanos(u64::MAX))
+    }
+
+    /// How long one merged packet of 64 KB holds the line.
+    pub(crate) fn merged(&self) -> Span {
+        let data = self.mtu.saturating_sub(HEADERS).max(1);
+        self.packets(MERGED.div_ceil(data))
+    }
+
+    /// The rate as words that say where it is from.
+    pub(crate) fn at(&self) -> String {
+        if self.example {
+            format!("a link of {}", self.rate)
+        } else {
+            format!("{} of {}", self.name, self.rate)
+        }
+    }
+}
+
+/// The devices that matter. Without a policy, they are judged for a line of
+/// 10 Mbit/s.
+pub(crate) fn lines(question: &Question<'_>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut done = BTreeSet::new();
+    if let Some(policy) = question.policy {
+        let up = Flow::of(policy, Direction::Up);
+        let down = Flow::of(policy, Direction::Down);
+        let at_lan = policy.link.inbound.value == Inbound::Lan;
+        lines.push(Line {
+            device: policy.link.device.value.clone(),
+            leaving: up,
+            arriving: down,
+        });
+        for lan in &policy.link.lan {
+            lines.push(Line {
+                device: lan.value.clone(),
+                leaving: down.filter(|_| at_lan),
+                arriving: up,
+            });
+        }
+        done.extend(lines.iter().map(|line| line.device.clone()));
+    }
+    let Ok(layer) = LinkLayer::custom(14, 0, Framing::None) else {
+        return lines;
+    };
+    let example = Flow {
+        name: "upstream",
+        rate: Rate::kbit(10_000),
+        layer,
+        mtu: 1_500,
+        example: true,
+    };
+    for device in question.devices.difference(&done) {
+        lines.push(Line {
+            device: device.clone(),
+            leaving: Some(example),
+            arriving: Some(example),
+        });
+    }
+    lines
+}
+
+/// A time as people read it.
+pub(crate) fn told(span: Span) -> String {
+    let millis = span.as_millis_f64();
+    match millis {
+        millis if millis >= 1_000.0 => format!("{:.1} s", millis / 1_000.0),
+        millis if millis >= 10.0 => format!("{millis:.0} ms"),
+        millis if millis >= 0.1 => format!("{millis:.1} ms"),
+        millis => format!("{:.1} us", millis * 1_000.0),
+    }
+}
+
+/// Whether the devices are as the policy says.
+pub(crate) fn examine(question: &Question<'_>, findings: &mut Vec<Finding>) {
+    let Some(policy) = question.policy else {
+        return;
+    };
+    let wan = &policy.link.device.value;
+    let Some(device) = question.machine.devices.get(wan) else {
+        return;
+    };
+    mtu(policy, wan, device, findings);
+    kind(policy, wan, device, findings);
+}
+
+fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec<Finding>) {
+    let (stated, line) = (policy.link.mtu.value, policy.link.mtu.line);
+    let layer = policy.link.layer.value;
+    let time = |mtu| layer.serialisation(policy.link.up.value, mtu).map(told);
+    let Some((real, assumed)) = time(device.mtu).zip(time(stated)) else {
+        return;
+    };
+    if device.mtu > stated {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "mtu",
+            subject: wan.to_string(),
+            fact: format!("its MTU is {}, the policy's {stated}", device.mtu),
+            why: format!(
+                "a packet of {} bytes holds the line for {real}; every bound that `check` states \
+                 is for {assumed}",
+                device.mtu
+            ),
+            remedy: format!(
+                "write `mtu = {}` in [link] (line {line}), or `ip link set dev {wan} mtu {stated}`",
+                device.mtu
+            ),
+        });
+    } else if device.mtu < stated {
+        findings.push(Finding {
+            severity: Severity::Note,
+            code: "mtu",
+            subject: wan.to_string(),
+            fact: format!("its MTU is {}, the policy's {stated}", device.mtu),
+            why: format!(
+                "`check` states its bounds for packets that take {assumed}; the longest takes \
+                 {real}"
+            ),
+            remedy: format!("write `mtu = {}` in [link]", device.mtu),
+        });
+    }
+    // Eight bytes of PPPoE and PPP fit beside 1492 into an Ethernet frame;
+    // larger frames are an agreement of their own (RFC 4638).
+    let largest = device.mtu.min(stated);
+    if layer.name().contains("pppoe") && largest > 1_492 {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "pppoe-mtu",
+            subject: wan.to_string(),
+            fact: format!(
+                "packets of {largest} bytes are let onto a PPPoE line, which carries 1492 unless \
+                 its provider agreed to more (RFC 4638)"
+            ),
+            why: format!(
+                "the {} bytes above are dropped or cut in two: every full packet of {largest} \
+                 bytes is lost or doubled",
+                largest - 1_492
+            ),
+            remedy: format!(
+                "`ip link set dev {wan} mtu 1492` and `mtu = 1492` in [link]; where it is the \
+                 Ethernet device below ppp0, only the latter"
+            ),
+        });
+    }
+}
+
+fn kind(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec<Finding>) {
+    let stated = policy.link.device_kind.value;
+    let found = DeviceKind::from_link(device.link_type, device.kind.as_deref());
+    let Some(found) = found.filter(|found| found.counted() != stated.counted()) else {
+        return;
+    };
+    // What netlink does not show: tags in the packet, a session carried.
+    let unseen = [DeviceKind::VlanInline, DeviceKind::PppoeLower];
+    if unseen.contains(&stated) && found.counted() == 14 {
+        return;
+    }
+    let wrong = found.counted().abs_diff(stated.counted());
+    let real = policy.link.layer.value.wire_bytes(40).max(1);
+    findings.push(Finding {
+        severity: Severity::Warning,
+        code: "device-kind",
+        subject: wan.to_string(),
+        fact: format!(
+            "Linux counts {} bytes in front of each IP packet there; the policy says {} ({})",
+            found.counted(),
+            stated.counted(),
+            stated.name()
+        ),
+        why: format!(
+            "every packet is counted {wrong} bytes wrong: an acknowledgement takes {real} bytes \
+             of the line, so up to {} % of the rate is wrong, and the queue forms in the modem or \
+             the line stays idle",
+            wrong * 100 / real
+        ),
+        remedy: format!("write `device-kind = \"{}\"` in [link]", found.name()),
+    });
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel and this process: modules, time, connection tracking.
+
+use crate::intent::{counts_connections, named_hosts, needs};
+use crate::link::{Line, told};
+use crate::{Finding, Question, Severity};
+use weirgate_state::{Ability, Conntrack, Presence};
+use weirgate_units::Span;
+
+/// Connections that a host is taken to have open at once: a browser with a few
+/// tabs, or a modest P2P client.
+const PER_HOST: u64 = 256;
+/// A timer finer than this does not show beside a packet's own time.
+const FINE_NS: u64 = 10_000;
+
+pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+    modules(question, findings);
+    time(question, lines, findings);
+    hysteresis(question, lines, findings);
+    if let Some(conntrack) = &question.machine.conntrack {
+        accounting(question, conntrack, findings);
+        table(question, conntrack, findings);
+    }
+    forwarding(question, findings);
+    if !question.machine.privileges.net_admin {
+        findings.push(kernel(
+            Severity::Note,
+            "privilege",
+            "this process lacks CAP_NET_ADMIN in this network namespace".to_owned(),
+            "`plan`, `apply`, `remove`, `show` and `keep` are refused".to_owned(),
+            "run them as root, or with `setpriv --ambient-caps +net_admin`".to_owned(),
+        ));
+    }
+}
+
+fn kernel(
+    severity: Severity,
+    code: &'static str,
+    fact: String,
+    why: String,
+    remedy: String,
+) -> Finding {
+    Finding {
+        severity,
+        code,
+        subject: "kernel".to_owned(),
+        fact,
+        why,
+        remedy,
+    }
+}
+
+fn modules(question: &Question<'_>, findings: &mut Vec<Finding>) {
+    let Some((policy, desired)) = question.policy.zip(question.desired) else {
+        return;
+    };
+    for ability in needs(policy, desired) {
+        let presence = question.machine.abilities.get(&ability);
+        if presence != Some(&Presence::Absent) {
+            continue;
+        }
+        let what = match ability.module() {
+            Some(module) => format!("this kernel has neither {ability} nor the module {module}"),
+            None => format!("this kernel has no {ability}"),
+        };
+        findings.push(kernel(
+            match ability {
+                Ability::FtpHelper => Severity::Warning,
+                _ => Severity::Fault,
+            },
+            "missing-module",
+            what,
+            match ability {
+                Ability::FtpHelper => {
+                    "a rule waits for its helper: it matches 0 packets".to_owned()
+                }
+                _ => "the policy needs it: `apply` is refused, 0 packets are shaped".to_owned(),
+            },
+            format!(
+                "use a kernel with {}: Debian's `linux-image-amd64` is built with \
+                 most, OpenWrt has them as packages `kmod-*`",
+                ability.option()
+            ),
+        ));
+    }
+}
+
+fn time(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+    let timers = &question.machine.timers;
+    let flow = lines.iter().find_map(|line| line.leaving);
+    if timers.resolution_ns > FINE_NS {
+        let late = Span::from_nanos(timers.resolution_ns);
+        let figure = flow.map_or_else(String::new, |flow| {
+            format!(
+                ": {} of {} for each packet, which takes {} by itself",
+                flow.rate.bytes_in(late),
+                flow.at(),
+                told(flow.packets(1))
+            )
+        });
+        findings.push(kernel(
+            Severity::Warning,
+            "coarse-timer",
+            format!("timers fire only every {}", told(late)),
+            format!("the gate may open that much late, and the line idles{figure}"),
+            "boot without `highres=off` and `nohz=off`; the kernel needs CONFIG_HIGH_RES_TIMERS"
+                .to_owned(),
+        ));
+    }
+    let source = timers.clocksource.as_deref().unwrap_or_default();
+    let (severity, cost) = match source {
+        "jiffies" | "refined-jiffies" => (
+            Severity::Warning,
+            "time moves only with the tick, 1 to 10 ms: tokens come in lumps".to_owned(),
+        ),
+        "acpi_pm" | "hpet" => (
+            Severity::Note,
+            "a look at the clock takes about 1 us, and every packet takes several".to_owned(),
+        ),
+        _ => return,
+    };
+    findings.push(kernel(
+        severity,
+        "slow-clock",
+        format!("the clock source is {source}"),
+        cost,
+        "look in `/sys/devices/system/clocksource/clocksource0/available_clocksource` for `tsc` \
+         or the hypervisor's own, and write it into `current_clocksource` beside it"
+            .to_owned(),
+    ));
+}
+
+fn hysteresis(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+    if question.machine.htb_hysteresis != Some(true) {
+        return;
+    }
+    let flow = lines.iter().find_map(|line| line.leaving);
+    let figure = flow.map_or_else(String::new, |flow| {
+        format!(
+            "; at {} each packet more is {} of delay",
+            flow.at(),
+            told(flow.packets(1))
+        )
+    });
+    findings.push(kernel(
+        Severity::Warning,
+        "htb-hysteresis",
+        "`htb_hysteresis` of sch_htb is 1".to_owned(),
+        format!(
+            "a class stays in its mode until its bucket is used up twice, so that it sends up to \
+             two bursts at once{figure}"
+        ),
+        "`echo 0 > /sys/module/sch_htb/parameters/htb_hysteresis`, and `options sch_htb \
+         htb_hysteresis=0` in /etc/modprobe.d"
+            .to_owned(),
+    ));
+}
+
+fn accounting(question: &Question<'_>, conntrack: &Conntrack, findings: &mut Vec<Finding>) {
+    if conntrack.accounting {
+        return;
+    }
+    let fact = "connection tracking does not count bytes and packets (nf_conntrack_acct is 0)";
+    let remedy = "`sysctl -w net.netfilter.nf_conntrack_acct=1`, and the same line in \
+                  /etc/sysctl.d/ for the next start";
+    let line = question.policy.and_then(counts_connections);
+    let (severity, why) = match (line, question.applied) {
+        (Some(line), Some(_)) => (
+            Severity::Warning,
+            format!(
+                "the rule of line {line} asks how much a connection has carried: for connections \
+                 begun since, that is 0 for ever"
+            ),
+        ),
+        (Some(line), None) => (
+            Severity::Note,
+            format!(
+                "the rule of line {line} asks how much a connection has carried. `apply` makes \
+                 the kernel count, but the {} connections that are open now stay at 0",
+                conntrack.count
+            ),
+        ),
+        (None, _) => (
+            Severity::Note,
+            "listings of connections show 0 bytes and no rates".to_owned(),
+        ),
+    };
+    findings.push(kernel(
+        severity,
+        "accounting-off",
+        fact.to_owned(),
+        why,
+        remedy.to_owned(),
+    ));
+}
+
+fn table(question: &Question<'_>, conntrack: &Conntrack, findings: &mut Vec<Finding>) {
+    let Conntrack { count, max, .. } = *conntrack;
+    if max == 0 {
+        return;
+    }
+    let (count, max) = (u64::from(count), u64::from(max));
+    let remedy = |wanted: u64| {
+        format!(
+            "`sysctl -w net.netfilter.nf_conntrack_max={wanted}`, and the same line in \
+             /etc/sysctl.d/; an entry takes some 320 bytes"
+        )
+    };
+    if count * 10 >= max * 8 {
+        findings.push(kernel(
+            Severity::Warning,
+            "table-small",
+            format!("{count} of {max} places for connections are taken"),
+            format!(
+                "when the last {} are, the kernel drops the first packet of every new connection",
+                max.saturating_sub(count)
+            ),
+            remedy((count * 2).next_power_of_two()),
+        ));
+        return;
+    }
+    let hosts = question.policy.map_or(0, named_hosts);
+    if hosts * PER_HOST > max {
+        findings.push(kernel(
+            Severity::Note,
+            "table-small",
+            format!("there are {max} places for connections, and the policy names {hosts} hosts"),
+            format!(
+                "that is {} for each; with {PER_HOST} each, {} are needed, and what does not fit is \
+                 dropped",
+                max / hosts,
+                hosts * PER_HOST
+            ),
+            remedy((hosts * PER_HOST).next_power_of_two()),
+        ));
+    }
+}
+
+fn forwarding(question: &Question<'_>, findings: &mut Vec<Finding>) {
+    let Some(policy) = question.policy else {
+        return;
+    };
+    let machine = question.machine;
+    let wan = machine.devices.get(&policy.link.device.value);
+    // A bridge forwards by itself, and so does a policy for one machine only.
+    if policy.link.lan.is_empty() || wan.is_none_or(|wan| wan.master.is_some()) {
+        return;
+    }
+    for (version, found, key) in [
+        ("IPv4", machine.forwarding_v4, "net.ipv4.ip_forward"),
+        (
+            "IPv6",
+            machine.forwarding_v6,
+            "net.ipv6.conf.all.forwarding",
+        ),
+    ] {
+        if found != Some(false) {
+            continue;
+        }
+        findings.push(kernel(
+            if version == "IPv4" {
+                Severity::Warning
+            } else {
+                Severity::Note
+            },
+            if version == "IPv4" {
+                "forwarding-off"
+            } else {
+                "forwarding6-off"
+            },
+            format!("{version} packets are not forwarded ({key} is 0)"),
+            format!("0 {version} packets of the hosts behind `lan` reach the link"),
+            format!("`sysctl -w {key}=1`, and the same line in /etc/sysctl.d/"),
+        ));
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every finding with its words, and what holds for whatever is observed.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use weirgate_doctor::{Finding, Question, Severity, examine};
+use weirgate_policy::Policy;
+use weirgate_state::{
+    Ability, Capabilities, Conntrack, DeviceName, Flowtable, Interface, Machine, Presence,
+    Privileges, Remain, Setting, Timers,
+};
+
+const POLICY: &str = r#"
+version = 1
+[link]
+device = "wan"
+lan = "lan"
+up = "512kbit"
+down = "2mbit"
+layer = "adsl:pppoe-llc"
+mtu = 1492
+[[class]]
+name = "all"
+share = "80%"
+queue = "fq_codel"
+default = true
+[[class]]
+name = "bulk"
+share = "20%"
+[[rule]]
+class = "bulk"
+connection.bytes-over = "1MB"
+local-address = ["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24"]
+"#;
+
+fn name(text: &str) -> DeviceName {
+    DeviceName::new(text).unwrap()
+}
+
+fn policy(mtu: u32) -> Policy {
+    let text = POLICY.replace("1492", &mtu.to_string());
+    let (policy, problems) = weirgate_policy::parse(&text);
+    policy.unwrap_or_else(|| panic!("{problems:#?}"))
+}
+
+fn quiet_device() -> Interface {
+    Interface {
+        link_type: 1,
+        up: true,
+        carrier: true,
+        mtu: 1_492,
+        tx_queues: 1,
+        ..Interface::default()
+    }
+}
+
+/// A machine that disturbs nothing.
+fn quiet() -> Machine {
+    let all = Ability::ALL.map(|ability| (ability, Presence::Here));
+    Machine {
+        privileges: Privileges {
+            net_admin: true,
+            ..Privileges::default()
+        },
+        abilities: BTreeMap::from(all),
+        devices: [(name("wan"), quiet_device()), (name("lan"), quiet_device())].into(),
+        flowtables: Some(Vec::new()),
+        conntrack: Some(Conntrack {
+            accounting: true,
+            count: 3,
+            max: 1 << 20,
+        }),
+        timers: Timers {
+            resolution_ns: 1,
+            clocksource: Some("tsc".to_owned()),
+        },
+        htb_hysteresis: Some(false),
+        forwarding_v4: Some(true),
+        forwarding_v6: Some(true),
+        ..Machine::default()
+    }
+}
+
+/// A machine on which everything is wrong that can be.
+fn worst() -> Machine {
+    let mut machine = quiet();
+    machine.privileges.net_admin = false;
+    for ability in [Ability::FqCodel, Ability::NftForward] {
+        machine.abilities.insert(ability, Presence::Absent);
+    }
+    let on = [
+        "tx-tcp-segmentation",
+        "tx-generic-segmentation",
+        "rx-gro",
+        "rx-lro",
+        "hw-tc-offload",
+    ];
+    let wan = Interface {
+        link_type: 512,
+        carrier: false,
+        mtu: 1_600,
+        tx_queues: 8,
+        features: on.map(str::to_owned).into(),
+        fixed: ["rx-lro".to_owned()].into(),
+        tx_ring: Some(256),
+        speed_mbit: None,
+        bql: Some(false),
+        root: Some(("fq".to_owned(), "8001:".to_owned())),
+        clsact: Some("ingress".to_owned()),
+        filters: 1,
+        xdp: Some(7),
+        ..quiet_device()
+    };
+    machine.devices.insert(name("wan"), wan);
+    machine.devices.remove(&name("lan"));
+    machine.flowtables = Some(
+        [false, true]
+            .map(|hardware| Flowtable {
+                family: "inet".to_owned(),
+                table: "fw4".to_owned(),
+                name: format!("ft{}", u8::from(hardware)),
+                devices: vec!["lan".to_owned(), "wan".to_owned()],
+                hardware,
+            })
+            .into(),
+    );
+    machine.conntrack = Some(Conntrack {
+        accounting: false,
+        count: 60_000,
+        max: 65_536,
+    });
+    machine.timers = Timers {
+        resolution_ns: 4_000_000,
+        clocksource: Some("refined-jiffies".to_owned()),
+    };
+    machine.htb_hysteresis = Some(true);
+    machine.forwarding_v4 = Some(false);
+    machine.forwarding_v6 = Some(false);
+    machine.managers = ["NetworkManager", "netifd", "lqosd"]
+        .map(str::to_owned)
+        .into();
+    machine.settings = vec![Setting {
+        manager: "NetworkManager".to_owned(),
+        file: "/etc/NetworkManager/system-connections/line".to_owned(),
+        line: 9,
+        text: "qdisc.root=fq_codel".to_owned(),
+        devices: vec!["wan".to_owned()],
+    }];
+    machine.remains = vec![Remain {
+        tool: "sqm".to_owned(),
+        trace: "/etc/config/sqm has `option enabled '1'`".to_owned(),
+        remedy: "`/etc/init.d/sqm disable`".to_owned(),
+    }];
+    machine
+}
+
+fn judged(machine: &Machine, differences: &[String]) -> Vec<Finding> {
+    judged_for(1_492, machine, differences)
+}
+
+fn judged_for(mtu: u32, machine: &Machine, differences: &[String]) -> Vec<Finding> {
+    let policy = policy(mtu);
+    let desired = weirgate_compile::compile(&policy, &Capabilities::all()).0;
+    examine(&Question {
+        machine,
+        policy: Some(&policy),
+        desired: desired.as_ref(),
+        applied: None,
+        differences,
+        devices: &BTreeSet::new(),
+    })
+}
+
+#[test]
+fn nothing_is_found_where_nothing_disturbs() {
+    assert_eq!(judged(&quiet(), &[]), []);
+}
+
+/// The words of every finding. After an intended change: `WEIRGATE_ACCEPT=1`.
+#[test]
+fn everything_that_can_be_wrong() {
+    let mut text = String::new();
+    let mut machine = worst();
+    let mut other = quiet();
+    // What excludes what stands in the first.
+    let wan = other.devices.get_mut(&name("wan")).unwrap();
+    wan.up = false;
+    wan.mtu = 1_400;
+    wan.tx_ring = Some(1_024);
+    wan.speed_mbit = Some(1_000);
+    wan.features.insert("rx-gro-hw".to_owned());
+    wan.clsact = Some("clsact".to_owned());
+    other.conntrack = Some(Conntrack {
+        accounting: false,
+        count: 10,
+        max: 65_536,
+    });
+    other.timers.clocksource = Some("hpet".to_owned());
+    for machine in [&mut machine, &mut other] {
+        let differences = ["wan: no qdisc at its root".to_owned()];
+        for one in judged_for(1_500, machine, &differences) {
+            writeln!(
+                text,
+                "{} {} {}\n  {}\n  {}\n  {}",
+                one.severity, one.code, one.subject, one.fact, one.why, one.remedy
+            )
+            .unwrap();
+        }
+        text.push('\n');
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/findings.txt");
+    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
+        std::fs::write(file, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(text == expected, "findings.txt is not:\n{text}");
+    // The page that explains them names each.
+    let page = include_str!("../../../docs/doctor.md");
+    for one in judged(&machine, &[]).iter().chain(&judged(&other, &[])) {
+        assert!(
+            page.contains(&format!("| `{}` |", one.code)),
+            "{}",
+            one.code
+        );
+    }
+}
+
+fn device() -> impl Strategy<Value = Interface> {
+    let features = proptest::sample::subsequence(
+        vec![
+            "tx-tcp-segmentation",
+            "tx-generic-segmentation",
+            "rx-gro",
+            "rx-gro-hw",
+            "rx-lro",
+        ],
+        0..=5,
+    );
+    (
+        any::<(u16, bool, bool, u32, u32)>(),
+        features,
+        any::<(Option<u32>, Option<u32>, Option<bool>, usize, Option<u32>)>(),
+    )
+        .prop_map(
+            |((link_type, up, carrier, mtu, tx_queues), features, rest)| Interface {
+                link_type,
+                up,
+                carrier,
+                mtu,
+                tx_queues,
+                features: features.into_iter().map(str::to_owned).collect(),
+                tx_ring: rest.0,
+                speed_mbit: rest.1,
+                bql: rest.2,
+                filters: rest.3,
+                xdp: rest.4,
+                ..Interface::default()
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is observed: no panic, each finding complete, those that
+    /// are no notes with a figure, the gravest first, none twice.
+    #[test]
+    fn whatever_is_observed_is_told_in_full(
+        wan in device(),
+        lan in device(),
+        conntrack in any::<(bool, u32, u32)>(),
+        resolution_ns in any::<u64>(),
+    ) {
+        let mut machine = worst();
+        machine.devices = [(name("wan"), wan), (name("lan"), lan)].into();
+        machine.conntrack = Some(Conntrack {
+            accounting: conntrack.0,
+            count: conntrack.1,
+            max: conntrack.2,
+        });
+        machine.timers.resolution_ns = resolution_ns;
+        let found = judged(&machine, &[]);
+        for one in &found {
+            prop_assert!(!one.fact.is_empty() && !one.remedy.is_empty());
+            let figure = one.why.contains(|c: char| c.is_ascii_digit());
+            prop_assert!(figure || one.severity == Severity::Note, "{}", one.why);
+        }
+        prop_assert!(found.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    /// One thing wrong is one finding, of which no other thing knows.
+    #[test]
+    fn a_disturbance_adds_its_finding_alone(which in 0..6_usize) {
+        let mut machine = quiet();
+        let wan = machine.devices.get_mut(&name("wan")).unwrap();
+        let code = match which {
+            0 => { wan.features.insert("tx-tcp-segmentation".to_owned()); "segmentation-offload" }
+            1 => { wan.features.insert("rx-gro".to_owned()); "receive-offload" }
+            2 => { wan.xdp = Some(1); "xdp" }
+            3 => { machine.htb_hysteresis = Some(true); "htb-hysteresis" }
+            4 => { machine.forwarding_v4 = Some(false); "forwarding-off" }
+            _ => { wan.carrier = false; "device-down" }
+        };
+        let found = judged(&machine, &[]);
+        prop_assert_eq!(found.len(), 1);
+        prop_assert_eq!(found[0].code, code);
+        prop_assert_eq!(found[0].severity, Severity::Warning);
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads what the kernel shows as files: its parts, its clock, its tables.
+
+use rustix::time::{ClockId, clock_getres};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use weirgate_state::{Ability, Conntrack, DeviceName, Interface, Machine, Presence, Timers};
+
+/// Packets after which a driver that counts bytes (BQL) must have shown it.
+const TRIED: u64 = 100;
+
+/// What the files tell of the machine; devices are read elsewhere.
+pub(crate) fn machine() -> Machine {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut unread = Vec::new();
+    let abilities = abilities(&release, &mut unread);
+    let resolution = clock_getres(ClockId::Monotonic);
+    Machine {
+        abilities,
+        conntrack: conntrack(),
+        timers: Timers {
+            resolution_ns: (resolution.tv_sec as u64)
+                .saturating_mul(1_000_000_000)
+                .saturating_add(resolution.tv_nsec as u64),
+            clocksource: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        },
+        htb_hysteresis: number("/sys/module/sch_htb/parameters/htb_hysteresis")
+            .map(|value| value != 0),
+        forwarding_v4: number("/proc/sys/net/ipv4/ip_forward").map(|value| value != 0),
+        forwarding_v6: number("/proc/sys/net/ipv6/conf/all/forwarding").map(|value| value != 0),
+        managers: processes(),
+        unread,
+        release,
+        ..Machine::default()
+    }
+}
+
+/// What only sysfs tells of a device. It shows the devices of the namespace in
+/// which it was mounted, so the number must be the same.
+pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
+    let folder = Path::new("/sys/class/net").join(name.as_str());
+    let at = |file: &str| number(folder.join(file));
+    if at("ifindex") != Some(u64::from(device.index)) {
+        return;
+    }
+    let Ok(queues) = fs::read_dir(folder.join("queues")) else {
+        return;
+    };
+    let sending = queues.flatten().map(|entry| entry.path()).filter(|path| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("tx-"))
+    });
+    let limits: Vec<Option<u64>> = sending
+        .map(|path| number(path.join("byte_queue_limits/limit")))
+        .collect();
+    // A limit stays 0 until the driver has told for the first time.
+    device.bql = if limits.iter().flatten().any(|limit| *limit > 0) {
+        Some(true)
+    } else if limits.iter().all(Option::is_none) || at("statistics/tx_packets") >= Some(TRIED) {
+        Some(false)
+    } else {
+        None
+    };
+}
+
+fn conntrack() -> Option<Conntrack> {
+    let at = |name: &str| number(format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
+    Some(Conntrack {
+        accounting: at("acct")? != 0,
+        count: u32::try_from(at("count")?).unwrap_or(u32::MAX),
+        max: u32::try_from(at("max")?).unwrap_or(u32::MAX),
+    })
+}
+
+/// A function of the kernel that is there with the ability; `None` for what is
+/// seen otherwise.
+fn symbol(ability: Ability) -> Option<&'static str> {
+    Some(match ability {
+        Ability::Htb => "htb_enqueue",
+        Ability::FqCodel => "fq_codel_enqueue",
+        Ability::Sfq => "sfq_enqueue",
+        Ability::Red => "red_enqueue",
+        Ability::Cake => "cake_enqueue",
+        Ability::Fq => "fq_enqueue",
+        Ability::Ifb => "ifb_setup",
+        Ability::NfTables => "nf_tables_newtable",
+        Ability::NftForward => "nft_fwd_netdev_eval",
+        Ability::NftLimit => "nft_limit_init",
+        Ability::NftConnections => "nft_connlimit_eval",
+        Ability::NftConntrack => "nft_ct_get_eval",
+        Ability::FtpHelper => "try_eprt",
+        Ability::Ctinfo => "tcf_ctinfo_act",
+        Ability::ClsBpf => "cls_bpf_classify",
+        Ability::BpfQdisc => "bpf_qdisc_skb_drop",
+        Ability::Btf => return None,
+    })
+}
+
+/// What is in the kernel shows as its functions' names, what could be loaded
+/// in the list of modules.
+fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Presence> {
+    let symbols = fs::read("/proc/kallsyms").ok();
+    let wanted: BTreeSet<&str> = Ability::ALL.into_iter().filter_map(symbol).collect();
+    let found = symbols.as_deref().map(|text| present(text, &wanted));
+    let modules = modules(release);
+    // A container may not see the modules that its kernel would load.
+    let whole = modules.is_some() || !Path::new("/proc/modules").exists();
+    if found.is_none() {
+        unread.push("/proc/kallsyms: which parts the kernel has built in".to_owned());
+    }
+    if !whole {
+        unread.push(format!(
+            "/lib/modules/{release}: which modules the kernel could load"
+        ));
+    }
+    let presence = |ability: Ability| {
+        let Some(symbol) = symbol(ability) else {
+            return match Path::new("/sys/kernel/btf/vmlinux").exists() {
+                true => Presence::Here,
+                false => Presence::Absent,
+            };
+        };
+        let module = ability.module();
+        let loaded = module.is_some_and(|name| Path::new("/sys/module").join(name).exists());
+        let listed = module.zip(modules.as_ref());
+        if loaded || found.as_ref().is_some_and(|found| found.contains(symbol)) {
+            Presence::Here
+        } else if let Some(built_in) = listed.and_then(|(name, modules)| modules.get(name)) {
+            match built_in {
+                true => Presence::Here,
+                false => Presence::Loadable,
+            }
+        } else if found.is_some() && (whole || module.is_none()) {
+            Presence::Absent
+        } else {
+            Presence::Unknown
+        }
+    };
+    Ability::ALL
+        .into_iter()
+        .map(|ability| (ability, presence(ability)))
+        .collect()
+}
+
+/// Those of `wanted` that stand in a listing of symbols; the compiler may have
+/// added an ending after a dot.
+fn present<'a>(listing: &[u8], wanted: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    listing
+        .split(|b| *b == b'\n')
+        .filter_map(|line| line.split(|b| *b == b' ' || *b == b'\t').nth(2))
+        .filter_map(|name| std::str::from_utf8(name.split(|b| *b == b'.').next()?).ok())
+        .filter_map(|name| wanted.get(name).copied())
+        .collect()
+}
+
+/// The kernel's modules and whether each is built in; `None` where there is no
+/// list.
+fn modules(release: &str) -> Option<BTreeMap<String, bool>> {
+    let folder = ["/lib/modules", "/usr/lib/modules"]
+        .map(|place| Path::new(place).join(release))
+        .into_iter()
+        .find(|folder| folder.join("modules.dep").exists())?;
+    let mut modules = BTreeMap::new();
+    for (file, built_in) in [("modules.dep", false), ("modules.builtin", true)] {
+        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        modules.extend(text.lines().filter_map(|line| {
+            let path = line.split(':').next()?;
+            let name = path.rsplit('/').next()?.split('.').next()?;
+            Some((name.replace('-', "_"), built_in))
+        }));
+    }
+    Some(modules)
+}
+
+/// The names of the processes that run.
+fn processes() -> BTreeSet<String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
+        .filter_map(|entry| word(entry.path().join("comm")))
+        .collect()
+}
+
+fn number(path: impl AsRef<Path>) -> Option<u64> {
+    word(path)?.parse().ok()
+}
+
+fn word(path: impl AsRef<Path>) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_with_and_without_an_ending() {
+        let listing = b"0000 T htb_enqueue\n0000 t nft_ct_get_eval.cold\n\
+            0000 t fq_enqueue_other\n0000 t cake_enqueue\t[sch_cake]\nshort\n";
+        let wanted = BTreeSet::from([
+            "htb_enqueue",
+            "nft_ct_get_eval",
+            "fq_enqueue",
+            "cake_enqueue",
+        ]);
+        let found: Vec<&str> = present(listing, &wanted).into_iter().collect();
+        assert_eq!(found, ["cake_enqueue", "htb_enqueue", "nft_ct_get_eval"]);
+    }
+}

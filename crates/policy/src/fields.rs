@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fields of a policy as a table, for editors: what `weirgate schema`
+//! prints as a JSON Schema.
+//!
+//! The readers are what counts. A test compares this table with them field by
+//! field, in both directions: see `tests/fields.rs`.
+
+/// A table of a policy.
+#[derive(Debug, Clone, Copy)]
+pub struct TableFields {
+    /// Its name here: `policy` is the file itself.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+/// A field.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What may be written.
+    pub kind: FieldKind,
+    /// Whether it must be there.
+    pub required: bool,
+    /// What it means.
+    pub about: &'static str,
+}
+
+/// What may be written in a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A text; an example.
+    Text(&'static str),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number from..=to.
+    Integer(i64, i64),
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// `true`, `false` or a rate.
+    BooleanOrRate,
+    /// A rate such as `512kbit`.
+    Rate,
+    /// A percentage.
+    Share,
+    /// A rate or a percentage.
+    Amount,
+    /// A number of bytes, or a text such as `64KiB`.
+    Size,
+    /// A text such as `5ms`.
+    Time,
+    /// One value or several: texts or numbers; an example.
+    List(&'static str),
+    /// One of these words, or several of them.
+    Words(&'static [&'static str]),
+    /// A table of this name in [`TABLES`].
+    Table(&'static str),
+    /// A text, or a table of this name; an example of the text.
+    TextOrTable(&'static str, &'static str),
+    /// One or more tables of this name, `[[...]]`.
+    Tables(&'static str),
+    /// A table that holds a table of this name for each name.
+    Named(&'static str),
+    /// A table from texts to texts.
+    Map,
+}
+
+use FieldKind::{
+    Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
+    Tables, Text, TextOrTable, Time, Word, Words,
+};
+
+const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+    Field {
+        name,
+        kind,
+        required: false,
+        about,
+    }
+}
+
+const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+    Field {
+        required: true,
+        ..field(name, kind, about)
+    }
+}
+
+const DIRECTIONS: FieldKind = Word(&["up", "down", "both"]);
+const KINDS: FieldKind = Word(&[
+    "ethernet",
+    "vlan",
+    "vlan-inline",
+    "pppoe-lower",
+    "pppoe",
+    "ppp",
+    "tun",
+]);
+const MOST: i64 = u32::MAX as i64;
+
+/// Conditions on a packet that may also stand in `not`.
+macro_rules! conditions {
+    ($($more:expr),* $(,)?) => {
+        &[
+            field("protocol", List("udp"), "Upper-layer protocols: names or numbers"),
+            field("local-port", List("22"), "Ports of the inside host, ranges or @groups"),
+            field("remote-port", List("443"), "Ports of the outside host, ranges or @groups"),
+            field("port", List("53"), "Ports of either host, ranges or @groups"),
+            field("local-address", List("192.0.2.7"), "Addresses of the inside host, prefixes or @groups"),
+            field("remote-address", List("198.51.100.0/24"), "Addresses of the outside host, prefixes or @groups"),
+            field("dscp", List("EF"), "Code points: names or numbers"),
+            field("tos", Words(&["minimize-delay", "maximize-throughput", "maximize-reliability"]), "The old types of service"),
+            field("length", List("0-256"), "IP packet bytes, headers included; ranges"),
+            field("tcp-flags", Text("syn/syn,fin,rst"), "Of the flags after the / exactly those before it are set"),
+            field("icmp-type", Words(&["echo-request", "echo-reply", "destination-unreachable", "packet-too-big", "time-exceeded", "parameter-problem", "redirect", "timestamp-request", "timestamp-reply"]), "ICMP types of both IP versions"),
+            field("local-mac", List("02:00:5e:10:00:07"), "Cards that upstream packets came from, or @groups"),
+            field("interface", List("lan"), "Devices that upstream packets came in through"),
+            field("from", Word(&["router", "forwarded"]), "Upstream: the router's own packets, or others'"),
+            field("mark", Text("0x10/0xff"), "The packet's mark, set by something else"),
+            $($more),*
+        ]
+    };
+}
+
+const PURE_ACK: Field = field(
+    "pure-ack",
+    Boolean,
+    "A TCP acknowledgement without data, by its exact payload length",
+);
+const CONNECTION: Field = field(
+    "connection",
+    Table("connection"),
+    "What connection tracking knows",
+);
+
+/// Every table of a policy, the file itself first.
+pub const TABLES: &[TableFields] = &[
+    TableFields {
+        name: "policy",
+        about: "A link and who gets what of it",
+        fields: &[
+            field(
+                "version",
+                Integer(1, 1),
+                "The version of this format; required in the policy itself",
+            ),
+            field(
+                "include",
+                List("services/ssh.toml"),
+                "Files that belong to the policy",
+            ),
+            field(
+                "final",
+                Boolean,
+                "Whether a rule that does not say so itself is the last for its packets",
+            ),
+            field(
+                "link",
+                Table("link"),
+                "The link that is shared; required in the policy itself",
+            ),
+            field(
+                "ack",
+                Table("ack"),
+                "A reservation for TCP acknowledgements",
+            ),
+            field("class", Tables("class"), "A part of the link"),
+            field("rule", Tables("rule"), "Which packets go into which class"),
+            field(
+                "ruleset",
+                Tables("ruleset"),
+                "Rules that are switched on and off as one",
+            ),
+            field(
+                "group",
+                Named("group"),
+                "What rules list by one name, @NAME",
+            ),
+            field(
+                "service",
+                Named("service"),
+                "Conditions that rules use by one name",
+            ),
+            field("schedule", Named("schedule"), "Times of day and week"),
+            field("dscp", Table("dscp"), "What is done with code points"),
+            field(
+                "marks",
+                Table("marks"),
+                "The bits of a connection's mark that keep decisions",
+            ),
+        ],
+    },
+    TableFields {
+        name: "link",
+        about: "The link that is shared",
+        fields: &[
+            needed(
+                "device",
+                Text("wan"),
+                "Packets leave for the outside by this device",
+            ),
+            field(
+                "lan",
+                List("lan"),
+                "Inside hosts are reached by these devices",
+            ),
+            needed("up", Rate, "The line's upstream rate"),
+            field(
+                "down",
+                Rate,
+                "The line's downstream rate; without it nothing is shaped downstream",
+            ),
+            needed(
+                "layer",
+                TextOrTable("layer", "adsl:pppoe-llc"),
+                "What a packet costs on the line",
+            ),
+            field(
+                "margin",
+                Amount,
+                "How far below the line's rate the upstream stays",
+            ),
+            field("margin-down", Amount, "The same downstream"),
+            field(
+                "inbound",
+                Word(&["ifb", "lan", "none"]),
+                "Where the downstream is shaped",
+            ),
+            field("ifb", Text("ifb-wan"), "The IFB device that weirgate makes"),
+            field(
+                "device-kind",
+                KINDS,
+                "What Linux counts as a packet's length on `device`",
+            ),
+            field("lan-kind", KINDS, "The same for the LAN device"),
+            field(
+                "mtu",
+                Integer(576, 2048),
+                "The largest IP packet on the line, in bytes",
+            ),
+        ],
+    },
+    TableFields {
+        name: "layer",
+        about: "A link layer by name with an option, or by numbers",
+        fields: &[
+            field(
+                "name",
+                Text("adsl:pppoe-llc"),
+                "One of the names; excludes the numbers",
+            ),
+            field(
+                "overhead",
+                Integer(-64, 256),
+                "Bytes added to each packet before framing",
+            ),
+            field(
+                "relative-to",
+                Word(&["ip", "device"]),
+                "What `overhead` is added to",
+            ),
+            field(
+                "mpu",
+                Integer(0, 256),
+                "The smallest size before framing, in bytes",
+            ),
+            field("framing", Word(&["none", "atm", "ptm"]), "How bytes travel"),
+            field("oam", Boolean, "The provider sends OAM cells; ATM only"),
+        ],
+    },
+    TableFields {
+        name: "ack",
+        about: "A reservation for TCP acknowledgements without data",
+        fields: &[
+            field("reserve", BooleanOrRate, "`true` calculates the rate"),
+            field(
+                "factor",
+                Number,
+                "Full data packets that one acknowledgement stands for",
+            ),
+            field("size", Integer(40, 120), "IP bytes of one acknowledgement"),
+            field("priority", Integer(0, 7), "0 first"),
+            field("ceiling", Amount, "The most that it gets"),
+            field(
+                "queue",
+                TextOrTable("queue", "bfifo 10kB"),
+                "Where its packets wait",
+            ),
+            field("burst", Size, "What it may send at once beyond its rate"),
+            field("direction", DIRECTIONS, "In which directions"),
+        ],
+    },
+    TableFields {
+        name: "class",
+        about: "A part of the link",
+        fields: &[
+            needed(
+                "name",
+                Text("interactive"),
+                "Small letters, digits, - and _, a letter first",
+            ),
+            field(
+                "share",
+                Share,
+                "Guaranteed part of what reservations by rate leave",
+            ),
+            field("rate", Rate, "Guaranteed rate"),
+            field(
+                "ceiling",
+                Amount,
+                "The most that it gets, also when the link is idle",
+            ),
+            field(
+                "priority",
+                Integer(0, 7),
+                "Who gets what others leave: 0 first",
+            ),
+            field(
+                "queue",
+                TextOrTable("queue", "fq_codel"),
+                "Where its packets wait",
+            ),
+            field(
+                "burst",
+                Size,
+                "What it may send at once beyond its guaranteed rate",
+            ),
+            field(
+                "objective",
+                Integer(0, 5),
+                "The class of ITU-T Y.1541 whose delay it should have",
+            ),
+            field("default", Boolean, "Takes what no rule matches"),
+            field("direction", DIRECTIONS, "In which directions"),
+        ],
+    },
+    TableFields {
+        name: "queue",
+        about: "A queue with its settings",
+        fields: &[
+            needed(
+                "kind",
+                Word(&["bfifo", "pfifo", "sfq", "red", "fq_codel", "cake"]),
+                "The queue",
+            ),
+            field(
+                "limit",
+                Size,
+                "What it holds: bytes for bfifo and red, else packets",
+            ),
+            field(
+                "perturb",
+                Integer(0, MOST),
+                "sfq: seconds between changes of the hash",
+            ),
+            field("min", Size, "red: below this average nothing is dropped"),
+            field(
+                "max",
+                Size,
+                "red: at this average the probability is greatest",
+            ),
+            field("probability", Number, "red: the greatest probability"),
+            field("ecn", Boolean, "Marks instead of dropping"),
+            field("adaptive", Boolean, "red: adapts the probability"),
+            field("flows", Integer(1, MOST), "fq_codel: queues of flows"),
+            field("target", Time, "fq_codel: acceptable standing delay"),
+            field(
+                "interval",
+                Time,
+                "fq_codel: how long the delay must stay high",
+            ),
+            field("quantum", Integer(64, MOST), "fq_codel: bytes per round"),
+            field("memory", Size, "The most that it holds"),
+            field("rtt", Time, "cake: the round-trip time that it is for"),
+            field("nat", Boolean, "cake: looks through address translation"),
+        ],
+    },
+    TableFields {
+        name: "rule",
+        about: "Which packets go into which class: all conditions must hold, of a list any element",
+        fields: conditions![
+            PURE_ACK,
+            CONNECTION,
+            field(
+                "class",
+                Text("interactive"),
+                "The class that packets go into"
+            ),
+            field("direction", DIRECTIONS, "In which directions"),
+            field("name", Text("voice"), "The name of its counter"),
+            field("final", Boolean, "No later rule sees its packets"),
+            field("set-dscp", Text("EF"), "Written into the packet"),
+            field(
+                "keep",
+                Boolean,
+                "Once it matched a packet of a connection, it matches all of them"
+            ),
+            field("service", List("ssh"), "Services; a packet of any of them"),
+            field("during", Text("evening"), "A schedule"),
+            field("rate", Table("rate"), "A rate as a condition"),
+            field(
+                "connections",
+                Table("connections"),
+                "A number of connections as a condition"
+            ),
+            field("not", Table("not"), "Conditions none of which may hold"),
+        ],
+    },
+    TableFields {
+        name: "not",
+        about: "Conditions none of which may hold",
+        fields: conditions![],
+    },
+    TableFields {
+        name: "match",
+        about: "One way to be of a service",
+        fields: conditions![PURE_ACK, CONNECTION],
+    },
+    TableFields {
+        name: "connection",
+        about: "What connection tracking knows",
+        fields: &[
+            field(
+                "state",
+                Words(&["new", "established", "related", "invalid"]),
+                "Its states",
+            ),
+            field("helper", Text("ftp"), "The conntrack helper that knows it"),
+            field(
+                "bytes-over",
+                Size,
+                "More bytes so far, both directions together",
+            ),
+            field("packets-over", Integer(1, i64::MAX), "More packets so far"),
+            field("mean-size", Text("0-200"), "Bytes by packets so far"),
+        ],
+    },
+    TableFields {
+        name: "rate",
+        about: "A rate as a condition",
+        fields: &[
+            field("over", List("20/s"), "Matches what is beyond the rate"),
+            field("within", List("20/s"), "Matches what is not"),
+            field(
+                "per",
+                Word(&["local", "remote", "connection", "all"]),
+                "By what packets are told apart",
+            ),
+            field(
+                "burst",
+                Integer(1, MOST),
+                "How much beyond the rate at once",
+            ),
+            field(
+                "size",
+                Integer(1, 262_144),
+                "How many hosts or connections are remembered",
+            ),
+        ],
+    },
+    TableFields {
+        name: "connections",
+        about: "A number of connections as a condition",
+        fields: &[
+            field("over", List("200"), "Matches what is beyond"),
+            field("within", List("200"), "Matches what is not"),
+            field(
+                "per",
+                Word(&["local", "remote", "all"]),
+                "By what packets are told apart",
+            ),
+            field("size", Integer(1, 262_144), "How many hosts are remembered"),
+        ],
+    },
+    TableFields {
+        name: "ruleset",
+        about: "Rules that are switched on and off as one",
+        fields: &[
+            needed("name", Text("syn-limit"), "Its name"),
+            field(
+                "enabled",
+                Boolean,
+                "Whether it is on when the policy is applied",
+            ),
+            field("final", Boolean, "For its rules"),
+            needed("rule", Tables("rule"), "Its rules"),
+        ],
+    },
+    TableFields {
+        name: "group",
+        about: "What rules list by one name",
+        fields: &[
+            field(
+                "addresses",
+                List("192.0.2.80"),
+                "Addresses and prefixes of both IP versions",
+            ),
+            field("ports", List("8000-8080"), "Ports and ranges"),
+            field("macs", List("02:00:5e:10:00:80"), "MAC addresses"),
+            field(
+                "names",
+                List("updates.example.org"),
+                "DNS names, looked up again and again; not beside `addresses`",
+            ),
+            field("refresh", Time, "How often names are looked up: 30s to 24h"),
+        ],
+    },
+    TableFields {
+        name: "service",
+        about: "Conditions by one name",
+        fields: &[
+            field("about", Text("Telephones"), "What it is"),
+            needed("match", Tables("match"), "One way to be of the service"),
+        ],
+    },
+    TableFields {
+        name: "schedule",
+        about: "Times of day and week",
+        fields: &[
+            field("hours", List("08:00-17:30"), "Parts of a day"),
+            field(
+                "days",
+                Words(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"]),
+                "The days on which the hours begin",
+            ),
+            field(
+                "utc-offset",
+                Text("+01:00"),
+                "How far the clock meant here is ahead of UTC",
+            ),
+        ],
+    },
+    TableFields {
+        name: "dscp",
+        about: "What is done with code points",
+        fields: &[
+            field("distrust", DIRECTIONS, "Cleared before any rule sees them"),
+            field("wash", DIRECTIONS, "Cleared after the rules"),
+            field(
+                "map",
+                Map,
+                "Written in place of others before any rule sees them",
+            ),
+            field("except", List("NQB"), "Code points that clearing leaves"),
+        ],
+    },
+    TableFields {
+        name: "marks",
+        about: "The bits of a connection's mark that keep decisions",
+        fields: &[field(
+            "mask",
+            Text("0x0000ff00"),
+            "The bits, which stand together",
+        )],
+    },
+];

@@ -12,5 +12,6 @@ mod apply;
 mod classify;
 mod cookie;
 mod harness;
+mod parts;
 mod scheme;
 mod values;

@@ -5,9 +5,11 @@
 
 use crate::bounds::{self, HOST};
 use crate::codes;
+use crate::engine;
 use crate::hosts;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
+use crate::segments;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Direction, Inbound, Policy, Queue};
@@ -39,6 +41,8 @@ pub struct DirectionReport {
     pub costs: Vec<Cost>,
     /// What the modem may hold besides the packet that it sends, in time.
     pub line_extra: Span,
+    /// What was chosen, and why, one sentence or more each.
+    pub notes: Vec<String>,
     /// The classes, in the order in which they are served.
     pub classes: Vec<ClassReport>,
 }
@@ -204,6 +208,10 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
+        notes: engine::note(policy)
+            .into_iter()
+            .chain(segments::note(policy, scheduler))
+            .collect(),
         classes: (0..scheduler.members.len())
             .map(|at| class_report(policy, scheduler, at, problems))
             .collect(),

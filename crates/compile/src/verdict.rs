@@ -2,10 +2,11 @@
 //! What stands between a policy and a kernel, and what its author should know.
 
 use crate::codes;
+use crate::engine;
 use crate::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Count, Direction, Directions, Fair, Inbound, Per, Policy, Rule};
+use weirgate_policy::{Count, Direction, Directions, Engine, Fair, Inbound, Per, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -16,15 +17,10 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         "" => "this kernel".to_owned(),
         release => format!("Linux {release}"),
     };
-    if !kernel.has_qdisc("htb") {
-        problems.error(
-            codes::NO_QDISC,
-            link.span.clone(),
-            format!("{release} has no htb qdisc, on which everything is built"),
-            "load or build the module sch_htb",
-        );
+    engine::check(policy, kernel, &release, problems);
+    if engine::chosen(policy, Some(kernel)) == Engine::Htb {
+        queues(policy, kernel, &release, problems);
     }
-    queues(policy, kernel, &release, problems);
     let down = policy.line_rate(Direction::Down).is_some();
     let by_ifb = down && link.inbound.value == Inbound::Ifb;
     let inbound = &link.inbound.span;

@@ -30,6 +30,8 @@
 
 mod class;
 mod codes;
+mod delay;
+mod engine;
 mod fair;
 mod group;
 mod include;
@@ -52,6 +54,7 @@ mod verdict;
 mod when;
 
 pub use codes::{CODES, Code};
+pub use engine::Engine;
 pub use fair::Fair;
 pub use include::Sources;
 pub use matching::{

@@ -20,8 +20,8 @@ pub use classify::{
 pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
 pub use qdisc::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, FqCodel, Htb, HtbClass, Pfifo, Qdisc, QdiscKind, Red,
-    Sfq, Stab,
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeWire, FqCodel, Htb, HtbClass, Pfifo,
+    Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 
 use serde::{Deserialize, Serialize};

@@ -249,7 +249,6 @@ fn class_report(
     let lone = lone(scheduler, at);
     let within = match unordered(scheduler, member, &queue) {
         Some(reason) => Err(reason),
-        None if member.capped > 0 => Err(CAPPED.to_owned()),
         None => Ok(within(scheduler, at, &lone)),
     };
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
@@ -298,6 +297,9 @@ fn described(queue: &Queue, member: &Member) -> String {
 
 /// Why packets of a queue do not leave in the order in which they came.
 fn unordered(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
+    if member.capped > 0 {
+        return Some(CAPPED.to_owned());
+    }
     let reason = match queue {
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
         Queue::FqCodel(_) => Some(
@@ -355,8 +357,7 @@ fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
 
 fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
     let member = &scheduler.members[at];
-    let capped = (member.capped > 0).then(|| CAPPED.to_owned());
-    if let Some(reason) = unordered(scheduler, member, queue).or(capped) {
+    if let Some(reason) = unordered(scheduler, member, queue) {
         return FullQueue::NoHardBound { reason };
     }
     let (rate, largest) = (member.class.rate, u64::from(member.largest));

@@ -99,6 +99,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
         );
     }
     slow_drain(policy, problems);
+    translated_groups(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;
     for rule in policy
         .rules
@@ -120,6 +121,32 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
             );
         }
         before_tracking(rule, problems);
+    }
+}
+
+/// Groups whose addresses are not seen where the downstream is divided.
+fn translated_groups(policy: &Policy, problems: &Problems) {
+    let by_ifb =
+        policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
+    let shares = policy
+        .shares
+        .iter()
+        .map(|share| (&share.group, &share.addresses));
+    let limited = policy.caps.iter().filter(|cap| cap.down.is_some());
+    let caps = limited.map(|cap| (&cap.group, &cap.hosts));
+    for (group, addresses) in shares.chain(caps).filter(|_| by_ifb) {
+        if addresses.iter().any(|prefix| is_private(prefix.address)) {
+            problems.warning(
+                codes::TRANSLATED,
+                group.span.clone(),
+                format!(
+                    "packets from outside are seen here before NAT, so that downstream none is of \
+                     `{}`",
+                    group.value
+                ),
+                "where this router translates, write `inbound = \"lan\"`",
+            );
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! after it. The order is the same everywhere:
 //!
 //! 1. on a LAN device, what does not come from the link is not shaped;
+//!    (and TCP's segments are lowered there for the upstream, `segments`);
 //! 2. neighbour discovery and DHCP go to the first class, so that a full queue
 //!    never costs the link itself (ARP is not IP: no rule of `inet` sees it,
 //!    and [`Scheduler::unseen`] is its class);
@@ -26,6 +27,7 @@ use crate::classify_when::{self, Lists, VERSIONS};
 use crate::naming;
 use crate::part_rules;
 use crate::scheduler::{Member, Scheduler};
+use crate::segments;
 use crate::tree::LOCAL;
 use std::collections::BTreeSet;
 use weirgate_policy::{
@@ -149,6 +151,7 @@ impl Writer<'_> {
             let origin = Origin::new(link.inbound.line, "does not come from the link");
             rules.push(Rule::classify(vec![other], LOCAL, origin));
         }
+        rules.extend(segments::rules(self.policy, direction));
         if let Some(first) = self.scheduler.members.first() {
             control(first, direction, &self.ending, &mut rules);
         }

@@ -32,6 +32,8 @@ codes! {
     SLOW_DRAIN "C209" "The downstream margin is so small that a queue at the far end stays for minutes (warning).";
     OBJECTIVE_MISSED "C210" "A class can wait longer than its objective allows (warning).";
     OBJECTIVE_OPEN "C211" "A class has an objective and a queue without a hard bound (warning).";
+    DELAY "C212" "One packet takes longer than the delay that a class asks for, and TCP's segments cannot be lowered that far (warning).";
+    ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
 }
 
 #[cfg(test)]

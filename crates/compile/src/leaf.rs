@@ -6,7 +6,7 @@ use crate::bounds;
 use crate::hosts;
 use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
-use weirgate_policy::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
+use weirgate_policy::{CakeQueue, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{
     Bfifo, Cake, CakeAckFilter, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
 };
@@ -40,7 +40,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::FqCodel(codel) => {
             QdiscKind::FqCodel(fq_codel(codel, scheduler.full_packet, scheduler.gate))
         }
-        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler, member)),
+        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler, member.class.fair)),
     };
     Qdisc {
         // The same digits as the class, so that both read alike.
@@ -118,17 +118,19 @@ fn micros(span: Span) -> Span {
     Span::from_micros(span.as_nanos() / 1000)
 }
 
-fn cake(queue: &CakeQueue, scheduler: &Scheduler, member: &Member) -> Cake {
+/// A cake without a shaper, shared as `fair` says.
+pub(crate) fn cake(queue: &CakeQueue, scheduler: &Scheduler, fair: Option<Fair>) -> Cake {
     let usual = || hosts::round_trip(scheduler, INTERVAL);
     Cake {
         bandwidth: None,
         rtt: queue.rtt.unwrap_or_else(usual),
-        flow_mode: hosts::mode(member.class.fair, scheduler.direction),
+        flow_mode: hosts::mode(fair, scheduler.direction),
         nat: queue.nat.unwrap_or(true),
         ack_filter: CakeAckFilter::No,
         ingress: false,
         split_gso: true,
         memory_limit: cake_memory(queue, scheduler),
+        wire: None,
     }
 }
 

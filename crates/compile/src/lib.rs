@@ -15,6 +15,7 @@ pub mod bounds;
 mod classify;
 mod classify_when;
 mod codes;
+mod engine;
 mod hosts;
 mod leaf;
 mod naming;
@@ -23,6 +24,7 @@ mod part_rules;
 mod parts;
 mod report;
 mod scheduler;
+mod segments;
 mod tree;
 mod verdict;
 mod write;
@@ -38,7 +40,7 @@ pub use scheduler::{Member, Scheduler};
 
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems};
-use weirgate_policy::{Direction, Inbound, Policy};
+use weirgate_policy::{Direction, Engine, Inbound, Policy};
 use weirgate_state::{
     Capabilities, Device, DeviceName, Hook, Offloads, Origin, Qdisc, State, Table,
 };
@@ -56,16 +58,18 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     let problems = Problems::default();
     verdict::kernel(policy, kernel, &problems);
     verdict::doubts(policy, &problems);
+    segments::doubts(policy, &problems);
     let schedulers: Vec<Scheduler> = Direction::BOTH
         .into_iter()
         .filter_map(|direction| scheduler::of(policy, direction, &problems))
         .collect();
-    let state = state(policy, &schedulers);
+    let engine = engine::chosen(policy, Some(kernel));
+    let state = state(policy, &schedulers, engine);
     let usable = !problems.has_errors();
     (usable.then_some(state), problems.into_sorted())
 }
 
-fn state(policy: &Policy, schedulers: &[Scheduler]) -> State {
+fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine) -> State {
     let link = &policy.link;
     let mut state = State::default();
     let table = |netdev| Table {
@@ -84,7 +88,11 @@ fn state(policy: &Policy, schedulers: &[Scheduler]) -> State {
             },
             (Direction::Down, _) => &link.ifb.value,
         };
-        roots.insert(device.clone(), tree::root(policy, scheduler));
+        let root = match engine {
+            Engine::Cake => engine::cake(policy, scheduler),
+            Engine::Htb | Engine::Auto => tree::root(policy, scheduler),
+        };
+        roots.insert(device.clone(), root);
         let arriving = scheduler.direction == Direction::Down && link.inbound.value == Inbound::Ifb;
         let device = device.clone();
         let (table, hook) = if arriving {

@@ -5,9 +5,11 @@
 
 use crate::bounds::{self, HOST};
 use crate::codes;
+use crate::engine;
 use crate::hosts;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
+use crate::segments;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Direction, Inbound, Policy, Queue};
@@ -39,6 +41,8 @@ pub struct DirectionReport {
     pub costs: Vec<Cost>,
     /// What the modem may hold besides the packet that it sends, in time.
     pub line_extra: Span,
+    /// What was chosen, and why, one sentence or more each.
+    pub notes: Vec<String>,
     /// The classes, in the order in which they are served.
     pub classes: Vec<ClassReport>,
 }
@@ -204,6 +208,10 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
+        notes: engine::note(policy)
+            .into_iter()
+            .chain(segments::note(policy, scheduler))
+            .collect(),
         classes: (0..scheduler.members.len())
             .map(|at| class_report(policy, scheduler, at, problems))
             .collect(),
@@ -241,7 +249,6 @@ fn class_report(
     let lone = lone(scheduler, at);
     let within = match unordered(scheduler, member, &queue) {
         Some(reason) => Err(reason),
-        None if member.capped > 0 => Err(CAPPED.to_owned()),
         None => Ok(within(scheduler, at, &lone)),
     };
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
@@ -290,6 +297,9 @@ fn described(queue: &Queue, member: &Member) -> String {
 
 /// Why packets of a queue do not leave in the order in which they came.
 fn unordered(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
+    if member.capped > 0 {
+        return Some(CAPPED.to_owned());
+    }
     let reason = match queue {
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
         Queue::FqCodel(_) => Some(
@@ -347,8 +357,7 @@ fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
 
 fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
     let member = &scheduler.members[at];
-    let capped = (member.capped > 0).then(|| CAPPED.to_owned());
-    if let Some(reason) = unordered(scheduler, member, queue).or(capped) {
+    if let Some(reason) = unordered(scheduler, member, queue) {
         return FullQueue::NoHardBound { reason };
     }
     let (rate, largest) = (member.class.rate, u64::from(member.largest));

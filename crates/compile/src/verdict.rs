@@ -2,10 +2,11 @@
 //! What stands between a policy and a kernel, and what its author should know.
 
 use crate::codes;
+use crate::engine;
 use crate::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Count, Direction, Directions, Fair, Inbound, Per, Policy, Rule};
+use weirgate_policy::{Count, Direction, Directions, Engine, Fair, Inbound, Per, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -16,15 +17,10 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         "" => "this kernel".to_owned(),
         release => format!("Linux {release}"),
     };
-    if !kernel.has_qdisc("htb") {
-        problems.error(
-            codes::NO_QDISC,
-            link.span.clone(),
-            format!("{release} has no htb qdisc, on which everything is built"),
-            "load or build the module sch_htb",
-        );
+    engine::check(policy, kernel, &release, problems);
+    if engine::chosen(policy, Some(kernel)) == Engine::Htb {
+        queues(policy, kernel, &release, problems);
     }
-    queues(policy, kernel, &release, problems);
     let down = policy.line_rate(Direction::Down).is_some();
     let by_ifb = down && link.inbound.value == Inbound::Ifb;
     let inbound = &link.inbound.span;
@@ -103,6 +99,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
         );
     }
     slow_drain(policy, problems);
+    translated_groups(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;
     for rule in policy
         .rules
@@ -124,6 +121,32 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
             );
         }
         before_tracking(rule, problems);
+    }
+}
+
+/// Groups whose addresses are not seen where the downstream is divided.
+fn translated_groups(policy: &Policy, problems: &Problems) {
+    let by_ifb =
+        policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
+    let shares = policy
+        .shares
+        .iter()
+        .map(|share| (&share.group, &share.addresses));
+    let limited = policy.caps.iter().filter(|cap| cap.down.is_some());
+    let caps = limited.map(|cap| (&cap.group, &cap.hosts));
+    for (group, addresses) in shares.chain(caps).filter(|_| by_ifb) {
+        if addresses.iter().any(|prefix| is_private(prefix.address)) {
+            problems.warning(
+                codes::TRANSLATED,
+                group.span.clone(),
+                format!(
+                    "packets from outside are seen here before NAT, so that downstream none is of \
+                     `{}`",
+                    group.value
+                ),
+                "where this router translates, write `inbound = \"lan\"`",
+            );
+        }
     }
 }
 

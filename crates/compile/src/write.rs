@@ -43,6 +43,9 @@ impl Display for DirectionReport {
             "  The modem holds one packet at a time, and for at most {} a second one.",
             ms(self.line_extra)
         )?;
+        for note in &self.notes {
+            writeln!(f, "  {note}")?;
+        }
         for class in &self.classes {
             write!(f, "\n{class}")?;
         }

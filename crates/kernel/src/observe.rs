@@ -161,9 +161,13 @@ impl Kernel {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;
                     sets.own.push(sets::fixed(set, key, &elements));
                 }
-                Listed::Classes { name: set, key } => {
+                Listed::Classes {
+                    name: set,
+                    key,
+                    interval,
+                } => {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;
-                    sets.own.push(sets::classes(set, key, &elements));
+                    sets.own.push(sets::classes(set, key, interval, &elements));
                 }
                 Listed::Refreshed { name: set, key } => {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;

@@ -47,7 +47,7 @@ pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Pro
 }
 
 /// Whether the root qdisc of an observed device is one that weirgate made: on
-/// its own IFB, or remembered by the caller, or an HTB on a device that one of
+/// its own IFB, or remembered by the caller, or an HTB or a cake `1:` on a device that one of
 /// weirgate's tables names.
 fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options) -> bool {
     let own_ifb = observed.devices.get(name).is_some_and(|d| d.owned_ifb);
@@ -56,7 +56,13 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
         .and_then(|state| state.devices.get(name))
         .and_then(|device| device.root.as_ref())
         .is_some_and(|known| known.handle == root.handle && known.kind.name() == root.kind.name());
-    let marked = matches!(root.kind, QdiscKind::Htb(_))
+    // No one else gives a cake the handle 1: unasked.
+    let of_kind = match &root.kind {
+        QdiscKind::Htb(_) => true,
+        QdiscKind::Cake(_) => root.handle == Handle::new(1, 0),
+        _ => false,
+    };
+    let marked = of_kind
         && observed
             .tables
             .iter()

@@ -4,7 +4,7 @@
 
 use crate::action::{Action, Place, table_name};
 use crate::export::{self, class_text};
-use weirgate_state::{CakeAckFilter, CakeFlowMode, Htb, Qdisc, QdiscKind, Stab};
+use weirgate_state::{CakeAckFilter, CakeFlowMode, CakeFraming, Htb, Qdisc, QdiscKind, Stab};
 
 impl Action {
     /// The nearest command line; several lines for a table. A size table is
@@ -169,8 +169,19 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
                 0 => String::new(),
                 bytes => format!(" memlimit {bytes}"),
             };
+            let wire = q.wire.map_or_else(
+                || String::from("raw"),
+                |wire| {
+                    let framing = match wire.framing {
+                        CakeFraming::None => "noatm",
+                        CakeFraming::Atm => "atm",
+                        CakeFraming::Ptm => "ptm",
+                    };
+                    format!("{framing} overhead {} mpu {}", wire.overhead, wire.mpu)
+                },
+            );
             format!(
-                "cake {rate} besteffort {mode} {} {acks} {} {} rtt {}us raw{memory}",
+                "cake {rate} besteffort {mode} {} {acks} {} {} rtt {}us {wire}{memory}",
                 flag(q.nat, "nat", "nonat"),
                 flag(q.ingress, "ingress", "egress"),
                 flag(q.split_gso, "split-gso", "no-split-gso"),

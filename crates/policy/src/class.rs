@@ -3,6 +3,7 @@
 //! checked in `verdict`.
 
 use crate::codes;
+use crate::delay;
 use crate::fair;
 use crate::model::{Ack, AckRate, Amount, Class, Guarantee};
 use crate::queue;
@@ -43,6 +44,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
         objective: table
             .integer("objective", 0..=5)
             .map(|class| class.map(|class| class as u8)),
+        delay: delay::read(&mut table),
         directions: directions(&mut table),
         default: default
             .filter(|default| default.value)

@@ -30,6 +30,8 @@
 
 mod class;
 mod codes;
+mod delay;
+mod engine;
 mod fair;
 pub mod fields;
 mod group;
@@ -53,6 +55,7 @@ mod verdict;
 mod when;
 
 pub use codes::{CODES, Code};
+pub use engine::Engine;
 pub use fair::Fair;
 pub use include::Sources;
 pub use matching::{

@@ -3,6 +3,7 @@
 
 use crate::class::zero;
 use crate::codes;
+use crate::engine;
 use crate::fair;
 use crate::model::{Amount, Inbound, Link};
 use crate::read::{choose, device, implied, one_of, understood, understood_list, word};
@@ -48,6 +49,7 @@ pub(crate) fn placeholder(span: Span) -> Link {
         lan_kind: at(()).map(|()| DeviceKind::Ethernet),
         mtu: at(()).map(|()| 1500),
         fair: None,
+        engine: None,
     }
 }
 
@@ -82,6 +84,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
         .integer("mtu", 576..=2048)
         .map_or_else(|| implied(1500, &table), |mtu| mtu.map(|mtu| mtu as u32));
     link.fair = fair::read(&mut table);
+    link.engine = engine::read(&mut table);
     link
 }
 

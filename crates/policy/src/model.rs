@@ -3,15 +3,15 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, Fair, From, GroupShare, HostCap, IcmpType, Lengths, Mac, Mark, Meter, Ports,
-    Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
+    ConnectionState, Engine, Fair, From, GroupShare, HostCap, IcmpType, Lengths, Mac, Mark, Meter,
+    Ports, Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
 use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_state::DeviceName;
-use weirgate_units::{Dscp, ParseError, Rate, Share, Size};
+use weirgate_units::{Dscp, ParseError, Rate, Share, Size, Span as Delay};
 
 /// A whole policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,6 +181,8 @@ pub struct Link {
     /// Between whom classes are shared that do not say and have no queue of
     /// their own.
     pub fair: Option<Value<Fair>>,
+    /// What shapes it; `None` leaves the choice to crate `compile`.
+    pub engine: Option<Value<Engine>>,
 }
 
 /// The rate to reserve for acknowledgements.
@@ -253,6 +255,8 @@ pub struct Class {
     pub burst: Option<Value<Size>>,
     /// The class of ITU-T Y.1541, 0 to 5, whose delay it should have.
     pub objective: Option<Value<u8>>,
+    /// How long one packet of another class may be in its way upstream.
+    pub delay: Option<Value<Delay>>,
     /// Its directions.
     pub directions: Directions,
     /// Takes what no rule matches; where it says so.

@@ -115,6 +115,22 @@ pub(crate) fn read_share(mut table: Reader<'_, '_>, groups: &Groups) -> Option<G
             "write at least `1%`",
         );
     }
+    let whole = Amount::Share(Share::WHOLE);
+    let nothing = [
+        Amount::Share(Share::default()),
+        Amount::Rate(Rate::default()),
+    ];
+    if let Some(ceiling) = &ceiling
+        && (nothing.contains(&ceiling.value)
+            || matches!((ceiling.value, whole), (Amount::Share(own), Amount::Share(most)) if own > most))
+    {
+        table.problems().error(
+            codes::CEILING,
+            ceiling.span.clone(),
+            "a group's ceiling is above 0 and at most the whole link",
+            "write a part of the link such as `80%`, or leave it out",
+        );
+    }
     let (group, addresses) = group?;
     Some(GroupShare {
         line: table.line(),

@@ -171,6 +171,32 @@ pub struct Cake {
     pub split_gso: bool,
     /// Most bytes held; 0 lets cake choose.
     pub memory_limit: u32,
+    /// What a packet costs on the wire; `None` counts as the qdisc above does,
+    /// or as the device (`raw`).
+    #[serde(default)]
+    pub wire: Option<CakeWire>,
+}
+
+/// What cake adds to each IP packet (`cake_calc_overhead`, net/sched/sch_cake.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CakeWire {
+    /// Bytes added to the IP packet, -64 to 256.
+    pub overhead: i32,
+    /// Smallest size after that, 0 to 256.
+    pub mpu: u32,
+    /// How bytes travel.
+    pub framing: CakeFraming,
+}
+
+/// cake's compensation for cells and code words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CakeFraming {
+    /// As they are (`noatm`).
+    None,
+    /// ATM cells, 48 bytes in 53.
+    Atm,
+    /// PTM, 64 bytes in 65.
+    Ptm,
 }
 
 /// cake's isolation of hosts and flows.

@@ -369,7 +369,12 @@ pub(crate) enum Listed {
     /// A set of values; its elements are listed apart.
     Fixed { name: String, key: Key },
     /// A map to classes; its elements are listed apart.
-    Classes { name: String, key: Key },
+    Classes {
+        name: String,
+        key: Key,
+        /// Whether it holds ranges.
+        interval: bool,
+    },
     /// A set whose values are replaced in place; alike.
     Refreshed { name: String, key: Key },
     /// A whole one.
@@ -420,7 +425,12 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
             if flags & !NFT_SET_INTERVAL == NFT_SET_MAP
                 && attrs.u32_be(NFTA_SET_DATA_TYPE) == Some(TYPE_CLASSID) =>
         {
-            Listed::Classes { name, key }
+            let interval = flags & NFT_SET_INTERVAL != 0;
+            Listed::Classes {
+                name,
+                key,
+                interval,
+            }
         }
         _ => Listed::Other(name),
     })
@@ -430,7 +440,12 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
 pub(crate) fn fixed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
     let plain = |(from, to, _)| (from, to);
     Set {
-        content: Content::Fixed(ranges(key, payloads).into_iter().map(plain).collect()),
+        content: Content::Fixed(
+            ranges(key, false, payloads)
+                .into_iter()
+                .map(plain)
+                .collect(),
+        ),
         name,
         key,
         origin: Origin::default(),
@@ -438,21 +453,28 @@ pub(crate) fn fixed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
 }
 
 /// The map to classes of these listed elements.
-pub(crate) fn classes(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
+pub(crate) fn classes(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]) -> Set {
     let mapped = |(from, to, class): (u128, u128, Option<u32>)| {
         // One without data cannot be ours, nor class 0.
         (from, to, Handle::from_u32(class.unwrap_or(0)))
     };
     Set {
-        content: Content::Classes(ranges(key, payloads).into_iter().map(mapped).collect()),
+        content: Content::Classes(
+            ranges(key, interval, payloads)
+                .into_iter()
+                .map(mapped)
+                .collect(),
+        ),
         name,
         key,
         origin: Origin::default(),
     }
 }
 
-/// Listed elements as ranges, each with its data.
-fn ranges(key: Key, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
+/// Listed elements as ranges, each with its data. A range that reaches to the
+/// greatest key has no end, so that `interval` says that there are ranges where
+/// no end does.
+fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
     let mut keys: Vec<(u128, bool, Option<u32>)> = payloads
         .iter()
         .filter_map(|payload| {
@@ -476,7 +498,7 @@ fn ranges(key: Key, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
         .collect();
     // An end and a beginning of one key: the end comes first.
     keys.sort_by_key(|(value, end, _)| (*value, !end));
-    let ranges = keys.iter().any(|(_, end, _)| *end);
+    let ranges = interval || keys.iter().any(|(_, end, _)| *end);
     let mut elements: Vec<(u128, u128, Option<u32>)> = Vec::new();
     let mut open = None;
     for (value, end, data) in keys {

@@ -5,21 +5,22 @@
 //! `sfq`, HTB with its own link-layer sizes) is read as [`QdiscKind::Other`]:
 //! to call it the nearest thing that can be written would lose what it was.
 
-use super::encode::{ACK_FILTERS, FLOW_MODES};
+use super::encode::{ACK_FILTERS, FLOW_MODES, FRAMINGS};
 use super::{
     CAKE_BESTEFFORT, LINKLAYER_ATM, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_CAKE_ACK_FILTER,
-    TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_INGRESS,
-    TCA_CAKE_MEMORY, TCA_CAKE_NAT, TCA_CAKE_RAW, TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO,
-    TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL,
-    TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
-    TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND,
-    TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE, TCMSG,
+    TCA_CAKE_ATM, TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE,
+    TCA_CAKE_INGRESS, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW,
+    TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO, TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN,
+    TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT,
+    TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT,
+    TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB,
+    TCA_STAB_BASE, TCMSG,
 };
 use crate::wire::{self, Attrs};
 use std::collections::BTreeSet;
 use weirgate_plan::TICK_NANOS;
 use weirgate_state::{
-    Bfifo, Cake, FqCodel, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
+    Bfifo, Cake, CakeWire, FqCodel, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -222,9 +223,19 @@ fn red(options: &Attrs<'_>) -> Option<Red> {
 
 fn cake(options: &Attrs<'_>) -> Option<Cake> {
     let one_tin = options.u32(TCA_CAKE_DIFFSERV_MODE)? == CAKE_BESTEFFORT;
-    if !one_tin || !options.has(TCA_CAKE_RAW) {
+    if !one_tin {
         return None;
     }
+    let wire = if options.has(TCA_CAKE_RAW) {
+        None
+    } else {
+        let framing = options.u32(TCA_CAKE_ATM)?;
+        Some(CakeWire {
+            overhead: options.u32(TCA_CAKE_OVERHEAD)? as i32,
+            mpu: options.u32(TCA_CAKE_MPU)?,
+            framing: FRAMINGS.iter().find(|pair| pair.1 == framing)?.0,
+        })
+    };
     let flow_mode = options.u32(TCA_CAKE_FLOW_MODE)?;
     let ack_filter = options.u32(TCA_CAKE_ACK_FILTER)?;
     let rate = options.u64(TCA_CAKE_BASE_RATE64)?;
@@ -237,6 +248,7 @@ fn cake(options: &Attrs<'_>) -> Option<Cake> {
         ingress: options.u32(TCA_CAKE_INGRESS)? != 0,
         split_gso: options.u32(TCA_CAKE_SPLIT_GSO)? != 0,
         memory_limit: options.u32(TCA_CAKE_MEMORY)?,
+        wire,
     })
 }
 

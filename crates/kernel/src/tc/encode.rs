@@ -4,17 +4,20 @@
 
 use super::{
     CAKE_BESTEFFORT, HTB_VERSION, LINKLAYER_ETHERNET, RED_ADAPTIVE, RED_ECN, RTM_DELQDISC,
-    RTM_DELTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS, TC_H_ROOT, TCA_CAKE_ACK_FILTER,
+    RTM_DELTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS, TC_H_ROOT, TCA_CAKE_ACK_FILTER, TCA_CAKE_ATM,
     TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_INGRESS,
-    TCA_CAKE_MEMORY, TCA_CAKE_NAT, TCA_CAKE_RAW, TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET,
-    TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT,
-    TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64,
-    TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS,
-    TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB, TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA,
+    TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT,
+    TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
+    TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM,
+    TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS,
+    TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB, TCA_STAB,
+    TCA_STAB_BASE, TCA_STAB_DATA,
 };
 use nlink::netlink::MessageBuilder;
 use weirgate_plan::{Place, TICK_NANOS};
-use weirgate_state::{CakeAckFilter, CakeFlowMode, HtbClass, Qdisc, QdiscKind, Red, Stab};
+use weirgate_state::{
+    CakeAckFilter, CakeFlowMode, CakeFraming, HtbClass, Qdisc, QdiscKind, Red, Stab,
+};
 use weirgate_units::{Handle, Rate, Span};
 
 const NLM_F_REQUEST: u16 = 1;
@@ -235,7 +238,6 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
                 (TCA_CAKE_RTT, rtt),
                 // tc's own choice for an `rtt`.
                 (TCA_CAKE_TARGET, (rtt / 20).max(1)),
-                (TCA_CAKE_RAW, 0),
                 (TCA_CAKE_NAT, u32::from(q.nat)),
                 (TCA_CAKE_INGRESS, u32::from(q.ingress)),
                 (TCA_CAKE_ACK_FILTER, ack_filter(q.ack_filter)),
@@ -243,6 +245,14 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
                 (TCA_CAKE_MEMORY, q.memory_limit),
             ] {
                 message.append_attr_u32(kind, value);
+            }
+            match q.wire {
+                None => message.append_attr_u32(TCA_CAKE_RAW, 0),
+                Some(wire) => {
+                    message.append_attr_u32(TCA_CAKE_OVERHEAD, wire.overhead as u32);
+                    message.append_attr_u32(TCA_CAKE_MPU, wire.mpu);
+                    message.append_attr_u32(TCA_CAKE_ATM, framing(wire.framing));
+                }
             }
             message.nest_end(nest);
         }
@@ -265,6 +275,18 @@ pub(super) const ACK_FILTERS: [(CakeAckFilter, u32); 3] = [
     (CakeAckFilter::Filter, 1),
     (CakeAckFilter::Aggressive, 2),
 ];
+
+/// `CAKE_ATM_*` (net/sched/sch_cake.c).
+pub(super) const FRAMINGS: [(CakeFraming, u32); 3] = [
+    (CakeFraming::None, 0),
+    (CakeFraming::Atm, 1),
+    (CakeFraming::Ptm, 2),
+];
+
+fn framing(framing: CakeFraming) -> u32 {
+    let found = FRAMINGS.iter().find(|pair| pair.0 == framing);
+    found.map_or(0, |pair| pair.1)
+}
 
 fn flow_mode(mode: CakeFlowMode) -> u32 {
     let found = FLOW_MODES.iter().find(|pair| pair.0 == mode);

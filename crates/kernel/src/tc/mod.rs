@@ -58,12 +58,15 @@ pub(crate) const RED_ADAPTIVE: u8 = 4;
 
 pub(crate) const TCA_CAKE_BASE_RATE64: u16 = 2;
 pub(crate) const TCA_CAKE_DIFFSERV_MODE: u16 = 3;
+pub(crate) const TCA_CAKE_ATM: u16 = 4;
 pub(crate) const TCA_CAKE_FLOW_MODE: u16 = 5;
+pub(crate) const TCA_CAKE_OVERHEAD: u16 = 6;
 pub(crate) const TCA_CAKE_RTT: u16 = 7;
 pub(crate) const TCA_CAKE_TARGET: u16 = 8;
 pub(crate) const TCA_CAKE_MEMORY: u16 = 10;
 pub(crate) const TCA_CAKE_NAT: u16 = 11;
 pub(crate) const TCA_CAKE_RAW: u16 = 12;
+pub(crate) const TCA_CAKE_MPU: u16 = 14;
 pub(crate) const TCA_CAKE_INGRESS: u16 = 15;
 pub(crate) const TCA_CAKE_ACK_FILTER: u16 = 16;
 pub(crate) const TCA_CAKE_SPLIT_GSO: u16 = 17;

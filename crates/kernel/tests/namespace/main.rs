@@ -13,5 +13,6 @@ mod classify;
 mod cookie;
 mod harness;
 mod in_place;
+mod parts;
 mod scheme;
 mod values;

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What shapes a link: the gated HTB tree, or cake with its own shaper.
+//!
+//! The tree is the choice wherever the kernel has HTB, because it alone keeps
+//! guarantees, ceilings and priorities of classes and bounds waits. cake fits a
+//! policy with one class, which leaves nothing to guarantee: it shares between
+//! hosts and flows and counts the same bytes on the wire (overhead, minimum,
+//! ATM, PTM). It is taken where the policy asks for it, or where there is no
+//! HTB.
+
+use crate::codes;
+use crate::hosts;
+use crate::leaf;
+use crate::scheduler::{OUTER, Scheduler};
+use weirgate_document::Problems;
+use weirgate_linklayer::Framing;
+use weirgate_policy::{CakeQueue, Class, Direction, Engine, Inbound, Policy, Queue, in_kbit};
+use weirgate_state::{Cake, CakeFraming, CakeWire, Capabilities, Origin, Qdisc, QdiscKind};
+use weirgate_units::Handle;
+
+/// The engine that is taken, never [`Engine::Auto`]. `kernel` is not known where
+/// only promises are asked for.
+pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
+    match policy.link.engine.as_ref().map(|engine| engine.value) {
+        Some(Engine::Cake) => Engine::Cake,
+        Some(Engine::Htb) => Engine::Htb,
+        Some(Engine::Auto) | None => {
+            let without = kernel.is_some_and(|kernel| !kernel.has_qdisc("htb"));
+            let with = kernel.is_some_and(|kernel| kernel.has_qdisc("cake"));
+            if without && with && misfit(policy).is_none() {
+                Engine::Cake
+            } else {
+                Engine::Htb
+            }
+        }
+    }
+}
+
+/// What of a policy cake cannot do, and what would let it.
+fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
+    let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
+    for direction in Direction::BOTH.into_iter().filter(shaped) {
+        let classes: Vec<&Class> = policy.classes_of(direction).collect();
+        if let [_, second, ..] = classes.as_slice() {
+            let (name, stream) = (&second.name.value, direction.stream());
+            return Some((
+                format!(
+                    "its shares are fixed, and `{name}` is a second {stream} class with one of its own"
+                ),
+                "write `engine = \"htb\"`, or keep one class in each direction",
+            ));
+        }
+        for class in classes {
+            let name = &class.name.value;
+            if class.ceiling.value.of(policy.gate(direction)?) < policy.gate(direction)? {
+                return Some((
+                    format!("it has no ceiling for `{name}` below the link"),
+                    "leave `ceiling` out, or lower the rate of the link",
+                ));
+            }
+            if let Some(queue) = &class.queue
+                && !matches!(queue.value, Queue::Cake(_))
+            {
+                return Some((
+                    format!(
+                        "it has no queue `{}`, which `{name}` asks for",
+                        queue.value.kind()
+                    ),
+                    "leave `queue` out, or write `queue = \"cake\"`",
+                ));
+            }
+        }
+    }
+    if policy.ack.is_some() {
+        return Some((
+            "it keeps no rate for acknowledgements".to_owned(),
+            "leave `[ack]` out; flows that send little go first in cake",
+        ));
+    }
+    if let Some(share) = policy.shares.first() {
+        let group = &share.group.value;
+        return Some((
+            format!("it has no share for the group `{group}`"),
+            "leave `[[share]]` out, or write `engine = \"htb\"`",
+        ));
+    }
+    if let Some(cap) = policy.caps.first() {
+        let group = &cap.group.value;
+        return Some((
+            format!("it has no limit for each host of `{group}`"),
+            "leave `[[cap]]` out, or write `engine = \"htb\"`",
+        ));
+    }
+    let down = policy.line_rate(Direction::Down).is_some();
+    (down && policy.link.inbound.value == Inbound::Lan).then(|| {
+        (
+            "on the LAN device it would slow what does not come from the link as well".to_owned(),
+            "write `inbound = \"ifb\"`",
+        )
+    })
+}
+
+/// Why the engine that is asked for cannot be taken.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let cake = chosen(policy, Some(kernel)) == Engine::Cake;
+    if let (Some(engine), true) = (&policy.link.engine, cake)
+        && engine.value == Engine::Cake
+    {
+        if let Some((wrong, right)) = misfit(policy) {
+            let message = format!("cake cannot carry this policy: {wrong}");
+            problems.error(codes::ENGINE, engine.span.clone(), message, right);
+        }
+        if !kernel.has_qdisc("cake") {
+            problems.error(
+                codes::ENGINE,
+                engine.span.clone(),
+                format!("{release} has no cake qdisc, which the link asks for"),
+                "load or build the module sch_cake, or write `engine = \"auto\"`",
+            );
+        }
+    }
+    if !cake && !kernel.has_qdisc("htb") {
+        let (span, why) = match &policy.link.engine {
+            Some(engine) if engine.value == Engine::Htb => (&engine.span, String::new()),
+            _ => {
+                let misfit = misfit(policy).filter(|_| kernel.has_qdisc("cake"));
+                let also = |(wrong, _)| format!("; cake cannot stand in: {wrong}");
+                (&policy.link.span, misfit.map_or_else(String::new, also))
+            }
+        };
+        problems.error(
+            codes::NO_QDISC,
+            span.clone(),
+            format!("{release} has no htb qdisc, on which everything is built{why}"),
+            "load or build the module sch_htb",
+        );
+    }
+}
+
+/// What is said of the choice in a report; nothing where it is the usual one.
+pub(crate) fn note(policy: &Policy) -> Option<String> {
+    let engine = policy.link.engine.as_ref()?;
+    match engine.value {
+        Engine::Cake => Some(
+            "Engine: cake with its own shaper, as the link asks for it. It shares between hosts \
+             and flows; it knows no guarantees, and what no rule sees has no class of its own."
+                .to_owned(),
+        ),
+        Engine::Htb => Some("Engine: the gated HTB tree, as the link asks for it.".to_owned()),
+        Engine::Auto => Some(
+            "Engine: the gated HTB tree, which keeps guarantees and bounds waits; cake only on a \
+             kernel without HTB, where the policy has one class."
+                .to_owned(),
+        ),
+    }
+}
+
+/// cake at the root of a direction's device.
+pub(crate) fn cake(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
+    let link = &policy.link;
+    let class = scheduler.members.first().map(|member| &member.class);
+    let stated = class.and_then(|class| class.queue.as_ref());
+    let queue = match stated.map(|queue| &queue.value) {
+        Some(Queue::Cake(queue)) => queue.clone(),
+        _ => CakeQueue::default(),
+    };
+    let layer = &link.layer.value;
+    let why = match &link.engine {
+        Some(engine) if engine.value == Engine::Cake => "asked for",
+        _ => "this kernel has no htb, and one class needs none",
+    };
+    Qdisc {
+        handle: Handle::new(OUTER, 0),
+        stab: None,
+        kind: QdiscKind::Cake(Cake {
+            bandwidth: Some(scheduler.gate),
+            flow_mode: hosts::mode(class.and_then(|class| class.fair), scheduler.direction),
+            ingress: scheduler.direction == Direction::Down,
+            wire: Some(CakeWire {
+                overhead: layer.overhead(),
+                mpu: layer.mpu(),
+                framing: match layer.framing() {
+                    Framing::None => CakeFraming::None,
+                    Framing::Atm => CakeFraming::Atm,
+                    Framing::Ptm => CakeFraming::Ptm,
+                },
+            }),
+            ..leaf::cake(&queue, scheduler, None)
+        }),
+        origin: Origin::new(
+            link.engine
+                .as_ref()
+                .map_or(link.layer.line, |engine| engine.line),
+            format!(
+                "engine cake, {why}: {} of a line of {}, counted as on the wire ({layer})",
+                in_kbit(scheduler.gate),
+                in_kbit(scheduler.line)
+            ),
+        ),
+    }
+}

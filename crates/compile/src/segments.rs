@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Smaller TCP segments upstream, where one full packet would hold the link for
+//! longer than the `delay` of a class allows.
+//!
+//! A packet in transmission cannot be called back, so on a slow line the only
+//! way to a short wait is shorter packets. How long TCP's upstream packets are
+//! is what the far end says in the SYN or SYN-ACK that it sends, so that is
+//! lowered in packets from outside; a lower value stays. UDP, QUIC among it,
+//! knows no such thing: the bounds that `check` prints stay those of full
+//! packets.
+
+use crate::bounds;
+use crate::classify_when::VERSIONS;
+use crate::codes;
+use crate::scheduler::Scheduler;
+use weirgate_document::{Problems, Value};
+use weirgate_policy::{Class, Direction, Policy};
+use weirgate_state::{Effect, Field, IpVersion, Match, Origin, Rule, TCP, Verdict};
+use weirgate_units::{Rate, Span};
+
+/// SYN of the flags in a TCP header's 14th byte.
+const SYN: u8 = 2;
+
+/// IP and TCP headers without options.
+const fn headers(version: IpVersion) -> u32 {
+    match version {
+        IpVersion::V4 => 40,
+        IpVersion::V6 => 60,
+    }
+}
+
+/// The least segment that a host must take: RFC 9293 section 3.7.1 and, for the
+/// minimum MTU of IPv6, RFC 8200 section 5.
+const fn floor(version: IpVersion) -> u32 {
+    match version {
+        IpVersion::V4 => 536,
+        IpVersion::V6 => 1_220,
+    }
+}
+
+/// A class's `delay` and what it takes.
+pub(crate) struct Lowered<'a> {
+    pub(crate) class: &'a Class,
+    pub(crate) delay: &'a Value<Span>,
+    /// The IP packet that keeps to it, in bytes; below the floors it may be.
+    packet: u32,
+}
+
+impl Lowered<'_> {
+    /// Payload of the segments of a version.
+    fn segment(&self, version: IpVersion) -> u32 {
+        self.packet
+            .saturating_sub(headers(version))
+            .max(floor(version))
+    }
+}
+
+/// The class whose `delay` takes the smallest packets upstream, where a full
+/// one is too long for it.
+pub(crate) fn lowered<'a>(policy: &'a Policy, gate: Rate) -> Option<Lowered<'a>> {
+    let classes = policy.classes_of(Direction::Up);
+    let asked = classes.filter_map(|class| Some((class, class.delay.as_ref()?)));
+    let (class, delay) = asked.min_by_key(|(_, delay)| delay.value)?;
+    let layer = &policy.link.layer.value;
+    let time = |ip: u32| bounds::time(u64::from(layer.wire_bytes(ip)), gate);
+    let mtu = policy.link.mtu.value;
+    if time(mtu) <= delay.value {
+        return None;
+    }
+    let packet = (40..=mtu).rev().find(|ip| time(*ip) <= delay.value);
+    let packet = packet.unwrap_or(40);
+    Some(Lowered {
+        class,
+        delay,
+        packet,
+    })
+}
+
+/// The rules at the head of the downstream chain.
+pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
+    let found = match (direction, policy.gate(Direction::Up)) {
+        (Direction::Down, Some(gate)) => lowered(policy, gate),
+        _ => None,
+    };
+    let Some(lowered) = found else {
+        return Vec::new();
+    };
+    let rule = |version| Rule {
+        matches: vec![
+            Match::version_is(version),
+            Match::one(Field::Protocol, u128::from(TCP)),
+            Match::tcp_flags(SYN, SYN),
+        ],
+        counter: None,
+        effects: vec![Effect::MaxSegment(
+            u16::try_from(lowered.segment(version)).unwrap_or(u16::MAX),
+        )],
+        verdict: Verdict::Continue,
+        origin: Origin::new(
+            lowered.delay.line,
+            format!(
+                "segments upstream lowered for the delay of {}",
+                lowered.class.name.value
+            ),
+        ),
+    };
+    VERSIONS.map(rule).to_vec()
+}
+
+/// What is lowered, in words; for a report.
+pub(crate) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
+    if scheduler.direction != Direction::Up {
+        return None;
+    }
+    policy.line_rate(Direction::Down)?;
+    let lowered = lowered(policy, scheduler.gate)?;
+    let layer = &policy.link.layer.value;
+    let time = |ip: u32| {
+        let wire = u64::from(layer.wire_bytes(ip));
+        bounds::time(wire, scheduler.gate).as_millis_f64()
+    };
+    let of = |version| {
+        let segment = lowered.segment(version);
+        format!(
+            "{segment} B in IPv{} ({:.2} ms)",
+            version.number(),
+            time(segment + headers(version))
+        )
+    };
+    Some(format!(
+        "A full packet takes {:.2} ms, more than the delay of {:.2} ms that `{}` asks for: TCP's \
+         segments are lowered to {} and {}. UDP, QUIC among it, and the bounds below keep to full \
+         packets.",
+        time(policy.link.mtu.value),
+        lowered.delay.value.as_millis_f64(),
+        lowered.class.name.value,
+        of(IpVersion::V4),
+        of(IpVersion::V6),
+    ))
+}
+
+/// What cannot be done.
+pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
+    let Some(lowered) = policy
+        .gate(Direction::Up)
+        .and_then(|gate| lowered(policy, gate))
+    else {
+        return;
+    };
+    let name = &lowered.class.name.value;
+    if policy.line_rate(Direction::Down).is_none() {
+        problems.warning(
+            codes::DELAY,
+            lowered.delay.span.clone(),
+            format!("one full packet takes longer than the delay of `{name}`"),
+            "add `down`, so that segments can be lowered where answers arrive, or lower `mtu`",
+        );
+        return;
+    }
+    for version in VERSIONS {
+        let packet = lowered.segment(version) + headers(version);
+        let wire = u64::from(policy.link.layer.value.wire_bytes(packet));
+        let gate = policy.gate(Direction::Up).unwrap_or_default();
+        let takes = bounds::time(wire, gate);
+        if takes > lowered.delay.value {
+            problems.warning(
+                codes::DELAY,
+                lowered.delay.span.clone(),
+                format!(
+                    "the least segment of IPv{} takes {:.2} ms, longer than the delay of `{name}`",
+                    version.number(),
+                    takes.as_millis_f64()
+                ),
+                "state a longer delay; TCP cannot be asked for smaller segments",
+            );
+        }
+    }
+}

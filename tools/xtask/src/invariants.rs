@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// level, or on those of its own level listed before it.
 const LEVELS: [&[&str]; 6] = [
     &["units", "document", "state", "linklayer", "aqm"],
-    &["policy", "plan", "experiment", "measure", "import"],
+    &["policy", "plan", "experiment", "measure", "import", "explain"],
     &["compile", "bpf", "kernel", "report"],
     &["lab", "guest", "keep"],
     &["cli"],
@@ -17,7 +17,7 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "units",
     "document",
     "state",
@@ -29,6 +29,7 @@ const PURE: [&str; 11] = [
     "measure",
     "report",
     "import",
+    "explain",
 ];
 
 /// What a pure crate's source must not name.

@@ -96,12 +96,12 @@ fn transition(reply: bool, kind: Kind, state: State) -> To {
         },
         (true, Kind::Syn) => match state {
             SynSent | SynSent2 => to(SynSent2),
+            TimeWait => to(SynSent),
             _ => To::Invalid,
         },
         (false, Kind::SynAck) => match state {
-            State::None | SynSent => To::Invalid,
-            SynSent2 => to(SynReceived),
-            _ => To::Ignored,
+            SynReceived | SynSent2 => to(SynReceived),
+            _ => To::Invalid,
         },
         (true, Kind::SynAck) => match state {
             State::None => To::Invalid,

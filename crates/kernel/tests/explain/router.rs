@@ -84,8 +84,8 @@ neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev wan
 neigh add fd00:9::2 lladdr 02:00:00:00:00:09 dev wan
 route add 192.168.0.0/16 via 10.8.0.2 dev lan
 route add default via 10.9.0.2 dev wan
--6 route add 2001:db8:1::/48 via fd00:8::2 dev lan
--6 route add default via fd00:9::2 dev wan
+route add 2001:db8:1::/48 via fd00:8::2 dev lan
+route add ::/0 via fd00:9::2 dev wan
 ";
 
 const SETTINGS: [(&str, &str); 10] = [
@@ -111,7 +111,7 @@ pub struct Router {
     runtime: tokio::runtime::Runtime,
     inside: Wire,
     far: Wire,
-    pub state: State,
+    redirects: bool,
 }
 
 /// The state of some tables: nothing is shaped, an IFB is there where they
@@ -187,7 +187,7 @@ impl Router {
             runtime,
             inside: Wire::open("inside"),
             far: Wire::open("far"),
-            state,
+            redirects: redirects(tables),
         }
     }
 
@@ -221,7 +221,7 @@ impl Router {
             frame.extend(&part.bytes);
             from.send(&frame);
         }
-        let seen = to.receive(Duration::from_millis(500));
+        let seen = to.receive(!up && self.redirects, Duration::from_millis(500));
         (seen, before, Instant::now())
     }
 }
@@ -242,6 +242,18 @@ pub fn path(up: bool) -> Path {
     }
 }
 
+/// A class as it is written into an IP header.
+fn short(class: Handle) -> u16 {
+    assert!(class.major < 16 && class.minor < 0x1000);
+    class.major << 12 | class.minor
+}
+
+/// Whether a table redirects what arrives.
+fn redirects(tables: &[Table]) -> bool {
+    let mut chains = tables.iter().flat_map(|table| &table.chains);
+    chains.any(|chain| matches!(chain.hook, Hook::Ingress { .. }))
+}
+
 /// Makes `skb->priority` visible in the source MAC of what leaves.
 fn observe_classes(tables: &[Table]) {
     let list: Vec<String> = classes(tables)
@@ -259,35 +271,40 @@ fn observe_classes(tables: &[Table]) {
     };
     let priority = format!("map p {{ typeof meta priority : ether saddr; {elements} }}");
     let mut text = format!(
-        "table netdev see {{ {priority} \
+        "table netdev see {{ {priority}\n\
          chain up {{ type filter hook egress device wan priority 0; \
-         ether saddr set meta priority map @p; }} }}\n"
+         ether saddr set meta priority map @p; }}\n}}\n"
     );
-    let arriving = tables.iter().flat_map(|table| &table.chains);
-    let arriving = arriving
-        .filter(|chain| matches!(chain.hook, Hook::Ingress { .. }))
-        .count();
-    if arriving > 0 {
-        // Forwarding writes another priority, so it is kept as a mark first.
-        let marks: Vec<String> = classes(tables)
+    if redirects(tables) {
+        // What was redirected never passes an egress hook again, so its class
+        // is kept as a mark and written into the IP header.
+        let kept: Vec<String> = classes(tables)
+            .into_iter()
+            .map(|class| format!("{:x}:{:x} : {:#x}", class.major, class.minor, class.as_u32()))
+            .collect();
+        let written: Vec<String> = classes(tables)
             .into_iter()
             .map(|class| {
-                let (a, b) = (class.major.to_be_bytes(), class.minor.to_be_bytes());
-                let mac = format!("02:00:{:02x}:{:02x}:{:02x}:{:02x}", a[0], a[1], b[0], b[1]);
-                format!("{:#x} : {mac}", class.as_u32())
+                let (mark, text) = (class.as_u32(), short(class));
+                format!(
+                    "meta mark {mark:#x} ip id set {text}\n\
+                     meta mark {mark:#x} ip6 flowlabel set {text}\n"
+                )
             })
             .collect();
+        let written = written.concat();
         text += &format!(
-            "table inet keep {{ chain pre {{ type filter hook prerouting priority -400; \
-             iifname wan meta mark set meta priority; }} }}\n\
-             table netdev see {{ map m {{ typeof meta mark : ether saddr; elements = {{ {} }}; }} \
-             chain down {{ type filter hook egress device lan priority 0; \
-             ether saddr set meta mark map @m; }} }}\n",
-            marks.join(", ")
+            "table inet keep {{\n\
+             chain pre {{ type filter hook prerouting priority -400; \
+             iifname wan meta mark set meta priority map {{ {} }}; }}\n\
+             chain post {{ type filter hook postrouting priority 300;\n\
+             oifname != lan accept\nip id set 0\nip6 flowlabel set 0\n\
+             {written} }}\n}}\n",
+            kept.join(", "),
         );
     } else {
         text += "table netdev see { chain down { type filter hook egress device lan priority 0; \
-                 ether saddr set meta priority map @p; } }\n";
+                 ether saddr set meta priority map @p; }\n}\n";
     }
     feed("nft -f -", &text);
 }
@@ -371,11 +388,11 @@ impl Wire {
         while self.next().is_some() {}
     }
 
-    fn receive(&self, patience: Duration) -> Option<Seen> {
+    fn receive(&self, in_header: bool, patience: Duration) -> Option<Seen> {
         let limit = Instant::now() + patience;
         loop {
             if let Some(frame) = self.next() {
-                if let Some(seen) = read(&frame) {
+                if let Some(seen) = read(&frame, in_header) {
                     return Some(seen);
                 }
                 continue;
@@ -396,7 +413,7 @@ impl Wire {
 }
 
 /// A frame of the router's forwarding; nothing else is looked at.
-fn read(frame: &[u8]) -> Option<Seen> {
+fn read(frame: &[u8], in_header: bool) -> Option<Seen> {
     let ethertype = u16::from_be_bytes([*frame.get(12)?, *frame.get(13)?]);
     // Those for the next hops, not what the router says by itself.
     let next_hop = frame[..5] == [2, 0, 0, 0, 0] && [8, 9].contains(&frame[5]);
@@ -404,9 +421,16 @@ fn read(frame: &[u8]) -> Option<Seen> {
         return None;
     }
     let number = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    let class = Handle::new(number(8), number(10));
+    let class = if in_header {
+        let at = if ethertype == 0x0800 { 14 + 4 } else { 14 + 2 };
+        let short = number(at);
+        Some(Handle::new(short >> 12, short & 0xfff)).filter(|_| short != 0)
+    } else {
+        let class = Handle::new(number(8), number(10));
+        Some(class).filter(|class| class.major != 0xffff)
+    };
     Some(Seen {
-        class: (class.major != 0xffff).then_some(class),
+        class,
         packet: Packet::whole(ethertype, frame[14..].to_vec()),
     })
 }

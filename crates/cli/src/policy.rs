@@ -68,6 +68,11 @@ pub fn check(path: &Path) -> Outcome {
 }
 
 impl Loaded {
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Compiles it for a kernel; all problems become one failure.
     pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
         let (state, problems) = weirgate_compile::compile(&self.policy, kernel);

@@ -13,20 +13,25 @@
 //! says.
 
 mod build;
+mod capture;
 mod fragments;
 mod meter;
 mod packet;
 mod run;
 mod simulator;
 mod tcp;
+mod text;
+mod text_words;
 mod track;
 mod tuple;
 
 pub use build::{Blueprint, checksum};
+pub use capture::{Capture, Captured, MOST_CAPTURED, is_capture, read_capture};
 pub use meter::Level;
 pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};
 pub use run::{Pass, Tried, Unknown};
 pub use simulator::{Fate, Path, Simulator, Summary};
+pub use text::{Line, MOST_REPEATED, Mistake, Way, When, parse_line};
 pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 
 /// Nanoseconds in a second: times are nanoseconds since any moment.

@@ -28,8 +28,9 @@ enum Kept {
         at: Option<u64>,
         most: u64,
     },
-    /// Connections that count.
-    Connections(Vec<Id>),
+    /// Connections of which a packet came here, and whether that was their
+    /// first.
+    Connections(BTreeMap<Id, bool>),
 }
 
 /// The set of one meter.
@@ -54,8 +55,10 @@ pub(crate) struct Reading {
     /// How far the time would have to be another for the answer to be; the
     /// kernel's clock and a test's differ.
     pub(crate) slack: u64,
-    /// What is counted now: packets or connections beyond is `over`.
+    /// What the meter had.
     pub(crate) level: Level,
+    /// Whether kernels of different age answer differently.
+    pub(crate) by_kernel: bool,
 }
 
 /// What a meter's count was.
@@ -118,6 +121,7 @@ impl Meters {
             holds: false,
             slack: u64::MAX,
             level: Level::Full,
+            by_kernel: false,
         };
         let Some(memory) = self.memories.get_mut(&(set.0, set.1.to_owned())) else {
             return full;
@@ -140,7 +144,7 @@ impl Meters {
                     at: None,
                     most,
                 },
-                None => Kept::Connections(Vec::new()),
+                None => Kept::Connections(BTreeMap::new()),
             };
             let element = Element {
                 expires: u64::MAX,
@@ -169,6 +173,9 @@ pub(crate) struct Charge<'a> {
     pub(crate) length: usize,
     pub(crate) tracked: Option<Tracked>,
     pub(crate) tracker: &'a Tracker,
+    /// Whether any packet of a connection makes it count, as up to Linux 6.18;
+    /// otherwise its first packet alone does.
+    pub(crate) counts_any: bool,
 }
 
 fn open(tracker: &Tracker, id: Id, now: u64) -> bool {
@@ -180,7 +187,7 @@ fn open(tracker: &Tracker, id: Id, now: u64) -> bool {
 impl Element {
     fn alive(&self, now: u64, tracker: &Tracker) -> bool {
         let empty = match &self.kept {
-            Kept::Connections(list) => !list.iter().any(|id| open(tracker, *id, now)),
+            Kept::Connections(list) => !list.keys().any(|id| open(tracker, *id, now)),
             Kept::Bucket { .. } => false,
         };
         self.expires > now && !empty
@@ -206,30 +213,32 @@ impl Element {
                     holds: within != over,
                     slack,
                     level: Level::Tokens(had.saturating_mul(1000) / cost.max(1)),
+                    by_kernel: false,
                 }
             }
             (Kept::Connections(list), None) => {
                 let Count::Connections(limit) = self.count else {
                     return Self::nothing();
                 };
-                list.retain(|id| open(packet.tracker, *id, packet.now));
-                if let Some(Tracked {
-                    connection: Some(id),
-                    first: true,
-                    ..
-                }) = packet.tracked
-                    && !list.contains(&id)
-                {
-                    list.push(id);
+                list.retain(|id, _| open(packet.tracker, *id, packet.now));
+                let own = packet.tracked.and_then(|tracked| {
+                    let id = tracked.connection?;
+                    Some((id, tracked.first))
+                });
+                if let Some((id, first)) = own {
+                    list.entry(id).or_insert(first);
                 }
                 // What has no connection counts for itself, once.
-                let without = packet.tracked.is_none_or(|t| t.connection.is_none());
-                let open = list.len() + usize::from(without);
-                let beyond = open as u64 > u64::from(limit);
+                let without = usize::from(own.is_none());
+                let any = list.len() + without;
+                let begun = list.values().filter(|first| **first).count() + without;
+                let open = if packet.counts_any { any } else { begun };
+                let beyond = |count: usize| count as u64 > u64::from(limit);
                 Reading {
-                    holds: beyond == over,
+                    holds: beyond(open) == over,
                     slack: u64::MAX,
                     level: Level::Connections(open),
+                    by_kernel: beyond(any) != beyond(begun),
                 }
             }
             _ => Self::nothing(),
@@ -242,6 +251,7 @@ impl Element {
             holds: false,
             slack: u64::MAX,
             level: Level::Full,
+            by_kernel: false,
         }
     }
 }

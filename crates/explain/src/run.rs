@@ -63,6 +63,10 @@ pub enum Unknown {
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
+    /// Which of a connection's packets makes it count, where the answer hangs
+    /// on it; taken as the simulator was told
+    /// ([`crate::Simulator::counting_any`]).
+    CountedSince,
     /// The time of day; taken for midnight UTC of 1 January 1970, a Thursday.
     Time,
 }
@@ -75,6 +79,7 @@ pub(crate) struct Context<'a> {
     /// The device the packet came in through, as this hook sees it.
     pub(crate) input: Option<&'a str>,
     pub(crate) tracked: Option<Tracked>,
+    pub(crate) counts_any: bool,
     pub(crate) tracker: &'a mut Tracker,
     pub(crate) meters: &'a mut Meters,
     pub(crate) counters: &'a mut BTreeMap<(bool, String), u64>,
@@ -261,6 +266,7 @@ impl<'a, 'c> Run<'a, 'c> {
             length: self.packet.length,
             tracked: self.context.tracked,
             tracker: self.context.tracker,
+            counts_any: self.context.counts_any,
         };
         let set = (self.table.netdev, meter.set.as_str());
         let key = meter.field.raw(value);
@@ -269,6 +275,9 @@ impl<'a, 'c> Run<'a, 'c> {
             .meters
             .charge(set, key, (&meter.count, meter.over), charge);
         tried.levels.push(reading.level);
+        if reading.by_kernel {
+            self.pass.unknown.push(Unknown::CountedSince);
+        }
         self.pass.slack = self.pass.slack.min(reading.slack);
         reading.holds
     }

@@ -58,6 +58,7 @@ pub struct Simulator {
     fragments: Fragments,
     counters: BTreeMap<(bool, String), u64>,
     tracks: bool,
+    counts_any: bool,
 }
 
 impl Simulator {
@@ -74,7 +75,18 @@ impl Simulator {
             fragments: Fragments::default(),
             counters: BTreeMap::new(),
             tracks: tables.iter().any(asks_for_connections),
+            counts_any: false,
         }
+    }
+
+    /// The same, as Linux up to 6.18 counts connections: with any packet of
+    /// theirs that comes to the meter. Since 6.19 a connection counts with its
+    /// first packet or not at all (`nf_conncount_add_skb`,
+    /// net/netfilter/nf_conncount.c).
+    #[must_use]
+    pub fn counting_any(mut self, any: bool) -> Self {
+        self.counts_any = any;
+        self
     }
 
     /// The same, with connections tracked in any case: by NAT, say.
@@ -169,6 +181,7 @@ impl Simulator {
             tracker,
             meters,
             counters,
+            counts_any,
             ..
         } = self;
         for (at, table) in tables.iter().enumerate() {
@@ -178,6 +191,7 @@ impl Simulator {
                     clock,
                     input: path.arrives.as_ref().map(DeviceName::as_str),
                     tracked,
+                    counts_any: *counts_any,
                     tracker: &mut *tracker,
                     meters: &mut *meters,
                     counters: &mut *counters,

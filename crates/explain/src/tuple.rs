@@ -139,7 +139,8 @@ pub(crate) fn quoted(packet: &Packet, headers: &Headers) -> Option<Tuple> {
         ..Packet::whole(packet.ethertype, inner.to_vec())
     };
     let found = quoted.tracked_headers()?;
-    if found.fragment != 0 {
+    // An error about GRE finds no connection; seen on Linux 6.18.
+    if found.fragment != 0 || found.protocol == GRE {
         return None;
     }
     Tuple::of(&quoted, &found)

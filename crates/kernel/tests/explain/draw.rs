@@ -214,6 +214,8 @@ impl Flow {
             Event::Error { up } => {
                 let mut quoted = self.blueprint(!*up);
                 quoted.flags = 0x10;
+                // 64 bits behind the header at least (RFC 792).
+                quoted.payload = 8;
                 quoted.icmp = icmp(self.version, (8, 0));
                 let mut quoted = quoted.bytes();
                 quoted.truncate(120);

@@ -171,11 +171,26 @@ fn counts_connections(tables: &[Table]) -> bool {
         .any(|set| matches!(set.content, Content::Meter { timeout: None, .. }))
 }
 
+/// The counters on which they do not agree, as text.
+fn counters_differ(router: &Router, simulator: &Simulator, tables: &[Table]) -> String {
+    let mut text = String::new();
+    for table in tables {
+        for (name, count) in router.counters(table.netdev) {
+            let key = (table.netdev, name.clone());
+            let own = simulator.counters().get(&key).copied().unwrap_or(0);
+            if own != count {
+                let _ = write!(text, "counter {name}: explain {own}, the kernel {count}; ");
+            }
+        }
+    }
+    text
+}
+
 /// Runs sequences through the kernel and the simulator. The text says where
 /// they first disagree.
 fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<Tally, String> {
     let router = Router::new(tables);
-    let mut simulator = Simulator::new(tables);
+    let mut simulator = Simulator::new(tables).counting_any(crate::router::counts_any());
     let paced = counts_connections(tables);
     let start = Instant::now();
     let mut tally = Tally::default();
@@ -224,9 +239,10 @@ fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<T
                 fate.connection
             );
             if wanted != found || dscp != came {
+                let other = counters_differ(&router, &simulator, tables);
                 return Err(format!(
                     "sequence {number} {seen:02x?}: explain says {wanted:?} {dscp:?}, the kernel {found:?} \
-                     {came:?}\n{source}\n{log}\n{:#?}\n{:?}",
+                     {came:?}; {other}\n{source}\n{log}\n{:#?}\n{:?}",
                     fate.passes.iter().flat_map(|pass| &pass.tried).collect::<Vec<_>>(),
                     fate.connection,
                 ));
@@ -235,18 +251,11 @@ fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<T
             let key = wanted.map_or_else(String::new, |class| class.to_string());
             *tally.classes.entry(key).or_default() += 1;
         }
-        tally.sequences += 1;
-    }
-    for table in tables {
-        for (name, count) in router.counters(table.netdev) {
-            let key = (table.netdev, name.clone());
-            let own = simulator.counters().get(&key).copied().unwrap_or(0);
-            if own != count {
-                return Err(format!(
-                    "counter {name}: explain {own}, the kernel {count}\n{log}\n{source}"
-                ));
-            }
+        let other = counters_differ(&router, &simulator, tables);
+        if !other.is_empty() {
+            return Err(format!("sequence {number}: {other}\n{source}\n{log}"));
         }
+        tally.sequences += 1;
     }
     Ok(tally)
 }

@@ -226,6 +226,15 @@ impl Router {
     }
 }
 
+/// Whether this kernel counts a connection with any of its packets, as up to
+/// 6.18.
+pub fn counts_any() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut parts = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    version < (6, 19)
+}
+
 /// The way of a packet through the router.
 pub fn path(up: bool) -> Path {
     let (lan, wan) = (Some(name("lan")), Some(name("wan")));

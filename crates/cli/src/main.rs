@@ -8,6 +8,9 @@ mod campaign;
 mod change;
 mod doctor;
 mod exit;
+mod explain;
+mod explain_input;
+mod explain_show;
 mod here;
 mod import;
 mod keep;
@@ -71,6 +74,10 @@ enum Command {
         #[arg(long)]
         commands: bool,
     },
+    /// Say which class packets get under a policy, and which rule decides.
+    ///
+    /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
+    Explain(explain::Arguments),
     /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
     ///
     /// It needs no weirgate. What tc cannot express is named.
@@ -200,6 +207,7 @@ fn main() -> ExitCode {
             adopt,
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Export { policy } => policy::export(&policy),
         Command::Schema => schema::run(),
         Command::Import { from } => import::run(&from),

@@ -69,6 +69,13 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     (usable.then_some(state), problems.into_sorted())
 }
 
+/// The scheduler of a direction: its classes with their numbers. `None` where
+/// the policy does not shape it.
+#[must_use]
+pub fn scheduler(policy: &Policy, direction: Direction) -> Option<Scheduler> {
+    scheduler::of(policy, direction, &Problems::default())
+}
+
 fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine) -> State {
     let link = &policy.link;
     let mut state = State::default();

@@ -16,6 +16,7 @@ const LEVELS: [&[&str]; 6] = [
         "measure",
         "import",
         "doctor",
+        "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
     &["lab", "guest", "keep"],
@@ -24,7 +25,7 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "units",
     "document",
     "state",
@@ -37,6 +38,7 @@ const PURE: [&str; 12] = [
     "report",
     "import",
     "doctor",
+    "explain",
 ];
 
 /// What a pure crate's source must not name.

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Captures: pcap and pcapng files as packets with their times. The formats
+//! themselves are the crate `pcap-file`'s; what frames carry is read here.
+//!
+//! What is wrong in a file ends it there, with the packets before it; nothing
+//! in a file can do more.
+
+use crate::packet::{IPV4, IPV6, Packet, number, short};
+use crate::text::Way;
+use pcap_file::DataLink;
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+
+/// The most packets that are read of a file.
+pub const MOST_CAPTURED: usize = 1_000_000;
+
+/// A packet of a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// Its number in the file, from 1.
+    pub number: usize,
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// Which way it went, where the file says so.
+    pub way: Option<Way>,
+    /// The packet; `None` for what is not IP.
+    pub packet: Option<Packet>,
+    /// Headers between Ethernet and IP, which rules on this device would not
+    /// look behind: VLAN tags, PPPoE.
+    pub inside: Vec<&'static str>,
+}
+
+/// A capture that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Capture {
+    /// Its packets in the order of the file.
+    pub packets: Vec<Captured>,
+    /// What ended the reading before the end of the file.
+    pub trouble: Option<String>,
+}
+
+/// Whether a file begins as a capture does.
+#[must_use]
+pub fn is_capture(bytes: &[u8]) -> bool {
+    let magic = bytes.get(..4).map(number);
+    matches!(
+        magic,
+        Some(0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | 0x0a0d_0d0a)
+    )
+}
+
+/// Reads a capture, pcap or pcapng.
+#[must_use]
+pub fn read_capture(bytes: &[u8]) -> Capture {
+    let mut capture = Capture::default();
+    let end = if bytes.first() == Some(&0x0a) {
+        read_pcapng(bytes, &mut capture.packets)
+    } else {
+        read_pcap(bytes, &mut capture.packets)
+    };
+    capture.trouble = end.err();
+    capture
+}
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const TOO_MANY: &str = "it has more packets than are read";
+
+fn read_pcap(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
+    let mut reader = PcapReader::new(bytes).map_err(|error| error.to_string())?;
+    let link = reader.header().datalink;
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.map_err(|error| error.to_string())?;
+        if out.len() >= MOST_CAPTURED {
+            return Err(TOO_MANY.to_owned());
+        }
+        let frame = decode(link, packet.data(), packet.orig_len() as usize);
+        out.push(Captured {
+            number: out.len() + 1,
+            time: nanoseconds(packet.timestamp()),
+            way: None,
+            packet: frame.0,
+            inside: frame.1,
+        });
+    }
+    Ok(())
+}
+
+/// The way that an interface is named after, as the laboratory's captures are.
+fn way_of(name: &str) -> Option<Way> {
+    match name {
+        "up" => Some(Way::Up),
+        "down" => Some(Way::Down),
+        _ => None,
+    }
+}
+
+fn read_pcapng(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
+    let mut reader = PcapNgReader::new(bytes).map_err(|error| error.to_string())?;
+    let mut links: Vec<(DataLink, Option<Way>)> = Vec::new();
+    while let Some(block) = reader.next_block() {
+        let (block, _) = block.map_err(|error| error.to_string())?;
+        match block {
+            Block::SectionHeader(_) => links.clear(),
+            Block::InterfaceDescription(interface) => {
+                let name = interface.options.iter().find_map(|option| match option {
+                    InterfaceDescriptionOption::IfName(name) => way_of(name),
+                    _ => None,
+                });
+                links.push((interface.linktype, name));
+            }
+            Block::EnhancedPacket(packet) => {
+                if out.len() >= MOST_CAPTURED {
+                    return Err(TOO_MANY.to_owned());
+                }
+                let known = links.get(packet.interface_id as usize).copied();
+                let (link, way) = known.ok_or("a packet names an interface that is not there")?;
+                let frame = decode(link, &packet.data, packet.original_len as usize);
+                out.push(Captured {
+                    number: out.len() + 1,
+                    time: nanoseconds(packet.timestamp),
+                    way,
+                    packet: frame.0,
+                    inside: frame.1,
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a frame carries: an IP packet, and what stands before it.
+fn decode(link: DataLink, bytes: &[u8], length: usize) -> (Option<Packet>, Vec<&'static str>) {
+    let mut inside = Vec::new();
+    let mut mac = None;
+    // Where the network header begins, and its ethertype.
+    let start = match link {
+        DataLink::ETHERNET => {
+            mac = bytes.get(6..12).map(|mac| number(mac) as u64);
+            short(bytes, 12).map(|kind| (14, kind))
+        }
+        DataLink::LINUX_SLL => short(bytes, 14).map(|kind| (16, kind)),
+        DataLink::LINUX_SLL2 => short(bytes, 0).map(|kind| (20, kind)),
+        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => {
+            bytes.first().and_then(|first| match first >> 4 {
+                4 => Some((0, IPV4)),
+                6 => Some((0, IPV6)),
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    let Some((mut at, mut kind)) = start else {
+        return (None, inside);
+    };
+    // VLAN tags and PPPoE, as many as there are bytes for.
+    loop {
+        match kind {
+            0x8100 | 0x88a8 => {
+                inside.push("VLAN");
+                match short(bytes, at + 2) {
+                    Some(next) => kind = next,
+                    None => return (None, inside),
+                }
+                at += 4;
+            }
+            0x8864 => {
+                inside.push("PPPoE");
+                // RFC 1661: the protocols of IPv4 and IPv6.
+                kind = match short(bytes, at + 6) {
+                    Some(0x0021) => IPV4,
+                    Some(0x0057) => IPV6,
+                    _ => return (None, inside),
+                };
+                at += 8;
+            }
+            IPV4 | IPV6 => break,
+            _ => return (None, inside),
+        }
+    }
+    let Some(rest) = bytes.get(at..) else {
+        return (None, inside);
+    };
+    let packet = Packet {
+        length: length.saturating_sub(at).max(rest.len()),
+        source_mac: mac,
+        ..Packet::whole(kind, rest.to_vec())
+    };
+    (Some(packet), inside)
+}

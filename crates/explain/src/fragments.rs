@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fragments made whole, which connection tracking does before any rule of
+//! `inet` sees them (net/ipv4/netfilter/nf_defrag_ipv4.c,
+//! net/ipv6/netfilter/nf_conntrack_reasm.c). The whole is fragmented again
+//! behind the rules.
+
+use crate::SECOND;
+use crate::packet::{Headers, Packet};
+use std::collections::BTreeMap;
+use weirgate_state::IpVersion;
+
+/// How long fragments wait for the others (`ipfrag_time`; IPv6: 60 s, as
+/// `nf_conntrack_frag6_timeout` has it).
+const PATIENCE: u64 = 30 * SECOND;
+
+/// Packets in parts at one time, and parts of a packet: enough for any real
+/// sequence, and a bound for hostile ones.
+const MOST: usize = 4096;
+
+type Key = (u128, u128, u8, u32, bool);
+
+#[derive(Debug)]
+struct Parts {
+    since: u64,
+    /// Offset, bytes, whether it is the last.
+    parts: Vec<(usize, Vec<u8>, bool)>,
+    first: Option<Packet>,
+}
+
+/// Packets of which parts are missing.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    waiting: BTreeMap<Key, Parts>,
+}
+
+impl Fragments {
+    /// Takes a fragment; the whole packet when it is the last that was missing.
+    pub(crate) fn take(&mut self, packet: &Packet, headers: &Headers, now: u64) -> Option<Packet> {
+        let (source, destination) = packet.addresses()?;
+        let six = headers.version == Some(IpVersion::V6);
+        // IPv6 fragments are of one packet whatever they say they carry.
+        let protocol = if six { 0 } else { headers.protocol };
+        let key = (source, destination, protocol, headers.identity, six);
+        self.waiting.retain(|_, parts| parts.since + PATIENCE > now);
+        if self.waiting.len() >= MOST && !self.waiting.contains_key(&key) {
+            return None;
+        }
+        let start = match headers.fragment_header {
+            Some(at) => at + 8,
+            None => headers.transport,
+        };
+        let data = packet.bytes.get(start..packet.ip_length())?.to_vec();
+        let parts = self.waiting.entry(key).or_insert_with(|| Parts {
+            since: now,
+            parts: Vec::new(),
+            first: None,
+        });
+        if parts.parts.len() >= MOST {
+            return None;
+        }
+        parts.parts.push((headers.fragment, data, !headers.more));
+        if headers.fragment == 0 {
+            parts.first = Some(packet.clone());
+        }
+        parts.parts.sort_by_key(|part| part.0);
+        let whole = parts.whole(start)?;
+        self.waiting.remove(&key);
+        Some(whole)
+    }
+}
+
+impl Parts {
+    /// The packet, if nothing is missing. `start` is where the first one's
+    /// data begins.
+    fn whole(&self, start: usize) -> Option<Packet> {
+        let first = self.first.as_ref()?;
+        let mut data = Vec::new();
+        let mut complete = false;
+        for (offset, bytes, last) in &self.parts {
+            if *offset != data.len() {
+                return None;
+            }
+            data.extend_from_slice(bytes);
+            complete = *last;
+        }
+        if !complete {
+            return None;
+        }
+        let mut bytes = first.bytes.get(..start)?.to_vec();
+        let headers = first.headers();
+        if let Some(at) = headers.fragment_header {
+            // The fragment header goes; what named it names what follows it.
+            let next = *bytes.get(at)?;
+            bytes.drain(at..at + 8);
+            let named = naming(&bytes, at)?;
+            bytes[named] = next;
+            let payload = u16::try_from(bytes.len() - 40 + data.len()).ok()?;
+            bytes[4..6].copy_from_slice(&payload.to_be_bytes());
+        } else {
+            let total = u16::try_from(bytes.len() + data.len()).ok()?;
+            bytes[2..4].copy_from_slice(&total.to_be_bytes());
+            bytes[6..8].copy_from_slice(&[0, 0]);
+        }
+        bytes.extend(data);
+        Some(Packet {
+            length: bytes.len(),
+            bytes,
+            ..first.clone()
+        })
+    }
+}
+
+/// The byte that names the header at `at`.
+fn naming(bytes: &[u8], at: usize) -> Option<usize> {
+    let (mut named, mut start) = (6, 40);
+    while start < at {
+        named = start;
+        start += (usize::from(*bytes.get(start + 1)?) + 1) * 8;
+    }
+    (start == at).then_some(named)
+}

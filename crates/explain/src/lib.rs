@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What rules make of packets: the tables of `weirgate_state` run on a
+//! sequence of packets, with connections, limits and counts as a Linux kernel
+//! keeps them.
+//!
+//! [`Simulator`] takes packets with their times and says for each which rules
+//! were tried, which matched, and what class the packet left with. Start
+//! reading there; `run` has the rules, `track` the connections, `meter` the
+//! limits. The kernel's tests send the same packets through the same tables
+//! and compare.
+//!
+//! Nothing here reads a clock, a file or a kernel: a time is what the caller
+//! says.
+
+mod build;
+mod capture;
+mod fragments;
+mod meter;
+mod packet;
+mod run;
+mod simulator;
+mod tcp;
+mod text;
+mod text_words;
+mod track;
+mod tuple;
+
+pub use build::{Blueprint, checksum};
+pub use capture::{Capture, Captured, MOST_CAPTURED, is_capture, read_capture};
+pub use meter::Level;
+pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};
+pub use run::{Pass, Tried, Unknown};
+pub use simulator::{Fate, Path, Simulator, Summary};
+pub use text::{Line, MOST_REPEATED, Mistake, Way, When, parse_line};
+pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
+
+/// Nanoseconds in a second: times are nanoseconds since any moment.
+pub const SECOND: u64 = 1_000_000_000;

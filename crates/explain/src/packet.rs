@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A packet as nftables sees it: bytes from the IP header on, and where its
+//! headers are (`nft_set_pktinfo_ipv4`, `nft_set_pktinfo_ipv6`,
+//! include/net/netfilter/nf_tables_ipv4.h and nf_tables_ipv6.h).
+
+use weirgate_state::IpVersion;
+
+/// Ethertype of IPv4.
+pub const IPV4: u16 = 0x0800;
+/// Ethertype of IPv6.
+pub const IPV6: u16 = 0x86dd;
+
+/// A packet as it comes to the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packet {
+    /// The ethertype.
+    pub ethertype: u16,
+    /// What stands on the wire from the network header on, as far as it is
+    /// known: a capture may have cut the rest off.
+    pub bytes: Vec<u8>,
+    /// Bytes on the wire from the network header on, padding included; at
+    /// least as many as are known.
+    pub length: usize,
+    /// Source MAC of the frame that it came in with, as a number.
+    pub source_mac: Option<u64>,
+    /// The device that it came in through; `None` for the router's own.
+    pub input: Option<String>,
+    /// `skb->mark`, as something else has set it.
+    pub mark: u32,
+    /// What is told about its connection.
+    pub told: Told,
+}
+
+/// What is told about a packet's connection instead of being followed from its
+/// packets. What is told of a connection stays with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// Its state.
+    pub state: Option<ToldState>,
+    /// Its mark.
+    pub mark: Option<u32>,
+    /// Its bytes before this packet, both directions.
+    pub bytes: Option<u64>,
+    /// Its packets before this one, both directions.
+    pub packets: Option<u64>,
+    /// The conntrack helper at work.
+    pub helper: Option<String>,
+}
+
+/// A state that can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldState {
+    /// Packets went both ways before.
+    Established,
+    /// Another connection announced it.
+    Related,
+}
+
+/// Where a packet's headers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Headers {
+    /// The IP version; `None` for what is not IP or is malformed.
+    pub version: Option<IpVersion>,
+    /// The upper-layer protocol.
+    pub protocol: u8,
+    /// Where its header begins.
+    pub transport: usize,
+    /// The fragment's offset in bytes; 0 for whole packets and first fragments.
+    pub fragment: usize,
+    /// Whether more fragments follow.
+    pub more: bool,
+    /// The fragment's number, where it is one.
+    pub identity: u32,
+    /// Where the IPv6 fragment header stands.
+    pub fragment_header: Option<usize>,
+}
+
+/// What is found at a place of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// The packet ends before.
+    Absent,
+    /// The packet has them and what is known of it ends before.
+    CutOff,
+}
+
+/// IPv6 headers that others follow (`ipv6_ext_hdr`, net/ipv6/exthdrs_core.c).
+const HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+pub(crate) const AUTHENTICATION: u8 = 51;
+const NOTHING: u8 = 59;
+const OPTIONS: u8 = 60;
+
+/// Big-endian numbers at a place.
+pub(crate) fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    let part = bytes.get(at..at.checked_add(2)?)?;
+    Some(u16::from_be_bytes([part[0], part[1]]))
+}
+
+pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u32> {
+    let high = short(bytes, at)?;
+    let low = short(bytes, at.checked_add(2)?)?;
+    Some(u32::from(high) << 16 | u32::from(low))
+}
+
+/// A number of any length, big-endian.
+pub(crate) fn number(bytes: &[u8]) -> u128 {
+    bytes
+        .iter()
+        .fold(0, |all, byte| all << 8 | u128::from(*byte))
+}
+
+impl Packet {
+    /// A packet of which all bytes are known.
+    #[must_use]
+    pub fn whole(ethertype: u16, bytes: Vec<u8>) -> Self {
+        Self {
+            ethertype,
+            length: bytes.len(),
+            bytes,
+            source_mac: None,
+            input: None,
+            mark: 0,
+            told: Told::default(),
+        }
+    }
+
+    /// Where its headers are. What is no well-formed IP has no version: rules
+    /// of a `netdev` table see nothing of it, those of `inet` never see it.
+    #[must_use]
+    pub fn headers(&self) -> Headers {
+        let found = match self.ethertype {
+            IPV4 => self.headers_v4(),
+            IPV6 => self.headers_v6(true),
+            _ => None,
+        };
+        found.unwrap_or_default()
+    }
+
+    fn headers_v4(&self) -> Option<Headers> {
+        let first = *self.bytes.first()?;
+        let header = usize::from(first & 0xf) * 4;
+        let total = usize::from(short(&self.bytes, 2)?);
+        let offset = short(&self.bytes, 6)?;
+        let protocol = *self.bytes.get(9)?;
+        if first >> 4 != 4 || header < 20 || total < header || total > self.length {
+            return None;
+        }
+        let fragment = usize::from(offset & 0x1fff) * 8;
+        let more = offset & 0x2000 != 0;
+        Some(Headers {
+            version: Some(IpVersion::V4),
+            protocol,
+            transport: header,
+            fragment,
+            more,
+            identity: u32::from(short(&self.bytes, 4)?),
+            fragment_header: None,
+        })
+    }
+
+    /// `stop_at_authentication` as nftables has it; connection tracking looks
+    /// behind that header (`ipv6_skip_exthdr`).
+    fn headers_v6(&self, stop_at_authentication: bool) -> Option<Headers> {
+        let first = *self.bytes.first()?;
+        let payload = usize::from(short(&self.bytes, 4)?);
+        let mut next = *self.bytes.get(6)?;
+        let mut at = 40;
+        if first >> 4 != 6 || payload + 40 > self.length {
+            return None;
+        }
+        let mut headers = Headers {
+            version: Some(IpVersion::V6),
+            ..Headers::default()
+        };
+        loop {
+            let extension = match next {
+                HOP | ROUTING | FRAGMENT | OPTIONS => true,
+                AUTHENTICATION => !stop_at_authentication,
+                _ => false,
+            };
+            if !extension {
+                if next == NOTHING && !stop_at_authentication {
+                    return None;
+                }
+                headers.protocol = next;
+                headers.transport = at;
+                return Some(headers);
+            }
+            let following = *self.bytes.get(at)?;
+            let length = *self.bytes.get(at + 1)?;
+            let size = match next {
+                FRAGMENT => {
+                    let offset = short(&self.bytes, at + 2)?;
+                    headers.fragment = usize::from(offset & !7);
+                    headers.more = offset & 1 != 0;
+                    headers.identity = long(&self.bytes, at + 4)?;
+                    headers.fragment_header = Some(at);
+                    8
+                }
+                AUTHENTICATION => (usize::from(length) + 2) * 4,
+                _ => (usize::from(length) + 1) * 8,
+            };
+            at += size;
+            next = following;
+            if headers.fragment != 0 {
+                // What follows is the middle of something.
+                let header = [HOP, ROUTING, FRAGMENT, OPTIONS, AUTHENTICATION].contains(&next);
+                headers.protocol = next;
+                headers.transport = at;
+                return (!header).then_some(headers);
+            }
+        }
+    }
+
+    /// The headers as connection tracking finds them.
+    pub(crate) fn tracked_headers(&self) -> Option<Headers> {
+        match self.ethertype {
+            IPV4 => self.headers_v4(),
+            IPV6 => self.headers_v6(false),
+            _ => None,
+        }
+    }
+
+    /// The bytes at a place of the network header and what follows it.
+    pub(crate) fn at(&self, offset: usize, length: usize) -> Found {
+        let end = offset.saturating_add(length);
+        match self.bytes.get(offset..end) {
+            Some(bytes) => Found::Bytes(bytes.to_vec()),
+            None if end <= self.length => Found::CutOff,
+            None => Found::Absent,
+        }
+    }
+
+    /// Bytes of the IP packet, padding left out; of what is not IP, all.
+    #[must_use]
+    pub fn ip_length(&self) -> usize {
+        let stated = match self.ethertype {
+            IPV4 => short(&self.bytes, 2).map(usize::from),
+            IPV6 => short(&self.bytes, 4).map(|payload| usize::from(payload) + 40),
+            _ => None,
+        };
+        stated.map_or(self.length, |stated| stated.min(self.length))
+    }
+
+    /// Source and destination address as numbers.
+    #[must_use]
+    pub fn addresses(&self) -> Option<(u128, u128)> {
+        let (source, destination, length) = match self.ethertype {
+            IPV4 => (12, 16, 4),
+            IPV6 => (8, 24, 16),
+            _ => return None,
+        };
+        let part = |at: usize| self.bytes.get(at..at + length).map(number);
+        Some((part(source)?, part(destination)?))
+    }
+
+    /// The code point, 0 to 63.
+    #[must_use]
+    pub fn dscp(&self) -> Option<u8> {
+        match self.ethertype {
+            IPV4 => self.bytes.get(1).map(|byte| byte >> 2),
+            IPV6 => short(&self.bytes, 0).map(|word| (word >> 6 & 0x3f) as u8),
+            _ => None,
+        }
+    }
+
+    /// Lowers the largest segment that a TCP header at a place announces
+    /// (`nft_exthdr_tcp_set_eval`, net/netfilter/nft_exthdr.c); false where the
+    /// header or the option is not whole. Checksums stay as they are: nothing
+    /// here looks at them.
+    pub(crate) fn lower_segment(&mut self, transport: usize, most: u16) -> bool {
+        const END: u8 = 0;
+        const NOTHING: u8 = 1;
+        const MAX_SEGMENT: u8 = 2;
+        let words = self.bytes.get(transport + 12).map_or(0, |byte| byte >> 4);
+        let end = transport + usize::from(words) * 4;
+        if words < 5 || end > self.bytes.len() {
+            return false;
+        }
+        let mut at = transport + 20;
+        while at + 1 < end {
+            let (kind, length) = (self.bytes[at], usize::from(self.bytes[at + 1]));
+            match kind {
+                END | NOTHING => at += 1,
+                MAX_SEGMENT if length < 4 || at + length > end => return false,
+                MAX_SEGMENT => {
+                    if short(&self.bytes, at + 2).is_some_and(|old| old > most) {
+                        self.bytes[at + 2..at + 4].copy_from_slice(&most.to_be_bytes());
+                    }
+                    return true;
+                }
+                _ => at += length.max(1),
+            }
+        }
+        true
+    }
+
+    /// Writes the code point; the bits of ECN stay, the checksum is kept right.
+    pub(crate) fn set_dscp(&mut self, version: IpVersion, dscp: u8) {
+        let Some(old) = short(&self.bytes, 0) else {
+            return;
+        };
+        let new = match version {
+            IpVersion::V4 => old & 0xff03 | u16::from(dscp) << 2,
+            IpVersion::V6 => old & 0xf03f | u16::from(dscp) << 6,
+        };
+        self.bytes[..2].copy_from_slice(&new.to_be_bytes());
+        if let (IpVersion::V4, Some(sum)) = (version, short(&self.bytes, 10)) {
+            // RFC 1624, equation 3.
+            let mut total = u32::from(!sum) + u32::from(!old) + u32::from(new);
+            total = (total & 0xffff) + (total >> 16);
+            total = (total & 0xffff) + (total >> 16);
+            self.bytes[10..12].copy_from_slice(&(!(total as u16)).to_be_bytes());
+        }
+    }
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tables run on packets, as the head of `weirgate_state`'s module `classify`
+//! states their meaning.
+
+use crate::meter::{Charge, Level, Meters};
+use crate::packet::{Found, Headers, Packet, number};
+use crate::track::{Tracked, Tracker};
+use std::collections::BTreeMap;
+use weirgate_state::{
+    Chain, Content, Effect, Field, Hook, IpVersion, Match, Meter, Rule, Table, Values, Verdict,
+};
+use weirgate_units::Handle;
+
+/// Chains within chains (`NFT_JUMP_STACK_SIZE`); the kernel refuses more.
+const DEEPEST: usize = 16;
+
+/// A rule that was tried on a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// The chain it stands in.
+    pub chain: String,
+    /// Its place there, from 0.
+    pub index: usize,
+    /// The first of its matches that did not hold, by its place; `None` where
+    /// all held.
+    pub failed: Option<usize>,
+    /// What its meters said, those that were reached.
+    pub levels: Vec<Level>,
+    /// Whether its effects ended early for want of a connection.
+    pub without_connection: bool,
+}
+
+/// What a table's chain made of a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pass {
+    /// Whether the table is one of family `netdev`.
+    pub netdev: bool,
+    /// The table's place among those of the simulator.
+    pub table: usize,
+    /// The chain with the hook.
+    pub chain: String,
+    /// The class it left with; `None` where no rule wrote one.
+    pub class: Option<Handle>,
+    /// Every rule that was tried, in order.
+    pub tried: Vec<Tried>,
+    /// What the outcome rests on that was not known.
+    pub unknown: Vec<Unknown>,
+    /// Nanoseconds by which the nearest rate limit was met or missed.
+    pub slack: u64,
+}
+
+impl Pass {
+    /// The rules all of whose matches held, in order.
+    pub fn matched(&self) -> impl Iterator<Item = &Tried> {
+        self.tried.iter().filter(|tried| tried.failed.is_none())
+    }
+}
+
+/// What was not known of a packet, and what was taken instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unknown {
+    /// What is known of the packet ends before the field; taken for absent.
+    CutOff,
+    /// The MAC address of the sender.
+    SourceMac,
+    /// Which of a connection's packets makes it count, where the answer hangs
+    /// on it; taken as the simulator was told
+    /// ([`crate::Simulator::counting_any`]).
+    CountedSince,
+    /// The time of day; taken for midnight UTC of 1 January 1970, a Thursday.
+    Time,
+}
+
+/// What a packet brings along besides itself.
+pub(crate) struct Context<'a> {
+    pub(crate) now: u64,
+    /// Seconds since 1970.
+    pub(crate) clock: Option<i64>,
+    /// The device the packet came in through, as this hook sees it.
+    pub(crate) input: Option<&'a str>,
+    pub(crate) tracked: Option<Tracked>,
+    pub(crate) counts_any: bool,
+    pub(crate) tracker: &'a mut Tracker,
+    pub(crate) meters: &'a mut Meters,
+    pub(crate) counters: &'a mut BTreeMap<(bool, String), u64>,
+}
+
+/// A field's value.
+enum Value {
+    Number(u128),
+    Text(String),
+    Absent,
+}
+
+/// Where a chain goes on.
+enum Flow {
+    Next,
+    Ends,
+}
+
+pub(crate) struct Run<'a, 'c> {
+    table: &'a Table,
+    packet: &'a mut Packet,
+    headers: Headers,
+    context: Context<'c>,
+    pass: Pass,
+}
+
+impl<'a, 'c> Run<'a, 'c> {
+    /// Runs a base chain.
+    pub(crate) fn base(
+        (table, at): (&'a Table, usize),
+        chain: &'a Chain,
+        packet: &'a mut Packet,
+        context: Context<'c>,
+    ) -> Pass {
+        let mut run = Run {
+            headers: packet.headers(),
+            table,
+            packet,
+            context,
+            pass: Pass {
+                netdev: table.netdev,
+                table: at,
+                chain: chain.name.clone(),
+                slack: u64::MAX,
+                ..Pass::default()
+            },
+        };
+        run.chain(chain, 0);
+        run.pass.unknown.sort_unstable();
+        run.pass.unknown.dedup();
+        run.pass
+    }
+
+    fn named(&self, name: &str) -> Option<&'a Chain> {
+        self.table.chains.iter().find(|chain| chain.name == name)
+    }
+
+    fn chain(&mut self, chain: &'a Chain, depth: usize) -> Flow {
+        for (index, rule) in chain.rules.iter().enumerate() {
+            if !self.rule(chain, index, rule) {
+                continue;
+            }
+            match &rule.verdict {
+                Verdict::Continue => {}
+                Verdict::Final => return Flow::Ends,
+                Verdict::Return => return Flow::Next,
+                Verdict::Jump(name) => {
+                    if let Flow::Ends = self.called(name, depth) {
+                        return Flow::Ends;
+                    }
+                }
+                Verdict::Goto(name) => return self.called(name, depth),
+            }
+        }
+        Flow::Next
+    }
+
+    fn called(&mut self, name: &str, depth: usize) -> Flow {
+        match self.named(name) {
+            Some(chain) if depth < DEEPEST => {
+                // A switch looks the IP version up.
+                let off = matches!(chain.hook, Hook::Switched { on: false });
+                let switched = matches!(chain.hook, Hook::Switched { .. });
+                if off || (switched && !self.is_ip()) {
+                    return Flow::Next;
+                }
+                self.chain(chain, depth + 1)
+            }
+            _ => Flow::Next,
+        }
+    }
+
+    fn is_ip(&self) -> bool {
+        [crate::packet::IPV4, crate::packet::IPV6].contains(&self.packet.ethertype)
+    }
+
+    /// Whether the rule's verdict happens.
+    fn rule(&mut self, chain: &Chain, index: usize, rule: &Rule) -> bool {
+        let mut tried = Tried {
+            chain: chain.name.clone(),
+            index,
+            failed: None,
+            levels: Vec::new(),
+            without_connection: false,
+        };
+        let failed = rule
+            .matches
+            .iter()
+            .position(|one| !self.holds(one, &mut tried));
+        tried.failed = failed;
+        let happens = failed.is_none() && {
+            if let Some(counter) = &rule.counter {
+                let key = (self.table.netdev, counter.clone());
+                *self.context.counters.entry(key).or_default() += 1;
+            }
+            let done = rule.effects.iter().all(|effect| self.effect(effect));
+            tried.without_connection = !done;
+            done
+        };
+        self.pass.tried.push(tried);
+        happens
+    }
+
+    /// False where the rule ends there.
+    fn effect(&mut self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Class(class) => self.pass.class = Some(*class),
+            Effect::ClassOf { field, map } => {
+                let Value::Number(value) = self.value(*field) else {
+                    return false;
+                };
+                let Some(class) = self.class_of(map, field.raw(value)) else {
+                    return false;
+                };
+                self.pass.class = Some(class);
+            }
+            Effect::MaxSegment(most) => {
+                let at = self.headers.transport;
+                let whole = self.headers.version.is_some() && self.headers.fragment == 0;
+                return whole && self.packet.lower_segment(at, *most);
+            }
+            Effect::ConnectionMark { mask, value } => {
+                let id = self.context.tracked.and_then(|tracked| tracked.connection);
+                let Some(connection) = id.and_then(|id| self.context.tracker.get_mut(id)) else {
+                    return false;
+                };
+                connection.mark = connection.mark & !mask | value;
+            }
+            Effect::Dscp(version, dscp) => self.packet.set_dscp(*version, dscp.value()),
+        }
+        true
+    }
+
+    fn holds(&mut self, one: &Match, tried: &mut Tried) -> bool {
+        match one {
+            Match::Test {
+                field,
+                negated,
+                values,
+            } => {
+                let found = match (self.value(*field), values) {
+                    (Value::Absent, _) => return false,
+                    (Value::Text(text), Values::Text(wanted)) => text == *wanted,
+                    (Value::Number(value), Values::Range(from, to)) => {
+                        (*from..=*to).contains(&value)
+                    }
+                    (Value::Number(value), Values::Set(name)) => {
+                        self.element(name, field.raw(value))
+                    }
+                    _ => return false,
+                };
+                found != *negated
+            }
+            Match::TcpPayloadEmpty { version, negated } => match self.payload_empty(*version) {
+                Some(empty) => empty != *negated,
+                None => false,
+            },
+            Match::Meter(meter) => self.meter(meter, tried),
+            Match::Other(_) => false,
+        }
+    }
+
+    fn element(&self, name: &str, value: u128) -> bool {
+        match self.table.set(name).map(|set| &set.content) {
+            Some(Content::Fixed(ranges)) => ranges
+                .iter()
+                .any(|(from, to)| (*from..=*to).contains(&value)),
+            Some(Content::Refreshed(refreshed)) => refreshed.found.contains(&value),
+            _ => false,
+        }
+    }
+
+    fn class_of(&self, map: &str, value: u128) -> Option<Handle> {
+        match self.table.set(map).map(|set| &set.content) {
+            Some(Content::Classes(ranges)) => ranges
+                .iter()
+                .find(|(from, to, _)| (*from..=*to).contains(&value))
+                .map(|(_, _, class)| *class),
+            _ => None,
+        }
+    }
+
+    fn meter(&mut self, meter: &Meter, tried: &mut Tried) -> bool {
+        let Value::Number(value) = self.value(meter.field) else {
+            return false;
+        };
+        let charge = Charge {
+            now: self.context.now,
+            length: self.packet.length,
+            tracked: self.context.tracked,
+            tracker: self.context.tracker,
+            counts_any: self.context.counts_any,
+        };
+        let set = (self.table.netdev, meter.set.as_str());
+        let key = meter.field.raw(value);
+        let reading = self
+            .context
+            .meters
+            .charge(set, key, (&meter.count, meter.over), charge);
+        tried.levels.push(reading.level);
+        if reading.by_kernel {
+            self.pass.unknown.push(Unknown::CountedSince);
+        }
+        self.pass.slack = self.pass.slack.min(reading.slack);
+        reading.holds
+    }
+
+    fn network(&mut self, offset: usize, length: usize) -> Value {
+        match self.packet.at(offset, length) {
+            Found::Bytes(bytes) => Value::Number(number(&bytes)),
+            Found::Absent => Value::Absent,
+            Found::CutOff => {
+                self.pass.unknown.push(Unknown::CutOff);
+                Value::Absent
+            }
+        }
+    }
+
+    /// What stands behind the IP headers of a whole packet or first fragment.
+    fn transport(&mut self, offset: usize, length: usize) -> Value {
+        if self.headers.version.is_none() || self.headers.fragment != 0 {
+            return Value::Absent;
+        }
+        self.network(self.headers.transport + offset, length)
+    }
+
+    /// As [`Match::TcpPayloadEmpty`] is looked up: by lengths alone.
+    fn payload_empty(&mut self, version: IpVersion) -> Option<bool> {
+        let (length, header) = match version {
+            IpVersion::V4 => {
+                let Value::Number(length) = self.network(2, 2) else {
+                    return None;
+                };
+                let Value::Number(first) = self.network(0, 1) else {
+                    return None;
+                };
+                (length, (first & 0xf) * 4)
+            }
+            IpVersion::V6 => {
+                let Value::Number(length) = self.network(4, 2) else {
+                    return None;
+                };
+                (length, 0)
+            }
+        };
+        let Value::Number(offset) = self.transport(12, 1) else {
+            return None;
+        };
+        let words = offset >> 4;
+        let possible = words >= 5 && (version == IpVersion::V6 || header >= 20);
+        Some(possible && length == header + words * 4)
+    }
+
+    fn connection(&self) -> Option<&crate::track::Connection> {
+        let id = self.context.tracked?.connection?;
+        self.context.tracker.get(id)
+    }
+
+    fn value(&mut self, field: Field) -> Value {
+        use IpVersion::{V4, V6};
+        let of = |value: Option<u128>| value.map_or(Value::Absent, Value::Number);
+        let masked = |value: Value, change: fn(u128) -> u128| match value {
+            Value::Number(value) => Value::Number(change(value)),
+            other => other,
+        };
+        match field {
+            // `netdev` looks at the ethertype, `inet` sees only what is IP.
+            Field::Version => match self.packet.ethertype {
+                crate::packet::IPV4 => Value::Number(4),
+                crate::packet::IPV6 => Value::Number(6),
+                _ => Value::Number(0),
+            },
+            Field::Protocol => match self.headers.version {
+                Some(_) => Value::Number(self.headers.protocol.into()),
+                None => Value::Absent,
+            },
+            Field::Source(V4) => self.network(12, 4),
+            Field::Source(V6) => self.network(8, 16),
+            Field::Destination(V4) => self.network(16, 4),
+            Field::Destination(V6) => self.network(24, 16),
+            Field::SourcePort => self.transport(0, 2),
+            Field::DestinationPort => self.transport(2, 2),
+            Field::Dscp(V4) => masked(self.network(1, 1), |byte| byte >> 2),
+            Field::Dscp(V6) => masked(self.network(0, 2), |word| word >> 6 & 0x3f),
+            Field::Length(V4) => self.network(2, 2),
+            Field::Length(V6) => masked(self.network(4, 2), |payload| payload + 40),
+            Field::TcpFlags { mask } => match self.transport(13, 1) {
+                Value::Number(flags) => Value::Number(flags & u128::from(mask)),
+                other => other,
+            },
+            Field::IcmpType(_) => self.transport(0, 1),
+            Field::InputDevice => {
+                Value::Text(self.context.input.map(str::to_owned).unwrap_or_default())
+            }
+            Field::InputKind => of(self.context.input.map(|_| 1)),
+            Field::SourceMac => {
+                if self.packet.source_mac.is_none() {
+                    self.pass.unknown.push(Unknown::SourceMac);
+                }
+                of(self.packet.source_mac.map(u128::from))
+            }
+            Field::Mark { mask } => Value::Number((self.packet.mark & mask).into()),
+            Field::Class => {
+                let class = self.pass.class.map_or(0, Handle::as_u32);
+                Value::Number(class.into())
+            }
+            Field::Hour | Field::Day => {
+                if self.context.clock.is_none() {
+                    self.pass.unknown.push(Unknown::Time);
+                }
+                let seconds = self.context.clock.unwrap_or_default();
+                let value = match field {
+                    Field::Hour => seconds.rem_euclid(86_400),
+                    // 1 January 1970 was a Thursday.
+                    _ => (seconds.div_euclid(86_400) + 4).rem_euclid(7),
+                };
+                Value::Number(value as u128)
+            }
+            _ => self.of_connection(field),
+        }
+    }
+
+    fn of_connection(&self, field: Field) -> Value {
+        let of = |value: Option<u128>| value.map_or(Value::Absent, Value::Number);
+        if let Field::ConnectionState { mask } = field {
+            let state = self.context.tracked.map(|tracked| tracked.state & mask);
+            return of(state.map(u128::from));
+        }
+        let Some(connection) = self.connection() else {
+            return Value::Absent;
+        };
+        match field {
+            Field::ConnectionMark { mask } => Value::Number((connection.mark & mask).into()),
+            Field::ConnectionBytes => Value::Number(connection.bytes.into()),
+            Field::ConnectionPackets => Value::Number(connection.packets.into()),
+            Field::ConnectionMeanSize => {
+                let mean = connection.bytes.checked_div(connection.packets);
+                Value::Number(mean.unwrap_or(0).into())
+            }
+            Field::ConnectionId => {
+                let id = self.context.tracked.and_then(|tracked| tracked.connection);
+                of(id.map(u128::from))
+            }
+            Field::Helper => match &connection.helper {
+                Some(helper) => Value::Text(helper.clone()),
+                None => Value::Absent,
+            },
+            _ => Value::Absent,
+        }
+    }
+}

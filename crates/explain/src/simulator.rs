@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router that has some tables, and packets that pass it one after the other.
+
+use crate::fragments::Fragments;
+use crate::meter::Meters;
+use crate::packet::Packet;
+use crate::run::{Context, Pass, Run};
+use crate::track::{Tracked, Tracker};
+use std::collections::BTreeMap;
+use weirgate_state::{Count, DeviceName, Effect, Field, Hook, Match, Meter, Table};
+
+/// The way of a packet through the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// The device it came in through; `None` for the router's own.
+    pub arrives: Option<DeviceName>,
+    /// The device it leaves through; `None` for what is for the router itself.
+    pub leaves: Option<DeviceName>,
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fate {
+    /// What each chain made of it that it passed, in order.
+    pub passes: Vec<Pass>,
+    /// What connection tracking said, before the chain at postrouting.
+    pub connection: Option<Summary>,
+    /// True where it waits for other fragments: connection tracking makes
+    /// packets whole before their class is decided.
+    pub waits: bool,
+    /// The packet as it leaves.
+    pub packet: Packet,
+}
+
+/// A connection as rules see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Its number among those of the sequence; `None` for packets without.
+    pub id: Option<u32>,
+    /// State bits of the packet.
+    pub state: u32,
+    /// Whether this is its first packet.
+    pub first: bool,
+    /// Its mark, after the rules.
+    pub mark: u32,
+    /// Its bytes, this packet included.
+    pub bytes: u64,
+    /// Its packets, this one included.
+    pub packets: u64,
+}
+
+/// A router with tables.
+#[derive(Debug)]
+pub struct Simulator {
+    tables: Vec<Table>,
+    tracker: Tracker,
+    meters: Meters,
+    fragments: Fragments,
+    counters: BTreeMap<(bool, String), u64>,
+    tracks: bool,
+    counts_any: bool,
+}
+
+impl Simulator {
+    /// A router with these tables and no connection yet.
+    ///
+    /// Connections are tracked where a rule asks for them, or where
+    /// [`Simulator::tracking`] says that something else does.
+    #[must_use]
+    pub fn new(tables: &[Table]) -> Self {
+        Self {
+            tables: tables.to_vec(),
+            tracker: Tracker::default(),
+            meters: Meters::new(tables),
+            fragments: Fragments::default(),
+            counters: BTreeMap::new(),
+            tracks: tables.iter().any(asks_for_connections),
+            counts_any: false,
+        }
+    }
+
+    /// The same, as Linux up to 6.18 counts connections: with any packet of
+    /// theirs that comes to the meter. Since 6.19 a connection counts with its
+    /// first packet or not at all (`nf_conncount_add_skb`,
+    /// net/netfilter/nf_conncount.c).
+    #[must_use]
+    pub fn counting_any(mut self, any: bool) -> Self {
+        self.counts_any = any;
+        self
+    }
+
+    /// The same, with connections tracked in any case: by NAT, say.
+    #[must_use]
+    pub fn tracking(mut self) -> Self {
+        self.tracks = true;
+        self
+    }
+
+    /// Its tables.
+    #[must_use]
+    pub fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// How many packets each counter has counted, by family (true for
+    /// `netdev`) and name.
+    #[must_use]
+    pub fn counters(&self) -> &BTreeMap<(bool, String), u64> {
+        &self.counters
+    }
+
+    /// Switches a chain of [`Hook::Switched`]; how many there were of the name.
+    pub fn switch(&mut self, chain: &str, on: bool) -> usize {
+        let mut found = 0;
+        let chains = self.tables.iter_mut().flat_map(|table| &mut table.chains);
+        for one in chains.filter(|one| one.name == chain) {
+            if let Hook::Switched { on: state } = &mut one.hook {
+                *state = on;
+                found += 1;
+            }
+        }
+        found
+    }
+
+    /// Lets a packet pass. `now` is nanoseconds since any moment and never goes
+    /// back; `clock` is seconds since 1970, for schedules.
+    pub fn pass(&mut self, packet: Packet, path: &Path, now: u64, clock: Option<i64>) -> Fate {
+        let mut fate = Fate {
+            passes: Vec::new(),
+            connection: None,
+            waits: false,
+            packet,
+        };
+        let arrives = path.arrives.clone();
+        self.hooks(
+            &mut fate,
+            (now, clock),
+            path,
+            None,
+            |hook| matches!(hook, Hook::Ingress { device, .. } if Some(device) == arrives.as_ref()),
+        );
+        let Some(leaves) = path.leaves.clone() else {
+            return fate;
+        };
+        // The rules of `inet` see what is IP and whole.
+        let Some(mut headers) = fate.packet.tracked_headers() else {
+            return fate;
+        };
+        let mut tracked = None;
+        if self.tracks {
+            if headers.more || headers.fragment != 0 {
+                match self.fragments.take(&fate.packet, &headers, now) {
+                    Some(whole) => {
+                        fate.packet = whole;
+                        headers = match fate.packet.tracked_headers() {
+                            Some(headers) => headers,
+                            None => return fate,
+                        };
+                    }
+                    None => {
+                        fate.waits = true;
+                        return fate;
+                    }
+                }
+            }
+            tracked = Some(self.tracker.take(&fate.packet, Some(headers), now));
+        }
+        self.hooks(
+            &mut fate,
+            (now, clock),
+            path,
+            tracked,
+            |hook| matches!(hook, Hook::Postrouting { device } if *device == leaves),
+        );
+        fate.connection = tracked.map(|tracked| self.summary(tracked));
+        fate
+    }
+
+    fn hooks(
+        &mut self,
+        fate: &mut Fate,
+        (now, clock): (u64, Option<i64>),
+        path: &Path,
+        tracked: Option<Tracked>,
+        here: impl Fn(&Hook) -> bool,
+    ) {
+        let Self {
+            tables,
+            tracker,
+            meters,
+            counters,
+            counts_any,
+            ..
+        } = self;
+        for (at, table) in tables.iter().enumerate() {
+            for chain in table.chains.iter().filter(|chain| here(&chain.hook)) {
+                let context = Context {
+                    now,
+                    clock,
+                    input: path.arrives.as_ref().map(DeviceName::as_str),
+                    tracked,
+                    counts_any: *counts_any,
+                    tracker: &mut *tracker,
+                    meters: &mut *meters,
+                    counters: &mut *counters,
+                };
+                let pass = Run::base((table, at), chain, &mut fate.packet, context);
+                fate.passes.push(pass);
+            }
+        }
+    }
+
+    fn summary(&self, tracked: Tracked) -> Summary {
+        let connection = tracked.connection.and_then(|id| self.tracker.get(id));
+        Summary {
+            id: tracked.connection,
+            state: tracked.state,
+            first: tracked.first,
+            mark: connection.map_or(0, |connection| connection.mark),
+            bytes: connection.map_or(0, |connection| connection.bytes),
+            packets: connection.map_or(0, |connection| connection.packets),
+        }
+    }
+}
+
+/// Whether a table has a rule that looks at connections, which makes the kernel
+/// track them.
+fn asks_for_connections(table: &Table) -> bool {
+    let rules = || table.chains.iter().flat_map(|chain| &chain.rules);
+    let marks = |effect: &Effect| matches!(effect, Effect::ConnectionMark { .. });
+    let looks = rules().flat_map(|rule| &rule.matches).any(|one| match one {
+        Match::Meter(Meter { field, count, .. }) => {
+            matches!(count, Count::Connections(_)) || field.needs_connection()
+        }
+        other => other.field().is_some_and(Field::needs_connection),
+    });
+    looks || rules().flat_map(|rule| &rule.effects).any(marks)
+}

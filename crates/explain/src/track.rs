@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connection tracking (`nf_conntrack_in`, net/netfilter/nf_conntrack_core.c),
+//! with the kernel's own timeouts.
+//!
+//! Checksums are taken to be right, and TCP segments to be in window.
+
+use crate::packet::{Headers, Packet, long, short};
+use crate::tcp::{self, Fate, Segment, Tcp};
+use crate::tuple::{self, Tuple, UDP};
+use crate::{SECOND, ToldState};
+use std::collections::BTreeMap;
+use weirgate_state::{ICMP, ICMPV6, TCP};
+
+/// Bits of a connection's state (`NF_CT_STATE_BIT`).
+pub const INVALID: u32 = 1;
+/// Packets went both ways.
+pub const ESTABLISHED: u32 = 2;
+/// Another connection announced it, or it is an ICMP error about one.
+pub const RELATED: u32 = 4;
+/// No answer yet.
+pub const NEW: u32 = 8;
+/// Not tracked at all: neighbour discovery.
+pub const UNTRACKED: u32 = 64;
+
+/// A connection's number.
+pub(crate) type Id = u32;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    original: Tuple,
+    seen_reply: bool,
+    expected: bool,
+    pub(crate) mark: u32,
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) helper: Option<String>,
+    tcp: Option<Tcp>,
+    /// When a stream of UDP is kept for longer.
+    stream_at: u64,
+    expires: u64,
+    /// Not in the table any more; the packet that ended it still has it.
+    gone: bool,
+}
+
+impl Connection {
+    /// Whether a count of connections leaves it out (`already_closed`).
+    pub(crate) fn closed(&self) -> bool {
+        self.gone || self.tcp.as_ref().is_some_and(Tcp::closed)
+    }
+}
+
+/// What a packet gets from connection tracking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tracked {
+    /// Its connection.
+    pub(crate) connection: Option<Id>,
+    /// Its state bits.
+    pub(crate) state: u32,
+    /// Whether it is the connection's first packet.
+    pub(crate) first: bool,
+}
+
+impl Tracked {
+    const fn without(state: u32) -> Self {
+        Self {
+            connection: None,
+            state,
+            first: false,
+        }
+    }
+}
+
+/// The connections of a router.
+#[derive(Debug, Default)]
+pub(crate) struct Tracker {
+    connections: BTreeMap<Id, Connection>,
+    /// Both tuples of each; true for that of the answer.
+    tuples: BTreeMap<Tuple, (Id, bool)>,
+    next: Id,
+}
+
+/// Neighbour discovery and multicast listeners (`noct_valid_new`).
+fn untracked(kind: u8) -> bool {
+    matches!(kind, 130..=136 | 143)
+}
+
+impl Tracker {
+    pub(crate) fn get(&self, id: Id) -> Option<&Connection> {
+        self.connections.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut Connection> {
+        self.connections.get_mut(&id)
+    }
+
+    /// Whether nothing came for so long that it is forgotten.
+    pub(crate) fn expired(&self, id: Id, now: u64) -> bool {
+        self.connections.get(&id).is_none_or(|c| c.expires <= now)
+    }
+
+    /// The connection of a tuple, whichever way.
+    pub(crate) fn find(&self, tuple: &Tuple, now: u64) -> Option<Id> {
+        let (id, _) = self.tuples.get(tuple)?;
+        self.connections.get(id).filter(|c| c.expires > now)?;
+        Some(*id)
+    }
+
+    fn remove(&mut self, id: Id) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.gone = true;
+            let original = connection.original.clone();
+            if let Some(reply) = original.inverted() {
+                self.tuples.remove(&reply);
+            }
+            self.tuples.remove(&original);
+        }
+    }
+
+    /// A packet that comes in, before any rule that may look at its
+    /// connection.
+    pub(crate) fn take(&mut self, packet: &Packet, headers: Option<Headers>, now: u64) -> Tracked {
+        let invalid = Tracked::without(INVALID);
+        let Some(headers) = headers.filter(|headers| headers.fragment == 0) else {
+            return invalid;
+        };
+        if let Some(found) = self.errors(packet, &headers, now) {
+            return found;
+        }
+        let Some(tuple) = Tuple::of(packet, &headers) else {
+            return invalid;
+        };
+        // A connection that is reopened is removed and made anew.
+        for _ in 0..2 {
+            match self.one(packet, &headers, &tuple, now) {
+                Some(found) => return found,
+                None => continue,
+            }
+        }
+        invalid
+    }
+
+    /// ICMP that is about other connections, or about none.
+    fn errors(&mut self, packet: &Packet, headers: &Headers, now: u64) -> Option<Tracked> {
+        let kind = *packet.bytes.get(headers.transport)?;
+        let error = match headers.protocol {
+            ICMP => {
+                if kind > 18 {
+                    return Some(Tracked::without(INVALID));
+                }
+                matches!(kind, 3 | 4 | 5 | 11 | 12)
+            }
+            ICMPV6 => {
+                if untracked(kind) {
+                    return Some(Tracked::without(UNTRACKED));
+                }
+                kind < 128
+            }
+            _ => return None,
+        };
+        if !error {
+            return None;
+        }
+        let found = self.quoted(packet, headers, now);
+        Some(found.map_or(Tracked::without(INVALID), |id| Tracked {
+            connection: Some(id),
+            state: RELATED,
+            first: false,
+        }))
+    }
+
+    fn quoted(&self, packet: &Packet, headers: &Headers, now: u64) -> Option<Id> {
+        let inner = tuple::quoted(packet, headers)?;
+        // It goes to whom the quoted packet came from.
+        let (_, destination) = packet.addresses()?;
+        if destination != inner.comes_from() {
+            return None;
+        }
+        self.find(&inner.inverted()?, now)
+    }
+
+    /// `None` asks for another try.
+    fn one(
+        &mut self,
+        packet: &Packet,
+        headers: &Headers,
+        tuple: &Tuple,
+        now: u64,
+    ) -> Option<Tracked> {
+        let invalid = Some(Tracked::without(INVALID));
+        let known = self.tuples.get(tuple).copied();
+        let known = known.filter(|(id, _)| {
+            let live = self.connections.get(id).is_some_and(|c| c.expires > now);
+            live || {
+                self.remove(*id);
+                false
+            }
+        });
+        let (id, reply, first) = match known {
+            Some((id, reply)) => (id, reply, false),
+            None => match self.begin(packet, headers, tuple) {
+                Some(id) => (id, false, true),
+                None => return invalid,
+            },
+        };
+        let bytes = packet.ip_length() as u64;
+        let connection = self.connections.get_mut(&id)?;
+        tell(connection, packet);
+        let state = if reply || connection.seen_reply {
+            ESTABLISHED
+        } else if connection.expected {
+            RELATED
+        } else {
+            NEW
+        };
+        let fate = fate(connection, packet, headers, reply, now);
+        match fate {
+            Fate::Invalid => {
+                if first {
+                    self.remove(id);
+                    self.connections.remove(&id);
+                }
+                return invalid;
+            }
+            Fate::Reopens => {
+                self.remove(id);
+                return None;
+            }
+            Fate::Counts(seconds) => {
+                connection.expires = now.saturating_add(u64::from(seconds) * SECOND);
+                connection.packets += 1;
+                connection.bytes += bytes;
+            }
+            Fate::Ends => {
+                connection.packets += 1;
+                connection.bytes += bytes;
+            }
+            Fate::Ignored => {}
+        }
+        if reply {
+            connection.seen_reply = true;
+        }
+        if fate == Fate::Ends {
+            self.remove(id);
+        }
+        Some(Tracked {
+            connection: Some(id),
+            state,
+            first,
+        })
+    }
+
+    fn begin(&mut self, packet: &Packet, headers: &Headers, tuple: &Tuple) -> Option<Id> {
+        let answer = tuple.inverted()?;
+        let icmp = matches!(tuple.protocol, ICMP | ICMPV6);
+        if icmp && !tuple::asks(tuple.protocol, tuple.kind()) {
+            return None;
+        }
+        let tcp = if tuple.protocol == TCP {
+            let told = packet.told.state.is_some();
+            let flags = packet.bytes.get(headers.transport + 13).copied()?;
+            match Tcp::new(flags) {
+                Some(tcp) => Some(tcp),
+                // Told to be known: any segment goes.
+                None if told => Some(Tcp::at(tcp::State::Established)),
+                None => return None,
+            }
+        } else {
+            None
+        };
+        self.next += 1;
+        let id = self.next;
+        self.tuples.insert(tuple.clone(), (id, false));
+        self.tuples.insert(answer, (id, true));
+        let connection = Connection {
+            original: tuple.clone(),
+            seen_reply: false,
+            expected: false,
+            mark: 0,
+            bytes: 0,
+            packets: 0,
+            helper: None,
+            tcp,
+            stream_at: u64::MAX,
+            expires: u64::MAX,
+            gone: false,
+        };
+        self.connections.insert(id, connection);
+        Some(id)
+    }
+}
+
+/// What is told of a connection holds from this packet on.
+fn tell(connection: &mut Connection, packet: &Packet) {
+    let told = &packet.told;
+    match told.state {
+        Some(ToldState::Established) => connection.seen_reply = true,
+        Some(ToldState::Related) => connection.expected = true,
+        None => {}
+    }
+    if let Some(mark) = told.mark {
+        connection.mark = mark;
+    }
+    if let Some(bytes) = told.bytes {
+        connection.bytes = bytes;
+        connection.packets = connection.packets.max(1);
+    }
+    if let Some(packets) = told.packets {
+        connection.packets = packets;
+    }
+    if told.helper.is_some() {
+        connection.helper.clone_from(&told.helper);
+    }
+}
+
+/// What the protocol's own part says.
+fn fate(
+    connection: &mut Connection,
+    packet: &Packet,
+    headers: &Headers,
+    reply: bool,
+    now: u64,
+) -> Fate {
+    let at = headers.transport;
+    let rest = packet.ip_length().saturating_sub(at);
+    match headers.protocol {
+        TCP => {
+            let (Some(offset), Some(flags)) =
+                (packet.bytes.get(at + 12), packet.bytes.get(at + 13))
+            else {
+                return Fate::Invalid;
+            };
+            let header = usize::from(offset >> 4) * 4;
+            if header < 20 || header > rest || !tcp::valid(*flags) {
+                return Fate::Invalid;
+            }
+            let data = (rest - header) as u32;
+            let extra = u32::from(flags & 1 != 0) + u32::from(flags & 2 != 0);
+            let segment = Segment {
+                flags: *flags,
+                acknowledged: long(&packet.bytes, at + 8).unwrap_or(0),
+                end: long(&packet.bytes, at + 4)
+                    .unwrap_or(0)
+                    .wrapping_add(data)
+                    .wrapping_add(extra),
+            };
+            let seen = connection.seen_reply;
+            match connection.tcp.as_mut() {
+                Some(tcp) => tcp.segment(segment, reply, seen),
+                None => Fate::Invalid,
+            }
+        }
+        UDP => {
+            let stated = short(&packet.bytes, at + 4).map_or(0, usize::from);
+            if stated > rest || stated < 8 {
+                return Fate::Invalid;
+            }
+            // A stream lives longer when it has been one for two seconds.
+            if !connection.seen_reply {
+                return Fate::Counts(30);
+            }
+            if connection.stream_at == u64::MAX {
+                connection.stream_at = now.saturating_add(2 * SECOND);
+            }
+            Fate::Counts(if now > connection.stream_at { 120 } else { 30 })
+        }
+        ICMP | ICMPV6 => Fate::Counts(30),
+        47 => Fate::Counts(if connection.seen_reply { 180 } else { 30 }),
+        _ => Fate::Counts(600),
+    }
+}

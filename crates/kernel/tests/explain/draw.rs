@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Random packets: flows between a few hosts on the ports that rules speak of,
+//! so that conditions hold about as often as not.
+
+use proptest::prelude::*;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weirgate_explain::{Blueprint, IPV4, IPV6, Packet};
+use weirgate_state::IpVersion;
+
+/// A packet to send, in one part or more.
+#[derive(Debug, Clone)]
+pub struct Drawn {
+    pub up: bool,
+    pub parts: Vec<Packet>,
+    /// Milliseconds to wait before it.
+    pub pause: u64,
+}
+
+fn inside(version: IpVersion, host: u8) -> IpAddr {
+    match version {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1 + host)),
+        IpVersion::V6 => IpAddr::V6(Ipv6Addr::new(
+            0x2001,
+            0xdb8,
+            1,
+            0,
+            0,
+            0,
+            0,
+            u16::from(host) + 1,
+        )),
+    }
+}
+
+fn outside(version: IpVersion, host: u8) -> IpAddr {
+    match version {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::new(203, 0, 113, 6 + host)),
+        IpVersion::V6 => IpAddr::V6(Ipv6Addr::new(
+            0x2001,
+            0xdb8,
+            9,
+            0,
+            0,
+            0,
+            0,
+            u16::from(host) + 1,
+        )),
+    }
+}
+
+/// Two hosts and what they speak.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    version: IpVersion,
+    hosts: (u8, u8),
+    /// Inside port, outside port.
+    ports: (u16, u16),
+    protocol: u8,
+    dscp: u8,
+}
+
+const PORTS: [u16; 14] = [
+    22, 25, 53, 80, 443, 8005, 5005, 5001, 5060, 6881, 20, 21, 40_000, 51_820,
+];
+
+pub fn flow() -> impl Strategy<Value = Flow> {
+    let version = prop_oneof![Just(IpVersion::V4), Just(IpVersion::V6)];
+    let port = prop_oneof![
+        3 => prop::sample::select(&PORTS[..]),
+        1 => 1024_u16..1040,
+    ];
+    let protocol = prop_oneof![
+        8 => Just(6_u8),
+        6 => Just(17),
+        3 => Just(1),
+        1 => Just(50),
+        1 => Just(47),
+    ];
+    let dscp = prop_oneof![
+        4 => Just(0_u8),
+        3 => prop::sample::select(&[46_u8, 8, 18, 1, 45, 34, 4, 2][..]),
+        1 => 0_u8..64,
+    ];
+    (
+        version,
+        (0_u8..3, 0_u8..3),
+        (port.clone(), port),
+        protocol,
+        dscp,
+    )
+        .prop_map(|(version, hosts, ports, protocol, dscp)| Flow {
+            version,
+            hosts,
+            ports,
+            protocol: match (protocol, version) {
+                (1, IpVersion::V6) => 58,
+                (other, _) => other,
+            },
+            dscp,
+        })
+}
+
+/// What may happen in a flow.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A segment, datagram or message.
+    Plain {
+        up: bool,
+        flags: u8,
+        payload: usize,
+        options: (usize, usize),
+        icmp: (u8, u8),
+        ecn: u8,
+    },
+    /// The beginning of a TCP connection, as it should be.
+    Handshake { up: bool },
+    /// An ICMP error about the flow's packets of the other direction.
+    Error { up: bool },
+    /// A datagram in two or three parts.
+    Fragments {
+        up: bool,
+        payload: usize,
+        swapped: bool,
+    },
+}
+
+const FLAGS: [u8; 12] = [
+    0x02, 0x12, 0x10, 0x10, 0x10, 0x18, 0x18, 0x11, 0x14, 0x04, 0xc2, 0x00,
+];
+
+pub fn event() -> impl Strategy<Value = Event> {
+    let length = prop_oneof![
+        3 => Just(0_usize),
+        2 => 1_usize..100,
+        2 => 100_usize..700,
+        1 => 700_usize..1300,
+    ];
+    let flags = prop_oneof![9 => prop::sample::select(&FLAGS[..]), 1 => any::<u8>()];
+    let options = (
+        prop_oneof![8 => Just(0_usize), 1 => Just(8)],
+        prop_oneof![3 => Just(0_usize), 2 => Just(12), 1 => Just(40)],
+    );
+    let icmp = prop_oneof![
+        4 => Just((8_u8, 0_u8)),
+        3 => Just((0, 0)),
+        1 => (0_u8..20, Just(0)),
+    ];
+    let plain = (any::<bool>(), flags, length, options, icmp, 0_u8..4).prop_map(
+        |(up, flags, payload, options, icmp, ecn)| Event::Plain {
+            up,
+            flags,
+            payload,
+            options,
+            icmp,
+            ecn,
+        },
+    );
+    prop_oneof![
+        12 => plain,
+        3 => any::<bool>().prop_map(|up| Event::Handshake { up }),
+        1 => any::<bool>().prop_map(|up| Event::Error { up }),
+        1 => (any::<bool>(), 16_usize..1200, any::<bool>())
+            .prop_map(|(up, payload, swapped)| Event::Fragments { up, payload, swapped }),
+    ]
+}
+
+/// The echo type in the flow's version.
+fn icmp(version: IpVersion, (kind, code): (u8, u8)) -> (u8, u8) {
+    match (version, kind) {
+        (IpVersion::V6, 8) => (128, 0),
+        (IpVersion::V6, 0) => (129, 0),
+        // Not what the router answers or takes for itself.
+        (IpVersion::V6, other) => (other.min(4), code),
+        (IpVersion::V4, _) => (kind, code),
+    }
+}
+
+impl Flow {
+    fn blueprint(&self, up: bool) -> Blueprint {
+        let (a, b) = (
+            inside(self.version, self.hosts.0),
+            outside(self.version, self.hosts.1),
+        );
+        let (source, destination) = if up { (a, b) } else { (b, a) };
+        let mut one = Blueprint::new(source, destination, self.protocol);
+        one.ports = if up {
+            self.ports
+        } else {
+            (self.ports.1, self.ports.0)
+        };
+        one.dscp = self.dscp;
+        one.identifier = self.ports.0;
+        one
+    }
+
+    fn packet(one: &Blueprint) -> Packet {
+        let mut packet = Packet::whole(one.ethertype(), one.bytes());
+        packet.source_mac = Some(super::router::SENDER);
+        packet
+    }
+
+    /// The packets of an event.
+    pub fn packets(&self, event: &Event) -> Vec<Drawn> {
+        let drawn = |up, parts| Drawn {
+            up,
+            parts,
+            pause: 0,
+        };
+        match event {
+            Event::Plain {
+                up,
+                flags,
+                payload,
+                options,
+                icmp: kind,
+                ecn,
+            } => {
+                let mut one = self.blueprint(*up);
+                one.flags = *flags;
+                one.payload = *payload;
+                one.ip_options = options.0;
+                one.tcp_options = options.1;
+                one.icmp = icmp(self.version, *kind);
+                one.ecn = *ecn;
+                vec![drawn(*up, vec![Self::packet(&one)])]
+            }
+            Event::Handshake { up } => {
+                let flags = [(0x02, *up), (0x12, !*up), (0x10, *up)];
+                let each = flags.map(|(flags, up)| {
+                    let mut one = self.blueprint(up);
+                    one.flags = flags;
+                    one.icmp = icmp(self.version, if flags == 0x02 { (8, 0) } else { (0, 0) });
+                    drawn(up, vec![Self::packet(&one)])
+                });
+                each.to_vec()
+            }
+            Event::Error { up } => {
+                let mut quoted = self.blueprint(!*up);
+                quoted.flags = 0x10;
+                // 64 bits behind the header at least (RFC 792).
+                quoted.payload = 8;
+                quoted.icmp = icmp(self.version, (8, 0));
+                let mut quoted = quoted.bytes();
+                quoted.truncate(120);
+                let mut one = self.blueprint(*up);
+                one.protocol = if self.version == IpVersion::V4 { 1 } else { 58 };
+                one.icmp = if self.version == IpVersion::V4 {
+                    (3, 1)
+                } else {
+                    (1, 0)
+                };
+                one.identifier = 0;
+                one.payload = quoted.len();
+                one.content = quoted;
+                vec![drawn(*up, vec![Self::packet(&one)])]
+            }
+            Event::Fragments {
+                up,
+                payload,
+                swapped,
+            } => {
+                let mut one = self.blueprint(*up);
+                one.flags = 0x18;
+                one.payload = *payload;
+                one.icmp = icmp(self.version, (8, 0));
+                let mut parts = split(&Self::packet(&one), self.ports.1);
+                if *swapped {
+                    parts.reverse();
+                }
+                vec![drawn(*up, parts)]
+            }
+        }
+    }
+}
+
+/// A packet in two fragments, or whole where it is too short.
+pub fn split(packet: &Packet, number: u16) -> Vec<Packet> {
+    let header = if packet.ethertype == IPV4 { 20 } else { 40 };
+    let data = &packet.bytes[header..];
+    // The first has the upper-layer header in any case.
+    let cut = (data.len() / 2).max(64).div_ceil(8) * 8;
+    if cut >= data.len() {
+        return vec![packet.clone()];
+    }
+    let part = |from: usize, to: usize, more: bool| {
+        let mut bytes = packet.bytes[..header].to_vec();
+        let piece = &data[from..to];
+        if packet.ethertype == IPV6 {
+            let next = std::mem::replace(&mut bytes[6], 44);
+            bytes[4..6].copy_from_slice(&((piece.len() + 8) as u16).to_be_bytes());
+            bytes.extend([next, 0]);
+            bytes.extend((from as u16 | u16::from(more)).to_be_bytes());
+            bytes.extend(u32::from(number).to_be_bytes());
+        } else {
+            bytes[2..4].copy_from_slice(&((20 + piece.len()) as u16).to_be_bytes());
+            bytes[4..6].copy_from_slice(&number.to_be_bytes());
+            let word = (from / 8) as u16 | u16::from(more) << 13;
+            bytes[6..8].copy_from_slice(&word.to_be_bytes());
+            bytes[10..12].copy_from_slice(&[0, 0]);
+            let sum = weirgate_explain::checksum(&[&bytes]);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        bytes.extend(piece);
+        Packet {
+            length: bytes.len(),
+            bytes,
+            ..packet.clone()
+        }
+    };
+    vec![part(0, cut, true), part(cut, data.len(), false)]
+}
+
+/// A sequence: a few flows whose events are mixed.
+pub fn sequence() -> impl Strategy<Value = Vec<Drawn>> {
+    let flows = prop::collection::vec(flow(), 1..3);
+    let events = prop::collection::vec((any::<prop::sample::Index>(), event()), 2..9);
+    (flows, events, prop::num::u8::ANY).prop_map(|(flows, events, pause)| {
+        let mut all: Vec<Drawn> = events
+            .iter()
+            .flat_map(|(which, event)| flows[which.index(flows.len())].packets(event))
+            .collect();
+        // Time passes in some sequences, so that buckets fill again.
+        if pause < 8
+            && let Some(one) = all.last_mut()
+        {
+            one.pause = 20 + u64::from(pause) * 15;
+        }
+        all
+    })
+}

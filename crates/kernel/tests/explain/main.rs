@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Holds crate `explain` against the kernel: the same packets through the same
+//! tables, in a router of two devices in a network namespace of its own. Needs
+//! root, and ip(8) and nft(8) to make the router and to see classes.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+mod draw;
+mod random;
+mod router;

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The property: whatever the policy and the packets, explain and the kernel
+//! agree on every packet's class and code point, and on every rule's counter.
+
+use crate::draw::{Drawn, sequence};
+use crate::router::{Router, in_namespace, path};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+use weirgate_compile::compile;
+use weirgate_explain::{Fate, Simulator};
+use weirgate_state::{Capabilities, Content, Table};
+
+/// Sequences of a policy: one router has them all, so that state lasts.
+const SEQUENCES: usize = 50;
+
+const SITE: &str = r#"version = 1
+link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", INBOUND, layer = "raw" }
+[[class]]
+name = "first"
+share = "20%"
+priority = 0
+[[class]]
+name = "good"
+share = "20%"
+[[class]]
+name = "bad"
+share = "20%"
+[[class]]
+name = "rest"
+share = "20%"
+default = true
+[group.g]
+addresses = ["192.168.0.1", "192.168.0.3", "2001:db8:1::1/128", "2001:db8:9::2/127"]
+ports = [25, "8000-8010", 443]
+macs = ["02:00:00:00:00:08", "02:00:5e:10:00:02"]
+"#;
+
+/// Conditions and effects, any of which may stand together.
+const PARTS: [&str; 46] = [
+    "protocol = [\"tcp\", \"udp\"]",
+    "protocol = \"udp\"",
+    "protocol = \"tcp\"",
+    "protocol = [\"esp\", \"gre\"]",
+    "local-port = [22, \"5000-5010\"]",
+    "remote-port = \"@g\"",
+    "port = [80, 443, 53]",
+    "port = \"1-1030\"",
+    "local-address = \"@g\"",
+    "remote-address = [\"203.0.113.6/31\", \"2001:db8:9::1\"]",
+    "dscp = [\"EF\", \"CS1\"]",
+    "tos = \"minimize-delay\"",
+    "length = [\"0-128\", \"600-700\"]",
+    "length = \"0-52\"",
+    "service = [\"ssh\", \"dns\"]",
+    "service = \"web\"",
+    "service = [\"tcp-ack\", \"ping\"]",
+    "service = \"tcp-handshake\"",
+    "service = [\"vpn\", \"voice\", \"p2p\"]",
+    "tcp-flags = \"syn/syn,ack,rst,fin\"",
+    "pure-ack = true",
+    "icmp-type = [\"echo-request\", \"destination-unreachable\"]",
+    "local-mac = \"@g\"",
+    "interface = \"lan\"",
+    "from = \"forwarded\"",
+    "from = \"router\"",
+    "mark = \"0x10/0xf0\"",
+    "not = { local-address = \"@g\", remote-port = 25, dscp = \"LE\" }",
+    "not = { protocol = \"tcp\", port = 80 }",
+    "keep = true",
+    "keep = true",
+    "final = true",
+    "set-dscp = \"AF41\"",
+    "rate = { over = \"20/s\", burst = 3 }",
+    "rate = { within = \"9kB/s\", per = \"connection\" }",
+    "rate = { over = \"9/min\", per = \"all\" }",
+    "rate = { over = \"5/s\", per = \"remote\" }",
+    "rate = { within = \"2/min\", per = \"local\", burst = 2 }",
+    "connections = { over = 2, per = \"local\" }",
+    "connections = { over = 3, per = \"remote\" }",
+    "connection = { state = [\"new\", \"related\"] }",
+    "connection = { state = \"established\" }",
+    "connection = { state = \"invalid\" }",
+    "connection = { bytes-over = \"1kB\" }",
+    "connection = { packets-over = 3 }",
+    "connection = { packets-over = 2, mean-size = \"0-300\" }",
+];
+
+/// A scheme of rules with a few of the parts each.
+fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
+    let inbound = ["inbound = \"lan\"", "inbound = \"ifb\""][variant % 2];
+    let mut text = String::new();
+    if variant % 3 == 0 {
+        text += "final = false\n";
+    }
+    text += &SITE.replace("INBOUND", inbound);
+    if variant % 4 == 1 {
+        text += "[ack]\nreserve = true\n";
+    }
+    match variant % 5 {
+        1 => text += "[dscp]\nwash = \"both\"\nexcept = [\"NQB\"]\n",
+        2 => text += "[dscp]\nmap = { CS1 = \"LE\", LE = \"CS3\" }\n",
+        3 => text += "[dscp]\ndistrust = \"down\"\n",
+        _ => {}
+    }
+    let body = text.replacen("version = 1\n", "", 1);
+    let mut text = format!("version = 1\n{body}");
+    for (index, (parts, set, class)) in rules.iter().enumerate() {
+        let mut keys: Vec<&str> = Vec::new();
+        let mut body = String::new();
+        for part in parts {
+            let part = PARTS[*part];
+            let key = part.split(' ').next().unwrap_or_default();
+            let counts = |key: &str| key == "rate" || key == "connections";
+            if keys.contains(&key) || keys.iter().any(|k| counts(k) && counts(key)) {
+                continue;
+            }
+            keys.push(key);
+            body = body + part + "\n";
+        }
+        let class = ["first", "good", "bad", "rest"][usize::from(*class % 4)];
+        let head = if *set {
+            format!("[[ruleset]]\nname = \"set-{index}\"\n[[ruleset.rule]]\n")
+        } else {
+            "[[rule]]\n".to_owned()
+        };
+        let rule = format!("{head}class = \"{class}\"\n{body}");
+        // Alone with its site, so that a contradiction costs one rule only.
+        let errors = |text: &str| {
+            let (_, problems) = weirgate_policy::parse(text);
+            problems
+                .iter()
+                .any(|one| one.severity == weirgate_document::Severity::Error)
+        };
+        if !errors(&(text.clone() + &rule)) {
+            text += &rule;
+        }
+    }
+    text
+}
+
+fn tables(source: &str) -> Vec<Table> {
+    let (policy, problems) = weirgate_policy::parse(source);
+    let policy = policy.unwrap_or_else(|| panic!("{problems:?}\n{source}"));
+    let (state, problems) = compile(&policy, &Capabilities::all());
+    let state = state.unwrap_or_else(|| panic!("{problems:?}\n{source}"));
+    state.tables
+}
+
+/// What a run of a policy came to.
+#[derive(Debug, Default)]
+struct Tally {
+    sequences: usize,
+    packets: usize,
+    /// Sequences that were not run, because a limit was too near to tell.
+    left_out: usize,
+    /// Packets of which the class was not the default's.
+    classes: std::collections::BTreeMap<String, usize>,
+}
+
+/// The class in which the simulator has a packet leave the last chain.
+fn class(fate: &Fate) -> Option<weirgate_units::Handle> {
+    fate.passes.iter().rev().find_map(|pass| pass.class)
+}
+
+fn counts_connections(tables: &[Table]) -> bool {
+    let sets = tables.iter().flat_map(|table| &table.sets);
+    sets.into_iter()
+        .any(|set| matches!(set.content, Content::Meter { timeout: None, .. }))
+}
+
+/// The counters on which they do not agree, as text.
+fn counters_differ(router: &Router, simulator: &Simulator, tables: &[Table]) -> String {
+    let mut text = String::new();
+    for table in tables {
+        for (name, count) in router.counters(table.netdev) {
+            let key = (table.netdev, name.clone());
+            let own = simulator.counters().get(&key).copied().unwrap_or(0);
+            if own != count {
+                let _ = write!(text, "counter {name}: explain {own}, the kernel {count}; ");
+            }
+        }
+    }
+    text
+}
+
+/// Runs sequences through the kernel and the simulator. The text says where
+/// they first disagree.
+fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<Tally, String> {
+    let router = Router::new(tables);
+    let mut simulator = Simulator::new(tables).counting_any(crate::router::counts_any());
+    let paced = counts_connections(tables);
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let mut jitter = Duration::from_micros(200);
+    let mut log = String::new();
+    for (number, sequence) in sequences.iter().enumerate() {
+        for drawn in sequence {
+            let pause = drawn.pause.max(if paced { 5 } else { 0 });
+            if pause > 0 {
+                std::thread::sleep(Duration::from_millis(pause));
+            }
+            let parts: Vec<_> = drawn.parts.iter().collect();
+            let (seen, before, after) = router.pass(drawn.up, &parts);
+            jitter = jitter.max(after - before);
+            let middle = before - start + (after - before) / 2;
+            let now = middle.as_nanos() as u64;
+            let mut fate = None;
+            for part in &drawn.parts {
+                let one = simulator.pass(part.clone(), &path(drawn.up), now, None);
+                let slack = one.passes.iter().map(|pass| pass.slack).min();
+                if slack.is_some_and(|slack| u128::from(slack) < 2 * jitter.as_nanos()) {
+                    tally.left_out = sequences.len() - number;
+                    return Ok(tally);
+                }
+                // The first fragment's class is what comes out first.
+                let first = drawn.parts.len() == 1 || fate.is_none();
+                if first || fate.as_ref().is_some_and(|f: &Fate| f.waits) {
+                    fate = Some(one);
+                }
+            }
+            let fate = fate.ok_or("no parts")?;
+            let wanted = class(&fate);
+            let mut found = seen.as_ref().and_then(|seen| seen.class);
+            // Where each fragment has a class of its own, and connection
+            // tracking joins them behind the rules, only counters can tell.
+            if drawn.parts.len() > 1 && fate.passes.iter().any(|pass| pass.netdev) {
+                found = wanted;
+            }
+            let dscp = fate.packet.dscp();
+            let came = seen.as_ref().and_then(|seen| seen.packet.dscp());
+            let _ = writeln!(
+                log,
+                "  {} {:02x?} -> {wanted:?} {dscp:?} {:?}",
+                if drawn.up { "up" } else { "down" },
+                &drawn.parts[0].bytes[..drawn.parts[0].bytes.len().min(64)],
+                fate.connection
+            );
+            if wanted != found || dscp != came {
+                let other = counters_differ(&router, &simulator, tables);
+                return Err(format!(
+                    "sequence {number} {seen:02x?}: explain says {wanted:?} {dscp:?}, the kernel {found:?} \
+                     {came:?}; {other}\n{source}\n{log}\n{:#?}\n{:?}",
+                    fate.passes
+                        .iter()
+                        .flat_map(|pass| &pass.tried)
+                        .collect::<Vec<_>>(),
+                    fate.connection,
+                ));
+            }
+            tally.packets += 1;
+            let key = wanted.map_or_else(String::new, |class| class.to_string());
+            *tally.classes.entry(key).or_default() += 1;
+        }
+        let other = counters_differ(&router, &simulator, tables);
+        if !other.is_empty() {
+            return Err(format!("sequence {number}: {other}\n{source}\n{log}"));
+        }
+        tally.sequences += 1;
+    }
+    Ok(tally)
+}
+
+/// Runs random policies until so many sequences have been compared.
+fn run(sequences: usize, seed: u8) -> Tally {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    let parts = prop::collection::vec(0..PARTS.len(), 1..4);
+    let rules = prop::collection::vec((parts, prop::bool::weighted(0.2), any::<u8>()), 12..13);
+    let list = prop::collection::vec(sequence(), SEQUENCES..=SEQUENCES);
+    let mut all = Tally::default();
+    let mut variant = 0;
+    while all.sequences < sequences {
+        let drawn = rules.new_tree(&mut runner).unwrap().current();
+        let packets = list.new_tree(&mut runner).unwrap().current();
+        let source = policy(&drawn, variant);
+        let tables = tables(&source);
+        let text = source.clone();
+        let tally = in_namespace(move || compare(&text, &tables, &packets))
+            .unwrap_or_else(|error| panic!("policy {variant}: {error}"));
+        all.sequences += tally.sequences;
+        all.packets += tally.packets;
+        all.left_out += tally.left_out;
+        for (class, count) in tally.classes {
+            *all.classes.entry(class).or_default() += count;
+        }
+        variant += 1;
+    }
+    println!("{variant} policies, {all:?}");
+    all
+}
+
+#[test]
+fn explain_and_the_kernel_agree_on_random_sequences() {
+    let wanted = std::env::var("WEIRGATE_SEQUENCES").ok();
+    let count = wanted.and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let all = run(count, 7);
+    assert!(all.left_out * 5 < all.sequences, "{all:?}");
+    assert!(all.classes.len() >= 4, "{all:?}");
+}

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router in a namespace: `inside` - `lan` | `wan` - `far`. Frames go in at
+//! `inside` and `far` and come out at the other end, where the source MAC says
+//! which class they had: rules of the test's own, behind those that are tested,
+//! write `skb->priority` there.
+
+use std::collections::BTreeSet;
+use std::io::{Error, Write as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use weirgate_explain::{Packet, Path};
+use weirgate_kernel::{Kernel, Scope};
+use weirgate_plan::{Options, plan_with, verify};
+use weirgate_state::{
+    Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State, Table,
+};
+use weirgate_units::Handle;
+
+pub fn name(text: &str) -> DeviceName {
+    DeviceName::new(text).unwrap()
+}
+
+/// Runs a test in a new network namespace, on a thread that ends with it.
+pub fn in_namespace<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "these tests need root: they make network namespaces and devices"
+    );
+    let body = move || {
+        // SAFETY: CLONE_NEWNET alone: the thread shares all else, and memory
+        // safety does not rest on which network namespace a thread is in.
+        #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
+        unsafe {
+            rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).unwrap();
+        }
+        test()
+    };
+    match std::thread::spawn(body).join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Runs a command with this input.
+fn feed(line: &str, input: &str) {
+    let mut words = line.split(' ');
+    let mut child = Command::new(words.next().unwrap())
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {text}\n{input}");
+}
+
+const DEVICES: &str = "\
+link set lo up
+link add wan address 02:00:ff:ff:00:01 type veth peer name far address 02:00:ff:ff:00:02
+link add lan address 02:00:ff:ff:00:03 type veth peer name inside address 02:00:ff:ff:00:04
+link set wan addrgenmode none
+link set far addrgenmode none
+link set lan addrgenmode none
+link set inside addrgenmode none
+link set wan up
+link set far up
+link set lan up
+link set inside up
+addr add 10.8.0.1/24 dev lan
+addr add 10.9.0.1/24 dev wan
+addr add fd00:8::1/64 dev lan nodad
+addr add fd00:9::1/64 dev wan nodad
+neigh add 10.8.0.2 lladdr 02:00:00:00:00:08 dev lan
+neigh add fd00:8::2 lladdr 02:00:00:00:00:08 dev lan
+neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev wan
+neigh add fd00:9::2 lladdr 02:00:00:00:00:09 dev wan
+route add 192.168.0.0/16 via 10.8.0.2 dev lan
+route add default via 10.9.0.2 dev wan
+route add 2001:db8:1::/48 via fd00:8::2 dev lan
+route add ::/0 via fd00:9::2 dev wan
+";
+
+const SETTINGS: [(&str, &str); 10] = [
+    ("net/ipv4/ip_forward", "1"),
+    ("net/ipv6/conf/all/forwarding", "1"),
+    ("net/ipv4/conf/all/rp_filter", "0"),
+    ("net/ipv4/conf/default/rp_filter", "0"),
+    ("net/ipv4/conf/lan/rp_filter", "0"),
+    ("net/ipv4/conf/wan/rp_filter", "0"),
+    ("net/ipv4/conf/all/send_redirects", "0"),
+    ("net/netfilter/nf_conntrack_acct", "1"),
+    ("net/netfilter/nf_conntrack_checksum", "0"),
+    // Sequence numbers are drawn, so windows mean nothing.
+    ("net/netfilter/nf_conntrack_tcp_be_liberal", "1"),
+];
+
+/// The MAC of the inside's next hop, by which frames come to `lan`.
+pub const SENDER: u64 = 0x02_00_00_00_00_08;
+
+/// The router and the ends of its wires.
+pub struct Router {
+    pub kernel: Kernel,
+    runtime: tokio::runtime::Runtime,
+    inside: Wire,
+    far: Wire,
+    redirects: bool,
+}
+
+/// The state of some tables: nothing is shaped, an IFB is there where they
+/// redirect to one.
+pub fn state_of(tables: &[Table]) -> State {
+    let mut state = State {
+        tables: tables.to_vec(),
+        ..State::default()
+    };
+    for chain in tables.iter().flat_map(|table| &table.chains) {
+        if let Hook::Ingress { redirect_to, .. } = &chain.hook {
+            let root = Qdisc {
+                handle: Handle::new(1, 0),
+                stab: None,
+                kind: QdiscKind::Pfifo(Pfifo { limit: 100 }),
+                origin: Origin::default(),
+            };
+            let ifb = Device {
+                owned_ifb: true,
+                offloads: None::<Offloads>,
+                root: Some(root),
+                origin: Origin::default(),
+            };
+            state.devices.insert(redirect_to.clone(), ifb);
+        }
+    }
+    state
+}
+
+/// The classes that tables write.
+fn classes(tables: &[Table]) -> BTreeSet<Handle> {
+    let rules = tables.iter().flat_map(|table| &table.chains);
+    let effects = rules
+        .flat_map(|chain| &chain.rules)
+        .flat_map(|r| &r.effects);
+    effects
+        .filter_map(|effect| match effect {
+            Effect::Class(class) => Some(*class),
+            _ => None,
+        })
+        .collect()
+}
+
+impl Router {
+    /// A router with these tables, in the thread's namespace.
+    pub fn new(tables: &[Table]) -> Self {
+        feed("ip -batch -", DEVICES);
+        for (key, value) in SETTINGS {
+            let path = format!("/proc/sys/{key}");
+            std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let state = state_of(tables);
+        let kernel = runtime.block_on(async {
+            let kernel = Kernel::open().unwrap();
+            let scope = Scope::of([&state]);
+            let before = kernel.observe(&scope).await.unwrap();
+            let options = Options {
+                previous: None,
+                replace_foreign: false,
+            };
+            let plan = plan_with(&before, &state, &options)
+                .unwrap_or_else(|problems| panic!("{problems:?}"));
+            kernel.apply(&plan).await.unwrap();
+            let after = kernel.observe(&scope).await.unwrap();
+            assert_eq!(verify(&after, &state), vec![]);
+            kernel
+        });
+        observe_classes(tables);
+        Self {
+            kernel,
+            runtime,
+            inside: Wire::open("inside"),
+            far: Wire::open("far"),
+            redirects: redirects(tables),
+        }
+    }
+
+    pub fn counters(&self, netdev: bool) -> std::collections::BTreeMap<String, u64> {
+        let counters = self.kernel.rule_counters(netdev, "weirgate");
+        let all = self.runtime.block_on(counters).unwrap();
+        all.into_iter().map(|(name, c)| (name, c.packets)).collect()
+    }
+
+    pub fn switch(&self, netdev: bool, chain: &str, on: bool) {
+        let switch = self.kernel.switch(netdev, "weirgate", chain, on);
+        self.runtime.block_on(switch).unwrap();
+    }
+
+    /// Sends the parts of a packet and says what came out first, and when the
+    /// rules were run: between these moments.
+    pub fn pass(&self, up: bool, parts: &[&Packet]) -> (Option<Seen>, Instant, Instant) {
+        let (from, to) = if up {
+            (&self.inside, &self.far)
+        } else {
+            (&self.far, &self.inside)
+        };
+        to.drain();
+        let before = Instant::now();
+        for part in parts {
+            let device = if up { [0, 0, 0, 3] } else { [0, 0, 0, 1] };
+            let mut frame = vec![0x02, 0, 0xff, 0xff, device[2], device[3]];
+            let sender = part.source_mac.unwrap_or(SENDER);
+            frame.extend(&sender.to_be_bytes()[2..]);
+            frame.extend(part.ethertype.to_be_bytes());
+            frame.extend(&part.bytes);
+            from.send(&frame);
+        }
+        let seen = to.receive(!up && self.redirects, Duration::from_millis(500));
+        (seen, before, Instant::now())
+    }
+}
+
+/// Whether this kernel counts a connection with any of its packets, as up to
+/// 6.18.
+pub fn counts_any() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut parts = release
+        .split(['.', '-'])
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    version < (6, 19)
+}
+
+/// The way of a packet through the router.
+pub fn path(up: bool) -> Path {
+    let (lan, wan) = (Some(name("lan")), Some(name("wan")));
+    if up {
+        Path {
+            arrives: lan,
+            leaves: wan,
+        }
+    } else {
+        Path {
+            arrives: wan,
+            leaves: lan,
+        }
+    }
+}
+
+/// A class as it is written into an IP header.
+fn short(class: Handle) -> u16 {
+    assert!(class.major < 16 && class.minor < 0x1000);
+    class.major << 12 | class.minor
+}
+
+/// Whether a table redirects what arrives.
+fn redirects(tables: &[Table]) -> bool {
+    let mut chains = tables.iter().flat_map(|table| &table.chains);
+    chains.any(|chain| matches!(chain.hook, Hook::Ingress { .. }))
+}
+
+/// Makes `skb->priority` visible in the source MAC of what leaves.
+fn observe_classes(tables: &[Table]) {
+    let list: Vec<String> = classes(tables)
+        .into_iter()
+        .map(|class| {
+            let (a, b) = (class.major.to_be_bytes(), class.minor.to_be_bytes());
+            let text = format!("{:x}:{:x}", class.major, class.minor);
+            let mac = format!("02:00:{:02x}:{:02x}:{:02x}:{:02x}", a[0], a[1], b[0], b[1]);
+            format!("{text} : {mac}")
+        })
+        .collect();
+    let elements = match list.join(", ") {
+        none if none.is_empty() => none,
+        list => format!("elements = {{ {list} }};"),
+    };
+    let priority = format!("map p {{ typeof meta priority : ether saddr; {elements} }}");
+    let mut text = format!(
+        "table netdev see {{ {priority}\n\
+         chain up {{ type filter hook egress device wan priority 0; \
+         ether saddr set meta priority map @p; }}\n}}\n"
+    );
+    if redirects(tables) {
+        // What was redirected never passes an egress hook again, so its class
+        // is kept as a mark and written into the IP header.
+        let kept: Vec<String> = classes(tables)
+            .into_iter()
+            .map(|class| {
+                format!(
+                    "{:x}:{:x} : {:#x}",
+                    class.major,
+                    class.minor,
+                    class.as_u32()
+                )
+            })
+            .collect();
+        let written: Vec<String> = classes(tables)
+            .into_iter()
+            .map(|class| {
+                let (mark, text) = (class.as_u32(), short(class));
+                format!(
+                    "meta mark {mark:#x} ip id set {text}\n\
+                     meta mark {mark:#x} ip6 flowlabel set {text}\n"
+                )
+            })
+            .collect();
+        let written = written.concat();
+        text += &format!(
+            "table inet keep {{\n\
+             chain pre {{ type filter hook prerouting priority -400; \
+             iifname wan meta mark set meta priority map {{ {} }}; }}\n\
+             chain post {{ type filter hook postrouting priority 300;\n\
+             oifname != lan accept\nip id set 0\nip6 flowlabel set 0\n\
+             {written} }}\n}}\n",
+            kept.join(", "),
+        );
+    } else {
+        text += "table netdev see { chain down { type filter hook egress device lan priority 0; \
+                 ether saddr set meta priority map @p; }\n}\n";
+    }
+    feed("nft -f -", &text);
+}
+
+/// A frame that came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub class: Option<Handle>,
+    pub packet: Packet,
+}
+
+/// One end of a wire, as a packet socket.
+struct Wire(libc::c_int);
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is this value's own.
+        #[expect(unsafe_code, reason = "packet sockets are not in rustix")]
+        unsafe {
+            libc::close(self.0);
+        }
+    }
+}
+
+/// `PACKET_IGNORE_OUTGOING`, linux/if_packet.h.
+const IGNORE_OUTGOING: libc::c_int = 23;
+
+#[expect(unsafe_code, reason = "packet sockets are not in rustix")]
+impl Wire {
+    fn open(device: &str) -> Self {
+        let text = std::ffi::CString::new(device).unwrap();
+        // SAFETY: `text` is a C string; the address is a plain structure whose
+        // size is given with it.
+        unsafe {
+            let all = (libc::ETH_P_ALL as u16).to_be();
+            let fd = libc::socket(
+                libc::AF_PACKET,
+                libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+                i32::from(all),
+            );
+            assert!(fd >= 0, "{}", Error::last_os_error());
+            let wire = Self(fd);
+            let one: libc::c_int = 1;
+            let done = libc::setsockopt(
+                fd,
+                libc::SOL_PACKET,
+                IGNORE_OUTGOING,
+                (&raw const one).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            );
+            assert_eq!(done, 0, "{}", Error::last_os_error());
+            let mut address: libc::sockaddr_ll = std::mem::zeroed();
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_protocol = all;
+            address.sll_ifindex = libc::if_nametoindex(text.as_ptr()) as i32;
+            let done = libc::bind(
+                fd,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            );
+            assert_eq!(done, 0, "{}", Error::last_os_error());
+            wire
+        }
+    }
+
+    fn send(&self, frame: &[u8]) {
+        // SAFETY: the buffer is as long as it is said to be.
+        let sent = unsafe { libc::send(self.0, frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(sent, frame.len() as isize, "{}", Error::last_os_error());
+    }
+
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; 4096];
+        // SAFETY: the buffer is as long as it is said to be.
+        let got = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        buffer.truncate(usize::try_from(got).ok()?);
+        Some(buffer)
+    }
+
+    fn drain(&self) {
+        while self.next().is_some() {}
+    }
+
+    fn receive(&self, in_header: bool, patience: Duration) -> Option<Seen> {
+        let limit = Instant::now() + patience;
+        loop {
+            if let Some(frame) = self.next() {
+                if let Some(seen) = read(&frame, in_header) {
+                    return Some(seen);
+                }
+                continue;
+            }
+            let left = limit.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let mut poll = libc::pollfd {
+                fd: self.0,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one structure, as is said.
+            unsafe { libc::poll(&raw mut poll, 1, left.as_millis() as i32 + 1) };
+        }
+    }
+}
+
+/// A frame of the router's forwarding; nothing else is looked at.
+fn read(frame: &[u8], in_header: bool) -> Option<Seen> {
+    let ethertype = u16::from_be_bytes([*frame.get(12)?, *frame.get(13)?]);
+    // Those for the next hops, not what the router says by itself.
+    let next_hop = frame[..5] == [2, 0, 0, 0, 0] && [8, 9].contains(&frame[5]);
+    if !next_hop {
+        return None;
+    }
+    let number = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let class = if in_header {
+        let at = if ethertype == 0x0800 { 14 + 4 } else { 14 + 2 };
+        let short = number(at);
+        Some(Handle::new(short >> 12, short & 0xfff)).filter(|_| short != 0)
+    } else {
+        let class = Handle::new(number(8), number(10));
+        Some(class).filter(|class| class.major != 0xffff)
+    };
+    Some(Seen {
+        class,
+        packet: Packet::whole(ethertype, frame[14..].to_vec()),
+    })
+}

@@ -4,7 +4,8 @@
 //! element of a set that rules fill (net/netfilter/nft_dynset.c).
 
 use crate::SECOND;
-use crate::track::{Id, Tracked, Tracker};
+use crate::track::{Tracked, Tracker};
+use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 use weirgate_state::{Content, Count, Table};
 
@@ -28,9 +29,9 @@ enum Kept {
         at: Option<u64>,
         most: u64,
     },
-    /// Connections of which a packet came here, and whether that was their
-    /// first.
-    Connections(BTreeMap<Id, bool>),
+    /// Connections of which a packet came here, by its tuple or that of its
+    /// connection; true where kernels since 6.19 count it too.
+    Connections(BTreeMap<Tuple, bool>),
 }
 
 /// The set of one meter.
@@ -181,22 +182,27 @@ pub(crate) struct Charge<'a> {
     /// `skb->len`.
     pub(crate) length: usize,
     pub(crate) tracked: Option<Tracked>,
+    /// The original tuple of its connection, or its own where it has none.
+    pub(crate) tuple: Option<&'a Tuple>,
     pub(crate) tracker: &'a Tracker,
     /// Whether any packet of a connection makes it count, as up to Linux 6.18;
     /// otherwise its first packet alone does.
     pub(crate) counts_any: bool,
 }
 
-fn open(tracker: &Tracker, id: Id, now: u64) -> bool {
+/// Whether the connection of a tuple is open (`find_or_evict`,
+/// `already_closed`).
+fn open(tracker: &Tracker, tuple: &Tuple, now: u64) -> bool {
     tracker
-        .get(id)
-        .is_some_and(|connection| !connection.closed() && !tracker.expired(id, now))
+        .find(tuple, now)
+        .and_then(|id| tracker.get(id))
+        .is_some_and(|connection| !connection.closed())
 }
 
 impl Element {
     fn alive(&self, now: u64, tracker: &Tracker) -> bool {
         let empty = match &self.kept {
-            Kept::Connections(list) => !list.keys().any(|id| open(tracker, *id, now)),
+            Kept::Connections(list) => !list.keys().any(|tuple| open(tracker, tuple, now)),
             Kept::Bucket { .. } => false,
         };
         self.expires > now && !empty
@@ -229,18 +235,24 @@ impl Element {
                 let Count::Connections(limit) = self.count else {
                     return Self::nothing();
                 };
-                list.retain(|id, _| open(packet.tracker, *id, packet.now));
-                let own = packet.tracked.and_then(|tracked| {
-                    let id = tracked.connection?;
-                    Some((id, tracked.first))
-                });
-                if let Some((id, first)) = own {
-                    list.entry(id).or_insert(first);
-                }
-                // What has no connection counts for itself, once.
-                let without = usize::from(own.is_none());
-                let any = list.len() + without;
-                let begun = list.values().filter(|first| **first).count() + without;
+                list.retain(|tuple, _| open(packet.tracker, tuple, packet.now));
+                let Some(tuple) = packet.tuple else {
+                    return Self::nothing();
+                };
+                // A packet without a connection counts for itself; it stays
+                // while a connection of its tuple is open.
+                let begins = match packet.tracked {
+                    Some(Tracked {
+                        connection: Some(_),
+                        first,
+                        ..
+                    }) => first,
+                    _ => packet.tracker.find(tuple, packet.now).is_none(),
+                };
+                let known = list.entry(tuple.clone()).or_insert(begins);
+                *known |= begins;
+                let any = list.len();
+                let begun = list.values().filter(|begun| **begun).count();
                 let open = if packet.counts_any { any } else { begun };
                 let beyond = |count: usize| count as u64 > u64::from(limit);
                 Reading {

@@ -5,6 +5,7 @@
 use crate::meter::{Charge, Level, Meters};
 use crate::packet::{Found, Headers, Packet, number};
 use crate::track::{Tracked, Tracker};
+use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 use weirgate_state::{
     Chain, Content, Effect, Field, Hook, IpVersion, Match, Meter, Rule, Table, Values, Verdict,
@@ -286,7 +287,15 @@ impl<'a, 'c> Run<'a, 'c> {
         let Value::Number(value) = self.value(meter.field) else {
             return false;
         };
+        let own = match self.connection() {
+            Some(connection) => Some(connection.original.clone()),
+            None => {
+                let headers = self.packet.tracked_headers();
+                headers.and_then(|headers| Tuple::of(self.packet, &headers))
+            }
+        };
         let charge = Charge {
+            tuple: own.as_ref(),
             now: self.context.now,
             length: self.packet.length,
             tracked: self.context.tracked,

@@ -27,7 +27,7 @@ pub(crate) type Id = u32;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
-    original: Tuple,
+    pub(crate) original: Tuple,
     seen_reply: bool,
     expected: bool,
     pub(crate) mark: u32,
@@ -91,11 +91,6 @@ impl Tracker {
 
     pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut Connection> {
         self.connections.get_mut(&id)
-    }
-
-    /// Whether nothing came for so long that it is forgotten.
-    pub(crate) fn expired(&self, id: Id, now: u64) -> bool {
-        self.connections.get(&id).is_none_or(|c| c.expires <= now)
     }
 
     /// The connection of a tuple, whichever way.

@@ -11,3 +11,4 @@
 mod draw;
 mod random;
 mod router;
+mod services;

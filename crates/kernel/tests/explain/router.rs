@@ -326,6 +326,9 @@ fn observe_classes(tables: &[Table]) {
         text += "table netdev see { chain down { type filter hook egress device lan priority 0; \
                  ether saddr set meta priority map @p; }\n}\n";
     }
+    // What the router says by itself, such as that it listens to multicast,
+    // would be counted with the rest.
+    text += "table inet quiet { chain out { type filter hook output priority -400; policy drop; }\n}\n";
     feed("nft -f -", &text);
 }
 

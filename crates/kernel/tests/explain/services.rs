@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The packets beside every file of services: explain and the kernel put them
+//! into the class that the file expects, IPv4 and IPv6, both directions.
+
+use crate::router::{Router, counts_any, in_namespace, path};
+use std::path::Path;
+use std::time::Instant;
+use weirgate_compile::compile;
+use weirgate_explain::{Line, Simulator, Way, parse_line};
+use weirgate_state::{Capabilities, Table};
+
+const SITE: &str = r#"version = 1
+link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", inbound = "lan", layer = "raw" }
+[[class]]
+name = "hit"
+share = "50%"
+[[class]]
+name = "rest"
+share = "50%"
+default = true
+[[rule]]
+class = "hit"
+"#;
+
+/// The class of a service's own packets and that of others.
+fn tables(service: &str) -> Vec<Table> {
+    let source = format!("{SITE}service = \"{service}\"\n");
+    let (policy, problems) = weirgate_policy::parse(&source);
+    let policy = policy.unwrap_or_else(|| panic!("{problems:?}"));
+    compile(&policy, &Capabilities::all()).0.unwrap().tables
+}
+
+/// The name that a class has in the policy: the first is 2:10.
+fn name(class: Option<weirgate_units::Handle>) -> &'static str {
+    match class.map(|class| class.minor) {
+        Some(0x10) => "hit",
+        Some(0x20) => "rest",
+        _ => "-",
+    }
+}
+
+/// The packets of each service of a file.
+fn read(text: &str) -> Vec<(String, Vec<(usize, Line)>)> {
+    let mut found: Vec<(String, Vec<(usize, Line)>)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if let Some(service) = line.strip_prefix("# service: ") {
+            found.push((service.to_owned(), Vec::new()));
+        }
+        let parsed = parse_line(line).unwrap_or_else(|wrong| panic!("{index}: {wrong:?}"));
+        if let Some(parsed) = parsed {
+            found.last_mut().unwrap().1.push((index + 1, parsed));
+        }
+    }
+    found
+}
+
+#[test]
+fn packets_of_every_service_get_the_class_expected_of_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies/services");
+    let mut files = 0;
+    let mut packets = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let file = entry.unwrap().path();
+        let Some(stem) = file.file_stem().filter(|_| file.extension().is_some()) else {
+            continue;
+        };
+        let stem = stem.to_string_lossy().into_owned();
+        let sequences = folder.join("tests").join(format!("{stem}.packets"));
+        let text = std::fs::read_to_string(&sequences)
+            .unwrap_or_else(|error| panic!("{}: {error}", sequences.display()));
+        files += 1;
+        for (service, lines) in read(&text) {
+            assert!(!lines.is_empty(), "{stem}: {service}");
+            packets += lines.len();
+            let place = format!("{stem}.packets, service {service}");
+            in_namespace(move || check(&place, &service, &lines));
+        }
+    }
+    assert!(files >= 14, "{files} files");
+    println!("{files} files, {packets} lines");
+}
+
+fn check(place: &str, service: &str, lines: &[(usize, Line)]) {
+    let tables = tables(service);
+    let router = Router::new(&tables);
+    let mut simulator = Simulator::new(&tables).counting_any(counts_any());
+    let start = Instant::now();
+    for (number, line) in lines {
+        let up = line.way == Some(Way::Up);
+        for _ in 0..line.repeat.0 {
+            let (seen, before, _) = router.pass(up, &[&line.packet]);
+            let now = (before - start).as_nanos() as u64;
+            let fate = simulator.pass(line.packet.clone(), &path(up), now, None);
+            let own = fate.passes.iter().rev().find_map(|pass| pass.class);
+            let kernel = seen.and_then(|seen| seen.class);
+            let expected = line.expected.as_deref().unwrap();
+            assert_eq!(name(own), expected, "explain: {place}, line {number}");
+            assert_eq!(name(kernel), expected, "kernel: {place}, line {number}");
+        }
+    }
+}

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Word from the kernel that something changed: devices, their addresses,
-//! their qdiscs. What changed is then looked up; the words themselves may be
+//! their qdiscs, weirgate's own tables. What changed is then looked up; the words themselves may be
 //! lost when there are too many.
 
 use crate::error::KernelError;
-use nlink::netlink::{NetlinkSocket, Protocol};
+use crate::link::MARK;
+use crate::nft::{NFGENMSG, NFTA_TABLE_NAME};
+use crate::wire::Attrs;
+use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
@@ -18,8 +21,15 @@ const GROUPS: [u32; 4] = [
     9, // RTNLGRP_IPV6_IFADDR
 ];
 
+/// Word of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h): a
+/// firewall that is loaded anew may flush tables which are not its own.
+const TABLES: u32 = 7;
+
 /// A listener in the calling thread's namespace.
-pub struct Events(NetlinkSocket);
+pub struct Events {
+    route: NetlinkSocket,
+    tables: NetlinkSocket,
+}
 
 impl Events {
     /// Listens from now on. Needs a tokio runtime.
@@ -32,17 +42,42 @@ impl Events {
         for group in GROUPS {
             socket.add_membership(group).map_err(failed)?;
         }
-        Ok(Self(socket))
+        let tables = NetlinkSocket::new(Protocol::Netfilter).map_err(failed)?;
+        tables.add_membership(TABLES).map_err(failed)?;
+        Ok(Self {
+            route: socket,
+            tables,
+        })
     }
 
     /// Waits until something changed. Words that were lost count as one: more
     /// were said than could be kept.
     pub async fn next(&self) {
-        // An error here is ENOBUFS, or a socket that the kernel took away,
-        // after which looking at what is there is right as well.
-        let _ = self.0.recv_msg().await;
-        while let Ok(Some(_)) = self.0.try_recv_msg() {}
+        loop {
+            // An error here is ENOBUFS, or a socket that the kernel took away,
+            // after which looking at what is there is right as well.
+            let concerns = tokio::select! {
+                _ = self.route.recv_msg() => true,
+                said = self.tables.recv_msg() => said.map_or(true, |said| of_ours(&said)),
+            };
+            if concerns {
+                while let Ok(Some(_)) = self.route.try_recv_msg() {}
+                while let Ok(Some(_)) = self.tables.try_recv_msg() {}
+                return;
+            }
+        }
     }
+}
+
+/// Whether words of nf_tables are about a table of weirgate's: others' sets may
+/// change all the time. In every message the first attribute is the table.
+fn of_ours(datagram: &[u8]) -> bool {
+    MessageIter::new(datagram)
+        .map_while(Result::ok)
+        .any(|(_, payload)| {
+            let table = Attrs::after(payload, NFGENMSG).text(NFTA_TABLE_NAME);
+            table.is_some_and(|name| name.starts_with(MARK))
+        })
 }
 
 /// Puts a non-blocking file descriptor that is read into the event loop: for

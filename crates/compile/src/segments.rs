@@ -57,7 +57,7 @@ impl Lowered<'_> {
 
 /// The class whose `delay` takes the smallest packets upstream, where a full
 /// one is too long for it.
-pub(crate) fn lowered<'a>(policy: &'a Policy, gate: Rate) -> Option<Lowered<'a>> {
+pub(crate) fn lowered(policy: &Policy, gate: Rate) -> Option<Lowered<'_>> {
     let classes = policy.classes_of(Direction::Up);
     let asked = classes.filter_map(|class| Some((class, class.delay.as_ref()?)));
     let (class, delay) = asked.min_by_key(|(_, delay)| delay.value)?;

@@ -81,7 +81,7 @@ impl GroupShare {
 /// `group` and the addresses of the group it names.
 fn read_group(table: &mut Reader<'_, '_>, groups: &Groups) -> Option<(Value<String>, Vec<Prefix>)> {
     let hint = "name a group of addresses, such as `group = \"sales\"`";
-    let mut name = match table.text("group") {
+    let name = match table.text("group") {
         Some(name) => name,
         None if table.has("group") => return None,
         None => table.missing("group", hint)?,
@@ -89,7 +89,7 @@ fn read_group(table: &mut Reader<'_, '_>, groups: &Groups) -> Option<(Value<Stri
     let found = group::members(groups, &name, "addresses", table.problems(), |group| {
         &group.addresses
     });
-    name.value = name.value.trim_start_matches('@').to_owned();
+    let name = name.map(|name| name.trim_start_matches('@').to_owned());
     Some((name, found?))
 }
 

@@ -12,7 +12,7 @@ use weirgate_units::Handle;
 const BASE: Handle = Handle::new(2, 0x10);
 
 /// Rules that read the class, look it up in a map and lower a segment's size.
-fn divided(elements: Vec<(u128, u128, Handle)>, version: IpVersion) -> State {
+fn divided(elements: &[(u128, u128, Handle)], version: IpVersion) -> State {
     let map = String::from("parts_up_normal");
     let rules = [
         Rule {
@@ -45,7 +45,7 @@ fn divided(elements: Vec<(u128, u128, Handle)>, version: IpVersion) -> State {
         table.sets.push(Set {
             name: map.clone(),
             key: Key::Address(version),
-            content: Content::Classes(elements.clone()),
+            content: Content::Classes(elements.to_vec()),
             origin: origin(3),
         });
     }
@@ -78,14 +78,14 @@ fn maps_to_classes_are_read_back() {
             (IpVersion::V6, vec![(0, u128::MAX, one)]),
         ];
         for (version, elements) in cases {
-            let desired = divided(elements.clone(), version);
+            let desired = divided(&elements, version);
             apply(&kernel, &desired, None).await;
             let after = observe(&kernel, &[&desired]).await;
             assert_eq!(verify(&after, &desired), vec![], "{elements:?}");
             assert_eq!(plan(&after, &desired).unwrap().steps, vec![]);
         }
         // Another class for one of the addresses is seen.
-        let wrong = divided(vec![(0, u128::MAX, two)], IpVersion::V6);
+        let wrong = divided(&[(0, u128::MAX, two)], IpVersion::V6);
         let after = observe(&kernel, &[&wrong]).await;
         assert!(!verify(&after, &wrong).is_empty());
         let text = crate::harness::run("nft list ruleset");

@@ -17,6 +17,7 @@ mod ffi;
 mod queue;
 mod replay;
 mod settings;
+mod text;
 
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet};

@@ -21,9 +21,11 @@ mod place;
 mod programs;
 mod qdisc;
 mod shaper;
+mod store;
 
 pub use error::BpfError;
 pub use instance::Instance;
 pub use place::Place;
 pub use qdisc::{Qdisc, Setup};
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
+pub use store::Store;

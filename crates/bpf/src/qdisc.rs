@@ -4,7 +4,7 @@
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
 use crate::object::{
-    CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
+    CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, load, open, pin, raise, sized,
 };
 use crate::place::Place;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
@@ -40,7 +40,7 @@ struct Maps {
     changes: MapHandle,
 }
 
-const MAPS: [&str; 3] = [SETTINGS, INSTANCES, CHANGES];
+pub(crate) const MAPS: [&str; 3] = [SETTINGS, INSTANCES, CHANGES];
 
 impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
@@ -121,6 +121,22 @@ impl Qdisc {
         Ok(())
     }
 
+    /// What was set for a place; `None` where nothing was.
+    pub fn setup(&self, place: Place) -> Result<Option<Setup>, BpfError> {
+        let bytes = self
+            .maps
+            .settings
+            .lookup(&place.to_bytes(), MapFlags::ANY)
+            .map_err(self.failed(SETTINGS, "read"))?;
+        Ok(bytes.and_then(|bytes| decode(self.discipline, &bytes)))
+    }
+
+    /// Every place for which something was set.
+    pub fn places(&self) -> Vec<Place> {
+        let keys = self.maps.settings.keys();
+        keys.map(|key| Place::from_bytes(&key)).collect()
+    }
+
     /// Back to defaults and what the device says; nothing to do where nothing
     /// was set.
     pub fn unset(&self, place: Place) -> Result<(), BpfError> {
@@ -189,6 +205,23 @@ fn encode(setup: &Setup) -> Vec<u8> {
     bytes
 }
 
+/// `struct aqm_settings`, read.
+fn decode(discipline: Discipline, bytes: &[u8]) -> Option<Setup> {
+    let rest = bytes.get(size_of::<LinkFacts>()..)?;
+    let words: Vec<u64> = rest
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect();
+    let (gate, values) = words.split_first()?;
+    Some(Setup {
+        settings: Settings::from_values(discipline, values)?,
+        link: decode_link(bytes)?,
+        gate_bytes_s: *gate,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +235,7 @@ mod tests {
                 gate_bytes_s: 1,
             };
             assert_eq!(encode(&setup).len(), settings_bytes(discipline));
+            assert_eq!(decode(discipline, &encode(&setup)), Some(setup));
         }
     }
 

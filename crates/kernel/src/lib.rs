@@ -17,6 +17,7 @@ mod channel;
 mod error;
 mod events;
 mod fault;
+mod kit;
 mod link;
 mod namespace;
 mod nft;

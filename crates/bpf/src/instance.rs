@@ -19,7 +19,7 @@ pub struct Instance {
 
 /// Bytes of `struct aqm_hosted`.
 pub(crate) fn bytes(discipline: Discipline) -> usize {
-    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 8
+    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16
 }
 
 impl Instance {

@@ -20,6 +20,7 @@ mod object;
 mod place;
 mod programs;
 mod qdisc;
+mod recorder;
 mod shaper;
 mod store;
 
@@ -27,5 +28,6 @@ pub use error::BpfError;
 pub use instance::Instance;
 pub use place::Place;
 pub use qdisc::{Qdisc, Setup};
+pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
 pub use store::Store;

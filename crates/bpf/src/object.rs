@@ -12,6 +12,7 @@ use weirgate_aqm::Link as LinkFacts;
 pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const INSTANCES: &str = "instances";
 pub(crate) const CHANGES: &str = "changes";
+pub(crate) const RECORDERS: &str = "recorders";
 
 /// The pin of what registers the kind.
 const LINK: &str = "link";

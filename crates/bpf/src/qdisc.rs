@@ -4,9 +4,10 @@
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
 use crate::object::{
-    CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, load, open, pin, raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin, raise, sized,
 };
 use crate::place::Place;
+use crate::recorder::Recorder;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -38,9 +39,10 @@ struct Maps {
     settings: MapHandle,
     instances: MapHandle,
     changes: MapHandle,
+    recorders: MapHandle,
 }
 
-pub(crate) const MAPS: [&str; 3] = [SETTINGS, INSTANCES, CHANGES];
+pub(crate) const MAPS: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, RECORDERS];
 
 impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
@@ -67,6 +69,7 @@ impl Qdisc {
             settings: sized(&kind, SETTINGS, settings_bytes(discipline), maps.next())?,
             instances: sized(&kind, INSTANCES, instance::bytes(discipline), maps.next())?,
             changes: sized(&kind, CHANGES, 4, maps.next())?,
+            recorders: sized(&kind, RECORDERS, 4, maps.next())?,
         };
         Ok(Self {
             discipline,
@@ -85,6 +88,7 @@ impl Qdisc {
                 (SETTINGS, &mut maps.settings),
                 (INSTANCES, &mut maps.instances),
                 (CHANGES, &mut maps.changes),
+                (RECORDERS, &mut maps.recorders),
             ],
             &mut self.link,
         )
@@ -158,6 +162,22 @@ impl Qdisc {
         Ok(all.into_iter().find(|one| one.place() == place))
     }
 
+    /// Begins to record what happens at a place, into a ring of `bytes`, a
+    /// power of two and a multiple of the page size. Takes effect with the next
+    /// packet that comes there; `None` where there is no such qdisc. A recorder
+    /// takes the place of one that is there already.
+    pub fn record(&self, place: Place, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
+        let found = self.numbered()?;
+        let Some((number, _)) = found.into_iter().find(|(_, one)| one.place() == place) else {
+            return Ok(None);
+        };
+        Recorder::begin(self, number, bytes).map(Some)
+    }
+
+    pub(crate) fn recorders(&self) -> &MapHandle {
+        &self.maps.recorders
+    }
+
     fn numbered(&self) -> Result<Vec<(u32, Instance)>, BpfError> {
         let mut all = Vec::new();
         for number in 0..self.maps.instances.max_entries() {
@@ -173,11 +193,11 @@ impl Qdisc {
     }
 
     /// Tells an instance that its settings are new.
-    fn raise(&self, number: u32) -> Result<(), BpfError> {
+    pub(crate) fn raise(&self, number: u32) -> Result<(), BpfError> {
         raise(&self.kind(), &self.maps.changes, number)
     }
 
-    fn failed(
+    pub(crate) fn failed(
         &self,
         map: &'static str,
         doing: &'static str,

@@ -68,3 +68,15 @@ fn shaper_holds_the_line() {
 fn shaper_shares_the_wire() {
     println!("{}", in_the_guest("shaper_shares_the_wire"));
 }
+
+#[test]
+fn kernel_and_native_host_agree() {
+    println!("{}", in_the_guest("parity::quick"));
+}
+
+/// Must show 4 of the kit: `cargo xtask aqm-parity` runs it.
+#[test]
+#[ignore = "takes a quarter of an hour"]
+fn kernel_and_native_host_agree_on_a_million_packets() {
+    println!("{}", in_the_guest("parity::million"));
+}

@@ -26,7 +26,7 @@ mod text;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet};
 pub use file::{About, FileError, Recording, Writer};
-pub use mirror::{Mirror, MirrorError, Taken, longest_record};
+pub use mirror::{Mirror, MirrorError, Taken};
 pub use queue::{Action, Arrival, Departure, Queue, Verdict};
 pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};

@@ -5,7 +5,7 @@
 use crate::discipline::{Discipline, Row};
 use crate::ffi::{RawVerdict, SLOT_BYTES};
 use crate::queue::Queue;
-use crate::record::{EventKind, RECORD_BYTES, Record};
+use crate::record::{EventKind, Record};
 use crate::settings::Settings;
 use thiserror::Error;
 
@@ -72,6 +72,7 @@ pub struct Mirror {
     coming: Option<(Record, Vec<u8>)>,
     next: Option<u32>,
     records: u64,
+    skipping: bool,
 }
 
 impl Mirror {
@@ -83,7 +84,13 @@ impl Mirror {
             coming: None,
             next: None,
             records: 0,
+            skipping: false,
         }
+    }
+
+    /// Passes over what comes until a state begins: for going on after a loss.
+    pub fn skip_to_state(&mut self) {
+        self.skipping = true;
     }
 
     /// The instance, once there is one.
@@ -108,6 +115,13 @@ impl Mirror {
         let at = self.records;
         self.records += 1;
         let malformed = |what| MirrorError::Malformed { at, what };
+        if self.skipping {
+            let state = |record: &Record| record.kind() == Some(EventKind::State);
+            if !Record::from_bytes(bytes).is_some_and(|record| state(&record)) {
+                return Ok(Taken::Part);
+            }
+            self.skipping = false;
+        }
         if let Some((record, mut parts)) = self.coming.take() {
             let due = match parts.len() {
                 0 => self.discipline.layout().size,
@@ -199,9 +213,4 @@ fn follow(
         queue.give_back(slot);
     }
     Ok(())
-}
-
-/// The longest record there is of a discipline, in bytes.
-pub fn longest_record(discipline: Discipline) -> usize {
-    discipline.layout().size.max(RECORD_BYTES).max(SLOT_BYTES)
 }

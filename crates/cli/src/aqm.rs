@@ -3,9 +3,10 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
-use crate::{aqm_live, aqm_show};
+use crate::{aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show};
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_units::Rate;
@@ -44,6 +45,47 @@ pub enum Command {
         /// The class whose parameters are meant, such as 1:10.
         #[arg(long, value_name = "ID")]
         class: Option<String>,
+    },
+    /// Show what a discipline on a device decides, packet by packet, as it happens.
+    Trace {
+        /// The device.
+        device: String,
+        /// End after so many packets came; without it, with Ctrl-C.
+        #[arg(long, value_name = "COUNT")]
+        packets: Option<u64>,
+    },
+    /// Record what a discipline on a device is told and decides, or make a recording of a capture.
+    Record {
+        /// The device; the file to write where --capture is given.
+        device: PathBuf,
+        /// The file to write.
+        #[arg(required_unless_present = "capture", conflicts_with = "capture")]
+        file: Option<PathBuf>,
+        /// End after so many packets came; without it, with Ctrl-C.
+        #[arg(long, value_name = "COUNT")]
+        packets: Option<u64>,
+        /// Take the packets of this capture (pcap) instead of a device's.
+        #[arg(long, value_name = "PCAP")]
+        capture: Option<PathBuf>,
+    },
+    /// Drive a discipline, built for this machine, by a recording.
+    ///
+    /// With the discipline that was recorded: its verdicts are compared with those in the
+    /// recording. With any other, or with --rate: packets come as recorded and leave at the rate.
+    /// Exit status 1 if a verdict or the state differs.
+    Replay {
+        /// The discipline.
+        discipline: String,
+        /// The recording.
+        file: PathBuf,
+        /// Parameters, as `name=value`.
+        #[arg(value_name = "NAME=VALUE")]
+        settings: Vec<String>,
+        #[command(flatten)]
+        line: Line,
+        /// Where the random words of a capture begin.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// Take a discipline off a device, and out of the kernel if no other device uses it.
     ///
@@ -102,6 +144,24 @@ pub fn run(command: &Command) -> Outcome {
             line,
             class,
         } => aqm_live::change(device, settings, line, class.as_deref()),
+        Command::Trace { device, packets } => aqm_record::trace(device, *packets),
+        Command::Record {
+            device,
+            file,
+            packets,
+            capture,
+        } => match (file, capture) {
+            (_, Some(capture)) => aqm_capture::record(capture, device),
+            (Some(file), None) => aqm_record::record(&device.to_string_lossy(), file, *packets),
+            (None, None) => Err(wrong("name the file to write")),
+        },
+        Command::Replay {
+            discipline,
+            file,
+            settings,
+            line,
+            seed,
+        } => aqm_replay::run(discipline, file, settings, line, *seed),
         Command::Unload { device } => aqm_live::unload(device),
     }
 }

@@ -5,7 +5,10 @@
 //! reads files, calls them and prints.
 
 mod aqm;
+mod aqm_capture;
 mod aqm_live;
+mod aqm_record;
+mod aqm_replay;
 mod aqm_show;
 mod campaign;
 mod change;

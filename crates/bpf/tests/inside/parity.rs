@@ -87,7 +87,7 @@ fn parity(disciplines: &[Discipline], packets: u64) {
         let compared = compare(&qdisc, place, packets);
         println!("{}: the same for {compared:?}", qdisc.kind());
         assert!(compared.arrivals >= packets);
-        assert!(compared.departures > packets / 4);
+        assert!(compared.departures > packets / 10);
         assert!(compared.drops + compared.evictions > 0);
         let before = number(&read(&qdisc, place), "arrived_packets");
         drop(floods);

@@ -7,9 +7,15 @@ mod inside;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::time::Duration;
 use weirgate_lab::{Lab, Limits, Options};
 
 fn in_the_guest(name: &str) -> String {
+    within(name, Limits::default())
+}
+
+/// The same with bounds of its own.
+fn within(name: &str, limits: Limits) -> String {
     let own = env::current_exe().expect("own path");
     let file = own
         .file_name()
@@ -30,7 +36,7 @@ fn in_the_guest(name: &str) -> String {
     let function = format!("inside::{name}");
     let words = [&*file, "--exact", &function, "--ignored", "--nocapture"];
     let output = lab
-        .execute(&words, 1, Limits::default())
+        .execute(&words, 1, limits)
         .unwrap_or_else(|error| panic!("{error}"));
     let text = String::from_utf8_lossy(&output.result).into_owned();
     assert!(
@@ -57,5 +63,21 @@ fn two_devices_and_unloading_under_traffic() {
 
 #[test]
 fn nothing_stays_behind() {
-    println!("{}", in_the_guest("nothing_stays_behind"));
+    println!("{}", in_the_guest("a_few_cycles"));
+}
+
+/// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it.
+#[test]
+#[ignore = "takes half an hour on a busy machine"]
+fn nothing_stays_behind_a_thousand_cycles() {
+    let limits = Limits {
+        wall: Duration::from_hours(2),
+        ..Limits::default()
+    };
+    println!("{}", within("a_thousand_cycles", limits));
+}
+
+#[test]
+fn trace_record_replay() {
+    println!("{}", in_the_guest("trace_record_replay"));
 }

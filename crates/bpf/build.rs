@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         items += &item(name, &object);
         writeln!(table, "    ({name:?}, &{}.0),", name.to_uppercase())?;
     }
-    items += &sources(&root, Path::new(&headers))?;
+    items += &shared(&root, Path::new(&headers))?;
     writeln!(items, "static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];")?;
     fs::write(out.join("programs.rs"), items)?;
     Ok(())
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Everything that someone else's discipline is compiled with, by its path in
 /// this project; libbpf's headers below `libbpf`.
-fn sources(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
+fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
     let mut table = String::new();
     let folders = [
         (root.join("aqm"), "aqm"),
@@ -86,7 +86,10 @@ fn sources(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
     for (folder, place) in folders {
         let mut files: Vec<PathBuf> = fs::read_dir(folder)?
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|kind| kind == "h" || kind == "c"))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|kind| kind == "h" || kind == "c")
+            })
             .collect();
         files.sort();
         for file in files {
@@ -94,7 +97,11 @@ fn sources(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
             let path = file.canonicalize()?;
             let path = path.to_string_lossy();
             if place != "libbpf/bpf" || LIBBPF.contains(&&*name) {
-                writeln!(table, "    ({:?}, include_str!({path:?})),", format!("{place}/{name}"))?;
+                writeln!(
+                    table,
+                    "    ({:?}, include_str!({path:?})),",
+                    format!("{place}/{name}")
+                )?;
             }
         }
     }

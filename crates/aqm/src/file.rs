@@ -192,7 +192,12 @@ fn header(bytes: &[u8]) -> Result<(About, usize), FileError> {
             "kernel" => value.clone_into(&mut about.kernel),
             "verdicts" => about.verdicts = value == "yes",
             "order" if (value == "little") == cfg!(target_endian = "little") => {}
-            "order" => return Err(wrong(line, "it was made by a machine of the other byte order")),
+            "order" => {
+                return Err(wrong(
+                    line,
+                    "it was made by a machine of the other byte order",
+                ));
+            }
             _ => return Err(wrong(line, &format!("`{name}` is not known"))),
         }
     }

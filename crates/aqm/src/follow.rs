@@ -67,7 +67,9 @@ impl Queue<()> {
         let words = words(bytes);
         let params = &words[self.layout.params.start / 8..self.layout.params.end / 8];
         let room = self.layout.link.end - 4;
-        let room = bytes[room..].first_chunk().map(|four| u32::from_ne_bytes(*four));
+        let room = bytes[room..]
+            .first_chunk()
+            .map(|four| u32::from_ne_bytes(*four));
         let fits = room.is_some_and(|room| room <= self.discipline.packets());
         if Settings::from_values(self.discipline, params).is_none()
             || !fits
@@ -135,5 +137,8 @@ impl Queue<()> {
 
 fn words(bytes: &[u8]) -> Vec<u64> {
     let chunks = bytes.as_chunks::<8>().0;
-    chunks.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+    chunks
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect()
 }

@@ -142,7 +142,9 @@ impl Mirror {
         let kind = record.kind().ok_or_else(|| malformed("an unknown event"))?;
         if kind == EventKind::State {
             if record.len as usize != self.discipline.layout().size {
-                return Err(malformed("another version's layout, or another discipline's"));
+                return Err(malformed(
+                    "another version's layout, or another discipline's",
+                ));
             }
             if record.slot > self.discipline.packets() {
                 return Err(malformed("more slots than there can be"));
@@ -191,7 +193,10 @@ fn follow(
     let (event, slot) = match kind {
         EventKind::Arrive => {
             let packet = record.packet();
-            ("arrive", queue.call_arrive(&packet, record.random, &mut own))
+            (
+                "arrive",
+                queue.call_arrive(&packet, record.random, &mut own),
+            )
         }
         EventKind::Evict => ("evict", queue.call_evict(record.now_ns)),
         EventKind::Depart => ("depart", queue.call_depart(record.now_ns, &mut own)),

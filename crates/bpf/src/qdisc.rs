@@ -4,7 +4,8 @@
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
 use crate::object::{
-    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin, raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
+    raise, sized,
 };
 use crate::place::Place;
 use crate::recorder::Recorder;

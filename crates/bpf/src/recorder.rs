@@ -80,10 +80,7 @@ impl<'q> Recorder<'q> {
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
         // The map may be gone with its qdisc; then there is nothing to end.
-        let _ = self
-            .qdisc
-            .recorders()
-            .delete(&self.number.to_ne_bytes());
+        let _ = self.qdisc.recorders().delete(&self.number.to_ne_bytes());
         let _ = self.checkpoint();
     }
 }

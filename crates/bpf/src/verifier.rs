@@ -35,7 +35,7 @@ pub struct Refused {
 /// Loads a compiled discipline and lets it go again. Needs root. libbpf reads
 /// 64-bit words, so the bytes are copied to where they are aligned.
 pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
-    let mut words: Vec<u64> = object
+    let words: Vec<u64> = object
         .chunks(8)
         .map(|chunk| {
             let mut word = [0; 8];
@@ -43,12 +43,14 @@ pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
             u64::from_ne_bytes(word)
         })
         .collect();
-    words.push(0);
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    #[expect(unsafe_code, reason = "safe code cannot look at words as bytes")]
+    // SAFETY: the words are initialised, at least as long as the object, and
+    // outlive the slice; any bytes are bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), object.len()) };
     let (loaded, log) = log::recorded(|| {
         ObjectBuilder::default()
             .name("verify")?
-            .open_memory(&bytes[..object.len()])?
+            .open_memory(bytes)?
             .load()
     });
     let object = loaded.map_err(|error| read(&error.to_string(), log))?;

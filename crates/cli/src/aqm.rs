@@ -3,7 +3,7 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
-use crate::{aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show};
+use crate::{aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show, aqm_work};
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,6 +17,48 @@ pub enum Command {
     List {
         /// The discipline.
         discipline: Option<String>,
+    },
+    /// Begin a discipline of one's own: a commented source and a scripted test.
+    New {
+        /// Its name: up to 10 small letters, digits and underscores.
+        name: String,
+        /// The folder to make; NAME here where none is given.
+        folder: Option<PathBuf>,
+    },
+    /// Run a discipline as an ordinary program under sanitizers: its scripts, then traffic.
+    Test {
+        /// Its folder or file, or the name of one of the kit.
+        discipline: PathBuf,
+        /// Traffic of this recording, in place of some made up.
+        #[arg(long, value_name = "FILE")]
+        recording: Option<PathBuf>,
+        /// The rate at which packets leave; 1mbit without it.
+        #[arg(long)]
+        rate: Option<Rate>,
+    },
+    /// Fuzz a discipline under sanitizers, after proof that a planted mistake is found.
+    Fuzz {
+        /// Its folder or file, or the name of one of the kit.
+        discipline: PathBuf,
+        /// Seconds.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+        /// Fail if fewer branches than this are seen.
+        #[arg(long, value_name = "BRANCHES")]
+        floor: Option<u32>,
+    },
+    /// Compile a discipline for the kernel and have its verifier look at it.
+    ///
+    /// Nothing is put on a device. On the running kernel it needs root, in the lab it does not.
+    Verify {
+        /// Its folder or file, the name of one of the kit, or a compiled object.
+        discipline: PathBuf,
+        /// The lab's kernel in place of the running one.
+        #[arg(long)]
+        lab: bool,
+        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
+        #[arg(long, value_name = "PATH")]
+        kernel: Option<PathBuf>,
     },
     /// Put a discipline on a device.
     ///
@@ -136,6 +178,22 @@ pub struct Line {
 pub fn run(command: &Command) -> Outcome {
     match command {
         Command::List { discipline } => list(discipline.as_deref()),
+        Command::New { name, folder } => aqm_work::new(name, folder.as_deref()),
+        Command::Test {
+            discipline,
+            recording,
+            rate,
+        } => aqm_work::test(discipline, recording.as_deref(), *rate),
+        Command::Fuzz {
+            discipline,
+            seconds,
+            floor,
+        } => aqm_work::fuzz(discipline, *seconds, *floor),
+        Command::Verify {
+            discipline,
+            lab,
+            kernel,
+        } => aqm_work::verify(discipline, *lab, kernel.as_deref()),
         Command::Load(load) => aqm_live::load(load),
         Command::Show { device, json } => aqm_show::run(device.as_deref(), *json),
         Command::Change {

@@ -86,7 +86,12 @@ fn facts(ip: &[u8]) -> (u32, u32) {
             let length = usize::from(byte(0) & 15) * 4;
             // Only the first fragment has ports.
             let first = byte(6) & 0x1f == 0 && byte(7) == 0;
-            (12..20, byte(9), if first { length } else { ip.len() }, byte(1) & 3)
+            (
+                12..20,
+                byte(9),
+                if first { length } else { ip.len() },
+                byte(1) & 3,
+            )
         }
         6 => (8..40, byte(6), 40, byte(1) >> 4 & 3),
         _ => return (0, 0),
@@ -97,9 +102,12 @@ fn facts(ip: &[u8]) -> (u32, u32) {
     };
     let parts = [ip.get(addresses).unwrap_or_default(), &[protocol], ports];
     // FNV-1a (Fowler, Noll, Vo).
-    let hash = parts.concat().into_iter().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
+    let hash = parts
+        .concat()
+        .into_iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
     (hash, u32::from(ecn))
 }
 

@@ -79,7 +79,9 @@ pub fn trace(device: &str, packets: Option<u64>) -> Outcome {
                 || !resume.take() || recorder.checkpoint().is_ok(),
             )
             .map_err(failed)?;
-        problem.map_or(Ok(Status::Done), |error| Err(anyhow::Error::from(error).into()))
+        problem.map_or(Ok(Status::Done), |error| {
+            Err(anyhow::Error::from(error).into())
+        })
     })
 }
 
@@ -116,7 +118,12 @@ impl Trace {
             let _ = write!(line, "  {:21}", "");
         }
         if let Some(queue) = mirror.queue() {
-            let _ = write!(line, "  queue {:4} p {:7} B", queue.packets(), queue.bytes());
+            let _ = write!(
+                line,
+                "  queue {:4} p {:7} B",
+                queue.packets(),
+                queue.bytes()
+            );
         }
         if verdict.reason > 0
             && let Some(row) = reasons().get(verdict.reason as usize)
@@ -189,7 +196,11 @@ pub fn record(device: &str, path: &Path, packets: Option<u64>) -> Outcome {
         if let Some(problem) = problem {
             return Err(problem.context(path.display().to_string()).into());
         }
-        let end = if ending.get() { "" } else { "; without the state at the end" };
+        let end = if ending.get() {
+            ""
+        } else {
+            "; without the state at the end"
+        };
         let records = mirror.records();
         output::data(&format!(
             "{}: {} packets, {records} records{end}",

@@ -116,10 +116,18 @@ fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
         let _ = writeln!(text, "  {:<22}{value:<22}{}", row.name, row.help);
     }
     for row in reasons() {
-        let found = [("drops", queue.drops(row.name)), ("marks", queue.marks(row.name))];
+        let found = [
+            ("drops", queue.drops(row.name)),
+            ("marks", queue.marks(row.name)),
+        ];
         for (what, count) in found {
             if let Some(count) = count.filter(|count| *count > 0) {
-                let _ = writeln!(text, "  {:<22}{count:<22}{}", format!("{what} {}", row.name), row.help);
+                let _ = writeln!(
+                    text,
+                    "  {:<22}{count:<22}{}",
+                    format!("{what} {}", row.name),
+                    row.help
+                );
             }
         }
     }

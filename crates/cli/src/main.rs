@@ -6,10 +6,13 @@
 
 mod aqm;
 mod aqm_capture;
+mod aqm_kit;
 mod aqm_live;
 mod aqm_record;
 mod aqm_replay;
+mod aqm_script;
 mod aqm_show;
+mod aqm_work;
 mod campaign;
 mod change;
 mod exit;

@@ -289,3 +289,28 @@ fn slab(name: &str) -> u64 {
     let used = line.split_whitespace().nth(1).expect("a number");
     used.parse().expect("a number")
 }
+
+/// The commands of docs/aqm-howto.md that need a device.
+pub const HOWTO: [&str; 8] = [
+    "weirgate aqm load droptail wan0 limit_packets=50 --rate 2mbit",
+    "weirgate aqm show wan0",
+    "weirgate aqm trace wan0 --packets 100",
+    "weirgate aqm record wan0 evening.recording --packets 5000",
+    "weirgate aqm replay droptail evening.recording",
+    "weirgate aqm replay codel evening.recording --rate 2mbit target_ns=10ms",
+    "weirgate aqm change wan0 limit_packets=20",
+    "weirgate aqm unload wan0",
+];
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn howto() {
+    let _far = Far::new(1);
+    let flows = [0; 3].map(net::bulk);
+    for line in HOWTO {
+        done(line.strip_prefix("weirgate aqm ").expect("a command"));
+    }
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+}

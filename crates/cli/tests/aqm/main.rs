@@ -3,7 +3,9 @@
 //! functions of `inside` there, which calls the command. It needs qemu, a
 //! fetched kernel and the guest's binary.
 
+mod howto;
 mod inside;
+mod work;
 
 use std::collections::BTreeSet;
 use std::env;

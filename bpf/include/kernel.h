@@ -24,7 +24,12 @@ typedef __u32 __be32;
 typedef __u32 __wsum;
 
 /* include/uapi/linux/bpf.h */
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 /* include/uapi/asm-generic/errno-base.h */

@@ -18,6 +18,9 @@
  * Packets. Slots of an instance are a range of one array, each with room for
  * the reference to a packet. All calls for one qdisc are made under its lock.
  *
+ * Recording. A ring put into `recorders` is taken over with the next change:
+ * then whatever the discipline is told and says goes there (record.h).
+ *
  * The kernel offers no way to change a packet's header from a qdisc's
  * programs, so packets are told to disciplines as not capable of ECN, and no
  * verdict is ever to mark.
@@ -25,6 +28,7 @@
 #include "kernel.h"
 #include "aqm.h"
 #include "gate.h"
+#include "record.h"
 
 #define aqm_slot(q, i) bpf_slot((q)->host, i)
 
@@ -61,6 +65,8 @@ struct aqm_hosted {
 	struct aqm_place place;
 	u32 used;
 	u32 changes_seen;
+	u32 recording;
+	u32 sequence;
 };
 
 struct {
@@ -91,6 +97,19 @@ struct {
 	__type(key, u32);
 	__type(value, struct aqm_kept);
 } packets SEC(".maps");
+
+struct recorder {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/* A ring for each instance that is recorded, of any size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, INSTANCES);
+	__type(key, u32);
+	__array(values, struct recorder);
+} recorders SEC(".maps");
 
 static __always_inline struct aqm_kept *bpf_kept(u64 first, u32 index)
 {
@@ -149,6 +168,90 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, link);
 }
 
+/* Not inlined: who does not record does not pay for it. */
+static __noinline int bpf_record(struct aqm_hosted *one, u32 number,
+				 struct aqm_record *record)
+{
+	void *ring = bpf_map_lookup_elem(&recorders, &number);
+
+	record->sequence = one->sequence++;
+	if (ring)
+		bpf_ringbuf_output(ring, record, sizeof(*record), 0);
+	return 0;
+}
+
+/* Records the whole state, if someone wants to record. */
+static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
+{
+	void *ring = bpf_map_lookup_elem(&recorders, &number);
+	struct aqm_record record = {
+		.now_ns = bpf_ktime_get_ns(),
+		.event = AQM_STATE_EVENT,
+		.slot = one->q.room.fresh,
+		.len = sizeof(one->q),
+	};
+	struct aqm_kept *kept;
+	u32 i;
+
+	one->recording = ring ? 1 : 0;
+	if (!ring)
+		return 0;
+	bpf_record(one, number, &record);
+	bpf_ringbuf_output(ring, &one->q, sizeof(one->q), 0);
+	bpf_for(i, 0, AQM_OF(_PACKETS)) {
+		if (i >= one->q.room.fresh)
+			break;
+		kept = bpf_kept(one->q.host, i + 1);
+		if (!kept)
+			break;
+		bpf_ringbuf_output(ring, &kept->slot, sizeof(kept->slot), 0);
+	}
+	return 0;
+}
+
+static __always_inline void bpf_record_arrival(struct aqm_hosted *one,
+					       u32 number,
+					       const struct aqm_packet *packet,
+					       u32 random, u32 slot,
+					       const struct aqm_verdict *verdict)
+{
+	struct aqm_record record = {
+		.now_ns = packet->arrived_ns,
+		.event = AQM_ARRIVE_EVENT,
+		.slot = slot,
+		.len = packet->len,
+		.wire = packet->wire,
+		.flow = packet->flow,
+		.ecn = packet->ecn,
+		.random = random,
+		.action = verdict->action,
+		.reason = verdict->reason,
+		.queue = verdict->queue,
+		.evict = verdict->evict,
+	};
+
+	bpf_record(one, number, &record);
+}
+
+static __always_inline void bpf_record_event(struct aqm_hosted *one, u32 number,
+					     u32 event, u64 now_ns, u32 slot,
+					     const struct aqm_verdict *verdict)
+{
+	struct aqm_record record = {
+		.now_ns = now_ns,
+		.event = event,
+		.slot = slot,
+	};
+
+	if (verdict) {
+		record.action = verdict->action;
+		record.reason = verdict->reason;
+		record.queue = verdict->queue;
+		record.evict = verdict->evict;
+	}
+	bpf_record(one, number, &record);
+}
+
 static __always_inline void bpf_follow_changes(struct aqm_hosted *one,
 					       struct Qdisc *sch)
 {
@@ -158,6 +261,7 @@ static __always_inline void bpf_follow_changes(struct aqm_hosted *one,
 	if (count && *count != one->changes_seen) {
 		one->changes_seen = *count;
 		bpf_settle(one, sch);
+		bpf_record_state(one, key);
 	}
 }
 
@@ -206,6 +310,7 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		one->q.host = (u64)key * AQM_OF(_PACKETS);
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
+		one->recording = 0;
 		bpf_settle(one, sch);
 		sch->limit = key + 1;
 		return 0;
@@ -221,8 +326,10 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct aqm_verdict verdict = {};
 	struct aqm_packet packet = {};
 	struct aqm_kept *kept;
+	u32 number = sch->limit - 1;
 	struct sk_buff *old;
 	u32 index, i;
+	u32 random = 0;
 
 	if (!one)
 		goto drop;
@@ -230,12 +337,15 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.arrived_ns = bpf_ktime_get_ns();
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
-	if (AQM_OF(_NEEDS) & AQM_NEEDS_FLOW)
+	/* Recorded traffic may be replayed to a discipline that needs more. */
+	if (AQM_OF(_NEEDS) & AQM_NEEDS_FLOW || one->recording)
 		packet.flow = bpf_skb_get_hash(skb);
-	index = AQM_OF(_host_arrive)(&one->q, &packet,
-				     AQM_OF(_NEEDS) & AQM_NEEDS_RANDOM ?
-					     bpf_get_prandom_u32() : 0,
-				     &verdict);
+	if (AQM_OF(_NEEDS) & AQM_NEEDS_RANDOM || one->recording)
+		random = bpf_get_prandom_u32();
+	index = AQM_OF(_host_arrive)(&one->q, &packet, random, &verdict);
+	if (one->recording)
+		bpf_record_arrival(one, number, &packet, random, index,
+				   &verdict);
 	kept = bpf_kept(one->q.host, index);
 	if (!kept)
 		goto drop;
@@ -248,6 +358,9 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		return NET_XMIT_SUCCESS;
 	bpf_for(i, 0, AQM_EVICT_CALLS) {
 		index = AQM_OF(_host_evict)(&one->q, packet.arrived_ns);
+		if (one->recording)
+			bpf_record_event(one, number, AQM_EVICT_EVENT,
+					 packet.arrived_ns, index, NULL);
 		kept = bpf_kept(one->q.host, index);
 		if (!kept)
 			break;
@@ -272,6 +385,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 {
 	struct aqm_hosted *one = bpf_instance(sch);
 	struct aqm_verdict verdict = {};
+	u32 number = sch->limit - 1;
 	struct sk_buff *skb = NULL;
 	struct aqm_kept *kept;
 	u64 now, opens;
@@ -288,6 +402,9 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	/* Each turn sends or drops a packet or ends a flow's turn. */
 	bpf_for(i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
 		index = AQM_OF(_host_depart)(&one->q, now, &verdict);
+		if (one->recording)
+			bpf_record_event(one, number, AQM_DEPART_EVENT, now,
+					 index, &verdict);
 		kept = bpf_kept(one->q.host, index);
 		if (!kept) {
 			if (verdict.action == AQM_AGAIN)
@@ -339,6 +456,9 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 	}
 	bpf_clear(one, 0);
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);
+	if (one->recording)
+		bpf_record_event(one, sch->limit - 1, AQM_RESET_EVENT,
+				 bpf_ktime_get_ns(), 0, NULL);
 }
 
 SEC("struct_ops")

@@ -64,10 +64,57 @@ fn main() -> Result<(), Box<dyn Error>> {
         items += &item(name, &object);
         writeln!(table, "    ({name:?}, &{}.0),", name.to_uppercase())?;
     }
+    items += &shared(&root, Path::new(&headers))?;
     writeln!(items, "static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];")?;
     fs::write(out.join("programs.rs"), items)?;
     Ok(())
 }
+
+/// Everything that someone else's discipline is compiled with, by its path in
+/// this project; libbpf's headers below `libbpf`.
+fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
+    let mut table = String::new();
+    let folders = [
+        (root.join("aqm"), "aqm"),
+        (root.join("aqm/include"), "aqm/include"),
+        (root.join("aqm/host"), "aqm/host"),
+        (root.join("aqm/host/native"), "aqm/host/native"),
+        (root.join("bpf/include"), "bpf/include"),
+        (root.join("bpf/qdisc"), "bpf/qdisc"),
+        (libbpf.join("bpf"), "libbpf/bpf"),
+    ];
+    for (folder, place) in folders {
+        let mut files: Vec<PathBuf> = fs::read_dir(folder)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|kind| kind == "h" || kind == "c")
+            })
+            .collect();
+        files.sort();
+        for file in files {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let path = file.canonicalize()?;
+            let path = path.to_string_lossy();
+            if place != "libbpf/bpf" || LIBBPF.contains(&&*name) {
+                writeln!(
+                    table,
+                    "    ({:?}, include_str!({path:?})),",
+                    format!("{place}/{name}")
+                )?;
+            }
+        }
+    }
+    Ok(format!("static SOURCES: &[(&str, &str)] = &[\n{table}];\n"))
+}
+
+/// What programs include of libbpf.
+const LIBBPF: [&str; 4] = [
+    "bpf_helpers.h",
+    "bpf_helper_defs.h",
+    "bpf_core_read.h",
+    "bpf_tracing.h",
+];
 
 /// A static with the object's bytes. libbpf reads 64-bit words, so it is
 /// aligned.

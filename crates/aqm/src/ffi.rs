@@ -41,7 +41,7 @@ pub struct Link {
 }
 
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RawVerdict {
     pub(crate) action: u32,
     pub(crate) reason: u32,

@@ -14,13 +14,21 @@
 
 mod discipline;
 mod ffi;
+mod file;
+mod follow;
+mod mirror;
 mod queue;
+mod record;
 mod replay;
 mod settings;
+mod text;
 
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet};
+pub use file::{About, FileError, Recording, Writer};
+pub use mirror::{Mirror, MirrorError, Taken};
 pub use queue::{Action, Arrival, Departure, Queue, Verdict};
+pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};
 pub use settings::{Settings, SettingsError};
 

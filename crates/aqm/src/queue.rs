@@ -60,10 +60,10 @@ pub struct Departure<T> {
 /// The caller keeps time: `now_ns` must not go backwards.
 #[derive(Debug)]
 pub struct Queue<T> {
-    discipline: Discipline,
-    layout: Layout,
+    pub(crate) discipline: Discipline,
+    pub(crate) layout: Layout,
     /// The instance, then its slots; `u64` for the alignment that C needs.
-    memory: Vec<u64>,
+    pub(crate) memory: Vec<u64>,
     /// What lies in each slot.
     items: Vec<Option<T>>,
 }
@@ -255,7 +255,7 @@ impl<T> Queue<T> {
         (packet, item)
     }
 
-    fn raw(&mut self) -> *mut c_void {
+    pub(crate) fn raw(&mut self) -> *mut c_void {
         self.memory.as_mut_ptr().cast()
     }
 }
@@ -265,7 +265,7 @@ const MARK: u32 = 1;
 const DROP: u32 = 2;
 const AGAIN: u32 = 4;
 
-fn verdict(raw: RawVerdict) -> Verdict {
+pub(crate) fn verdict(raw: RawVerdict) -> Verdict {
     Verdict {
         action: match raw.action {
             DROP => Action::Drop,

@@ -38,6 +38,16 @@ pub enum SettingsError {
         /// Largest value allowed.
         most: u64,
     },
+    /// The text is no value of the parameter.
+    #[error("{name} is `{text}`; write {expected}")]
+    Text {
+        /// The parameter.
+        name: &'static str,
+        /// What was written.
+        text: String,
+        /// What may be written.
+        expected: String,
+    },
 }
 
 impl Settings {
@@ -76,6 +86,18 @@ impl Settings {
         }
         self.values[index] = value;
         Ok(())
+    }
+
+    /// Values as an instance holds them; `None` where they are too few or
+    /// outside their ranges.
+    pub fn from_values(discipline: Discipline, values: &[u64]) -> Option<Self> {
+        let rows = discipline.params();
+        let fits = |(row, value): (&Row, &u64)| (row.least..=row.most).contains(value);
+        let values = values.get(..rows.len())?;
+        rows.iter().zip(values).all(fits).then(|| Self {
+            discipline,
+            values: values.to_vec(),
+        })
     }
 
     /// Whose parameters they are.

@@ -57,6 +57,16 @@ pub enum BpfError {
         /// What the system said.
         source: libbpf_rs::Error,
     },
+    /// A file or folder of a BPF file system could not be used.
+    #[error("{path} cannot be {doing}: {source}")]
+    File {
+        /// Where.
+        path: PathBuf,
+        /// `made`, `removed`, ...
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The network namespace could not be identified.
     #[error("the network namespace cannot be told apart: {0}")]
     Namespace(std::io::Error),

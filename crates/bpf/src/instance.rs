@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One qdisc's state and statistics, read at one moment.
 
+use crate::object::decode_link;
 use crate::place::{BYTES as PLACE_BYTES, Place};
-use weirgate_aqm::{Discipline, Row, reasons};
+use weirgate_aqm::{Discipline, Link, Row, reasons};
 
 /// Bytes of `struct aqm_gate`, which lies between an instance and its place.
 const GATE_BYTES: usize = 24;
@@ -18,7 +19,7 @@ pub struct Instance {
 
 /// Bytes of `struct aqm_hosted`.
 pub(crate) fn bytes(discipline: Discipline) -> usize {
-    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 8
+    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16
 }
 
 impl Instance {
@@ -53,6 +54,12 @@ impl Instance {
     /// Which discipline it is of.
     pub fn discipline(&self) -> Discipline {
         self.discipline
+    }
+
+    /// The link as the discipline was told of it.
+    pub fn link(&self) -> Link {
+        let bytes = self.memory.get(self.discipline.layout().link);
+        bytes.and_then(decode_link).unwrap_or_default()
     }
 
     /// Every parameter in force.

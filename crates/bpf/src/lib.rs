@@ -20,10 +20,17 @@ mod object;
 mod place;
 mod programs;
 mod qdisc;
+mod recorder;
 mod shaper;
+mod store;
+mod verifier;
 
 pub use error::BpfError;
 pub use instance::Instance;
 pub use place::Place;
+pub use programs::sources;
 pub use qdisc::{Qdisc, Setup};
+pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
+pub use store::Store;
+pub use verifier::{Cost, Refused, verify};

@@ -12,6 +12,7 @@ use weirgate_aqm::Link as LinkFacts;
 pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const INSTANCES: &str = "instances";
 pub(crate) const CHANGES: &str = "changes";
+pub(crate) const RECORDERS: &str = "recorders";
 
 /// The pin of what registers the kind.
 const LINK: &str = "link";
@@ -153,4 +154,49 @@ pub(crate) fn encode_link(link: &LinkFacts) -> Vec<u8> {
         bytes.extend(word.to_ne_bytes());
     }
     bytes
+}
+
+/// `struct aqm_link`, read.
+pub(crate) fn decode_link(bytes: &[u8]) -> Option<LinkFacts> {
+    let words: Vec<u32> = bytes
+        .get(8..size_of::<LinkFacts>())?
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|word| u32::from_ne_bytes(*word))
+        .collect();
+    Some(LinkFacts {
+        rate_bytes_s: u64::from_ne_bytes(*bytes.first_chunk()?),
+        mtu_bytes: *words.first()?,
+        overhead_bytes: words.get(1)?.cast_signed(),
+        mpu_bytes: *words.get(2)?,
+        framing: *words.get(3)?,
+        queue_packets: *words.get(4)?,
+        room_packets: *words.get(5)?,
+    })
+}
+
+/// Removes what [`pin`] made, the link first: without it the kind is gone once
+/// no device uses it.
+pub(crate) fn unpin(folder: &Path, names: &[&str]) -> Result<(), BpfError> {
+    for name in [LINK].iter().chain(names) {
+        remove(&folder.join(name), |path| std::fs::remove_file(path))?;
+    }
+    remove(folder, |path| std::fs::remove_dir(path))
+}
+
+fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), BpfError> {
+    match how(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(BpfError::File {
+            path: path.to_owned(),
+            doing: "removed",
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether [`pin`] finished in a folder: it makes the link's pin last.
+pub(crate) fn is_pinned(folder: &Path) -> bool {
+    folder.join(LINK).exists()
 }

@@ -15,3 +15,9 @@ pub(crate) fn named(name: &str) -> Option<&'static [u8]> {
         .find(|(own, _)| *own == name)
         .map(|(_, object)| *object)
 }
+
+/// The sources that the programs were made from, and libbpf's headers: path and
+/// text. Someone else's discipline is compiled with these.
+pub fn sources() -> &'static [(&'static str, &'static str)] {
+    SOURCES
+}

@@ -4,9 +4,11 @@
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
 use crate::object::{
-    CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
+    raise, sized,
 };
 use crate::place::Place;
+use crate::recorder::Recorder;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -38,9 +40,10 @@ struct Maps {
     settings: MapHandle,
     instances: MapHandle,
     changes: MapHandle,
+    recorders: MapHandle,
 }
 
-const MAPS: [&str; 3] = [SETTINGS, INSTANCES, CHANGES];
+pub(crate) const MAPS: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, RECORDERS];
 
 impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
@@ -67,6 +70,7 @@ impl Qdisc {
             settings: sized(&kind, SETTINGS, settings_bytes(discipline), maps.next())?,
             instances: sized(&kind, INSTANCES, instance::bytes(discipline), maps.next())?,
             changes: sized(&kind, CHANGES, 4, maps.next())?,
+            recorders: sized(&kind, RECORDERS, 4, maps.next())?,
         };
         Ok(Self {
             discipline,
@@ -85,6 +89,7 @@ impl Qdisc {
                 (SETTINGS, &mut maps.settings),
                 (INSTANCES, &mut maps.instances),
                 (CHANGES, &mut maps.changes),
+                (RECORDERS, &mut maps.recorders),
             ],
             &mut self.link,
         )
@@ -121,6 +126,22 @@ impl Qdisc {
         Ok(())
     }
 
+    /// What was set for a place; `None` where nothing was.
+    pub fn setup(&self, place: Place) -> Result<Option<Setup>, BpfError> {
+        let bytes = self
+            .maps
+            .settings
+            .lookup(&place.to_bytes(), MapFlags::ANY)
+            .map_err(self.failed(SETTINGS, "read"))?;
+        Ok(bytes.and_then(|bytes| decode(self.discipline, &bytes)))
+    }
+
+    /// Every place for which something was set.
+    pub fn places(&self) -> Vec<Place> {
+        let keys = self.maps.settings.keys();
+        keys.map(|key| Place::from_bytes(&key)).collect()
+    }
+
     /// Back to defaults and what the device says; nothing to do where nothing
     /// was set.
     pub fn unset(&self, place: Place) -> Result<(), BpfError> {
@@ -142,6 +163,22 @@ impl Qdisc {
         Ok(all.into_iter().find(|one| one.place() == place))
     }
 
+    /// Begins to record what happens at a place, into a ring of `bytes`, a
+    /// power of two and a multiple of the page size. Takes effect with the next
+    /// packet that comes there; `None` where there is no such qdisc. A recorder
+    /// takes the place of one that is there already.
+    pub fn record(&self, place: Place, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
+        let found = self.numbered()?;
+        let Some((number, _)) = found.into_iter().find(|(_, one)| one.place() == place) else {
+            return Ok(None);
+        };
+        Recorder::begin(self, number, bytes).map(Some)
+    }
+
+    pub(crate) fn recorders(&self) -> &MapHandle {
+        &self.maps.recorders
+    }
+
     fn numbered(&self) -> Result<Vec<(u32, Instance)>, BpfError> {
         let mut all = Vec::new();
         for number in 0..self.maps.instances.max_entries() {
@@ -157,11 +194,11 @@ impl Qdisc {
     }
 
     /// Tells an instance that its settings are new.
-    fn raise(&self, number: u32) -> Result<(), BpfError> {
+    pub(crate) fn raise(&self, number: u32) -> Result<(), BpfError> {
         raise(&self.kind(), &self.maps.changes, number)
     }
 
-    fn failed(
+    pub(crate) fn failed(
         &self,
         map: &'static str,
         doing: &'static str,
@@ -189,6 +226,23 @@ fn encode(setup: &Setup) -> Vec<u8> {
     bytes
 }
 
+/// `struct aqm_settings`, read.
+fn decode(discipline: Discipline, bytes: &[u8]) -> Option<Setup> {
+    let rest = bytes.get(size_of::<LinkFacts>()..)?;
+    let words: Vec<u64> = rest
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect();
+    let (gate, values) = words.split_first()?;
+    Some(Setup {
+        settings: Settings::from_values(discipline, values)?,
+        link: decode_link(bytes)?,
+        gate_bytes_s: *gate,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +256,7 @@ mod tests {
                 gate_bytes_s: 1,
             };
             assert_eq!(encode(&setup).len(), settings_bytes(discipline));
+            assert_eq!(decode(discipline, &encode(&setup)), Some(setup));
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::error::BpfError;
 use crate::instance::Instance;
 use crate::object::{
-    CHANGES, INSTANCES, SETTINGS, encode_link, failed, load, open, pin, raise, sized,
+    CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, load, open, pin, raise, sized,
 };
 use crate::place::Place;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
@@ -97,7 +97,7 @@ const QUEUES: [&str; 8] = [
     "queues_pie",
 ];
 
-fn maps() -> Vec<&'static str> {
+pub(crate) fn maps() -> Vec<&'static str> {
     [SETTINGS, INSTANCES, CHANGES]
         .into_iter()
         .chain(QUEUES)
@@ -105,6 +105,9 @@ fn maps() -> Vec<&'static str> {
 }
 
 impl Shaper {
+    /// The kind's name for netlink and tc.
+    pub const KIND: &'static str = KIND;
+
     /// Loads the shaper and registers its kind.
     pub fn load() -> Result<Self, BpfError> {
         let (maps, link) = load("shaper", KIND, &maps())?;
@@ -170,6 +173,21 @@ impl Shaper {
         Ok(())
     }
 
+    /// What was set for a place; `None` where nothing was.
+    pub fn setup(&self, place: Place) -> Result<Option<Classes>, BpfError> {
+        let bytes = self
+            .settings
+            .lookup(&place.to_bytes(), MapFlags::ANY)
+            .map_err(failed(KIND, SETTINGS, "read"))?;
+        Ok(bytes.and_then(|bytes| decode(&bytes)))
+    }
+
+    /// Every place for which something was set.
+    pub fn places(&self) -> Vec<Place> {
+        let keys = self.settings.keys();
+        keys.map(|key| Place::from_bytes(&key)).collect()
+    }
+
     /// Back to one class with the device's own rate, for a shaper to come.
     pub fn unset(&self, place: Place) -> Result<(), BpfError> {
         match self.settings.delete(&place.to_bytes()) {
@@ -228,6 +246,32 @@ fn word(bytes: &[u8]) -> u64 {
         .map_or(0, |eight| u64::from_ne_bytes(*eight))
 }
 
+/// `struct shaper_settings`, read.
+fn decode(bytes: &[u8]) -> Option<Classes> {
+    let start = size_of::<LinkFacts>();
+    let small = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let count = small(start + 8)? as usize;
+    let mut classes = Vec::new();
+    for class in bytes.get(start + 16..)?.chunks(CLASS_BYTES).take(count) {
+        let words: Vec<u64> = class.as_chunks::<8>().0.iter().map(|it| word(it)).collect();
+        let discipline = *Discipline::all().get(*words.get(4)? as usize)?;
+        classes.push(Class {
+            classid: (words.get(3)? >> 32) as u32,
+            guarantee_bytes_s: *words.first()?,
+            ceiling_bytes_s: *words.get(1)?,
+            weight: *words.get(2)?,
+            priority: *words.get(3)? as u32,
+            settings: Settings::from_values(discipline, words.get(5..)?)?,
+        });
+    }
+    Some(Classes {
+        link: decode_link(bytes)?,
+        gate_bytes_s: word(bytes.get(start..)?),
+        classes,
+        other: small(start + 12)? as usize,
+    })
+}
+
 /// `struct shaper_settings`.
 fn encode(setup: &Classes) -> Result<Vec<u8>, BpfError> {
     let count = setup.classes.len();
@@ -277,6 +321,30 @@ mod tests {
             .map(|discipline| format!("queues_{}", discipline.name()))
             .collect();
         assert_eq!(names, QUEUES);
+    }
+
+    #[test]
+    fn settings_survive_the_map() {
+        let class = |(number, discipline)| Class {
+            classid: 0x1_0010 + number,
+            guarantee_bytes_s: 7 << 33,
+            ceiling_bytes_s: 9,
+            weight: 3,
+            priority: 5,
+            settings: Settings::new(discipline),
+        };
+        let setup = Classes {
+            link: LinkFacts {
+                rate_bytes_s: 64_000,
+                overhead_bytes: -4,
+                framing: 1,
+                ..LinkFacts::default()
+            },
+            gate_bytes_s: 63_000,
+            classes: (0..).zip(Discipline::all()).map(class).collect(),
+            other: 6,
+        };
+        assert_eq!(decode(&encode(&setup).expect("settings")), Some(setup));
     }
 
     #[test]

@@ -9,10 +9,16 @@ mod inside;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::time::Duration;
 use weirgate_lab::{Lab, Limits, Options};
 
 /// Set in the guest: which function to run.
 fn in_the_guest(name: &str) -> String {
+    within(name, Limits::default())
+}
+
+/// The same with bounds of its own.
+fn within(name: &str, limits: Limits) -> String {
     let own = env::current_exe().expect("own path");
     let file = own
         .file_name()
@@ -34,7 +40,7 @@ fn in_the_guest(name: &str) -> String {
         "--nocapture",
     ];
     let output = lab
-        .execute(&words, 1, Limits::default())
+        .execute(&words, 1, limits)
         .unwrap_or_else(|error| panic!("{error}"));
     let text = String::from_utf8_lossy(&output.result).into_owned();
     assert!(
@@ -67,4 +73,20 @@ fn shaper_holds_the_line() {
 #[test]
 fn shaper_shares_the_wire() {
     println!("{}", in_the_guest("shaper_shares_the_wire"));
+}
+
+#[test]
+fn kernel_and_native_host_agree() {
+    println!("{}", in_the_guest("parity::quick"));
+}
+
+/// Must show 4 of the kit: `cargo xtask aqm-parity` runs it.
+#[test]
+#[ignore = "takes an hour on a busy machine"]
+fn kernel_and_native_host_agree_on_a_million_packets() {
+    let limits = Limits {
+        wall: Duration::from_hours(2),
+        ..Limits::default()
+    };
+    println!("{}", within("parity::million", limits));
 }

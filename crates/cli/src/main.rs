@@ -4,6 +4,15 @@
 //! Everything else is in the libraries; each subcommand has a module here that
 //! reads files, calls them and prints.
 
+mod aqm;
+mod aqm_capture;
+mod aqm_kit;
+mod aqm_live;
+mod aqm_record;
+mod aqm_replay;
+mod aqm_script;
+mod aqm_show;
+mod aqm_work;
 mod campaign;
 mod change;
 mod doctor;
@@ -166,6 +175,11 @@ enum Command {
         #[command(subcommand)]
         command: lab::Command,
     },
+    /// Queueing disciplines of one C source each: list, load, watch, write, test them.
+    Aqm {
+        #[command(subcommand)]
+        command: aqm::Command,
+    },
     /// Draw the report of saved results.
     Report {
         /// Folders that `lab run --out` wrote.
@@ -230,6 +244,7 @@ fn main() -> ExitCode {
         },
         Command::Guard => change::guard(),
         Command::Lab { command } => lab::run(command),
+        Command::Aqm { command } => aqm::run(&command),
         Command::Completions { shell } => reference::completions(shell),
         Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),

@@ -18,6 +18,7 @@ mod conntrack;
 mod error;
 mod events;
 mod fault;
+mod kit;
 mod link;
 mod namespace;
 mod nft;

@@ -99,7 +99,7 @@ const CHANGES: [(&str, &[&str]); 11] = [
 ];
 
 /// Headers that C below aqm/ may include: the kit's own.
-const AQM_HEADERS: [&str; 12] = [
+const AQM_HEADERS: [&str; 13] = [
     "aqm.h",
     "ared.h",
     "codel.h",
@@ -109,6 +109,7 @@ const AQM_HEADERS: [&str; 12] = [
     "host.h",
     "native.h",
     "queue.h",
+    "record.h",
     "red.h",
     "shaper.h",
     "../../droptail.c",

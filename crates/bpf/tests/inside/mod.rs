@@ -2,6 +2,7 @@
 //! What runs in the guest. Ignored elsewhere.
 
 mod net;
+mod parity;
 
 use net::{Far, Flood};
 use std::net::Shutdown;

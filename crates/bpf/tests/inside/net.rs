@@ -168,6 +168,26 @@ impl Flood {
         });
         Self(stop)
     }
+
+    /// Bursts of 20 datagrams of so many bytes, 100 times a second.
+    pub fn paced(pair: u8, bytes: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
+        socket
+            .connect((format!("10.0.{pair}.2"), 11))
+            .expect("an address");
+        thread::spawn(move || {
+            let data = vec![0; bytes];
+            while !stopped.load(Ordering::Relaxed) {
+                for _ in 0..20 {
+                    let _ = socket.send(&data);
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        Self(stop)
+    }
 }
 
 impl Drop for Flood {

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a host records of a discipline's life: everything that it was told and
+ * everything that it said, so that another host can be told the same.
+ *
+ * A recording begins with a state: a record AQM_STATE_EVENT, whose `slot` is
+ * the number of slots ever used and `len` the bytes of the instance; then, by
+ * themselves, the instance and each of those slots. Later states come where
+ * parameters or the link may have changed: NAME_setup() has been called just
+ * before. docs/aqm.md has the form of a file of these.
+ */
+#ifndef AQM_RECORD_H
+#define AQM_RECORD_H
+
+#include "aqm.h"
+
+enum aqm_event {
+	AQM_STATE_EVENT = 1,	/* instance and slots follow */
+	AQM_ARRIVE_EVENT = 2,	/* NAME_host_arrive() */
+	AQM_EVICT_EVENT = 3,	/* NAME_host_evict() */
+	AQM_DEPART_EVENT = 4,	/* NAME_host_depart() */
+	AQM_RESET_EVENT = 5,	/* the queue was emptied from outside */
+};
+
+struct aqm_record {
+	u64 now_ns;
+	u32 event;	/* enum aqm_event */
+	u32 sequence;	/* one more for every record: a gap shows what is lost */
+	u32 slot;	/* what the host's function returned */
+	u32 len;	/* on arrival: the packet */
+	u32 wire;
+	u32 flow;
+	u32 ecn;
+	u32 random;	/* on arrival: what was drawn */
+	u32 action;	/* the verdict */
+	u32 reason;
+	u32 queue;
+	u32 evict;
+};
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An instance as plain memory: single calls of its host's functions, and
+//! whole states in and out, for [`crate::Mirror`].
+
+use crate::ffi::{Packet, RawVerdict, SLOT_BYTES};
+use crate::queue::Queue;
+use crate::settings::Settings;
+
+impl Queue<()> {
+    /// `NAME_host_arrive()`.
+    pub(crate) fn call_arrive(
+        &mut self,
+        packet: &Packet,
+        random: u32,
+        verdict: &mut RawVerdict,
+    ) -> u32 {
+        // SAFETY: the memory holds an instance and all its slots; C looks at
+        // every number in it before it uses it as an index.
+        unsafe { (self.discipline.raw.arrive)(self.raw(), packet, random, verdict) }
+    }
+
+    /// `NAME_host_evict()`.
+    pub(crate) fn call_evict(&mut self, now_ns: u64) -> u32 {
+        // SAFETY: as above.
+        unsafe { (self.discipline.raw.evict)(self.raw(), now_ns) }
+    }
+
+    /// `NAME_host_depart()`.
+    pub(crate) fn call_depart(&mut self, now_ns: u64, verdict: &mut RawVerdict) -> u32 {
+        // SAFETY: as above.
+        unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, verdict) }
+    }
+
+    /// `NAME_give_slot()`.
+    pub(crate) fn give_back(&mut self, slot: u32) {
+        // SAFETY: as above.
+        unsafe { (self.discipline.raw.release)(self.raw(), slot) }
+    }
+
+    /// Empties it as the kernel does when a qdisc is reset: what was counted
+    /// stays.
+    pub(crate) fn reset(&mut self) {
+        let layout = &self.layout;
+        let room = self.discipline.raw.room_offset as usize;
+        let fifos = room + 16;
+        let fifos = fifos..fifos + 8 * self.discipline.queues() as usize;
+        for part in [layout.vars.clone(), room..room + 8, fifos] {
+            self.memory[part.start / 8..part.end.div_ceil(8)].fill(0);
+        }
+        for name in ["queued_packets", "queued_bytes", "queued_wire_bytes"] {
+            let rows = crate::Discipline::counters();
+            if let Some(index) = rows.iter().position(|row| row.name == name) {
+                self.memory[self.layout.counts.start / 8 + index] = 0;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { (self.discipline.raw.setup)(self.raw()) };
+    }
+
+    /// Takes over an instance and its first slots; false where parameters are
+    /// not in their ranges or the instance could hold more than there is room
+    /// for.
+    pub(crate) fn take_over(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() < self.layout.size || !bytes.len().is_multiple_of(8) {
+            return false;
+        }
+        let words = words(bytes);
+        let params = &words[self.layout.params.start / 8..self.layout.params.end / 8];
+        let room = self.layout.link.end - 4;
+        let room = bytes[room..]
+            .first_chunk()
+            .map(|four| u32::from_ne_bytes(*four));
+        let fits = room.is_some_and(|room| room <= self.discipline.packets());
+        if Settings::from_values(self.discipline, params).is_none()
+            || !fits
+            || words.len() > self.memory.len()
+        {
+            return false;
+        }
+        self.memory[..words.len()].copy_from_slice(&words);
+        true
+    }
+
+    /// Takes link and parameters over and sets up, as the other host did before
+    /// it gave this state.
+    pub(crate) fn take_over_settings(&mut self, bytes: &[u8]) {
+        let params = self.layout.params.clone();
+        let own = words(&bytes[params.clone()]);
+        if Settings::from_values(self.discipline, &own).is_none() {
+            // The comparison will say so.
+            return;
+        }
+        let link = self.layout.link.clone();
+        for part in [link, params] {
+            let words = words(&bytes[part.clone()]);
+            self.memory[part.start / 8..part.end / 8].copy_from_slice(&words);
+        }
+        // SAFETY: as above.
+        unsafe { (self.discipline.raw.setup)(self.raw()) };
+    }
+
+    /// Where the own state differs from another host's, for people; `None`
+    /// where it is the same to the last bit, slots included. The host's own
+    /// word in the instance does not count.
+    pub(crate) fn difference(&self, bytes: &[u8]) -> Option<String> {
+        let host = self.discipline.raw.room_offset as usize / 8 + 1;
+        let other = words(bytes);
+        let differs = |at: &usize| *at != host && self.memory.get(*at) != other.get(*at);
+        let at = (0..other.len()).find(differs)?;
+        let name = self.place(at * 8);
+        let own = self.memory.get(at).copied().unwrap_or_default();
+        Some(format!("{name} is {own} here, {} there", other[at]))
+    }
+
+    /// What lies at a byte of the memory.
+    fn place(&self, at: usize) -> String {
+        let layout = &self.layout;
+        let one = self.discipline;
+        let named = [
+            (&layout.params, one.params()),
+            (&layout.vars, one.vars()),
+            (&layout.stats, one.stats()),
+            (&layout.counts, crate::Discipline::counters()),
+        ];
+        for (part, rows) in named {
+            if part.contains(&at) {
+                let row = rows.get((at - part.start) / 8);
+                return row.map_or_else(|| format!("state byte {at}"), |row| row.name.to_owned());
+            }
+        }
+        match at.checked_sub(layout.size) {
+            Some(behind) => format!("slot {}", behind / SLOT_BYTES + 1),
+            None => format!("byte {at}"),
+        }
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let chunks = bytes.as_chunks::<8>().0;
+    chunks
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect()
+}

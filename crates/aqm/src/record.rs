@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a host records (`aqm/host/record.h`).
+
+use crate::ffi::Packet;
+use crate::queue::Verdict;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// Instance and slots follow.
+    State,
+    /// A packet came.
+    Arrive,
+    /// Someone was to make room.
+    Evict,
+    /// A packet might go.
+    Depart,
+    /// The queue was emptied from outside.
+    Reset,
+}
+
+/// `struct aqm_record`: one call of a host's function.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Record {
+    /// When, in the host's nanoseconds.
+    pub now_ns: u64,
+    /// `enum aqm_event`; [`Record::kind`] reads it.
+    pub event: u32,
+    /// One more for every record.
+    pub sequence: u32,
+    /// What the host's function returned: a slot, or 0.
+    pub slot: u32,
+    /// On arrival: bytes as the device counts.
+    pub len: u32,
+    /// On arrival: bytes on the wire.
+    pub wire: u32,
+    /// On arrival: the flow's hash.
+    pub flow: u32,
+    /// On arrival: the ECN bits that the discipline was told.
+    pub ecn: u32,
+    /// On arrival: the random word.
+    pub random: u32,
+    /// The verdict's action.
+    pub action: u32,
+    /// Its reason.
+    pub reason: u32,
+    /// Its queue.
+    pub queue: u32,
+    /// Whether it asks for evictions.
+    pub evict: u32,
+}
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = size_of::<Record>();
+
+/// `now_ns`, then the other fields.
+const WORDS: usize = (RECORD_BYTES - 8) / 4;
+
+impl Record {
+    /// An arrival of which no verdict is known.
+    pub fn of_packet(packet: &Packet, random: u32, sequence: u32) -> Self {
+        Self {
+            now_ns: packet.arrived_ns,
+            event: EventKind::Arrive as u32 + 1,
+            sequence,
+            len: packet.len,
+            wire: packet.wire,
+            flow: packet.flow,
+            ecn: packet.ecn,
+            random,
+            ..Self::default()
+        }
+    }
+
+    /// What happened; `None` for what this version does not know.
+    pub fn kind(&self) -> Option<EventKind> {
+        Some(match self.event {
+            1 => EventKind::State,
+            2 => EventKind::Arrive,
+            3 => EventKind::Evict,
+            4 => EventKind::Depart,
+            5 => EventKind::Reset,
+            _ => return None,
+        })
+    }
+
+    /// The packet of an arrival.
+    pub fn packet(&self) -> Packet {
+        Packet {
+            arrived_ns: self.now_ns,
+            len: self.len,
+            wire: self.wire,
+            flow: self.flow,
+            ecn: self.ecn,
+        }
+    }
+
+    /// The verdict; the action of [`crate::Action`] that it comes to.
+    pub fn verdict(&self) -> Verdict {
+        crate::queue::verdict(self.raw())
+    }
+
+    pub(crate) fn raw(&self) -> crate::ffi::RawVerdict {
+        crate::ffi::RawVerdict {
+            action: self.action,
+            reason: self.reason,
+            queue: self.queue,
+            evict: self.evict,
+        }
+    }
+
+    /// Reads one of exactly [`RECORD_BYTES`], in this machine's byte order.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != RECORD_BYTES {
+            return None;
+        }
+        let words = bytes[8..].as_chunks::<4>().0;
+        let word = |at: usize| words.get(at).map_or(0, |word| u32::from_ne_bytes(*word));
+        Some(Self {
+            now_ns: u64::from_ne_bytes(*bytes.first_chunk()?),
+            event: word(0),
+            sequence: word(1),
+            slot: word(2),
+            len: word(3),
+            wire: word(4),
+            flow: word(5),
+            ecn: word(6),
+            random: word(7),
+            action: word(8),
+            reason: word(9),
+            queue: word(10),
+            evict: word(11),
+        })
+    }
+
+    /// The bytes that [`Record::from_bytes`] reads.
+    pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
+        let words: [u32; WORDS] = [
+            self.event,
+            self.sequence,
+            self.slot,
+            self.len,
+            self.wire,
+            self.flow,
+            self.ecn,
+            self.random,
+            self.action,
+            self.reason,
+            self.queue,
+            self.evict,
+        ];
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..8].copy_from_slice(&self.now_ns.to_ne_bytes());
+        for (place, word) in bytes[8..].chunks_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_the_structure() {
+        let bytes: Vec<u8> = (0..RECORD_BYTES as u8).collect();
+        let record = Record::from_bytes(&bytes).expect("a record");
+        assert_eq!(record.to_bytes().to_vec(), bytes);
+        assert_eq!(Record::from_bytes(&bytes[1..]), None);
+        let packet = Record::of_packet(&Packet::default(), 7, 3);
+        assert_eq!(packet.kind(), Some(EventKind::Arrive));
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Kinds of qdisc that outlive the process that loaded them: pins below one
+//! folder of the BPF file system, a folder for each kind.
+
+use crate::error::BpfError;
+use crate::object::{is_pinned, unpin};
+use crate::qdisc::{self, Qdisc};
+use crate::shaper::{self, Shaper};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use weirgate_aqm::Discipline;
+
+/// Where distributions mount the BPF file system.
+const FILE_SYSTEM: &str = "/sys/fs/bpf";
+
+/// The kit's folder there.
+const FOLDER: &str = "weirgate";
+
+/// `BPF_FS_MAGIC` (linux/magic.h).
+const MAGIC: i64 = 0xcafe_4a11;
+
+/// The shaper's folder; no discipline has this name.
+const SHAPER: &str = "shaper";
+
+/// The kit's pins, which one process uses at a time.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// Locked while it is open; the kernel unlocks it with the process.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the pins, and waits for another process that does. Needs root;
+    /// mounts the BPF file system where it is not.
+    pub fn open() -> Result<Self, BpfError> {
+        let root = Path::new(FILE_SYSTEM);
+        let failed = |path: &Path, doing| {
+            let path = path.to_owned();
+            move |source| BpfError::File {
+                path,
+                doing,
+                source,
+            }
+        };
+        if !is_mounted(root).map_err(failed(root, "opened"))? {
+            mount(root).map_err(failed(root, "mounted"))?;
+        }
+        let folder = root.join(FOLDER);
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(&folder, "made")(error));
+            }
+            _ => {}
+        }
+        let lock = File::open(&folder).map_err(failed(&folder, "opened"))?;
+        lock.lock().map_err(failed(&folder, "locked"))?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// The discipline's kind, where it is pinned.
+    pub fn qdisc(&self, discipline: Discipline) -> Result<Option<Qdisc>, BpfError> {
+        let folder = self.folder.join(discipline.name());
+        if !is_pinned(&folder) {
+            return Ok(None);
+        }
+        Qdisc::pinned(discipline, &folder).map(Some)
+    }
+
+    /// The same, loaded and pinned where it is not yet.
+    pub fn qdisc_or_load(&self, discipline: Discipline) -> Result<Qdisc, BpfError> {
+        if let Some(qdisc) = self.qdisc(discipline)? {
+            return Ok(qdisc);
+        }
+        let folder = self.fresh(discipline.name(), &qdisc::MAPS)?;
+        let mut qdisc = Qdisc::load(discipline)?;
+        qdisc.pin(&folder)?;
+        Ok(qdisc)
+    }
+
+    /// Ends a discipline's kind; it is gone when no device uses it any more.
+    pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
+        unpin(&self.folder.join(discipline.name()), &qdisc::MAPS)
+    }
+
+    /// The shaper, where it is pinned.
+    pub fn shaper(&self) -> Result<Option<Shaper>, BpfError> {
+        let folder = self.folder.join(SHAPER);
+        if !is_pinned(&folder) {
+            return Ok(None);
+        }
+        Shaper::pinned(&folder).map(Some)
+    }
+
+    /// The same, loaded and pinned where it is not yet.
+    pub fn shaper_or_load(&self) -> Result<Shaper, BpfError> {
+        if let Some(shaper) = self.shaper()? {
+            return Ok(shaper);
+        }
+        let folder = self.fresh(SHAPER, &shaper::maps())?;
+        let mut shaper = Shaper::load()?;
+        shaper.pin(&folder)?;
+        Ok(shaper)
+    }
+
+    /// Ends the shaper's kind; it is gone when no device uses it any more.
+    pub fn remove_shaper(&self) -> Result<(), BpfError> {
+        unpin(&self.folder.join(SHAPER), &shaper::maps())
+    }
+
+    /// An empty folder, also where a process that died left some pins.
+    fn fresh(&self, name: &str, maps: &[&str]) -> Result<PathBuf, BpfError> {
+        let folder = self.folder.join(name);
+        unpin(&folder, maps)?;
+        fs::create_dir(&folder).map_err(|source| BpfError::File {
+            path: folder.clone(),
+            doing: "made",
+            source,
+        })?;
+        Ok(folder)
+    }
+}
+
+/// Whether a BPF file system is mounted there.
+fn is_mounted(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    #[expect(unsafe_code, reason = "std does not tell file systems apart")]
+    // SAFETY: the kernel writes one `struct statfs`, of which zeros are a
+    // valid value already.
+    let (status, found) = unsafe {
+        let status = libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr());
+        (status, found.assume_init())
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.f_type == MAGIC)
+}
+
+fn mount(path: &Path) -> io::Result<()> {
+    let target = CString::new(path.as_os_str().as_bytes())?;
+    let kind = c"bpf";
+    #[expect(unsafe_code, reason = "std has no mount")]
+    // SAFETY: three strings that end in zero and live until the call returns.
+    let status = unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+            std::ptr::null(),
+        )
+    };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

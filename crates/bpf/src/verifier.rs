@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel's verifier says of a compiled discipline, without putting it
+//! to use.
+
+use crate::log;
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{ObjectBuilder, Program};
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+/// What a program costs the verifier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// The program.
+    pub program: String,
+    /// Instructions that the verifier went through, of 1,000,000 allowed.
+    pub verified: u32,
+    /// Instructions of the program.
+    pub instructions: usize,
+}
+
+/// Why the kernel does not take it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// `FILE:LINE` of the source, where the verifier named one.
+    pub line: Option<String>,
+    /// The source's text there.
+    pub code: String,
+    /// What it says is wrong.
+    pub why: String,
+    /// The last lines of what was printed.
+    pub log: String,
+}
+
+/// Loads a compiled discipline and lets it go again. Needs root. libbpf reads
+/// 64-bit words, so the bytes are copied to where they are aligned.
+pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
+    let words: Vec<u64> = object
+        .chunks(8)
+        .map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        })
+        .collect();
+    #[expect(unsafe_code, reason = "safe code cannot look at words as bytes")]
+    // SAFETY: the words are initialised, at least as long as the object, and
+    // outlive the slice; any bytes are bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), object.len()) };
+    let (loaded, log) = log::recorded(|| {
+        ObjectBuilder::default()
+            .name("verify")?
+            .open_memory(bytes)?
+            .load()
+    });
+    let object = loaded.map_err(|error| read(&error.to_string(), log))?;
+    let mut found = BTreeMap::new();
+    for info in ProgInfoIter::default() {
+        found.insert(info.id, info.verified_insns);
+    }
+    let cost = |program: libbpf_rs::ProgramImpl<'_>| {
+        let id = Program::id_from_fd(program.as_fd()).ok();
+        Cost {
+            program: program.name().to_string_lossy().into_owned(),
+            verified: id.and_then(|id| found.get(&id).copied()).unwrap_or(0),
+            instructions: program.insn_cnt(),
+        }
+    };
+    Ok(object.progs().map(cost).collect())
+}
+
+/// Finds the line and the reason in what was printed.
+fn read(error: &str, log: String) -> Refused {
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let end = lines
+        .iter()
+        .rposition(|line| line.starts_with("processed "))
+        .unwrap_or(lines.len());
+    let annotated = |line: &&&str| line.starts_with("; ") && line.contains(" @ ");
+    let place = lines[..end].iter().rfind(annotated);
+    let (code, line) = match place.and_then(|line| line[2..].rsplit_once(" @ ")) {
+        Some((code, line)) => (code.trim().to_owned(), Some(line.to_owned())),
+        None => (String::new(), None),
+    };
+    let tells = |line: &&&str| {
+        let instruction = line.split(':').next().unwrap_or_default();
+        !line.is_empty()
+            && !line.starts_with(';')
+            && !line.starts_with("libbpf:")
+            && instruction.parse::<u32>().is_err()
+    };
+    let why = lines[..end].iter().rfind(tells).copied().unwrap_or(error);
+    Refused {
+        line,
+        code,
+        why: why.to_owned(),
+        log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_and_the_reason_are_found() {
+        let log = "\nlibbpf: prog 'x': BPF program load failed: -22\n0: R1=ctx()\n\
+                   ; s->seen[i]++; @ mean.c:31\n12: (71) r1 = *(u8 *)(r2 +0)\n\
+                   invalid access to map value, value_size=8 off=9 size=1\n\
+                   processed 12 insns (limit 1000000)\nlibbpf: failed to load object\n";
+        let refused = read("EINVAL", log.to_owned());
+        assert_eq!(refused.line.as_deref(), Some("mean.c:31"));
+        assert_eq!(refused.code, "s->seen[i]++;");
+        assert!(refused.why.starts_with("invalid access"), "{refused:?}");
+        let refused = read("EPERM: not permitted", String::new());
+        assert_eq!(refused.why, "EPERM: not permitted");
+    }
+}

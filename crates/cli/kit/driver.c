@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Runs one discipline as an ordinary program, for `weirgate aqm test` and
+ * `fuzz`: reads calls line by line, or bytes of a fuzzer, makes them, and
+ * watches that no packet is lost, doubled or kept for ever.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#undef NULL
+#include "aqm.h"
+#include "native.h"
+
+#define PASTE2(a, b) a##b
+#define PASTE(a, b) PASTE2(a, b)
+
+extern const struct aqm_descriptor PASTE(aqm_descriptor_, AQM_NAME);
+extern const struct aqm_row aqm_reasons[], aqm_counts[];
+extern const u32 aqm_reasons_count, aqm_counts_count;
+
+#define D (&PASTE(aqm_descriptor_, AQM_NAME))
+
+/* struct aqm_slot, which only the template that is queue.h has. */
+struct slot {
+	struct aqm_packet packet;
+	u32 next;
+	u32 pad;
+};
+
+static unsigned char *memory;
+static unsigned char *used;
+static u32 queued;
+static u64 last_ns;
+static u64 free_ns;
+static int quiet;
+
+/* What a packet's end is called by the caller's rules; ends the process. */
+static void broken(const char *function, const char *what)
+{
+	fflush(stdout);
+	fprintf(stderr, "broken %s %s\n", function, what);
+	abort();
+}
+
+static u64 *numbers(u32 offset)
+{
+	return (u64 *)(memory + offset);
+}
+
+static struct aqm_link *the_link(void)
+{
+	return (struct aqm_link *)(memory + D->link_offset);
+}
+
+static struct slot *the_slot(u32 index)
+{
+	return (struct slot *)(memory + D->size) + (index - 1);
+}
+
+static void restart(void)
+{
+	u32 i;
+
+	free(memory);
+	free(used);
+	memory = calloc(1, D->size + (size_t)D->packets * sizeof(struct slot));
+	used = calloc(1, D->packets + 1);
+	if (!memory || !used)
+		exit(3);
+	queued = 0;
+	last_ns = 0;
+	free_ns = 0;
+	for (i = 0; i < D->params_count; i++)
+		numbers(D->params_offset)[i] = D->params[i].dflt;
+	the_link()->mtu_bytes = 1514;
+	the_link()->queue_packets = 1000;
+	the_link()->rate_bytes_s = 125000;
+	the_link()->room_packets = D->packets;
+}
+
+static void take(u32 slot, const char *function)
+{
+	if (slot > D->packets)
+		broken(function, "gives a slot that there is not");
+	if (!used[slot])
+		broken(function, "gives a packet that is not queued");
+	used[slot] = 0;
+	queued--;
+	D->release(memory, slot);
+}
+
+static void check_count(const char *function)
+{
+	/* queued_packets is the eighth of the counters; found by name once. */
+	static u32 at = ~0U;
+	u32 i;
+
+	for (i = 0; at == ~0U && i < aqm_counts_count; i++)
+		if (!strcmp(aqm_counts[i].name, "queued_packets"))
+			at = i;
+	if (numbers(D->counts_offset)[at] != queued)
+		broken(function, "loses count of what is queued");
+}
+
+static void arrive(const struct aqm_packet *packet, u32 random)
+{
+	struct aqm_verdict verdict = {};
+	u32 slot = D->arrive(memory, packet, random, &verdict);
+	u32 i;
+
+	if (slot) {
+		if (slot > D->packets || used[slot])
+			broken("arrive", "is given a slot that is taken");
+		used[slot] = 1;
+		queued++;
+	} else if (verdict.action != AQM_DROP) {
+		broken("arrive", "names a queue that there is not");
+	}
+	if (verdict.reason >= AQM_REASON_COUNT)
+		broken("arrive", "gives a reason that there is not");
+	if (!quiet)
+		printf("a %u %s\n", slot ? verdict.action : AQM_DROP,
+		       aqm_reasons[verdict.reason].name);
+#ifdef PLANTED
+	/* Behind everything that belongs to the instance. */
+	if (slot && queued > 8 && (packet->len & 0xff) == 0x5a)
+		memory[D->size + (size_t)D->packets * sizeof(struct slot)] = 1;
+#endif
+	for (i = 0; slot && verdict.evict && i < 65; i++) {
+		u32 gone = D->evict(memory, packet->arrived_ns);
+
+		if (!gone)
+			break;
+		take(gone, "evict");
+		if (!quiet)
+			printf("e\n");
+	}
+	check_count("arrive");
+}
+
+/* One opportunity to send; bytes on the wire that went, or 0. */
+static u32 depart(u64 now_ns)
+{
+	u32 turns = 4 * (D->packets + D->queues) + 4;
+	struct aqm_verdict verdict = {};
+	u32 slot, wire;
+
+	while (turns--) {
+		slot = D->depart(memory, now_ns, &verdict);
+		if (!slot) {
+			if (verdict.action == AQM_AGAIN)
+				continue;
+			if (!quiet)
+				printf("d none\n");
+			return 0;
+		}
+		wire = slot <= D->packets ? the_slot(slot)->packet.wire : 0;
+		take(slot, "depart");
+		check_count("depart");
+		if (verdict.reason >= AQM_REASON_COUNT)
+			broken("depart", "gives a reason that there is not");
+		if (!quiet)
+			printf("d %u %s\n", verdict.action,
+			       aqm_reasons[verdict.reason].name);
+		if (verdict.action != AQM_DROP)
+			return wire ? wire : 1;
+	}
+	broken("choose", "never comes to an end");
+	return 0;
+}
+
+/* Packets leave one after the other at the link's rate until now. */
+static void drain_until(u64 now_ns)
+{
+	while (free_ns <= now_ns && queued) {
+		u32 wire = depart(free_ns);
+
+		if (!wire)
+			break;
+		free_ns += wire * 1000000000ULL /
+			   (the_link()->rate_bytes_s ? the_link()->rate_bytes_s : 1);
+	}
+	if (free_ns < now_ns)
+		free_ns = now_ns;
+}
+
+/* Whatever is queued must go, if one asks for long enough. */
+static void drain(void)
+{
+	u64 now = last_ns > free_ns ? last_ns : free_ns;
+	u32 idle = 0;
+
+	while (queued) {
+		if (depart(now))
+			idle = 0;
+		else if (++idle > 1000)
+			broken("choose", "keeps packets for ever: they are never sent");
+		now += 1000000;
+	}
+}
+
+static void describe(void)
+{
+	u32 i;
+
+	for (i = 0; i < D->params_count; i++)
+		printf("param\t%s\t%s\t%llu\t%llu\t%llu\n", D->params[i].name,
+		       D->params[i].unit, D->params[i].dflt, D->params[i].least,
+		       D->params[i].most);
+}
+
+static void show(void)
+{
+	u32 i;
+
+	for (i = 0; i < D->vars_count; i++)
+		printf("n %s %llu\n", D->vars[i].name, numbers(D->vars_offset)[i]);
+	for (i = 0; i < D->stats_count; i++)
+		printf("n %s %llu\n", D->stats[i].name,
+		       numbers(D->stats_offset)[i]);
+	for (i = 0; i < aqm_counts_count; i++)
+		printf("n %s %llu\n", aqm_counts[i].name,
+		       numbers(D->counts_offset)[i]);
+	printf("end\n");
+}
+
+/* Calls made of bytes: parameters first, then packets and departures. */
+static void fuzzed(const unsigned char *data, size_t size)
+{
+	struct aqm_packet packet = {};
+	const unsigned char *end = data + size;
+	u64 random = 1;
+	u32 i;
+
+	quiet = 1;
+	restart();
+	the_link()->framing = size > 1 ? data[0] % 3 : 0;
+	the_link()->rate_bytes_s = size > 1 ? 1ULL << data[1] % 34 : 0;
+	data += size > 1 ? 2 : size;
+	for (i = 0; i < D->params_count && data < end; i++) {
+		const struct aqm_row *row = &D->params[i];
+		u32 choice = *data++;
+
+		if (choice < 200)
+			continue;
+		numbers(D->params_offset)[i] =
+			choice < 205 ? row->least : choice < 210 ? row->most :
+			row->least + (row->most - row->least) / 46 * (choice - 210);
+	}
+	D->setup(memory);
+	while (end - data >= 4) {
+		u64 wait = data[1];
+
+		last_ns += wait * wait * wait * 100;
+		random = random * 6364136223846793005ULL + data[2] + 1;
+		if (data[0] < 150) {
+			packet.arrived_ns = last_ns;
+			packet.len = 40 + data[2] * 6 + (data[3] & 7) * 1500;
+			packet.len = data[3] & 128 ? data[2] | 0x500 : packet.len;
+			packet.wire = aqm_wire(the_link(), packet.len);
+			packet.flow = (data[3] >> 3 & 15) * 0x9e3779b9U;
+			packet.ecn = data[0] & 3;
+			arrive(&packet, (u32)(random >> 32));
+		} else if (data[0] < 250) {
+			depart(last_ns);
+		} else {
+			D->setup(memory);
+		}
+		data += 4;
+	}
+	drain();
+}
+
+#ifdef LIBFUZZER
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
+{
+	fuzzed(data, size);
+	return 0;
+}
+#else
+/* Where there is no libFuzzer: random bytes, for so many seconds. */
+static void blind(u32 seconds)
+{
+	time_t until = time(0) + seconds;
+	unsigned char data[4096];
+	u64 runs = 0, x = 88172645463325252ULL;
+	size_t i;
+
+	do {
+		for (i = 0; i < sizeof(data); i++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			data[i] = (unsigned char)(x >> 24);
+		}
+		fuzzed(data, sizeof(data));
+		runs++;
+	} while (time(0) < until);
+	printf("%llu runs\n", runs);
+}
+
+int main(int argc, char **argv)
+{
+	char line[256], name[64];
+	struct aqm_packet packet = {};
+	unsigned long long a, b;
+	u32 random;
+
+	if (argc > 1) {
+		blind((u32)atoi(argv[1]));
+		return 0;
+	}
+	restart();
+	while (fgets(line, sizeof(line), stdin)) {
+		switch (line[0]) {
+		case '?':
+			describe();
+			break;
+		case 'l':
+			sscanf(line + 1, "%llu %u %d %u %u",
+			       &the_link()->rate_bytes_s, &the_link()->mtu_bytes,
+			       &the_link()->overhead_bytes, &the_link()->mpu_bytes,
+			       &the_link()->framing);
+			break;
+		case 'v':
+			if (sscanf(line + 1, "%llu %llu", &a, &b) == 2 &&
+			    a < D->params_count)
+				numbers(D->params_offset)[a] = b;
+			break;
+		case 'b':
+			D->setup(memory);
+			break;
+		case 'q':
+			quiet = 1;
+			break;
+		case 'a':
+		case 'p':
+			sscanf(line + 1, "%llu %u %u %u %u", &packet.arrived_ns,
+			       &packet.len, &packet.flow, &packet.ecn, &random);
+			if (packet.arrived_ns < last_ns)
+				packet.arrived_ns = last_ns;
+			last_ns = packet.arrived_ns;
+			packet.wire = aqm_wire(the_link(), packet.len);
+			if (line[0] == 'p')
+				drain_until(last_ns);
+			arrive(&packet, random);
+			break;
+		case 'd':
+			sscanf(line + 1, "%llu", &a);
+			last_ns = a > last_ns ? a : last_ns;
+			depart(last_ns);
+			break;
+		case 's':
+			show();
+			break;
+		case 'z':
+			sscanf(line + 1, "%63s", name);
+			quiet = 1;
+			drain();
+			break;
+		}
+	}
+	fflush(stdout);
+	return 0;
+}
+#endif

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm`: its commands and their arguments.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::{aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show, aqm_work};
+use clap::{Args, Subcommand};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
+use weirgate_units::Rate;
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// List the disciplines of the kit, or the parameters of one.
+    List {
+        /// The discipline.
+        discipline: Option<String>,
+    },
+    /// Begin a discipline of one's own: a commented source and a scripted test.
+    New {
+        /// Its name: up to 10 small letters, digits and underscores.
+        name: String,
+        /// The folder to make; NAME here where none is given.
+        folder: Option<PathBuf>,
+    },
+    /// Run a discipline as an ordinary program under sanitizers: its scripts, then traffic.
+    Test {
+        /// Its folder or file, or the name of one of the kit.
+        discipline: PathBuf,
+        /// Traffic of this recording, in place of some made up.
+        #[arg(long, value_name = "FILE")]
+        recording: Option<PathBuf>,
+        /// The rate at which packets leave; 1mbit without it.
+        #[arg(long)]
+        rate: Option<Rate>,
+    },
+    /// Fuzz a discipline under sanitizers, after proof that a planted mistake is found.
+    Fuzz {
+        /// Its folder or file, or the name of one of the kit.
+        discipline: PathBuf,
+        /// Seconds.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+        /// Fail if fewer branches than this are seen.
+        #[arg(long, value_name = "BRANCHES")]
+        floor: Option<u32>,
+    },
+    /// Compile a discipline for the kernel and have its verifier look at it.
+    ///
+    /// Nothing is put on a device. On the running kernel it needs root, in the lab it does not.
+    Verify {
+        /// Its folder or file, the name of one of the kit, or a compiled object.
+        discipline: PathBuf,
+        /// The lab's kernel in place of the running one.
+        #[arg(long)]
+        lab: bool,
+        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
+        #[arg(long, value_name = "PATH")]
+        kernel: Option<PathBuf>,
+    },
+    /// Put a discipline on a device.
+    ///
+    /// Needs root and a kernel with CONFIG_NET_SCH_BPF. It stays until `weirgate aqm unload` or
+    /// a restart.
+    Load(Load),
+    /// Show disciplines on devices: parameters, state and statistics.
+    Show {
+        /// The device; all of this network namespace where none is given.
+        device: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change parameters, link or rate of a discipline on a device.
+    ///
+    /// What is queued stays. What is not named stays as it is.
+    Change {
+        /// The device.
+        device: String,
+        /// Parameters, as `name=value`.
+        #[arg(value_name = "NAME=VALUE")]
+        settings: Vec<String>,
+        #[command(flatten)]
+        line: Line,
+        /// The class whose parameters are meant, such as 1:10.
+        #[arg(long, value_name = "ID")]
+        class: Option<String>,
+    },
+    /// Show what a discipline on a device decides, packet by packet, as it happens.
+    Trace {
+        /// The device.
+        device: String,
+        /// End after so many packets came; without it, with Ctrl-C.
+        #[arg(long, value_name = "COUNT")]
+        packets: Option<u64>,
+    },
+    /// Record what a discipline on a device is told and decides, or make a recording of a capture.
+    Record {
+        /// The device; the file to write where --capture is given.
+        device: PathBuf,
+        /// The file to write.
+        #[arg(required_unless_present = "capture", conflicts_with = "capture")]
+        file: Option<PathBuf>,
+        /// End after so many packets came; without it, with Ctrl-C.
+        #[arg(long, value_name = "COUNT")]
+        packets: Option<u64>,
+        /// Take the packets of this capture (pcap) instead of a device's.
+        #[arg(long, value_name = "PCAP")]
+        capture: Option<PathBuf>,
+    },
+    /// Drive a discipline, built for this machine, by a recording.
+    ///
+    /// With the discipline that was recorded: its verdicts are compared with those in the
+    /// recording. With any other, or with --rate: packets come as recorded and leave at the rate.
+    /// Exit status 1 if a verdict or the state differs.
+    Replay {
+        /// The discipline.
+        discipline: String,
+        /// The recording.
+        file: PathBuf,
+        /// Parameters, as `name=value`.
+        #[arg(value_name = "NAME=VALUE")]
+        settings: Vec<String>,
+        #[command(flatten)]
+        line: Line,
+        /// Where the random words of a capture begin.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Take a discipline off a device, and out of the kernel if no other device uses it.
+    ///
+    /// What it had queued is lost.
+    Unload {
+        /// The device.
+        device: String,
+    },
+}
+
+#[derive(Args)]
+pub struct Load {
+    /// The discipline; `weirgate aqm list` names them.
+    pub discipline: String,
+    /// The device.
+    pub device: String,
+    /// Parameters, as `name=value`; `weirgate aqm list DISCIPLINE` names them.
+    #[arg(value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+    #[command(flatten)]
+    pub line: Line,
+    /// A class behind the gate, such as
+    /// `1:10,priority=0,guarantee=102kbit,ceiling=400kbit,weight=1,queue=codel,target_ns=5ms`.
+    ///
+    /// A packet's class is its skb->priority, as for HTB. Packets that name none go to the last
+    /// class. Without `queue`, DISCIPLINE and its parameters are the class's queue.
+    #[arg(long = "class", value_name = "CLASS")]
+    pub classes: Vec<String>,
+    /// Replace a root qdisc that is there.
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// What is said of the link.
+#[derive(Args)]
+pub struct Line {
+    /// Hold packets back to this rate on the wire.
+    #[arg(long)]
+    pub rate: Option<Rate>,
+    /// The link layer, by name, such as adsl:bridged-vc-fcs.
+    #[arg(long = "link", value_name = "LAYER")]
+    pub layer: Option<String>,
+    /// What the device counts of a packet: ethernet, pppoe, ppp, ...
+    #[arg(long, default_value = "ethernet", value_name = "KIND")]
+    pub device_kind: String,
+}
+
+pub fn run(command: &Command) -> Outcome {
+    match command {
+        Command::List { discipline } => list(discipline.as_deref()),
+        Command::New { name, folder } => aqm_work::new(name, folder.as_deref()),
+        Command::Test {
+            discipline,
+            recording,
+            rate,
+        } => aqm_work::test(discipline, recording.as_deref(), *rate),
+        Command::Fuzz {
+            discipline,
+            seconds,
+            floor,
+        } => aqm_work::fuzz(discipline, *seconds, *floor),
+        Command::Verify {
+            discipline,
+            lab,
+            kernel,
+        } => aqm_work::verify(discipline, *lab, kernel.as_deref()),
+        Command::Load(load) => aqm_live::load(load),
+        Command::Show { device, json } => aqm_show::run(device.as_deref(), *json),
+        Command::Change {
+            device,
+            settings,
+            line,
+            class,
+        } => aqm_live::change(device, settings, line, class.as_deref()),
+        Command::Trace { device, packets } => aqm_record::trace(device, *packets),
+        Command::Record {
+            device,
+            file,
+            packets,
+            capture,
+        } => match (file, capture) {
+            (_, Some(capture)) => aqm_capture::record(capture, device),
+            (Some(file), None) => aqm_record::record(&device.to_string_lossy(), file, *packets),
+            (None, None) => Err(wrong("name the file to write")),
+        },
+        Command::Replay {
+            discipline,
+            file,
+            settings,
+            line,
+            seed,
+        } => aqm_replay::run(discipline, file, settings, line, *seed),
+        Command::Unload { device } => aqm_live::unload(device),
+    }
+}
+
+/// A mistake in the arguments.
+pub fn wrong(text: impl std::fmt::Display) -> Failure {
+    Failure::Input(format!("weirgate: {text}"))
+}
+
+/// The kit's discipline of that name.
+pub fn discipline(name: &str) -> Result<Discipline, Failure> {
+    Discipline::named(name).ok_or_else(|| {
+        let all = Discipline::all();
+        let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
+        wrong(format!(
+            "there is no discipline `{name}`; there are {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// Sets parameters from `name=value`; every mistake is told.
+pub fn set(settings: &mut Settings, words: &[String]) -> Result<(), Failure> {
+    let mut mistakes = String::new();
+    for word in words {
+        let outcome = match word.split_once('=') {
+            Some((name, value)) => settings
+                .set_text(name.trim(), value)
+                .map_err(|error| error.to_string()),
+            None => Err(format!("`{word}`: write name=value")),
+        };
+        if let Err(mistake) = outcome {
+            // Writing to a String cannot fail.
+            let _ = writeln!(mistakes, "weirgate: {mistake}");
+        }
+    }
+    if mistakes.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Input(mistakes.trim_end().to_owned()))
+    }
+}
+
+/// Takes over what is said of the link; the gate's rate in bytes a second.
+pub fn apply_line(line: &Line, link: &mut Link, gate: &mut u64) -> Result<(), Failure> {
+    if let Some(name) = &line.layer {
+        let layer = LinkLayer::named(name).map_err(wrong)?;
+        let device = DeviceKind::named(&line.device_kind).ok_or_else(|| {
+            let kinds: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
+            wrong(format!(
+                "there is no kind of device `{}`; there are {}",
+                line.device_kind,
+                kinds.join(", ")
+            ))
+        })?;
+        link.overhead_bytes = layer.overhead_on(device);
+        link.mpu_bytes = layer.mpu();
+        link.framing = match layer.framing() {
+            Framing::None => 0,
+            Framing::Atm => 1,
+            Framing::Ptm => 2,
+        };
+    }
+    if let Some(rate) = line.rate {
+        let bytes = rate.as_bytes_per_second();
+        if bytes == 0 {
+            return Err(wrong("a rate must be at least 8 bit/s"));
+        }
+        *gate = bytes;
+        link.rate_bytes_s = bytes;
+    }
+    Ok(())
+}
+
+/// `weirgate aqm list`.
+fn list(name: Option<&str>) -> Outcome {
+    let mut text = String::new();
+    match name {
+        None => {
+            for one in Discipline::all() {
+                let _ = writeln!(text, "{:<10}{}", one.name(), one.summary());
+            }
+        }
+        Some(name) => {
+            let one = discipline(name)?;
+            let _ = writeln!(text, "{}", one.summary());
+            for row in one.params() {
+                let default = row.format(row.default);
+                let _ = writeln!(
+                    text,
+                    "  {:<20}{default:<16}{} ({})",
+                    row.name,
+                    row.help,
+                    row.expected()
+                );
+            }
+        }
+    }
+    output::data(&text)?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A discipline's source: where it is, what is wrong with it at sight, and
+//! compiling it for this machine and for the kernel. The kit's own headers are
+//! in this program; the compiler is the machine's.
+
+use crate::aqm::wrong;
+use crate::exit::Failure;
+use anyhow::Context;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use weirgate_bpf::sources;
+
+/// The program that runs a discipline on this machine.
+const DRIVER: &str = include_str!("../kit/driver.c");
+
+/// Compilers for this machine and for BPF, the first that is there; `CC` and
+/// `CLANG` come before.
+const NATIVE: [&str; 4] = ["clang-19", "clang-20", "clang", "gcc"];
+const BPF: [&str; 3] = ["clang-19", "clang-20", "clang"];
+
+/// What a discipline must not hold, and why.
+const FORBIDDEN: [(&str, &str); 7] = [
+    (
+        "float",
+        "a floating-point number, which no kernel has; see fixed.h",
+    ),
+    (
+        "double",
+        "a floating-point number, which no kernel has; see fixed.h",
+    ),
+    ("while", "a loop whose bound does not show; use AQM_LOOP"),
+    ("for", "a loop whose bound does not show; use AQM_LOOP"),
+    ("do", "a loop whose bound does not show; use AQM_LOOP"),
+    ("goto", "a loop whose bound does not show; use AQM_LOOP"),
+    ("extern", "something outside of the discipline"),
+];
+
+/// A discipline to work on.
+pub struct Subject {
+    pub name: String,
+    pub file: PathBuf,
+    /// Its scripts.
+    pub scripts: Vec<PathBuf>,
+    /// The kit's sources, unpacked.
+    kit: tempfile::TempDir,
+}
+
+/// How to compile for this machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    Sanitized,
+    Fuzzer { planted: bool },
+}
+
+impl Subject {
+    /// A folder with `NAME.c`, a file `NAME.c`, or a discipline of the kit.
+    pub fn find(what: &Path) -> Result<Self, Failure> {
+        let kit = tempfile::tempdir().context("a folder for the kit")?;
+        for (path, text) in sources() {
+            let file = kit.path().join(path);
+            if let Some(folder) = file.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::write(&file, text)?;
+        }
+        fs::write(kit.path().join("driver.c"), DRIVER)?;
+        let own = kit.path().join("aqm").join(what).with_extension("c");
+        let file = if what.is_dir() {
+            let name = fs::canonicalize(what)?;
+            let name = name.file_name().unwrap_or_default().to_owned();
+            what.join(name).with_extension("c")
+        } else if what.is_file() {
+            what.to_owned()
+        } else if own.is_file() && what.components().count() == 1 {
+            own
+        } else {
+            return Err(wrong(format!(
+                "{}: there is no such folder, file or discipline of the kit",
+                what.display()
+            )));
+        };
+        if !file.is_file() {
+            return Err(wrong(format!("{}: there is no such file", file.display())));
+        }
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let name = name.into_owned();
+        check_name(&name)?;
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let mut scripts: Vec<PathBuf> = fs::read_dir(if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        })?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|kind| kind == "script"))
+        .collect();
+        scripts.sort();
+        Ok(Self {
+            name,
+            file: fs::canonicalize(&file)?,
+            scripts,
+            kit,
+        })
+    }
+
+    /// What is wrong at sight: every place of it.
+    pub fn look(&self) -> Result<(), Failure> {
+        let text = fs::read_to_string(&self.file)?;
+        let mut found = String::new();
+        for (number, line) in blanked(&text).lines().enumerate() {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
+            for word in words {
+                let what = FORBIDDEN
+                    .iter()
+                    .find(|(bad, _)| *bad == word)
+                    .map(|it| it.1);
+                let what = what.or_else(|| is_float(word).then_some(FORBIDDEN[0].1));
+                if let Some(what) = what {
+                    let place = self.file.display();
+                    // Writing to a String cannot fail.
+                    let _ = writeln!(found, "{place}:{}: `{word}`: {what}", number + 1);
+                }
+            }
+        }
+        if found.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Input(found.trim_end().to_owned()))
+        }
+    }
+
+    /// The line on which a function of the discipline begins.
+    pub fn line_of(&self, function: &str) -> String {
+        let text = fs::read_to_string(&self.file).unwrap_or_default();
+        let wanted = format!("{}_{function}(", self.name);
+        let line = text
+            .lines()
+            .position(|line| line.contains(&wanted) || line.contains("AQM_ONE_FIFO("));
+        let line = line.map_or_else(String::new, |line| format!(":{}", line + 1));
+        format!("{}{line}", self.file.display())
+    }
+
+    /// Compiles it with the driver for this machine; the program.
+    pub fn native(&self, build: Build) -> Result<PathBuf, Failure> {
+        let (compiler, clang) = compiler("CC", &NATIVE)?;
+        let libfuzzer = clang && build != Build::Sanitized;
+        let sanitizers = if libfuzzer {
+            "-fsanitize=address,undefined,fuzzer"
+        } else {
+            "-fsanitize=address,undefined"
+        };
+        let common = [
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-fwrapv",
+            "-fno-sanitize-recover=all",
+            "-fno-omit-frame-pointer",
+            sanitizers,
+        ];
+        let defines = [
+            format!("-DAQM_NAME={}", self.name),
+            format!("-DAQM_TABLE={}", self.name.to_uppercase()),
+            format!("-DAQM_FILE=\"{}\"", self.file.display()),
+        ];
+        let kit = self.kit.path();
+        let folders = ["aqm/include", "aqm/host", "aqm/host/native", "aqm"];
+        let includes = folders.map(|folder| format!("-I{}", kit.join(folder).display()));
+        let mut objects = Vec::new();
+        for unit in [
+            "aqm/host/native/native.c",
+            "aqm/host/native/common.c",
+            "driver.c",
+        ] {
+            let object = kit.join(format!("{}.o", unit.replace('/', "_")));
+            let mut command = Command::new(&compiler);
+            command.args(common).args(&includes);
+            if !unit.ends_with("common.c") {
+                command.args(&defines);
+            }
+            if unit == "driver.c" {
+                if libfuzzer {
+                    command.arg("-DLIBFUZZER");
+                }
+                if matches!(build, Build::Fuzzer { planted: true }) {
+                    command.arg("-DPLANTED");
+                }
+            } else {
+                command.args(["-ffreestanding", "-nostdinc", "-Wall", "-Wextra"]);
+                command.args(["-Wno-unused-parameter", "-Werror"]);
+            }
+            command.arg("-c").arg(kit.join(unit)).arg("-o").arg(&object);
+            self.run(command)?;
+            objects.push(object);
+        }
+        let program = kit.join("driver");
+        let mut command = Command::new(&compiler);
+        command
+            .arg(sanitizers)
+            .args(&objects)
+            .arg("-o")
+            .arg(&program);
+        self.run(command)?;
+        Ok(program)
+    }
+
+    /// Compiles it as the program of a qdisc; the object file.
+    pub fn bpf(&self) -> Result<PathBuf, Failure> {
+        let (compiler, _) = compiler("CLANG", &BPF)?;
+        let kit = self.kit.path();
+        let unit = kit.join(format!("{}.bpf.c", self.name));
+        let name = &self.name;
+        let table = name.to_uppercase();
+        fs::write(
+            &unit,
+            format!(
+                "#include \"{}\"\n#define AQM_NAME {name}\n#define AQM_TABLE {table}\n\
+                 #include \"qdisc.bpf.h\"\n",
+                self.file.display()
+            ),
+        )?;
+        let object = kit.join(format!("{name}.bpf.o"));
+        let mut command = Command::new(compiler);
+        command.args([
+            "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror",
+        ]);
+        command.arg("-Wno-missing-declarations");
+        let folders = [
+            "libbpf",
+            "bpf/include",
+            "bpf/qdisc",
+            "aqm/include",
+            "aqm/host",
+            "aqm",
+        ];
+        for folder in folders {
+            command.arg(format!("-I{}", kit.join(folder).display()));
+        }
+        command.arg("-c").arg(&unit).arg("-o").arg(&object);
+        self.run(command)?;
+        // The lab packs only what can be run.
+        fs::set_permissions(&object, fs::Permissions::from_mode(0o755))?;
+        Ok(object)
+    }
+
+    /// Runs a compiler; what it says names files and lines.
+    fn run(&self, mut command: Command) -> Result<(), Failure> {
+        let output = command.output().context("the compiler")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        Err(Failure::Input(format!(
+            "weirgate: {} does not compile\n{}",
+            self.name,
+            text.trim_end()
+        )))
+    }
+}
+
+/// A C name that may follow `weir_` in a qdisc's.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if begins && name.chars().all(plain) && name.len() <= 10 {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}` cannot be a discipline's name: write up to 10 small letters, digits and \
+         underscores, a letter first"
+    )))
+}
+
+/// The compiler, and whether it is clang.
+fn compiler(variable: &str, names: &[&str]) -> Result<(OsString, bool), Failure> {
+    let named = std::env::var_os(variable).into_iter();
+    let tried = named.chain(names.iter().map(OsString::from));
+    for name in tried {
+        if let Ok(output) = Command::new(&name).arg("--version").output()
+            && output.status.success()
+        {
+            let clang = String::from_utf8_lossy(&output.stdout).contains("clang");
+            return Ok((name, clang));
+        }
+    }
+    Err(Failure::Other(anyhow::anyhow!(
+        "no compiler: none of {} runs; install Debian's clang-19, or name one in {variable}",
+        names.join(", ")
+    )))
+}
+
+/// A constant such as 0.5, .5, 1e3 or 1.f.
+fn is_float(word: &str) -> bool {
+    let word = word.trim_end_matches(['f', 'F', 'l', 'L']);
+    let number = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let hex = word.starts_with("0x") || word.starts_with("0X");
+    number
+        && !hex
+        && word.contains(|c: char| c.is_ascii_digit())
+        && word.contains(['.', 'e', 'E'])
+        && word.parse::<f64>().is_ok()
+}
+
+/// The text with comments and string literals blanked, line by line.
+fn blanked(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let last = out.rsplit('\n').next().unwrap_or_default();
+        let skipped = if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
+        } else if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if c == '"' && !last.starts_with("#include") {
+            rest[1..].find('"').map_or(rest.len(), |end| end + 2)
+        } else {
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        out.extend(rest[..skipped].chars().filter(|c| *c == '\n'));
+        rest = &rest[skipped..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_told_from_other_numbers() {
+        for float in ["0.5", ".5", "1e3", "1.", "2.5f"] {
+            assert!(is_float(float), "{float}");
+        }
+        for other in ["1", "0x1e3", "1000000ULL", "v.e", ".", "e1"] {
+            assert!(!is_float(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn comments_do_not_count() {
+        let text = "a /* while\n for */ b \"do\" // float\nc";
+        assert_eq!(blanked(text), "a \n b  \nc");
+    }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
+
+use crate::aqm::{Line, Load, apply_line, discipline, set, wrong};
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::shape::in_runtime;
+use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Place, Qdisc, Setup, Shaper, Store};
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
+use weirgate_state::DeviceName;
+use weirgate_units::{Handle, Rate};
+
+/// A device of this network namespace.
+pub struct Target {
+    pub kernel: Kernel,
+    pub name: DeviceName,
+    pub device: DeviceIndex,
+    pub place: Place,
+}
+
+impl Target {
+    pub async fn find(name: &str) -> Result<Self, Failure> {
+        let name = DeviceName::new(name)
+            .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))?;
+        let kernel = Kernel::open().map_err(refused)?;
+        let device = kernel.device(&name).await.map_err(refused)?;
+        let place = Place::root(device.number()).map_err(failed)?;
+        Ok(Self {
+            kernel,
+            name,
+            device,
+            place,
+        })
+    }
+}
+
+/// What is on a device.
+pub enum Loaded {
+    One(Qdisc),
+    Shaper(Shaper),
+}
+
+impl Loaded {
+    /// The kind that is at the root of a device, if it is the kit's.
+    pub async fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
+        let kind = target.kernel.root_kind(target.device).await;
+        let Some(kind) = kind.map_err(refused)? else {
+            return Ok(None);
+        };
+        if kind == Shaper::KIND {
+            return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
+        }
+        let name = kind.strip_prefix("weir_").and_then(Discipline::named);
+        let Some(discipline) = name else {
+            return Ok(None);
+        };
+        Ok(store.qdisc(discipline).map_err(failed)?.map(Self::One))
+    }
+
+    pub async fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
+        Self::on(target, store).await?.ok_or_else(|| {
+            wrong(format!(
+                "{}: no discipline of the kit is loaded there; `weirgate aqm show` lists those \
+                 that are",
+                target.name
+            ))
+        })
+    }
+
+    fn kind(&self) -> String {
+        match self {
+            Self::One(qdisc) => qdisc.kind(),
+            Self::Shaper(shaper) => shaper.kind().to_owned(),
+        }
+    }
+
+    fn forget(&self, place: Place) -> Result<(), BpfError> {
+        match self {
+            Self::One(qdisc) => qdisc.unset(place),
+            Self::Shaper(shaper) => shaper.unset(place),
+        }
+    }
+
+    /// Ends the kind where no device uses it or is meant to.
+    fn release(self, store: &Store) -> Result<(), BpfError> {
+        match self {
+            Self::One(qdisc) => {
+                if qdisc.places().is_empty() && qdisc.instances()?.is_empty() {
+                    store.remove_qdisc(qdisc.discipline())?;
+                }
+            }
+            Self::Shaper(shaper) => {
+                if shaper.places().is_empty() && shaper.instances()?.is_empty() {
+                    store.remove_shaper()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the kernel refused leaves the old state.
+fn refused(error: KernelError) -> Failure {
+    match error {
+        KernelError::NoDevice(_) => wrong(error),
+        error => Failure::Refused(error.to_string()),
+    }
+}
+
+pub fn failed(error: BpfError) -> Failure {
+    match error {
+        BpfError::Classes(text) => wrong(text),
+        error => Failure::Refused(error.to_string()),
+    }
+}
+
+/// What is to be loaded.
+enum Wanted {
+    One(Setup),
+    Shaper(Classes),
+}
+
+fn wanted(load: &Load) -> Result<Wanted, Failure> {
+    let mut settings = Settings::new(discipline(&load.discipline)?);
+    set(&mut settings, &load.settings)?;
+    let mut link = Link::default();
+    let mut gate_bytes_s = 0;
+    apply_line(&load.line, &mut link, &mut gate_bytes_s)?;
+    if load.line.layer.is_some() && gate_bytes_s == 0 {
+        return Err(wrong(
+            "--link says what packets cost on the wire; add --rate, the wire's rate",
+        ));
+    }
+    if load.classes.is_empty() {
+        return Ok(Wanted::One(Setup {
+            settings,
+            link,
+            gate_bytes_s,
+        }));
+    }
+    if gate_bytes_s == 0 {
+        return Err(wrong(
+            "classes share a link's rate; add --rate, the wire's rate",
+        ));
+    }
+    let classes: Result<Vec<Class>, Failure> = load
+        .classes
+        .iter()
+        .map(|text| class(text, &settings))
+        .collect();
+    let classes = classes?;
+    if classes.len() > CLASSES {
+        return Err(wrong(format!(
+            "{} classes; there may be up to {CLASSES}",
+            classes.len()
+        )));
+    }
+    for (number, class) in classes.iter().enumerate() {
+        if classes[..number]
+            .iter()
+            .any(|it| it.classid == class.classid)
+        {
+            let id = Handle::from_u32(class.classid);
+            return Err(wrong(format!("two classes are called {id}")));
+        }
+    }
+    Ok(Wanted::Shaper(Classes {
+        link,
+        gate_bytes_s,
+        other: classes.len() - 1,
+        classes,
+    }))
+}
+
+/// `1:10,priority=0,guarantee=102kbit,queue=codel,target_ns=5ms`.
+fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
+    let at = |problem: String| wrong(format!("--class {text}: {problem}"));
+    let mut words = text.split(',').map(str::trim);
+    let mut class = Class {
+        classid: class_id(words.next().unwrap_or_default())?,
+        guarantee_bytes_s: 0,
+        ceiling_bytes_s: 0,
+        weight: 1,
+        priority: 0,
+        settings: queue.clone(),
+    };
+    let mut params = Vec::new();
+    for word in words {
+        let Some((name, value)) = word.split_once('=') else {
+            return Err(at(format!("`{word}`: write name=value")));
+        };
+        let rate = || {
+            let rate: Result<Rate, _> = value.parse();
+            rate.map(Rate::as_bytes_per_second)
+                .map_err(|error| at(error.to_string()))
+        };
+        let number = |least: u64, most: u64| {
+            let number: Option<u64> = value.parse().ok();
+            number
+                .filter(|number| (least..=most).contains(number))
+                .ok_or_else(|| at(format!("{name} is `{value}`; write {least} to {most}")))
+        };
+        match name {
+            "guarantee" => class.guarantee_bytes_s = rate()?,
+            "ceiling" => class.ceiling_bytes_s = rate()?,
+            "weight" => class.weight = number(1, 1 << 20)?,
+            "priority" => class.priority = number(0, 7)? as u32,
+            "queue" => class.settings = Settings::new(discipline(value)?),
+            _ => params.push(word.to_owned()),
+        }
+    }
+    set(&mut class.settings, &params)?;
+    Ok(class)
+}
+
+fn class_id(text: &str) -> Result<u32, Failure> {
+    let handle: Result<Handle, _> = text.parse();
+    handle
+        .map(Handle::as_u32)
+        .map_err(|error| wrong(format!("`{text}` names no class: {error}")))
+}
+
+/// `weirgate aqm load`.
+pub fn load(load: &Load) -> Outcome {
+    let wanted = wanted(load)?;
+    in_runtime(async {
+        let target = Target::find(&load.device).await?;
+        let name = &target.name;
+        let store = Store::open().map_err(failed)?;
+        let present = target.kernel.root_kind(target.device).await;
+        let present = present.map_err(refused)?;
+        if let (Some(kind), false) = (&present, load.replace) {
+            return Err(Failure::Refused(format!(
+                "{name}: there is a root qdisc {kind} already; --replace puts the discipline in \
+                 its place"
+            )));
+        }
+        let before = Loaded::on(&target, &store).await?;
+        let loaded = match &wanted {
+            Wanted::One(setup) => {
+                let qdisc = store.qdisc_or_load(setup.settings.discipline());
+                Loaded::One(qdisc.map_err(failed)?)
+            }
+            Wanted::Shaper(_) => Loaded::Shaper(store.shaper_or_load().map_err(failed)?),
+        };
+        let kind = loaded.kind();
+        // One of the same kind would only be asked to change, which no such
+        // qdisc can.
+        if present.as_ref() == Some(&kind) {
+            let dropped = target.kernel.drop_root(name, target.device).await;
+            dropped.map_err(refused)?;
+        }
+        match (&loaded, &wanted) {
+            (Loaded::One(qdisc), Wanted::One(setup)) => qdisc.set(target.place, setup),
+            (Loaded::Shaper(shaper), Wanted::Shaper(setup)) => shaper.set(target.place, setup),
+            _ => Ok(()),
+        }
+        .map_err(failed)?;
+        let put = target.kernel.put_root(name, target.device, &kind).await;
+        if let Err(error) = put {
+            loaded.forget(target.place).map_err(failed)?;
+            loaded.release(&store).map_err(failed)?;
+            return Err(refused(error));
+        }
+        if let Some(before) = before.filter(|before| before.kind() != kind) {
+            before.forget(target.place).map_err(failed)?;
+            before.release(&store).map_err(failed)?;
+        }
+        output::note(&format!("{name}: {kind} is at the root"));
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate aqm change`.
+pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = Store::open().map_err(failed)?;
+        match Loaded::required(&target, &store).await? {
+            Loaded::One(_) if class.is_some() => {
+                return Err(wrong(format!("{device}: there are no classes")));
+            }
+            Loaded::One(qdisc) => {
+                let mut setup = in_force(&qdisc, target.place)?;
+                set(&mut setup.settings, words)?;
+                apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                qdisc.set(target.place, &setup).map_err(failed)?;
+            }
+            Loaded::Shaper(shaper) => {
+                let setup = shaper.setup(target.place).map_err(failed)?;
+                let mut setup = setup.ok_or_else(|| {
+                    wrong(format!(
+                        "{device}: its classes are not known; load it again"
+                    ))
+                })?;
+                if let Some(class) = class {
+                    let id = class_id(class)?;
+                    let found = setup.classes.iter_mut().find(|it| it.classid == id);
+                    let found = found
+                        .ok_or_else(|| wrong(format!("{device}: there is no class {class}")))?;
+                    set(&mut found.settings, words)?;
+                } else if !words.is_empty() {
+                    return Err(wrong(
+                        "say with --class whose parameters are meant, such as --class 1:10",
+                    ));
+                }
+                apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                shaper.set(target.place, &setup).map_err(failed)?;
+            }
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// What was set, or what holds where nothing was.
+fn in_force(qdisc: &Qdisc, place: Place) -> Result<Setup, Failure> {
+    let setup = qdisc.setup(place).map_err(failed)?;
+    Ok(setup.unwrap_or_else(|| Setup {
+        settings: Settings::new(qdisc.discipline()),
+        link: Link::default(),
+        gate_bytes_s: 0,
+    }))
+}
+
+/// `weirgate aqm unload`.
+pub fn unload(device: &str) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = Store::open().map_err(failed)?;
+        let loaded = Loaded::required(&target, &store).await?;
+        let dropped = target.kernel.drop_root(&target.name, target.device).await;
+        dropped.map_err(refused)?;
+        loaded.forget(target.place).map_err(failed)?;
+        loaded.release(&store).map_err(failed)?;
+        Ok(Status::Done)
+    })
+}

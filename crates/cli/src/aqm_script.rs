@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Scripted tests of a discipline: lines of time, event and what must come of
+//! it, made into calls for the driver, and its answers compared.
+
+use std::fmt::Write as _;
+use weirgate_aqm::Row;
+use weirgate_units::{Rate, Span};
+
+/// What a line of a script expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Expected {
+    /// The answer to an arrival or a departure, as the driver words it.
+    Answer(String),
+    /// A number of state or statistics.
+    Number(String, u64),
+}
+
+/// A script as calls, with what must come of them.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// What the driver reads.
+    pub calls: String,
+    /// By line of the script.
+    expected: Vec<(usize, Option<Expected>)>,
+}
+
+impl Script {
+    /// Reads a script; every mistake is told as `LINE: what`.
+    pub fn read(text: &str, params: &[Row]) -> Result<Self, Vec<String>> {
+        let mut script = Self::default();
+        let mut begun = false;
+        let mut mistakes = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let setting = line.starts_with("link ") || line.starts_with("set ");
+            if !begun && !setting {
+                begun = true;
+                script.calls.push_str("b\n");
+            }
+            if let Err(mistake) = script.line(number + 1, line, params) {
+                mistakes.push(format!("{}: {mistake}", number + 1));
+            }
+            if begun && setting {
+                script.calls.push_str("b\n");
+            }
+        }
+        if mistakes.is_empty() {
+            Ok(script)
+        } else {
+            Err(mistakes)
+        }
+    }
+
+    fn line(&mut self, number: usize, line: &str, params: &[Row]) -> Result<(), String> {
+        let (event, due) = match line.split_once(" = ") {
+            Some((event, due)) => (event.trim(), Some(due.trim())),
+            None => (line, None),
+        };
+        let words: Vec<&str> = event.split_whitespace().collect();
+        match words.as_slice() {
+            ["link", rate, rest @ ..] => {
+                let rate: Rate = rate.parse().map_err(|error| format!("{error}"))?;
+                let mtu = named(rest, "mtu")?.unwrap_or(1_514);
+                let rate = rate.as_bytes_per_second();
+                let _ = writeln!(self.calls, "l {rate} {mtu} 0 0 0");
+            }
+            ["set", setting] => {
+                let (name, value) = setting.split_once('=').ok_or("write `set NAME=VALUE`")?;
+                let found = params.iter().position(|row| row.name == name);
+                let at = found.ok_or_else(|| {
+                    let names: Vec<&str> = params.iter().map(|row| row.name).collect();
+                    format!(
+                        "there is no parameter `{name}`; there are {}",
+                        names.join(", ")
+                    )
+                })?;
+                let row = params[at];
+                let value = row
+                    .parse(value)
+                    .filter(|it| (row.least..=row.most).contains(it));
+                let value = value.ok_or_else(|| format!("{name}: write {}", row.expected()))?;
+                let _ = writeln!(self.calls, "v {at} {value}");
+            }
+            ["stat", name] => {
+                let due = due.ok_or("write `stat NAME = VALUE`")?;
+                let value = due
+                    .parse()
+                    .map_err(|_| format!("`{due}` is no whole number"))?;
+                self.calls.push_str("s\n");
+                let expected = Expected::Number((*name).to_owned(), value);
+                self.expected.push((number, Some(expected)));
+            }
+            [time, "arrive", bytes, rest @ ..] => {
+                let bytes: u32 = bytes.parse().map_err(|_| format!("`{bytes}` is no size"))?;
+                let flow = named(rest, "flow")?.unwrap_or(1);
+                let ecn = named(rest, "ecn")?.unwrap_or(0);
+                let random = named(rest, "random")?.unwrap_or(0);
+                let time = nanos(time)?;
+                let _ = writeln!(self.calls, "a {time} {bytes} {flow} {ecn} {random}");
+                self.expect(number, 'a', due)?;
+            }
+            [time, "depart"] => {
+                let _ = writeln!(self.calls, "d {}", nanos(time)?);
+                self.expect(number, 'd', due)?;
+            }
+            _ => {
+                return Err(format!(
+                    "`{event}`: write `TIME arrive BYTES`, `TIME depart`, `link RATE`, \
+                     `set NAME=VALUE` or `stat NAME = VALUE`"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, number: usize, kind: char, due: Option<&str>) -> Result<(), String> {
+        let Some(due) = due else {
+            self.expected.push((number, None));
+            return Ok(());
+        };
+        let words: Vec<&str> = due.split_whitespace().collect();
+        let answer = match (kind, words.as_slice()) {
+            ('a', ["keep"]) | ('d', ["send"]) => format!("{kind} 0 none"),
+            ('d', ["none"]) => "d none".to_owned(),
+            (_, ["mark", reason]) => format!("{kind} 1 {reason}"),
+            ('a', ["drop", reason]) => format!("a 2 {reason}"),
+            _ => {
+                return Err(format!(
+                    "`{due}`: write keep, send, none, mark or drop REASON"
+                ));
+            }
+        };
+        self.expected.push((number, Some(Expected::Answer(answer))));
+        Ok(())
+    }
+
+    /// Compares what the driver said; every difference as `LINE: what`.
+    pub fn compare(&self, said: &str) -> Vec<String> {
+        let mut lines = said.lines().filter(|line| *line != "e").peekable();
+        let mut found = Vec::new();
+        for (number, expected) in &self.expected {
+            match expected {
+                Some(Expected::Number(name, due)) => {
+                    let mut own = None;
+                    for line in lines.by_ref().take_while(|line| *line != "end") {
+                        if let Some(value) = line
+                            .strip_prefix("n ")
+                            .and_then(|rest| rest.strip_prefix(name.as_str()))
+                        {
+                            own = own.or_else(|| value.trim().parse::<u64>().ok());
+                        }
+                    }
+                    match own {
+                        Some(own) if own == *due => {}
+                        Some(own) => found.push(format!("{number}: {name} is {own}, not {due}")),
+                        None => found.push(format!("{number}: there is no number `{name}`")),
+                    }
+                }
+                expected => {
+                    // Packets dropped on the way to the one that is sent.
+                    while lines.next_if(|line| line.starts_with("d 2 ")).is_some() {}
+                    let own = lines.next().unwrap_or("nothing");
+                    if let Some(Expected::Answer(due)) = expected
+                        && own != due
+                    {
+                        let (own, due) = (worded(own), worded(due));
+                        found.push(format!("{number}: {own}, not {due}"));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The driver's answer in a script's words.
+fn worded(answer: &str) -> String {
+    let words: Vec<&str> = answer.split(' ').collect();
+    match words.as_slice() {
+        ["a", "0", _] => "keep".to_owned(),
+        ["d", "0", _] => "send".to_owned(),
+        [_, "1", reason] => format!("mark {reason}"),
+        [_, "2", reason] => format!("drop {reason}"),
+        ["d", "none"] => "none".to_owned(),
+        _ => answer.to_owned(),
+    }
+}
+
+/// `NAME NUMBER` among pairs.
+fn named(words: &[&str], name: &str) -> Result<Option<u32>, String> {
+    let known = ["mtu", "flow", "ecn", "random"];
+    let mut found = None;
+    for pair in words.chunks(2) {
+        match pair {
+            [word, value] if known.contains(word) => {
+                let value = value
+                    .parse()
+                    .map_err(|_| format!("`{value}` is no number"))?;
+                if *word == name {
+                    found = Some(value);
+                }
+            }
+            _ => return Err(format!("`{}`: write a name and a number", pair.join(" "))),
+        }
+    }
+    Ok(found)
+}
+
+fn nanos(text: &str) -> Result<u64, String> {
+    let span: Result<Span, _> = text.parse();
+    span.map(Span::as_nanos).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weirgate_aqm::Discipline;
+
+    fn params() -> Vec<Row> {
+        Discipline::named("droptail").expect("droptail").params()
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_line() {
+        let text = "link fast\nset limit_packts=2\n0ms arrive x\nsoon depart\n1ms jump\n";
+        let mistakes = Script::read(text, &params()).expect_err("mistakes");
+        assert_eq!(mistakes.len(), 5, "{mistakes:#?}");
+        assert!(mistakes[1].starts_with("2: ") && mistakes[1].contains("limit_packets"));
+    }
+
+    #[test]
+    fn answers_are_compared_line_by_line() {
+        let text = "0ms arrive 100 = keep\n1ms arrive 100 = drop limit\n2ms depart = send\n\
+                    stat sent_packets = 2\n";
+        let script = Script::read(text, &params()).expect("a script");
+        let said = "a 0 none\na 0 none\nd 2 sojourn\nd 0 none\nn sent_packets 1\nend\n";
+        assert_eq!(
+            script.compare(said),
+            ["2: keep, not drop limit", "4: sent_packets is 1, not 2"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_script_panics(text in "([a-z0-9 =.]{0,20}\n){0,5}", said in "([a-z0-9 ]{0,9}\n){0,5}") {
+            if let Ok(script) = Script::read(&text, &params()) {
+                let _ = script.compare(&said);
+            }
+        }
+    }
+}

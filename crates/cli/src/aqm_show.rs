@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm show`: what disciplines on devices do, by name and unit.
+
+use crate::aqm_live::{Loaded, Target, failed};
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::shape::in_runtime;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use weirgate_aqm::{Discipline, Link, Row};
+use weirgate_bpf::{Instance, Place, Store};
+use weirgate_kernel::Kernel;
+use weirgate_units::{Handle, Rate};
+
+/// A queue on a device: the discipline's, or a class's.
+struct Shown {
+    device: String,
+    kind: String,
+    gate_bytes_s: u64,
+    class: Option<u32>,
+    instance: Instance,
+}
+
+/// `weirgate aqm show`.
+pub fn run(device: Option<&str>, json: bool) -> Outcome {
+    in_runtime(async {
+        let mut shown = Vec::new();
+        let mut elsewhere = 0;
+        if let Some(device) = device {
+            let target = Target::find(device).await?;
+            let store = Store::open().map_err(failed)?;
+            let loaded = Loaded::required(&target, &store).await?;
+            let names = BTreeMap::from([(target.place, device.to_owned())]);
+            collect(&loaded, &names, &mut shown, &mut 0)?;
+        } else {
+            let names = places().await?;
+            let store = Store::open().map_err(failed)?;
+            for discipline in Discipline::all() {
+                if let Some(qdisc) = store.qdisc(discipline).map_err(failed)? {
+                    collect(&Loaded::One(qdisc), &names, &mut shown, &mut elsewhere)?;
+                }
+            }
+            if let Some(shaper) = store.shaper().map_err(failed)? {
+                collect(&Loaded::Shaper(shaper), &names, &mut shown, &mut elsewhere)?;
+            }
+        }
+        if json {
+            let all: Vec<Value> = shown.iter().map(Shown::json).collect();
+            output::data(&serde_json::to_string_pretty(&json!({
+                "version": 1,
+                "queues": all,
+                "in_other_namespaces": elsewhere,
+            }))?)?;
+        } else {
+            output::data(&text(&shown, elsewhere))?;
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// Roots of all devices of this namespace.
+async fn places() -> Result<BTreeMap<Place, String>, Failure> {
+    let kernel = Kernel::open()?;
+    let mut names = BTreeMap::new();
+    for (name, device) in kernel.devices().await? {
+        let place = Place::root(device.number()).map_err(failed)?;
+        names.insert(place, name.to_string());
+    }
+    Ok(names)
+}
+
+fn collect(
+    loaded: &Loaded,
+    names: &BTreeMap<Place, String>,
+    shown: &mut Vec<Shown>,
+    elsewhere: &mut usize,
+) -> Result<(), Failure> {
+    // Under mq a device has several, each with the number of its queue.
+    let name = |place: Place| names.get(&Place { queue: 0, ..place }).cloned();
+    match loaded {
+        Loaded::One(qdisc) => {
+            for instance in qdisc.instances().map_err(failed)? {
+                let Some(device) = name(instance.place()) else {
+                    *elsewhere += 1;
+                    continue;
+                };
+                let setup = qdisc.setup(instance.place()).map_err(failed)?;
+                shown.push(Shown {
+                    device,
+                    kind: qdisc.kind(),
+                    gate_bytes_s: setup.map_or(0, |setup| setup.gate_bytes_s),
+                    class: None,
+                    instance,
+                });
+            }
+        }
+        Loaded::Shaper(shaper) => {
+            for one in shaper.instances().map_err(failed)? {
+                let Some(device) = name(one.place) else {
+                    *elsewhere += 1;
+                    continue;
+                };
+                let setup = shaper.setup(one.place).map_err(failed)?;
+                for (number, instance) in one.classes.into_iter().enumerate() {
+                    let class = setup.as_ref().and_then(|setup| setup.classes.get(number));
+                    shown.push(Shown {
+                        device: device.clone(),
+                        kind: shaper.kind().to_owned(),
+                        gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.gate_bytes_s),
+                        class: Some(class.map_or(0, |class| class.classid)),
+                        instance,
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Shown {
+    fn json(&self) -> Value {
+        let table = |rows: Vec<(Row, u64)>| {
+            let entries = rows.into_iter().map(|(row, value)| {
+                let entry = json!({
+                    "value": value,
+                    "unit": row.unit,
+                    "text": row.format(value),
+                });
+                (row.name.to_owned(), entry)
+            });
+            Value::Object(entries.collect::<Map<_, _>>())
+        };
+        let plain = |rows: Vec<(Row, u64)>| {
+            let entries = rows
+                .into_iter()
+                .map(|(row, value)| (row.name.to_owned(), json!(value)));
+            Value::Object(entries.collect::<Map<_, _>>())
+        };
+        let link = self.instance.link();
+        json!({
+            "device": self.device,
+            "queue": self.instance.place().queue,
+            "kind": self.kind,
+            "class": self.class.map(|id| Handle::from_u32(id).to_string()),
+            "discipline": self.instance.discipline().name(),
+            "rate_bytes_s": self.gate_bytes_s,
+            "link": {
+                "mtu_bytes": link.mtu_bytes,
+                "overhead_bytes": link.overhead_bytes,
+                "mpu_bytes": link.mpu_bytes,
+                "framing": framing(&link),
+            },
+            "parameters": table(self.instance.params()),
+            "state": table(self.instance.vars()),
+            "statistics": table(self.instance.stats()),
+            "drops": plain(self.instance.drops()),
+        })
+    }
+
+    fn heading(&self) -> String {
+        let mut text = format!("{}: {}", self.device, self.kind);
+        if self.instance.place().queue > 0 {
+            let _ = write!(text, ", transmit queue {}", self.instance.place().queue);
+        }
+        if let Some(class) = self.class {
+            let name = self.instance.discipline().name();
+            let _ = write!(text, ", class {}: {name}", Handle::from_u32(class));
+        }
+        let link = self.instance.link();
+        if self.gate_bytes_s > 0 {
+            let rate = Rate::bits_per_second(self.gate_bytes_s * 8);
+            let _ = write!(
+                text,
+                "; {rate} on the wire, {:+} bytes{}",
+                link.overhead_bytes,
+                match link.framing {
+                    0 => "",
+                    1 => ", ATM cells",
+                    _ => ", PTM code words",
+                }
+            );
+        }
+        let _ = write!(text, "; MTU {} bytes", link.mtu_bytes);
+        text
+    }
+}
+
+fn framing(link: &Link) -> &'static str {
+    match link.framing {
+        0 => "none",
+        1 => "atm",
+        _ => "ptm",
+    }
+}
+
+fn text(shown: &[Shown], elsewhere: usize) -> String {
+    let mut text = String::new();
+    for one in shown {
+        let _ = writeln!(text, "{}", one.heading());
+        let parts = [
+            ("parameters", one.instance.params()),
+            ("state", one.instance.vars()),
+            ("statistics", one.instance.stats()),
+        ];
+        for (part, rows) in parts {
+            let _ = writeln!(text, "  {part}");
+            for (row, value) in rows {
+                let value = row.format(value);
+                let _ = writeln!(text, "    {:<22}{value:<22}{}", row.name, row.help);
+            }
+        }
+        let drops = one.instance.drops();
+        let drops: Vec<_> = drops.into_iter().filter(|(_, count)| *count > 0).collect();
+        if !drops.is_empty() {
+            let _ = writeln!(text, "  drops");
+        }
+        for (row, count) in drops {
+            let _ = writeln!(text, "    {:<22}{count:<22}{}", row.name, row.help);
+        }
+    }
+    if shown.is_empty() {
+        text.push_str("no discipline of the kit is on a device here\n");
+    }
+    if elsewhere > 0 {
+        let _ = writeln!(text, "{elsewhere} more in other network namespaces");
+    }
+    text
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm new`, `test`, `fuzz` and `verify`: someone's own discipline.
+
+use crate::aqm::wrong;
+use crate::aqm_kit::{Build, Subject, check_name};
+use crate::aqm_replay::Chance;
+use crate::aqm_script::Script;
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use weirgate_aqm::{Recording, Row};
+use weirgate_bpf::{sources, verify as load_once};
+use weirgate_lab::{Lab, Limits, Options};
+use weirgate_units::Rate;
+
+/// The scripted test that a new discipline begins with.
+const SCRIPT: &str = include_str!("../kit/template.script");
+
+/// What a planted mistake makes AddressSanitizer say.
+const PLANTED: &str = "heap-buffer-overflow";
+
+/// `weirgate aqm new`.
+pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
+    check_name(name)?;
+    let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
+    if folder.exists() {
+        return Err(wrong(format!("{}: it is there already", folder.display())));
+    }
+    let last = folder.file_name().unwrap_or_default();
+    if last != name {
+        return Err(wrong(format!(
+            "{}: the folder must be called `{name}`, as the discipline and its file",
+            folder.display()
+        )));
+    }
+    let template = sources().iter().find(|(path, _)| *path == "aqm/droptail.c");
+    let template = template.map(|(_, text)| *text).unwrap_or_default();
+    let text = template
+        .replace("droptail", name)
+        .replace("DROPTAIL", &name.to_uppercase());
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    fs::write(folder.join(name).with_extension("c"), text)?;
+    fs::write(folder.join("first.script"), SCRIPT.replace("NAME", name))?;
+    let place = folder.display();
+    output::data(&format!(
+        "{place}/{name}.c        drop tail, commented: change it\n\
+         {place}/first.script  what it must do\n\
+         next: weirgate aqm test {place}; weirgate aqm verify {place} --lab"
+    ))?;
+    Ok(Status::Done)
+}
+
+/// `weirgate aqm test`.
+pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcome {
+    let subject = Subject::find(what)?;
+    subject.look()?;
+    let driver = subject.native(Build::Sanitized)?;
+    let params = describe(&subject, &driver)?;
+    let mut failed = false;
+    for path in &subject.scripts {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let script = Script::read(&text, &params).map_err(|mistakes| {
+            let told = mistakes.iter().map(|it| format!("{}:{it}", path.display()));
+            Failure::Input(told.collect::<Vec<_>>().join("\n"))
+        })?;
+        let calls = format!("{}z\n", script.calls);
+        let said = drive(&subject, &driver, &calls)?;
+        let differences = script.compare(&said);
+        failed |= !differences.is_empty();
+        for difference in &differences {
+            output::data(&format!("{}:{difference}", path.display()))?;
+        }
+        if differences.is_empty() {
+            output::data(&format!("{}: as expected", path.display()))?;
+        }
+    }
+    let (calls, what) = traffic(recording, rate)?;
+    let said = drive(&subject, &driver, &calls)?;
+    let number = |name: &str| {
+        let line = said
+            .lines()
+            .rfind(|line| line.starts_with(&format!("n {name} ")));
+        line.and_then(|line| line.rsplit(' ').next())
+            .unwrap_or("?")
+            .to_owned()
+    };
+    output::data(&format!(
+        "{what}: {} packets came, {} left; no mistake found by sanitizers",
+        number("arrived_packets"),
+        number("sent_packets")
+    ))?;
+    Ok(if failed {
+        Status::Differs
+    } else {
+        Status::Done
+    })
+}
+
+/// Calls of recorded traffic, or of traffic made up: bursts of several flows
+/// above and below the link's rate.
+fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, String), Failure> {
+    let rate = rate.map_or(125_000, Rate::as_bytes_per_second).max(1);
+    let mut calls = format!("q\nl {rate} 1514 0 0 0\nb\n");
+    let what = if let Some(path) = recording {
+        let at = |error: String| wrong(format!("{}: {error}", path.display()));
+        let bytes = fs::read(path).map_err(|error| at(error.to_string()))?;
+        let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
+        for one in recording.arrivals() {
+            let (now, len, random) = (one.now_ns, one.len, one.random);
+            let _ = writeln!(calls, "p {now} {len} {} {} {random}", one.flow, one.ecn);
+        }
+        path.display().to_string()
+    } else {
+        let mut chance = Chance(1);
+        let mut now = 0_u64;
+        for number in 0..20_000_u64 {
+            // The load goes from half the rate to twice, and back.
+            let load = 50 + (number / 20 % 300).abs_diff(150);
+            let len = [40_u32, 120, 576, 1_500][chance.word() as usize % 4];
+            now += u64::from(len) * 1_000_000_000 / rate * 100 / load;
+            let flow = chance.word() % 12;
+            let (ecn, random) = (chance.word() % 4, chance.word());
+            let _ = writeln!(calls, "p {now} {len} {flow} {ecn} {random}");
+        }
+        "20,000 packets of 12 flows".to_owned()
+    };
+    calls.push_str("z\ns\n");
+    Ok((calls, what))
+}
+
+/// Parameters as the driver describes them.
+fn describe(subject: &Subject, driver: &Path) -> Result<Vec<Row>, Failure> {
+    let said = drive(subject, driver, "?\n")?;
+    let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+    let rows = said.lines().filter_map(|line| {
+        let words: Vec<&str> = line.strip_prefix("param\t")?.split('\t').collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+        Some(Row {
+            name: leak(words.first()?),
+            unit: leak(words.get(1)?),
+            help: "",
+            default: number(2)?,
+            least: number(3)?,
+            most: number(4)?,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Gives the driver calls; what it said, or what is wrong with the discipline.
+fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
+    let mut input = tempfile::tempfile()?;
+    input.write_all(calls.as_bytes())?;
+    std::io::Seek::rewind(&mut input)?;
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(driver)
+        .env("UBSAN_OPTIONS", "print_stacktrace=1")
+        .stdin(Stdio::from(input))
+        .output()
+        .context("the driver (by `timeout`, package coreutils)")?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    if output.status.code() == Some(124) {
+        return Err(Failure::Input(format!(
+            "{}: it does not come to an end within 120 s",
+            subject.file.display()
+        )));
+    }
+    Err(finding(subject, &String::from_utf8_lossy(&output.stderr)))
+}
+
+/// A sanitizer's or the driver's report, with the line that it is about first.
+fn finding(subject: &Subject, report: &str) -> Failure {
+    let broken = report.lines().find_map(|line| line.strip_prefix("broken "));
+    if let Some((function, what)) = broken.and_then(|rest| rest.split_once(' ')) {
+        let place = subject.line_of(function);
+        return Failure::Input(format!("{place}: {}_{function}() {what}", subject.name));
+    }
+    let own = subject.file.display().to_string();
+    let place = report
+        .split_whitespace()
+        .find_map(|word| Some(format!("{own}{}", word.split_once(&own)?.1)))
+        .unwrap_or(own);
+    let what = report
+        .lines()
+        .find_map(|line| {
+            line.split_once("runtime error: ")
+                .or_else(|| line.split_once("ERROR: "))
+        })
+        .map_or("the driver was ended", |(_, what)| what);
+    let place = place.trim_end_matches([':', ')']);
+    Failure::Input(format!("{place}: {what}\n{}", report.trim_end()))
+}
+
+/// `weirgate aqm fuzz`.
+pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
+    let subject = Subject::find(what)?;
+    subject.look()?;
+    let planted = subject.native(Build::Fuzzer { planted: true })?;
+    let report = fuzzed(&planted, seconds.max(60))?;
+    if !report.contains(PLANTED) {
+        output::data("the planted mistake was not found: the fuzzer proves nothing here")?;
+        return Ok(Status::Differs);
+    }
+    let driver = subject.native(Build::Fuzzer { planted: false })?;
+    let report = fuzzed(&driver, seconds)?;
+    let wrong = ["broken ", "runtime error: ", "ERROR: "];
+    if wrong.iter().any(|word| report.contains(word)) {
+        return Err(finding(&subject, &report));
+    }
+    let status = report.lines().find(|line| line.contains("DONE"));
+    let covered = status.and_then(|line| line.split("cov: ").nth(1)?.split(' ').next());
+    let covered: Option<u32> = covered.and_then(|number| number.parse().ok());
+    let edges = covered.map_or_else(String::new, |edges| format!(", {edges} branches"));
+    output::data(&format!(
+        "{}: found the planted mistake; {seconds} s without another{edges}",
+        subject.name
+    ))?;
+    if let (Some(floor), covered) = (floor, covered.unwrap_or(0))
+        && covered < floor
+    {
+        output::data(&format!(
+            "{covered} branches; at least {floor} are expected"
+        ))?;
+        return Ok(Status::Differs);
+    }
+    Ok(Status::Done)
+}
+
+fn fuzzed(driver: &Path, seconds: u32) -> Result<String, Failure> {
+    let folder = tempfile::tempdir()?;
+    // libFuzzer's words; the driver without it takes the seconds alone.
+    let text = fs::read(driver)?;
+    let libfuzzer = text.windows(14).any(|part| part == b"max_total_time");
+    let mut command = Command::new(driver);
+    command.current_dir(folder.path());
+    if libfuzzer {
+        command.arg(format!("-max_total_time={seconds}"));
+        command.args(["-max_len=4096", "-len_control=0", "-seed=1", "-timeout=60"]);
+    } else {
+        command.arg(seconds.to_string());
+    }
+    let output = command.output().context("the fuzzer")?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout))
+}
+
+/// `weirgate aqm verify`.
+pub fn verify(what: &Path, lab: bool, kernel: Option<&Path>) -> Outcome {
+    let object = if what.extension().is_some_and(|kind| kind == "o") {
+        what.to_owned()
+    } else {
+        let subject = Subject::find(what)?;
+        subject.look()?;
+        let object = subject.bpf()?;
+        if !lab && kernel.is_none() {
+            return told(&object);
+        }
+        return in_the_lab(&object, kernel);
+    };
+    if lab || kernel.is_some() {
+        in_the_lab(&object, kernel)
+    } else {
+        told(&object)
+    }
+}
+
+/// Loads it into the running kernel.
+fn told(object: &Path) -> Outcome {
+    let bytes = fs::read(object).with_context(|| object.display().to_string())?;
+    match load_once(&bytes) {
+        Ok(costs) => {
+            let mut text = String::new();
+            for cost in costs {
+                let _ = writeln!(
+                    text,
+                    "{:<24}{:>8} instructions, {:>8} verified of 1,000,000 allowed",
+                    cost.program, cost.instructions, cost.verified
+                );
+            }
+            output::data(&text)?;
+            Ok(Status::Done)
+        }
+        Err(refused) => {
+            let place = refused
+                .line
+                .clone()
+                .unwrap_or_else(|| "the kernel".to_owned());
+            let code = match refused.code.as_str() {
+                "" => String::new(),
+                code => format!("\n  {code}"),
+            };
+            Err(Failure::Input(format!(
+                "{place}: the verifier refuses it: {}{code}{}",
+                refused.why, refused.log
+            )))
+        }
+    }
+}
+
+/// Loads it into the lab's kernel, by this very program there.
+fn in_the_lab(object: &Path, kernel: Option<&Path>) -> Outcome {
+    let own = std::env::current_exe()?.to_string_lossy().into_owned();
+    let object = object.to_string_lossy().into_owned();
+    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let words = [base(&own), format!("/usr/sbin/{}", base(&object))];
+    let options = Options {
+        kernel: kernel.map(Path::to_owned),
+        programs: BTreeSet::from([own, object]),
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
+    let words = [&*words[0], "aqm", "verify", &*words[1]];
+    let output = lab
+        .execute(&words, 1, Limits::default())
+        .map_err(anyhow::Error::from)?;
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    if status != "status: 0" {
+        return Err(Failure::Input(said.trim_end().to_owned()));
+    }
+    output::data(&format!("kernel {}\n{said}", output.kernel))?;
+    Ok(Status::Done)
+}

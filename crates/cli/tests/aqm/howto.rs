@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every command of docs/aqm-howto.md: those that need no root here, those on
+//! a device in the guest (`inside::howto`), each as it stands there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The page's commands, in order: lines of its `sh` blocks.
+fn commands() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aqm-howto.md");
+    let text = fs::read_to_string(path).expect("the page");
+    let mut inside = false;
+    let mut all = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```sh";
+        } else if inside && !line.is_empty() {
+            all.push(line.split('#').next().unwrap_or_default().trim().to_owned());
+        }
+    }
+    all.retain(|line| !line.is_empty());
+    all
+}
+
+/// What needs a device: `load`, `show`, `record`, ...
+fn on_a_device(line: &str) -> bool {
+    let words = [
+        "load", "show", "change", "unload", "trace", "record", "replay",
+    ];
+    let command = line.split_whitespace().nth(2).unwrap_or_default();
+    words.contains(&command)
+}
+
+#[test]
+fn every_command_works() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut run = 0;
+    for line in commands() {
+        assert!(line.starts_with("weirgate aqm "), "{line}");
+        if on_a_device(&line) {
+            continue;
+        }
+        let words = line.split_whitespace().skip(1);
+        let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
+            .current_dir(folder.path())
+            .args(words)
+            .output()
+            .expect("weirgate");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{line}\n{said}");
+        run += 1;
+    }
+    assert!(run >= 5, "{run} commands");
+}
+
+/// `inside::howto` runs these very lines.
+#[test]
+fn every_command_on_a_device_works() {
+    let page: Vec<String> = commands()
+        .into_iter()
+        .filter(|it| on_a_device(it))
+        .collect();
+    assert_eq!(page, super::inside::HOWTO);
+    super::in_the_guest("howto");
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest. Ignored elsewhere.
+
+#[path = "../../../bpf/tests/inside/net.rs"]
+#[allow(dead_code, reason = "shared with the tests of crate bpf")]
+mod net;
+
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use net::Far;
+use serde_json::Value;
+use std::net::Shutdown;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+fn weirgate(line: &str) -> Output {
+    Command::new("weirgate")
+        .arg("aqm")
+        .args(line.split_whitespace())
+        .output()
+        .expect("weirgate")
+}
+
+/// Runs a command that must succeed; what it printed.
+fn done(line: &str) -> String {
+    let output = weirgate(line);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a command that must fail with this status; what it said.
+fn fails(line: &str, status: i32) -> String {
+    let output = weirgate(line);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{line}: {error}");
+    error
+}
+
+fn shown(device: &str) -> Value {
+    let text = done(&format!("show {device} --json"));
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    all["queues"][0].clone()
+}
+
+fn number(shown: &Value, part: &str, name: &str) -> u64 {
+    shown[part][name]["value"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {part} {name} in {shown}"))
+}
+
+/// Numbers of all programs, maps and links.
+fn objects() -> [usize; 3] {
+    [
+        ProgInfoIter::default().count(),
+        MapInfoIter::default().count(),
+        LinkInfoIter::default().count(),
+    ]
+}
+
+/// The kernel frees after a grace period; waits for that, 10 s at most.
+fn settled(expected: [usize; 3]) {
+    for _ in 0..100 {
+        if objects() == expected {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(objects(), expected, "programs, maps, links");
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn load_show_change_unload() {
+    let _far = Far::new(1);
+    let before = objects();
+    assert!(fails("load cdel wan0", 2).contains("codel"));
+    assert!(fails("load codel wan7", 2).contains("wan7"));
+    let text = fails("load codel wan0 target_ns=soon ecm=on", 2);
+    assert!(
+        text.contains("target_ns is `soon`") && text.contains("no parameter `ecm`"),
+        "{text}"
+    );
+    assert_eq!(objects(), before, "a refused load leaves nothing");
+    done("load codel wan0 target_ns=7ms --rate 2mbit --link adsl:bridged-vc-fcs");
+    assert!(Path::new("/sys/fs/bpf/weirgate/codel/link").exists());
+    let one = shown("wan0");
+    assert_eq!(number(&one, "parameters", "target_ns"), 7_000_000);
+    assert_eq!(one["rate_bytes_s"], 250_000);
+    assert_eq!(one["link"]["framing"], "atm");
+    let flow = net::bulk(0);
+    thread::sleep(Duration::from_secs(2));
+    let before_change = shown("wan0");
+    done("change wan0 target_ns=50ms");
+    let after = shown("wan0");
+    thread::sleep(Duration::from_secs(1));
+    let later = shown("wan0");
+    assert_eq!(number(&later, "parameters", "target_ns"), 50_000_000);
+    assert_eq!(one["rate_bytes_s"], later["rate_bytes_s"]);
+    // Queued packets are still there, and all are accounted for.
+    assert!(number(&before_change, "statistics", "queued_packets") > 0);
+    assert!(number(&after, "statistics", "queued_packets") > 0);
+    assert!(
+        number(&later, "statistics", "arrived_packets")
+            > number(&before_change, "statistics", "arrived_packets")
+    );
+    let text = done("show");
+    assert!(
+        text.contains("wan0: weir_codel") && text.contains("50ms"),
+        "{text}"
+    );
+    let refusal = fails("load red wan0", 3);
+    assert!(refusal.contains("--replace"), "{refusal}");
+    done("load red wan0 --replace --rate 2mbit");
+    assert_eq!(shown("wan0")["discipline"], "red");
+    assert!(!Path::new("/sys/fs/bpf/weirgate/codel").exists());
+    done("load red wan0 --replace limit_bytes=30kB --rate 1mbit");
+    assert_eq!(shown("wan0")["rate_bytes_s"], 125_000);
+    done("unload wan0");
+    let _ = flow.shutdown(Shutdown::Both);
+    assert!(fails("unload wan0", 2).contains("no discipline"));
+    assert!(done("show").contains("no discipline"));
+    settled(before);
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn classes_behind_the_gate() {
+    let _far = Far::new(1);
+    let before = objects();
+    fails("load codel wan0 --class 1:10", 2);
+    done(
+        "load codel wan0 target_ns=9ms --rate 512kbit --link adsl:bridged-vc-fcs \
+         --class 1:10,priority=0,guarantee=102kbit,queue=droptail \
+         --class 1:30,priority=4",
+    );
+    let flow = net::bulk_in(0, 0x1_0030);
+    let mut trips = net::probe(0, 0x1_0010, 60, Duration::from_millis(53));
+    trips.sort();
+    // One packet of 32 cells at most is before the probe: 26.5 ms.
+    assert!(trips[59] < Duration::from_micros(26_800), "{:?}", trips[59]);
+    let text = done("show wan0 --json");
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(all["queues"][1]["class"], "1:30");
+    assert_eq!(all["queues"][0]["discipline"], "droptail");
+    assert_eq!(
+        number(&all["queues"][1], "parameters", "target_ns"),
+        9_000_000
+    );
+    fails("change wan0 target_ns=20ms", 2);
+    done("change wan0 target_ns=20ms --class 1:30");
+    thread::sleep(Duration::from_secs(1));
+    let text = done("show wan0 --json");
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        number(&all["queues"][1], "parameters", "target_ns"),
+        20_000_000
+    );
+    done("unload wan0");
+    let _ = flow.shutdown(Shutdown::Both);
+    settled(before);
+}
+
+/// Two devices, one discipline, different parameters; one is taken off while
+/// traffic flows: the other goes on, and only what was queued is lost.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn two_devices() {
+    let _far = Far::new(2);
+    let before = objects();
+    done("load pie wan0 target_ns=20ms --rate 1mbit");
+    done("load pie wan1 target_ns=5ms --rate 4mbit");
+    let flows = [0, 0, 1, 1].map(net::bulk);
+    thread::sleep(Duration::from_secs(5));
+    let (slow, fast) = (shown("wan0"), shown("wan1"));
+    assert_eq!(number(&slow, "parameters", "target_ns"), 20_000_000);
+    assert_eq!(number(&fast, "parameters", "target_ns"), 5_000_000);
+    let sent = |one: &Value| number(one, "statistics", "sent_wire_bytes");
+    let ratio = sent(&fast) as f64 / sent(&slow) as f64;
+    assert!((3.5..4.5).contains(&ratio), "{ratio}");
+    // What arrived was sent, dropped with a reason, or is what is lost.
+    let arrived = far_packets(0);
+    let last = shown("wan0");
+    done("unload wan0");
+    let queued = number(&last, "statistics", "queued_packets");
+    println!("unloaded with about {queued} packets queued, {arrived} had arrived");
+    assert!(queued > 0);
+    thread::sleep(Duration::from_secs(3));
+    assert!(far_packets(0) > arrived + 100, "traffic goes on without it");
+    let later = shown("wan1");
+    assert!(
+        sent(&later) > sent(&fast) + 500_000,
+        "the other one goes on"
+    );
+    done("unload wan1");
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    settled(before);
+}
+
+/// Packets that left through a device.
+fn far_packets(pair: u8) -> u64 {
+    let path = format!("/sys/class/net/wan{pair}/statistics/tx_packets");
+    let text = std::fs::read_to_string(path).expect("a device");
+    text.trim().parse().expect("a number")
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_few_cycles() {
+    cycles(30);
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_thousand_cycles() {
+    cycles(1_000);
+}
+
+/// What a live qdisc recorded is replayed with the same verdicts; other
+/// disciplines take its packets.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn trace_record_replay() {
+    let _far = Far::new(1);
+    let before = objects();
+    done("load red wan0 limit_bytes=30kB min_bytes=5kB max_bytes=15kB --rate 4mbit");
+    let flows = [0; 3].map(net::bulk);
+    let text = done("record wan0 /run.recording --packets 3000");
+    assert!(text.contains("3000 packets"), "{text}");
+    let text = done("replay red /run.recording");
+    println!("{text}");
+    assert!(text.contains("the same verdict for every one"), "{text}");
+    let text = done("replay codel /run.recording --rate 3mbit target_ns=5ms");
+    println!("{text}");
+    assert!(text.contains("arrived_packets"), "{text}");
+    let text = done("trace wan0 --packets 200");
+    println!("{}", text.lines().take(12).collect::<Vec<_>>().join("\n"));
+    assert!(text.contains("arrive") && text.contains("depart"), "{text}");
+    assert!(text.contains("average="), "{text}");
+    // A damaged file is refused, not believed.
+    let mut bytes = std::fs::read("/run.recording").expect("a file");
+    let last = bytes.len() / 2;
+    bytes[last] ^= 1;
+    std::fs::write("/damaged", bytes).expect("a file");
+    assert!(fails("replay red /damaged", 2).contains("checksum"));
+    assert!(fails("replay red /proc/version", 2).contains("weirgate aqm recording"));
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    done("unload wan0");
+    settled(before);
+}
+
+/// Many times on and off while traffic flows.
+fn cycles(count: u64) {
+    let _far = Far::new(1);
+    let before = objects();
+    let memory = slab("skbuff_head_cache");
+    let flow = net::bulk(0);
+    for cycle in 0..count {
+        done("load droptail wan0 --rate 20mbit");
+        if cycle % (count / 10) == 0 {
+            let sent = number(&shown("wan0"), "statistics", "arrived_packets");
+            println!("cycle {cycle}: {sent} packets so far, {:?}", objects());
+        }
+        done("unload wan0");
+    }
+    let sent = far_packets(0);
+    let _ = flow.shutdown(Shutdown::Both);
+    settled(before);
+    assert!(!Path::new("/sys/fs/bpf/weirgate/droptail").exists());
+    // A packet kept in a map would keep its head; a thousand cycles of even
+    // one packet each would show among what the cache holds.
+    thread::sleep(Duration::from_secs(2));
+    let after = slab("skbuff_head_cache");
+    println!("{sent} packets were sent; heads of packets in use: {memory}, then {after}");
+    assert!(sent > count);
+    assert!(after < memory + 20 + count / 2, "{memory}, then {after}");
+}
+
+/// Objects of a kernel cache in use.
+fn slab(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/slabinfo").expect("slabinfo");
+    let line = text.lines().find(|line| line.starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
+    let used = line.split_whitespace().nth(1).expect("a number");
+    used.parse().expect("a number")
+}
+
+/// The commands of docs/aqm-howto.md that need a device.
+pub const HOWTO: [&str; 8] = [
+    "weirgate aqm load droptail wan0 limit_packets=50 --rate 2mbit",
+    "weirgate aqm show wan0",
+    "weirgate aqm trace wan0 --packets 100",
+    "weirgate aqm record wan0 evening.recording --packets 5000",
+    "weirgate aqm replay droptail evening.recording",
+    "weirgate aqm replay codel evening.recording --rate 2mbit target_ns=10ms",
+    "weirgate aqm change wan0 limit_packets=20",
+    "weirgate aqm unload wan0",
+];
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn howto() {
+    let _far = Far::new(1);
+    let flows = [0; 3].map(net::bulk);
+    for line in HOWTO {
+        done(line.strip_prefix("weirgate aqm ").expect("a command"));
+    }
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+}

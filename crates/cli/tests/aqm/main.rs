@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm` on a kernel: each test boots the lab's and runs one of the
+//! functions of `inside` there, which calls the command. It needs qemu, a
+//! fetched kernel and the guest's binary.
+
+mod howto;
+mod inside;
+mod work;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::time::Duration;
+use weirgate_lab::{Lab, Limits, Options};
+
+fn in_the_guest(name: &str) -> String {
+    within(name, Limits::default())
+}
+
+/// The same with bounds of its own.
+fn within(name: &str, limits: Limits) -> String {
+    let own = env::current_exe().expect("own path");
+    let file = own
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let programs = [
+        own.to_string_lossy().into_owned(),
+        env!("CARGO_BIN_EXE_weirgate").to_owned(),
+        "ip".to_owned(),
+        "tc".to_owned(),
+    ];
+    let options = Options {
+        programs: BTreeSet::from(programs),
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    let function = format!("inside::{name}");
+    let words = [&*file, "--exact", &function, "--ignored", "--nocapture"];
+    let output = lab
+        .execute(&words, 1, limits)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    assert!(
+        text.starts_with("status: 0\n") && text.contains("1 passed"),
+        "{text}"
+    );
+    text
+}
+
+#[test]
+fn load_show_change_unload() {
+    in_the_guest("load_show_change_unload");
+}
+
+#[test]
+fn classes_behind_the_gate() {
+    in_the_guest("classes_behind_the_gate");
+}
+
+#[test]
+fn two_devices_and_unloading_under_traffic() {
+    println!("{}", in_the_guest("two_devices"));
+}
+
+#[test]
+fn nothing_stays_behind() {
+    println!("{}", in_the_guest("a_few_cycles"));
+}
+
+/// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it.
+#[test]
+#[ignore = "takes half an hour on a busy machine"]
+fn nothing_stays_behind_a_thousand_cycles() {
+    let limits = Limits {
+        wall: Duration::from_hours(2),
+        ..Limits::default()
+    };
+    println!("{}", within("a_thousand_cycles", limits));
+}
+
+#[test]
+fn trace_record_replay() {
+    println!("{}", in_the_guest("trace_record_replay"));
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writing a discipline of one's own, outside of this project's tree: what is
+//! made works, and every kind of mistake is refused with the line it is on.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn weirgate(folder: &Path, line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weirgate"))
+        .current_dir(folder)
+        .arg("aqm")
+        .args(line.split_whitespace())
+        .output()
+        .expect("weirgate")
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(&[&out[..], &err[..]].concat()).into_owned()
+}
+
+/// A new discipline `mean`.
+fn fresh() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = weirgate(folder.path(), "new mean");
+    assert!(output.status.success(), "{}", text(&output));
+    folder
+}
+
+/// Changes the source; the line on which the change begins.
+fn change(folder: &Path, from: &str, to: &str) -> usize {
+    let path = folder.join("mean/mean.c");
+    let source = fs::read_to_string(&path).expect("a source");
+    let at = source.find(from).unwrap_or_else(|| panic!("no {from}"));
+    fs::write(&path, source.replacen(from, to, 1)).expect("a source");
+    source[..at].lines().count() + 1
+}
+
+/// Where every arrival is decided.
+const DECIDES: &str = "\tif (at->packets > s->longest_packets)";
+
+fn refused(folder: &Path, line: &str, expected: &[&str]) {
+    let output = weirgate(folder, line);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for part in expected {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn a_new_discipline_works() {
+    let folder = fresh();
+    let output = weirgate(folder.path(), "test mean");
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("first.script: as expected"), "{said}");
+    let again = weirgate(folder.path(), "new mean");
+    assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
+    let output = weirgate(folder.path(), "verify mean --lab");
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("qdisc_enqueue") && said.contains("verified"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_wrong_expectation_is_told_with_its_line() {
+    let folder = fresh();
+    change(
+        folder.path(),
+        "v->limit_packets ||",
+        "v->limit_packets + 1 ||",
+    );
+    let output = weirgate(folder.path(), "test mean");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("first.script:12: keep, not drop limit"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_unbounded_loop_is_refused() {
+    let folder = fresh();
+    let code = format!("\twhile (at->packets)\n\t\ts->longest_packets++;\n{DECIDES}");
+    let line = change(folder.path(), DECIDES, &code);
+    let place = format!("mean.c:{line}: `while`");
+    refused(folder.path(), "test mean", &[&place, "AQM_LOOP"]);
+    refused(folder.path(), "verify mean", &[&place, "AQM_LOOP"]);
+}
+
+/// A bound that shows, and that no kernel would wait for.
+#[test]
+fn a_loop_that_is_too_long_is_refused_by_the_verifier() {
+    let folder = fresh();
+    let code = format!(
+        "\tu32 i;\n\n\tAQM_LOOP (i, 100000000)\n\t\ts->longest_packets += i ^ at->packets;\n{DECIDES}"
+    );
+    let line = change(folder.path(), DECIDES, &code);
+    refused(
+        folder.path(),
+        "verify mean --lab",
+        &["mean.c:", "verifier refuses"],
+    );
+    let said = text(&weirgate(folder.path(), "verify mean --lab"));
+    let near = (line..line + 5).any(|line| said.contains(&format!("mean.c:{line}: the verifier")));
+    assert!(near, "line {line}:\n{said}");
+}
+
+/// The host owns packets; what a discipline can do is to keep them for ever.
+#[test]
+fn a_leak_is_refused() {
+    let folder = fresh();
+    change(
+        folder.path(),
+        "AQM_DISCIPLINE(mean, MEAN, 1,",
+        "AQM_DISCIPLINE(mean, MEAN, 2,",
+    );
+    change(
+        folder.path(),
+        "return aqm_pass(0);",
+        "return aqm_pass(packet->len & 1);",
+    );
+    let source = fs::read_to_string(folder.path().join("mean/mean.c")).expect("a source");
+    let at = source.find("AQM_ONE_FIFO").expect("the queue");
+    let line = source[..at].lines().count() + 1;
+    fs::write(
+        folder.path().join("mean/first.script"),
+        "0ms arrive 101\n1ms arrive 100\n2ms depart = send\n",
+    )
+    .expect("a script");
+    let place = format!("mean.c:{line}: mean_choose()");
+    refused(
+        folder.path(),
+        "test mean",
+        &[&place, "keeps packets for ever"],
+    );
+}
+
+#[test]
+fn an_access_out_of_range_is_refused() {
+    let folder = fresh();
+    let code = format!(
+        "\tu64 seen[4] = {{ 0 }};\n\n\ts->longest_packets += seen[packet->len & 7];\n{DECIDES}"
+    );
+    let line = change(folder.path(), DECIDES, &code) + 2;
+    let place = format!("mean.c:{line}");
+    refused(folder.path(), "test mean", &[&place, "out of bounds"]);
+    // In memory that the verifier knows: the state, in a map.
+    let folder = fresh();
+    let code = format!("\tu64 *all = (u64 *)s;\n\n\tall[packet->len] = 1;\n{DECIDES}");
+    let line = change(folder.path(), DECIDES, &code) + 2;
+    let place = format!("mean.c:{line}: the verifier refuses it");
+    refused(folder.path(), "verify mean --lab", &[&place]);
+}
+
+#[test]
+fn a_float_is_refused() {
+    let folder = fresh();
+    let code = format!("\ts->longest_packets = 0.9 * at->packets;\n{DECIDES}");
+    let line = change(folder.path(), DECIDES, &code);
+    let place = format!("mean.c:{line}: `0.9`: a floating-point number");
+    refused(folder.path(), "test mean", &[&place]);
+    refused(folder.path(), "verify mean", &[&place]);
+}
+
+#[test]
+fn a_missing_compiler_is_named() {
+    let folder = fresh();
+    let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
+        .current_dir(folder.path())
+        .args(["aqm", "test", "mean"])
+        .env("PATH", "/nowhere")
+        .output()
+        .expect("weirgate");
+    let said = text(&output);
+    assert!(!output.status.success());
+    assert!(said.contains("install Debian's clang-19"), "{said}");
+}
+
+#[test]
+fn the_fuzzer_finds_what_is_planted_and_what_is_wrong() {
+    let folder = fresh();
+    let output = weirgate(folder.path(), "fuzz mean --seconds 5 --floor 60");
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("found the planted mistake"), "{said}");
+    let code = format!(
+        "\tu64 seen[4] = {{ 0 }};\n\n\tif (packet->len > 4000 && at->packets > 3)\n\
+         \t\ts->longest_packets += seen[at->packets & 7];\n{DECIDES}"
+    );
+    let line = change(folder.path(), DECIDES, &code) + 3;
+    let place = format!("mean.c:{line}");
+    refused(
+        folder.path(),
+        "fuzz mean --seconds 20",
+        &[&place, "out of bounds"],
+    );
+}
+
+#[test]
+fn names_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["Mean", "9x", "a-b", "averylongname", "../x"] {
+        let output = weirgate(folder.path(), &format!("new {name}"));
+        assert_eq!(output.status.code(), Some(2), "{name}");
+    }
+}

@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn settings_survive_the_map() {
-        let class = |(number, discipline)| Class {
+        let class = |(number, discipline): (u32, _)| Class {
             classid: 0x1_0010 + number,
             guarantee_bytes_s: 7 << 33,
             ceiling_bytes_s: 9,

@@ -101,6 +101,7 @@ const KINDS: FieldKind = Word(&[
     "ppp",
     "tun",
 ]);
+const FAIR: FieldKind = Word(&["flows", "hosts"]);
 const MOST: i64 = u32::MAX as i64;
 
 /// Conditions on a packet that may also stand in `not`.
@@ -170,6 +171,8 @@ pub const TABLES: &[TableFields] = &[
                 "A reservation for TCP acknowledgements",
             ),
             field("class", Tables("class"), "A part of the link"),
+            field("share", Tables("share"), "A group's part of classes"),
+            field("cap", Tables("cap"), "A limit for each host of a group"),
             field("rule", Tables("rule"), "Which packets go into which class"),
             field(
                 "ruleset",
@@ -210,6 +213,12 @@ pub const TABLES: &[TableFields] = &[
                 "Inside hosts are reached by these devices",
             ),
             needed("up", Rate, "The line's upstream rate"),
+            field("engine", Word(&["auto", "htb", "cake"]), "What shapes it"),
+            field(
+                "fair",
+                FAIR,
+                "Between whom a class is shared that does not say",
+            ),
             field(
                 "down",
                 Rate,
@@ -335,6 +344,12 @@ pub const TABLES: &[TableFields] = &[
                 Integer(0, 5),
                 "The class of ITU-T Y.1541 whose delay it should have",
             ),
+            field("fair", FAIR, "Between whom it is shared"),
+            field(
+                "delay",
+                Time,
+                "How long one packet of another class may be in the way upstream",
+            ),
             field("default", Boolean, "Takes what no rule matches"),
             field("direction", DIRECTIONS, "In which directions"),
         ],
@@ -409,6 +424,42 @@ pub const TABLES: &[TableFields] = &[
                 "A number of connections as a condition"
             ),
             field("not", Table("not"), "Conditions none of which may hold"),
+        ],
+    },
+    TableFields {
+        name: "share",
+        about: "A group's part of classes",
+        fields: &[
+            needed("group", Text("sales"), "A group of addresses"),
+            needed("share", Share, "Its part of what each class is guaranteed"),
+            field("ceiling", Amount, "The most that it gets in a class"),
+            field(
+                "classes",
+                List("normal"),
+                "Which classes; all but `ack` where none is named",
+            ),
+        ],
+    },
+    TableFields {
+        name: "cap",
+        about: "A limit for each host of a group",
+        fields: &[
+            needed("group", Text("guests"), "A group of addresses"),
+            needed(
+                "class",
+                Text("guest"),
+                "The class in which they are limited",
+            ),
+            field(
+                "up",
+                Rate,
+                "The most that a host gets upstream, in wire bits",
+            ),
+            field(
+                "down",
+                Rate,
+                "The most that a host gets downstream, in wire bits",
+            ),
         ],
     },
     TableFields {

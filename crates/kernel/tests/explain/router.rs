@@ -328,7 +328,8 @@ fn observe_classes(tables: &[Table]) {
     }
     // What the router says by itself, such as that it listens to multicast,
     // would be counted with the rest.
-    text += "table inet quiet { chain out { type filter hook output priority -400; policy drop; }\n}\n";
+    text +=
+        "table inet quiet { chain out { type filter hook output priority -400; policy drop; }\n}\n";
     feed("nft -f -", &text);
 }
 

@@ -14,7 +14,7 @@ use weirgate_policy::fields::{FieldKind, TABLES, TableFields};
 
 /// Where a field of each table stands: texts with `FIELD`. A table whose fields
 /// depend on another has several.
-const PLACES: [(&str, &[&str]); 18] = [
+const PLACES: [(&str, &[&str]); 20] = [
     ("policy", &["FIELD\n"]),
     ("link", &["[link]\nFIELD\n"]),
     (
@@ -43,6 +43,8 @@ const PLACES: [(&str, &[&str]); 18] = [
             "[[ruleset]]\n[[ruleset.rule]]\nFIELD\n",
         ],
     ),
+    ("share", &["[[share]]\nFIELD\n"]),
+    ("cap", &["[[cap]]\nFIELD\n"]),
     ("not", &["[[rule]]\n[rule.not]\nFIELD\n"]),
     ("match", &["[[service.one.match]]\nFIELD\n"]),
     ("connection", &["[[rule]]\n[rule.connection]\nFIELD\n"]),

@@ -4,6 +4,7 @@
 //!
 //! Nothing here is needed to run weirgate.
 
+mod aqm;
 mod bench;
 mod deb;
 mod fuzz;
@@ -37,6 +38,16 @@ enum Task {
     Bench,
     /// Build the Debian package.
     Deb,
+    /// Fuzz every discipline under sanitizers, after proof that a planted mistake is found.
+    AqmFuzz {
+        /// Seconds for each discipline.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+    /// Compare kernel and native host on a million packets of every discipline.
+    AqmParity,
+    /// Load and unload a discipline a thousand times under traffic.
+    AqmCycles,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
     Fuzz {
         /// Seconds for each target.
@@ -54,6 +65,9 @@ fn main() -> ExitCode {
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
         Task::Deb => deb::build(&root()),
+        Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
+        Task::AqmParity => aqm::parity(&root()),
+        Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };
     match outcome {

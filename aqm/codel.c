@@ -65,12 +65,11 @@ AQM_FN struct aqm_verdict codel_depart(struct codel_vars *v,
 {
 	struct aqm_verdict verdict = codel_head(&v->codel, &p->codel,
 						v->mtu_bytes, p->ecn != 0,
-						packet,
-						at->bytes, at->now_ns);
+						packet, at->bytes, at->now_ns);
 
 	if (packet && verdict.action != AQM_DROP)
-		s->longest_ns = aqm_max(s->longest_ns,
-					at->now_ns - packet->arrived_ns);
+		s->longest_ns =
+			aqm_max(s->longest_ns, at->now_ns - packet->arrived_ns);
 	return verdict;
 }
 

@@ -75,9 +75,9 @@ AQM_FN void fq_codel_setup(struct fq_codel_vars *v,
 	v->mtu_bytes = p->codel.mtu_bytes ? p->codel.mtu_bytes :
 					    link->mtu_bytes;
 	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
-	v->quantum_bytes = aqm_clamp(p->quantum_bytes ? p->quantum_bytes :
-							link->mtu_bytes,
-				     256, 1 << 20);
+	v->quantum_bytes =
+		aqm_clamp(p->quantum_bytes ? p->quantum_bytes : link->mtu_bytes,
+			  256, 1 << 20);
 }
 
 AQM_FN void fq_append(struct fq_codel_vars *v, u32 index, u32 place)

@@ -26,7 +26,8 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 #define MERED_PARAMS(P) ARED_COMMON(P) MERED_OWN_PARAMS(P)
 
 #define MERED_OWN_VARS(N) \
-	N(owed, AQM_FLAG, "whether a mouse was spared and no elephant has paid") \
+	N(owed, AQM_FLAG, \
+	  "whether a mouse was spared and no elephant has paid") \
 	N(mice_packets, AQM_PACKETS, "packets in the mice's queue")
 
 #define MERED_VARS(N) ARED_CORE(N) FLOW_CORE(N) MERED_OWN_VARS(N)

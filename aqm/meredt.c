@@ -19,7 +19,7 @@
 
 enum meredt_ecn {
 	MEREDT_DROP = 0,
-	MEREDT_MARK = 1,	/* and let go who cannot be marked */
+	MEREDT_MARK = 1, /* and let go who cannot be marked */
 	MEREDT_MARK_OR_DROP = 2,
 };
 
@@ -30,9 +30,11 @@ enum meredt_ecn {
 
 #define MEREDT_OWN_PARAMS(P) \
 	P(bands, AQM_NUMBER, 2, 1, MEREDT_BANDS, \
-	  "queues, served in order: 2 for mice and elephants, 8 for nearly shortest job first") \
+	  "queues, served in order: 2 for mice and elephants, 8 for nearly " \
+	  "shortest job first") \
 	P(queue_bytes, AQM_BYTES, 20000, 1, AQM_MOST_BYTES, \
-	  "a flow leaves the first band once it has sent this, and each further one at twice as much") \
+	  "a flow leaves the first band once it has sent this, and each " \
+	  "further one at twice as much") \
 	P(knot1_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
 	  "a flow that has sent up to this much has weight1") \
 	P(knot2_bytes, AQM_BYTES, 100000, 0, AQM_MOST_BYTES, \
@@ -40,12 +42,14 @@ enum meredt_ecn {
 	P(knot3_bytes, AQM_BYTES, 1000000, 0, AQM_MOST_BYTES, \
 	  "from knot2 to here it goes straight to weight3, and stays there") \
 	P(weight1, "ratio/2^16", 0, 0, 1 << 20, "weight at knot1") \
-	P(weight2, "ratio/2^16", MEREDT_ONE / 10, 0, 1 << 20, "weight at knot2") \
+	P(weight2, "ratio/2^16", MEREDT_ONE / 10, 0, 1 << 20, \
+	  "weight at knot2") \
 	P(weight3, "ratio/2^16", MEREDT_ONE, 0, 1 << 20, "weight at knot3") \
 	P(fairness, "ratio/2^16", 0, 0, 1 << 20, \
 	  "a flow's size leaks by its share of the link times this; 0: never") \
 	P(mark, "drop|mark|mark-or-drop", 0, 0, 2, \
-	  "what happens to packets that are chosen; `mark` lets go who cannot be marked") \
+	  "what happens to packets that are chosen; `mark` lets go who " \
+	  "cannot be marked") \
 	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
 	  "a flow silent for this long is forgotten")
 
@@ -54,14 +58,16 @@ enum meredt_ecn {
 #define MEREDT_OWN_VARS(N) \
 	N(average_weight, AQM_RATIO, "average weight of arrivals") \
 	N(weighed, AQM_FLAG, "whether there is an average weight yet") \
-	N(leak_bytes_s, "bytes/s", "what all flows together lose of their sizes") \
+	N(leak_bytes_s, "bytes/s", \
+	  "what all flows together lose of their sizes") \
 	N(filled, AQM_NUMBER, "bands that are not empty, a bit each")
 
 #define MEREDT_VARS(N) ARED_CORE(N) FLOW_CORE(N) MEREDT_OWN_VARS(N)
 
 #define MEREDT_OWN_STATS(N) \
 	N(first_packets, AQM_PACKETS, "arrivals for the first band") \
-	N(certain, AQM_PACKETS, "arrivals whose probability came out at 1 or more")
+	N(certain, AQM_PACKETS, \
+	  "arrivals whose probability came out at 1 or more")
 
 #define MEREDT_STATS(N) ARED_COUNTED(N) MEREDT_OWN_STATS(N)
 
@@ -187,8 +193,9 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 		return aqm_drop(AQM_LIMIT_REASON);
 	v->packets[band & (MEREDT_BANDS - 1)]++;
 	v->filled |= 1ULL << band;
-	return aqm_verdict(action, action == AQM_MARK ? AQM_EARLY_REASON :
-							AQM_NONE_REASON, band);
+	return aqm_verdict(
+		action, action == AQM_MARK ? AQM_EARLY_REASON : AQM_NONE_REASON,
+		band);
 }
 
 AQM_FN u32 meredt_choose(struct meredt_vars *v, const struct meredt_params *p,

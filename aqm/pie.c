@@ -116,7 +116,8 @@ AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 		probability = aqm_min(probability + (u64)change, PIE_ONE);
 	else
 		probability = probability > (u64)-change ?
-				      probability - (u64)-change : 0;
+				      probability - (u64)-change :
+				      0;
 	/* Section 5.4: decays while the link is idle. */
 	if (!delay && !old && !queued)
 		probability -= probability / 64;
@@ -172,18 +173,15 @@ AQM_FN int pie_chosen(struct pie_vars *v, const struct pie_params *p,
 		v->added += probability;
 	if (v->added < PIE_ONE / 100 * 85)
 		return 0;
-	if (v->added < PIE_ONE / 2 * 17 &&
-	    (u64)at->random << 24 >= probability)
+	if (v->added < PIE_ONE / 2 * 17 && (u64)at->random << 24 >= probability)
 		return 0;
 	v->added = 0;
 	return 1;
 }
 
-AQM_FN struct aqm_verdict pie_arrive(struct pie_vars *v,
-				     const struct pie_params *p,
-				     struct pie_stats *s,
-				     const struct aqm_packet *packet,
-				     const struct aqm_moment *at)
+AQM_FN struct aqm_verdict
+pie_arrive(struct pie_vars *v, const struct pie_params *p, struct pie_stats *s,
+	   const struct aqm_packet *packet, const struct aqm_moment *at)
 {
 	pie_catch_up(v, p, s, at);
 	if (at->packets >= v->limit_packets)

@@ -16,8 +16,7 @@
 
 #define RED_VARS(N) RED_CORE(N)
 
-#define RED_STATS(N) \
-	N(peak_average, AQM_BYTES_Q16, "highest average")
+#define RED_STATS(N) N(peak_average, AQM_BYTES_Q16, "highest average")
 
 struct red_params {
 	struct red_common red;
@@ -35,11 +34,9 @@ AQM_FN void red_setup(struct red_vars *v, const struct red_params *p,
 	red_setup_core(&v->red, &p->red, link);
 }
 
-AQM_FN struct aqm_verdict red_arrive(struct red_vars *v,
-				     const struct red_params *p,
-				     struct red_stats *s,
-				     const struct aqm_packet *packet,
-				     const struct aqm_moment *at)
+AQM_FN struct aqm_verdict
+red_arrive(struct red_vars *v, const struct red_params *p, struct red_stats *s,
+	   const struct aqm_packet *packet, const struct aqm_moment *at)
 {
 	struct red_core *red = &v->red;
 	u64 probability;
@@ -70,5 +67,4 @@ AQM_FN struct aqm_verdict red_depart(struct red_vars *v,
 
 AQM_NO_EVICTION(red)
 
-AQM_DISCIPLINE(red, RED, 1, 4096, AQM_NEEDS_RANDOM,
-	       "Random Early Detection")
+AQM_DISCIPLINE(red, RED, 1, 4096, AQM_NEEDS_RANDOM, "Random Early Detection")

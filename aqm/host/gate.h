@@ -21,9 +21,9 @@
 #define AQM_GATE_SLACK_NS 50000
 
 struct aqm_gate {
-	u64 rate_bytes_s;	/* 0: always open */
-	u64 opens_ns;		/* when the last packet will have gone */
-	u64 rest;		/* of the division, in bytes 10^-9 s */
+	u64 rate_bytes_s; /* 0: always open */
+	u64 opens_ns; /* when the last packet will have gone */
+	u64 rest; /* of the division, in bytes 10^-9 s */
 };
 
 /* When the next packet may go: in the past if it may go now. */

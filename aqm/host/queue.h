@@ -25,7 +25,7 @@
 /* A packet's place. */
 struct aqm_slot {
 	struct aqm_packet packet;
-	u32 next;	/* the one behind it in its queue, or the next free one */
+	u32 next; /* the one behind it in its queue, or the next free one */
 	u32 pad;
 };
 
@@ -81,10 +81,10 @@ AQM_FN void aqm_queued(struct aqm_counts *counts,
 	counts->queued_packets++;
 	counts->queued_bytes += packet->len;
 	counts->queued_wire_bytes += packet->wire;
-	counts->queued_most_packets = counts->queued_packets >
-						      counts->queued_most_packets ?
-					      counts->queued_packets :
-					      counts->queued_most_packets;
+	counts->queued_most_packets =
+		counts->queued_packets > counts->queued_most_packets ?
+			counts->queued_packets :
+			counts->queued_most_packets;
 }
 
 AQM_FN void aqm_unqueued(struct aqm_counts *counts,
@@ -130,7 +130,7 @@ struct AQM_OF(_instance) {
 	struct AQM_OF(_stats) stats;
 	struct aqm_counts counts;
 	struct aqm_room room;
-	u64 host;	/* the host's own */
+	u64 host; /* the host's own */
 	struct aqm_fifo fifos[AQM_OF(_QUEUES)];
 };
 
@@ -198,7 +198,8 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 		aqm_count_drop(&q->counts, AQM_ROOM_REASON);
 		return 0;
 	}
-	*verdict = AQM_OF(_arrive)(&q->vars, &q->params, &q->stats, packet, &at);
+	*verdict =
+		AQM_OF(_arrive)(&q->vars, &q->params, &q->stats, packet, &at);
 	queue = verdict->queue;
 	if (verdict->action == AQM_DROP || queue >= AQM_OF(_QUEUES)) {
 		aqm_count_drop(&q->counts, verdict->reason);

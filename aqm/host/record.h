@@ -15,24 +15,24 @@
 #include "aqm.h"
 
 enum aqm_event {
-	AQM_STATE_EVENT = 1,	/* instance and slots follow */
-	AQM_ARRIVE_EVENT = 2,	/* NAME_host_arrive() */
-	AQM_EVICT_EVENT = 3,	/* NAME_host_evict() */
-	AQM_DEPART_EVENT = 4,	/* NAME_host_depart() */
-	AQM_RESET_EVENT = 5,	/* the queue was emptied from outside */
+	AQM_STATE_EVENT = 1, /* instance and slots follow */
+	AQM_ARRIVE_EVENT = 2, /* NAME_host_arrive() */
+	AQM_EVICT_EVENT = 3, /* NAME_host_evict() */
+	AQM_DEPART_EVENT = 4, /* NAME_host_depart() */
+	AQM_RESET_EVENT = 5, /* the queue was emptied from outside */
 };
 
 struct aqm_record {
 	u64 now_ns;
-	u32 event;	/* enum aqm_event */
-	u32 sequence;	/* one more for every record: a gap shows what is lost */
-	u32 slot;	/* what the host's function returned */
-	u32 len;	/* on arrival: the packet */
+	u32 event; /* enum aqm_event */
+	u32 sequence; /* one more for every record: a gap shows what is lost */
+	u32 slot; /* what the host's function returned */
+	u32 len; /* on arrival: the packet */
 	u32 wire;
 	u32 flow;
 	u32 ecn;
-	u32 random;	/* on arrival: what was drawn */
-	u32 action;	/* the verdict */
+	u32 random; /* on arrival: what was drawn */
+	u32 action; /* the verdict */
 	u32 reason;
 	u32 queue;
 	u32 evict;

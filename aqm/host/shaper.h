@@ -34,27 +34,27 @@
 
 /* What is said of a class. */
 struct shaper_rule {
-	u64 guarantee_bytes_s;	/* 0: none */
-	u64 ceiling_bytes_s;	/* 0: the link */
-	u64 weight;		/* share of the excess among equals, from 1 */
-	u32 priority;		/* 0, most urgent, to SHAPER_PRIORITIES - 1 */
-	u32 classid;		/* packets of this skb->priority are its own */
+	u64 guarantee_bytes_s; /* 0: none */
+	u64 ceiling_bytes_s; /* 0: the link */
+	u64 weight; /* share of the excess among equals, from 1 */
+	u32 priority; /* 0, most urgent, to SHAPER_PRIORITIES - 1 */
+	u32 classid; /* packets of this skb->priority are its own */
 };
 
 struct shaper_class {
 	struct shaper_rule rule;
 	struct aqm_gate guarantee;
 	struct aqm_gate ceiling;
-	u64 credit_ns;		/* how far the guarantee may fall behind */
-	u64 start;		/* of the next packet, in 2^-16 bytes a weight */
-	u64 packets;		/* queued */
+	u64 credit_ns; /* how far the guarantee may fall behind */
+	u64 start; /* of the next packet, in 2^-16 bytes a weight */
+	u64 packets; /* queued */
 };
 
 struct shaper {
 	struct aqm_gate gate;
-	u64 starts[SHAPER_PRIORITIES];	/* of the last packet sent */
+	u64 starts[SHAPER_PRIORITIES]; /* of the last packet sent */
 	u32 classes;
-	u32 other;		/* the class of packets that name none */
+	u32 other; /* the class of packets that name none */
 	struct shaper_class class[SHAPER_CLASSES];
 };
 
@@ -74,7 +74,8 @@ AQM_FN void shaper_setup(struct shaper_class *class,
 	class->ceiling.rate_bytes_s = rule->ceiling_bytes_s;
 	class->credit_ns = rule->guarantee_bytes_s ?
 				   SHAPER_GUARANTEE_PACKETS * mtu * 1000000000 /
-					   rule->guarantee_bytes_s : 0;
+					   rule->guarantee_bytes_s :
+				   0;
 }
 
 /* The class of a packet. */
@@ -94,8 +95,8 @@ AQM_FN u32 shaper_classify(const struct shaper *shaper, u32 priority)
 /* A class has one packet more. */
 AQM_FN void shaper_arrived(struct shaper *shaper, struct shaper_class *class)
 {
-	u64 start = shaper->starts[class->rule.priority &
-				   (SHAPER_PRIORITIES - 1)];
+	u64 start =
+		shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)];
 
 	if (!class->packets && class->start < start)
 		class->start = start;
@@ -168,7 +169,8 @@ AQM_FN void shaper_sent(struct shaper *shaper, struct shaper_class *class,
 	aqm_gate_pass(&shaper->gate, wire, now_ns, AQM_GATE_SLACK_NS);
 	aqm_gate_pass(&class->ceiling, wire, now_ns, AQM_GATE_SLACK_NS);
 	if (shaper_owed(class, now_ns)) {
-		aqm_gate_pass(&class->guarantee, wire, now_ns, class->credit_ns);
+		aqm_gate_pass(&class->guarantee, wire, now_ns,
+			      class->credit_ns);
 		return;
 	}
 	shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)] =

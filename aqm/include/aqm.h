@@ -63,19 +63,25 @@
 #define AQM_NUMBER_FIELD(name, unit, help) u64 name;
 
 #define AQM_STRUCT_PARAMS(name, TABLE) \
-	struct name##_params { TABLE(AQM_PARAM_FIELD) }
+	struct name##_params { \
+		TABLE(AQM_PARAM_FIELD) \
+	}
 #define AQM_STRUCT_VARS(name, TABLE) \
-	struct name##_vars { TABLE(AQM_NUMBER_FIELD) }
+	struct name##_vars { \
+		TABLE(AQM_NUMBER_FIELD) \
+	}
 #define AQM_STRUCT_STATS(name, TABLE) \
-	struct name##_stats { TABLE(AQM_NUMBER_FIELD) }
+	struct name##_stats { \
+		TABLE(AQM_NUMBER_FIELD) \
+	}
 
 /* What the host knows of a packet. */
 struct aqm_packet {
-	u64 arrived_ns;	/* when it came */
-	u32 len;	/* bytes, as the device counts them */
-	u32 wire;	/* bytes on the wire, by aqm_wire() */
-	u32 flow;	/* hash of what defines its flow */
-	u32 ecn;	/* AQM_ECN_*; not capable where the host cannot mark */
+	u64 arrived_ns; /* when it came */
+	u32 len; /* bytes, as the device counts them */
+	u32 wire; /* bytes on the wire, by aqm_wire() */
+	u32 flow; /* hash of what defines its flow */
+	u32 ecn; /* AQM_ECN_*; not capable where the host cannot mark */
 };
 
 enum aqm_ecn {
@@ -87,37 +93,37 @@ enum aqm_ecn {
 
 /* The present: what is queued does not include the packet in question. */
 struct aqm_moment {
-	u64 now_ns;	/* never goes backwards */
-	u64 bytes;	/* queued, as the device counts */
-	u64 wire;	/* queued, on the wire */
-	u32 packets;	/* queued */
-	u32 random;	/* uniform; new in every call of NAME_arrive() */
+	u64 now_ns; /* never goes backwards */
+	u64 bytes; /* queued, as the device counts */
+	u64 wire; /* queued, on the wire */
+	u32 packets; /* queued */
+	u32 random; /* uniform; new in every call of NAME_arrive() */
 };
 
 /* How a frame is cut up on the wire. */
 enum aqm_framing {
-	AQM_PLAIN = 0,	/* byte by byte */
-	AQM_ATM = 1,	/* cells of 53 bytes with 48 of payload */
-	AQM_PTM = 2,	/* 65 bytes for every 64 begun */
+	AQM_PLAIN = 0, /* byte by byte */
+	AQM_ATM = 1, /* cells of 53 bytes with 48 of payload */
+	AQM_PTM = 2, /* 65 bytes for every 64 begun */
 };
 
 /* The link that the queue feeds, by policy or from the device. */
 struct aqm_link {
-	u64 rate_bytes_s;	/* on the wire; 0: unknown */
-	u32 mtu_bytes;		/* largest packet, as the device counts */
-	s32 overhead_bytes;	/* beside what the device counts */
-	u32 mpu_bytes;		/* smallest frame, overhead included */
-	u32 framing;		/* enum aqm_framing */
-	u32 queue_packets;	/* queue length the device asks for; 0: none */
-	u32 room_packets;	/* the most packets that the host can hold */
+	u64 rate_bytes_s; /* on the wire; 0: unknown */
+	u32 mtu_bytes; /* largest packet, as the device counts */
+	s32 overhead_bytes; /* beside what the device counts */
+	u32 mpu_bytes; /* smallest frame, overhead included */
+	u32 framing; /* enum aqm_framing */
+	u32 queue_packets; /* queue length the device asks for; 0: none */
+	u32 room_packets; /* the most packets that the host can hold */
 };
 
 enum aqm_action {
-	AQM_PASS = 0,	/* keep (on arrival) or send (on departure) */
-	AQM_MARK = 1,	/* the same, with congestion experienced set */
+	AQM_PASS = 0, /* keep (on arrival) or send (on departure) */
+	AQM_MARK = 1, /* the same, with congestion experienced set */
 	AQM_DROP = 2,
-	AQM_EMPTY = 3,	/* on departure: nothing here, and nothing elsewhere */
-	AQM_AGAIN = 4,	/* on departure: nothing here; choose again */
+	AQM_EMPTY = 3, /* on departure: nothing here, and nothing elsewhere */
+	AQM_AGAIN = 4, /* on departure: nothing here; choose again */
 };
 
 /* Why a packet was marked or dropped: R(NAME, word, explanation). */
@@ -125,10 +131,13 @@ enum aqm_action {
 	R(NONE, "none", "neither marked nor dropped") \
 	R(ROOM, "room", "the host cannot hold another packet") \
 	R(LIMIT, "limit", "the queue has reached its limit") \
-	R(EARLY, "early", "by probability, the average being between its thresholds") \
+	R(EARLY, "early", \
+	  "by probability, the average being between its thresholds") \
 	R(FORCED, "forced", "the average is above its upper threshold") \
-	R(SOJOURN, "sojourn", "packets have been waiting for longer than the target") \
-	R(THRESHOLD, "threshold", "the packet itself waited for longer than a threshold") \
+	R(SOJOURN, "sojourn", \
+	  "packets have been waiting for longer than the target") \
+	R(THRESHOLD, "threshold", \
+	  "the packet itself waited for longer than a threshold") \
 	R(OWED, "owed", "in place of an earlier packet that was spared") \
 	R(EVICTED, "evicted", "removed from a queue to make room for another")
 
@@ -136,10 +145,10 @@ enum aqm_action {
 enum aqm_reason { AQM_REASONS(AQM_REASON_NAME) AQM_REASON_COUNT };
 
 struct aqm_verdict {
-	u32 action;	/* enum aqm_action */
-	u32 reason;	/* enum aqm_reason */
-	u32 queue;	/* on arrival: where to keep it */
-	u32 evict;	/* on arrival: then call NAME_evict() until it declines */
+	u32 action; /* enum aqm_action */
+	u32 reason; /* enum aqm_reason */
+	u32 queue; /* on arrival: where to keep it */
+	u32 evict; /* on arrival: then call NAME_evict() until it declines */
 };
 
 /* No queue: the answer of NAME_evict() when nothing needs to go. */
@@ -152,9 +161,9 @@ struct aqm_verdict {
 
 AQM_FN struct aqm_verdict aqm_verdict(u32 action, u32 reason, u32 queue)
 {
-	struct aqm_verdict verdict = {
-		.action = action, .reason = reason, .queue = queue
-	};
+	struct aqm_verdict verdict = { .action = action,
+				       .reason = reason,
+				       .queue = queue };
 
 	return verdict;
 }
@@ -229,9 +238,9 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
  * finding it out costs time. */
 enum aqm_needs {
 	AQM_NEEDS_NOTHING = 0,
-	AQM_NEEDS_RANDOM = 1,	/* aqm_moment.random on arrival */
-	AQM_NEEDS_FLOW = 2,	/* aqm_packet.flow */
-	AQM_NEEDS_EVICTION = 4,	/* aqm_verdict.evict */
+	AQM_NEEDS_RANDOM = 1, /* aqm_moment.random on arrival */
+	AQM_NEEDS_FLOW = 2, /* aqm_packet.flow */
+	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
 };
 
 /* The end of a discipline: its tables, how many queues it uses, how many
@@ -249,7 +258,6 @@ enum aqm_needs {
 	} \
 	AQM_SUMMARY(name, text)
 
-#define AQM_PARAM_DEFAULT(name, unit, dflt, least, most, help) \
-	*next++ = (dflt);
+#define AQM_PARAM_DEFAULT(name, unit, dflt, least, most, help) *next++ = (dflt);
 
 #endif

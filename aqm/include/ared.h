@@ -20,11 +20,13 @@
 
 #define ARED_OWN_PARAMS(P) \
 	P(rule, "middle|band", 0, 0, 1, \
-	  "aim at the middle between the thresholds, or at the band from 40 % to 60 %") \
+	  "aim at the middle between the thresholds, or at the band from 40 " \
+	  "% to 60 %") \
 	P(interval_ns, AQM_NS, 500000000, 1000000, 10000000000ULL, \
 	  "time between steps") \
 	P(alpha, AQM_RATIO, AQM_ONE / 100, 1, AQM_ONE, \
-	  "largest increase of the probability; a quarter of it where that is less") \
+	  "largest increase of the probability; a quarter of it where that " \
+	  "is less") \
 	P(beta, AQM_RATIO, AQM_ONE / 10 * 9, AQM_ONE / 2, AQM_ONE - 1, \
 	  "factor of a decrease") \
 	P(most_p, AQM_RATIO, AQM_ONE / 2, 1 << 12, AQM_ONE, \

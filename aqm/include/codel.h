@@ -36,9 +36,9 @@ struct codel_common {
 };
 
 enum codel_step {
-	CODEL_FRESH = 0,	/* nothing dropped in this opportunity yet */
-	CODEL_ENTERED = 1,	/* the drop that begins the dropping state */
-	CODEL_DROPPED = 2,	/* a drop within it */
+	CODEL_FRESH = 0, /* nothing dropped in this opportunity yet */
+	CODEL_ENTERED = 1, /* the drop that begins the dropping state */
+	CODEL_DROPPED = 2, /* a drop within it */
 };
 
 /* State of one queue. Times in units of 1024 ns. */
@@ -47,7 +47,9 @@ enum codel_step {
 	N(last_count, AQM_PACKETS, "count when the last one ended") \
 	N(dropping, AQM_FLAG, "whether in the dropping state") \
 	N(root, "ratio/2^16", "1 / sqrt(count)") \
-	N(first_above, "1024 ns", "when the delay will have been too long for an interval; 0: it is short") \
+	N(first_above, "1024 ns", \
+	  "when the delay will have been too long for an interval; 0: it is " \
+	  "short") \
 	N(drop_next, "1024 ns", "when the next drop is due") \
 	N(delay, "1024 ns", "how long the last packet waited") \
 	N(step, AQM_NUMBER, "where the loop of drops was left")
@@ -147,8 +149,8 @@ AQM_FN struct aqm_verdict codel_due(struct codel_core *v,
 	v->count++;
 	codel_newton(v);
 	if (mark)
-		v->drop_next = codel_control(v->drop_next,
-					     codel_time(p->interval_ns), v->root);
+		v->drop_next = codel_control(
+			v->drop_next, codel_time(p->interval_ns), v->root);
 	return codel_act(v, CODEL_DROPPED, mark);
 }
 
@@ -210,8 +212,8 @@ AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
 		return codel_send(v, p, packet);
 	}
 	if (step == CODEL_DROPPED)
-		v->drop_next = codel_control(v->drop_next,
-					     codel_time(p->interval_ns), v->root);
+		v->drop_next = codel_control(
+			v->drop_next, codel_time(p->interval_ns), v->root);
 	return codel_due(v, p, packet, mark, now);
 }
 

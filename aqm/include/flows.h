@@ -24,14 +24,15 @@
 #define FLOW_EPOCH 10
 
 struct flow {
-	u64 bytes;	/* sent, less what leaked away */
+	u64 bytes; /* sent, less what leaked away */
 	u32 hash;
-	u32 seen;	/* when it last sent, plus one; 0: the place is free */
+	u32 seen; /* when it last sent, plus one; 0: the place is free */
 };
 
 #define FLOW_CORE(N) \
 	N(epoch, AQM_NUMBER, "which second it is") \
-	N(active, AQM_FLOWS, "flows that sent something in the last whole second") \
+	N(active, AQM_FLOWS, \
+	  "flows that sent something in the last whole second") \
 	N(active_now, AQM_FLOWS, "flows that have in this one")
 
 struct flow_core {

@@ -24,21 +24,21 @@
 #define RED_PLACES 16
 
 enum red_gentle {
-	RED_NOT_GENTLE = 0,	/* RED: everything goes above the upper threshold */
-	RED_TO_LIMIT = 1,	/* Braithwaite: to 1 at the full buffer */
-	RED_TO_DOUBLE = 2,	/* Floyd 2000: to 1 at twice the threshold */
+	RED_NOT_GENTLE = 0, /* RED: everything goes above the upper threshold */
+	RED_TO_LIMIT = 1, /* Braithwaite: to 1 at the full buffer */
+	RED_TO_DOUBLE = 2, /* Floyd 2000: to 1 at twice the threshold */
 };
 
 enum red_idle {
-	RED_EXACT = 0,		/* RED's (1 - w)^m */
-	RED_PARABOLA = 1,	/* Braithwaite's approximation of it */
+	RED_EXACT = 0, /* RED's (1 - w)^m */
+	RED_PARABOLA = 1, /* Braithwaite's approximation of it */
 };
 
 /* What a byte of queue is. */
 enum red_measure {
-	RED_IN_BYTES = 0,	/* as the device counts */
-	RED_IN_PACKETS = 1,	/* each packet as large as the MTU */
-	RED_ON_WIRE = 2,	/* with the link layer's overhead */
+	RED_IN_BYTES = 0, /* as the device counts */
+	RED_IN_PACKETS = 1, /* each packet as large as the MTU */
+	RED_ON_WIRE = 2, /* with the link layer's overhead */
 };
 
 /* Parameters of every discipline that uses this file. */
@@ -48,17 +48,20 @@ enum red_measure {
 	P(min_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
 	  "lower threshold of the average; 0: a third of the upper one") \
 	P(max_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "upper threshold; 0: by the link's rate and the delay target, at least 15 MTU") \
+	  "upper threshold; 0: by the link's rate and the delay target, at " \
+	  "least 15 MTU") \
 	P(delay_ns, AQM_NS, 5000000, 100000, 10000000000ULL, \
 	  "mean delay aimed at where thresholds are automatic") \
 	P(weight, AQM_RATIO, 0, 0, AQM_ONE / 2, \
-	  "weight of one arrival in the average, from 2^-24; 0: by the link's rate") \
+	  "weight of one arrival in the average, from 2^-24; 0: by the " \
+	  "link's rate") \
 	P(max_p, AQM_RATIO, AQM_ONE / 10, 1 << 12, AQM_ONE, \
 	  "probability at the upper threshold") \
 	P(measure, "bytes|packets|wire", 0, 0, 2, \
 	  "what the queue is measured in; a packet counts as one MTU") \
 	P(gentle, "off|limit|double", 1, 0, 2, \
-	  "above the upper threshold the probability rises to 1 at the limit, or at twice the threshold") \
+	  "above the upper threshold the probability rises to 1 at the " \
+	  "limit, or at twice the threshold") \
 	P(idle, "exact|parabola", 0, 0, 1, \
 	  "how the average falls while the link is idle") \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
@@ -70,7 +73,8 @@ enum red_measure {
 	N(idle_since_ns, AQM_NS, "when the queue ran empty; 0: it is not") \
 	N(progress, AQM_RATIO, "probability added up since the last drop") \
 	N(goal, AQM_RATIO, "where the next drop is due") \
-	N(counting, AQM_FLAG, "whether the average is above its lower threshold") \
+	N(counting, AQM_FLAG, \
+	  "whether the average is above its lower threshold") \
 	N(max_p, AQM_RATIO, "probability at the upper threshold, in force") \
 	N(limit_bytes, AQM_BYTES, "limit in force") \
 	N(min_bytes, AQM_BYTES, "lower threshold in force") \
@@ -78,7 +82,8 @@ enum red_measure {
 	N(end_bytes, AQM_BYTES, "average at which every packet goes") \
 	N(weight, AQM_RATIO, "weight in force") \
 	N(packet_ns, AQM_NS, "time to send one MTU") \
-	N(idle_packets, AQM_PACKETS, "idle time, in packets, that forgets the average; 0: exact decay") \
+	N(idle_packets, AQM_PACKETS, \
+	  "idle time, in packets, that forgets the average; 0: exact decay") \
 	N(mtu_bytes, AQM_BYTES, "largest packet")
 
 struct red_common {
@@ -132,8 +137,7 @@ AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
  * where the exact power needs up to 64 multiplications, and differs from it by
  * less than 0.08.
  */
-AQM_FN u64 red_idle_average(const struct red_core *v, u64 average,
-			    u64 idle_ns)
+AQM_FN u64 red_idle_average(const struct red_core *v, u64 average, u64 idle_ns)
 {
 	u64 packets = v->packet_ns ? idle_ns / v->packet_ns : 0;
 	u64 left;
@@ -141,16 +145,14 @@ AQM_FN u64 red_idle_average(const struct red_core *v, u64 average,
 	if (v->idle_packets) {
 		if (packets >= v->idle_packets)
 			return 0;
-		left = aqm_ratio(v->idle_packets - packets,
-				 v->idle_packets);
+		left = aqm_ratio(v->idle_packets - packets, v->idle_packets);
 		return aqm_scale(average, aqm_scale(left, left));
 	}
 	/* So many packets forget any average: (1 - w)^m < 2^-32 for the
 	 * smallest weight allowed, 2^-24, is reached at 22 * 2^24. */
 	if (packets > 0x7fffffff)
 		return 0;
-	return aqm_scale(average, aqm_power(AQM_ONE - v->weight,
-					    (u32)packets));
+	return aqm_scale(average, aqm_power(AQM_ONE - v->weight, (u32)packets));
 }
 
 /* (avg - from) / (to - from) as a ratio; 14 of the 16 binary places go, so
@@ -159,7 +161,8 @@ AQM_FN u64 red_slope(u64 average, u64 from_bytes, u64 to_bytes)
 {
 	u64 above = average - (from_bytes << RED_PLACES);
 
-	return aqm_ratio(above >> 14, (to_bytes - from_bytes) << (RED_PLACES - 14));
+	return aqm_ratio(above >> 14, (to_bytes - from_bytes)
+					      << (RED_PLACES - 14));
 }
 
 /*
@@ -178,9 +181,9 @@ AQM_FN u64 red_probability(const struct red_core *v, u64 average, u64 max_p)
 						  v->max_bytes));
 	if (whole >= v->end_bytes)
 		return AQM_ONE;
-	return max_p + aqm_scale(AQM_ONE - max_p,
-				 red_slope(average, v->max_bytes,
-					   v->end_bytes));
+	return max_p +
+	       aqm_scale(AQM_ONE - max_p,
+			 red_slope(average, v->max_bytes, v->end_bytes));
 }
 
 /*
@@ -252,8 +255,8 @@ AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
 	v->weight = p->weight ? aqm_max(p->weight, AQM_ONE >> 24) :
 				red_automatic_weight(rate / mtu);
 	v->packet_ns = mtu * 1000000000 / rate;
-	v->idle_packets = p->idle == RED_PARABOLA ?
-				  red_idle_packets(v->weight) : 0;
+	v->idle_packets =
+		p->idle == RED_PARABOLA ? red_idle_packets(v->weight) : 0;
 	v->mtu_bytes = mtu;
 	v->max_p = p->max_p;
 }
@@ -288,8 +291,8 @@ AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
 		v->average = red_idle_average(v, v->average,
 					      at->now_ns - v->idle_since_ns);
 	else
-		v->average = red_average(v->average, red_queue(v, p, at),
-					 v->weight);
+		v->average =
+			red_average(v->average, red_queue(v, p, at), v->weight);
 	v->idle_since_ns = 0;
 }
 
@@ -323,11 +326,9 @@ AQM_FN int red_chosen(struct red_core *v, u64 probability, u32 random)
 }
 
 /* What happens to an arrival that `probability` applies to. */
-AQM_FN struct aqm_verdict red_verdict(struct red_core *v,
-				      const struct red_common *p,
-				      u64 probability,
-				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+AQM_FN struct aqm_verdict
+red_verdict(struct red_core *v, const struct red_common *p, u64 probability,
+	    const struct aqm_packet *packet, const struct aqm_moment *at)
 {
 	u64 queue = red_queue(v, p, at);
 	int room = queue + red_size(v, p, packet) <= v->limit_bytes;

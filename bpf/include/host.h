@@ -22,7 +22,7 @@ typedef __s64 s64;
 /* The verifier follows a short loop step by step, and a long one by the
  * kernel's own counter. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
-#define AQM_LONG_LOOP(i, times) bpf_for(i, 0, times)
+#define AQM_LONG_LOOP(i, times) bpf_for (i, 0, times)
 
 /* Names for people come from the native library. */
 #define AQM_SUMMARY(name, text)

@@ -43,14 +43,14 @@ static __always_inline struct aqm_slot *bpf_slot(u64 first, u32 index);
 
 /* Where a qdisc is. */
 struct aqm_place {
-	u64 netns;	/* its cookie */
+	u64 netns; /* its cookie */
 	u32 ifindex;
-	u32 queue;	/* the transmit queue under mq, from 1; 0 at the root */
+	u32 queue; /* the transmit queue under mq, from 1; 0 at the root */
 };
 
 struct aqm_settings {
 	struct aqm_link link;
-	u64 gate_bytes_s;	/* rate to hold the qdisc to; 0: the device's own */
+	u64 gate_bytes_s; /* rate to hold the qdisc to; 0: the device's own */
 	struct AQM_OF(_params) params;
 };
 
@@ -93,7 +93,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, INSTANCES * AQM_OF(_PACKETS));
+	__uint(max_entries, INSTANCES *AQM_OF(_PACKETS));
 	__type(key, u32);
 	__type(value, struct aqm_kept);
 } packets SEC(".maps");
@@ -198,7 +198,7 @@ static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
 		return 0;
 	bpf_record(one, number, &record);
 	bpf_ringbuf_output(ring, &one->q, sizeof(one->q), 0);
-	bpf_for(i, 0, AQM_OF(_PACKETS)) {
+	bpf_for (i, 0, AQM_OF(_PACKETS)) {
 		if (i >= one->q.room.fresh)
 			break;
 		kept = bpf_kept(one->q.host, i + 1);
@@ -209,11 +209,10 @@ static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
 	return 0;
 }
 
-static __always_inline void bpf_record_arrival(struct aqm_hosted *one,
-					       u32 number,
-					       const struct aqm_packet *packet,
-					       u32 random, u32 slot,
-					       const struct aqm_verdict *verdict)
+static __always_inline void
+bpf_record_arrival(struct aqm_hosted *one, u32 number,
+		   const struct aqm_packet *packet, u32 random, u32 slot,
+		   const struct aqm_verdict *verdict)
 {
 	struct aqm_record record = {
 		.now_ns = packet->arrived_ns,
@@ -272,9 +271,9 @@ static __always_inline void bpf_clear(struct aqm_hosted *one, int all)
 	u64 *fifos = (u64 *)one->q.fifos;
 	u32 i;
 
-	bpf_for(i, 0, sizeof(one->q.vars) / 8)
+	bpf_for (i, 0, sizeof(one->q.vars) / 8)
 		vars[i] = 0;
-	bpf_for(i, 0, AQM_OF(_QUEUES))
+	bpf_for (i, 0, AQM_OF(_QUEUES))
 		fifos[i] = 0;
 	one->q.room.fresh = 0;
 	one->q.room.free = 0;
@@ -296,7 +295,7 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 	u32 *count;
 	u32 i;
 
-	bpf_for(i, 0, INSTANCES) {
+	bpf_for (i, 0, INSTANCES) {
 		u32 key = i;
 
 		one = bpf_map_lookup_elem(&instances, &key);
@@ -305,8 +304,8 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		bpf_clear(one, 1);
 		one->place.netns = dev->nd_net.net->net_cookie;
 		one->place.ifindex = dev->ifindex;
-		one->place.queue = sch->parent == TC_H_ROOT ?
-					   0 : TC_H_MIN(sch->parent);
+		one->place.queue =
+			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
 		one->q.host = (u64)key * AQM_OF(_PACKETS);
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
@@ -338,9 +337,9 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
 	/* Recorded traffic may be replayed to a discipline that needs more. */
-	if (AQM_OF(_NEEDS) & AQM_NEEDS_FLOW || one->recording)
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
 		packet.flow = bpf_skb_get_hash(skb);
-	if (AQM_OF(_NEEDS) & AQM_NEEDS_RANDOM || one->recording)
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->recording)
 		random = bpf_get_prandom_u32();
 	index = AQM_OF(_host_arrive)(&one->q, &packet, random, &verdict);
 	if (one->recording)
@@ -354,9 +353,9 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		bpf_qdisc_skb_drop(old, to_free);
 	sch->q.qlen++;
 	sch->qstats.backlog += packet.len;
-	if (!(AQM_OF(_NEEDS) & AQM_NEEDS_EVICTION) || !verdict.evict)
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_EVICTION) || !verdict.evict)
 		return NET_XMIT_SUCCESS;
-	bpf_for(i, 0, AQM_EVICT_CALLS) {
+	bpf_for (i, 0, AQM_EVICT_CALLS) {
 		index = AQM_OF(_host_evict)(&one->q, packet.arrived_ns);
 		if (one->recording)
 			bpf_record_event(one, number, AQM_EVICT_EVENT,
@@ -400,7 +399,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		return NULL;
 	}
 	/* Each turn sends or drops a packet or ends a flow's turn. */
-	bpf_for(i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
+	bpf_for (i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
 		index = AQM_OF(_host_depart)(&one->q, now, &verdict);
 		if (one->recording)
 			bpf_record_event(one, number, AQM_DEPART_EVENT, now,
@@ -419,8 +418,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		if (!skb)
 			continue;
 		if (verdict.action != AQM_DROP) {
-			aqm_gate_pass(&one->gate, wire, now,
-				      AQM_GATE_SLACK_NS);
+			aqm_gate_pass(&one->gate, wire, now, AQM_GATE_SLACK_NS);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
 		}
@@ -444,7 +442,7 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 
 	if (!one)
 		return;
-	bpf_for(i, 0, AQM_OF(_PACKETS)) {
+	bpf_for (i, 0, AQM_OF(_PACKETS)) {
 		if (i >= one->q.room.fresh)
 			break;
 		kept = bpf_kept(one->q.host, i + 1);

@@ -131,7 +131,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SHAPERS * SHAPER_CLASSES * ROOM);
+	__uint(max_entries, SHAPERS *SHAPER_CLASSES *ROOM);
 	__type(key, u32);
 	__type(value, struct kept);
 } packets SEC(".maps");
@@ -140,7 +140,7 @@ struct {
 #define QUEUES_MAP(number, name) \
 	struct { \
 		__uint(type, BPF_MAP_TYPE_ARRAY); \
-		__uint(max_entries, SHAPERS * SHAPER_CLASSES); \
+		__uint(max_entries, SHAPERS *SHAPER_CLASSES); \
 		__type(key, u32); \
 		__type(value, struct name##_instance); \
 	} queues_##name SEC(".maps");
@@ -196,7 +196,8 @@ struct turn {
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
 		return q ? name##_host_arrive(q, &turn->packet, turn->random, \
-					      &turn->verdict) : 0; \
+					      &turn->verdict) : \
+			   0; \
 	}
 #define EVICT(number, name) \
 	__noinline u32 name##_turn_evict(struct turn *turn __arg_nonnull) \
@@ -213,7 +214,8 @@ struct turn {
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
 		return q ? name##_host_depart(q, turn->now_ns, \
-					      &turn->verdict) : 0; \
+					      &turn->verdict) : \
+			   0; \
 	}
 #define RELEASE(number, name) \
 	__noinline u32 name##_turn_release(u32 key, u32 index) \
@@ -257,7 +259,8 @@ static __always_inline u32 class_depart(u64 kind, struct turn *turn)
 	return 0;
 }
 
-static __always_inline void class_release(u64 kind, struct turn *turn, u32 index)
+static __always_inline void class_release(u64 kind, struct turn *turn,
+					  u32 index)
 {
 	switch (kind) {
 		KINDS(RELEASE_CASE)
@@ -277,9 +280,9 @@ static __always_inline void class_release(u64 kind, struct turn *turn, u32 index
 			return 0; \
 		vars = (u64 *)&q->vars; \
 		fifos = (u64 *)q->fifos; \
-		bpf_for(i, 0, sizeof(q->vars) / 8) \
+		bpf_for (i, 0, sizeof(q->vars) / 8) \
 			vars[i] = 0; \
-		bpf_for(i, 0, name##_QUEUES) \
+		bpf_for (i, 0, name##_QUEUES) \
 			fifos[i] = 0; \
 		q->room.fresh = 0; \
 		q->room.free = 0; \
@@ -335,7 +338,7 @@ static __always_inline void class_clear(u64 kind, u32 queue, u32 all)
 
 #define SETTLE_CASE(number, name) \
 	case number: \
-		name##_settle(slot * SHAPER_CLASSES + class, slot, class); \
+		name##_settle(slot *SHAPER_CLASSES + class, slot, class); \
 		break;
 static __always_inline void class_settle(u64 kind, u32 slot, u32 class)
 {
@@ -350,7 +353,7 @@ __noinline u32 class_free(u32 queue)
 	u32 freed = 0;
 	u32 i;
 
-	bpf_for(i, 1, ROOM + 1) {
+	bpf_for (i, 1, ROOM + 1) {
 		struct kept *kept = shaper_kept(first_slot(queue), i);
 		struct sk_buff *skb;
 
@@ -423,7 +426,7 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 		link->queue_packets = queue_packets;
 	if (!link->room_packets || link->room_packets > ROOM)
 		link->room_packets = ROOM;
-	bpf_for(i, 0, SHAPER_CLASSES)
+	bpf_for (i, 0, SHAPER_CLASSES)
 		shaper_settle_class(slot, i);
 	return 0;
 }
@@ -463,17 +466,18 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 	u32 *count;
 	u32 i, j;
 
-	bpf_for(i, 0, SHAPERS) {
+	bpf_for (i, 0, SHAPERS) {
 		u32 key = i;
 
 		one = bpf_map_lookup_elem(&instances, &key);
 		if (!one || __sync_val_compare_and_swap(&one->used, 0, 1))
 			continue;
 		sch->limit = key + 1;
-		__builtin_memset(&one->shaper.gate, 0, sizeof(one->shaper.gate));
+		__builtin_memset(&one->shaper.gate, 0,
+				 sizeof(one->shaper.gate));
 		__builtin_memset(one->shaper.starts, 0,
 				 sizeof(one->shaper.starts));
-		bpf_for(j, 0, SHAPER_CLASSES) {
+		bpf_for (j, 0, SHAPER_CLASSES) {
 			__builtin_memset(&one->shaper.class[j], 0,
 					 sizeof(one->shaper.class[j]));
 			/* No kind yet: settling makes each class anew. */
@@ -481,8 +485,8 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 		}
 		one->place.netns = dev->nd_net.net->net_cookie;
 		one->place.ifindex = dev->ifindex;
-		one->place.queue = sch->parent == TC_H_ROOT ?
-					   0 : TC_H_MIN(sch->parent);
+		one->place.queue =
+			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
 		shaper_settle_on(sch);
@@ -498,7 +502,7 @@ static __always_inline void shaper_recount(struct shaper_hosted *one,
 	u32 queued = 0;
 	u32 i;
 
-	bpf_for(i, 0, SHAPER_CLASSES)
+	bpf_for (i, 0, SHAPER_CLASSES)
 		queued += one->shaper.class[i].packets;
 	sch->qstats.drops += sch->q.qlen - queued;
 	sch->q.qlen = queued;
@@ -548,7 +552,7 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	sch->qstats.backlog += turn.packet.len;
 	if (kind != 6 || !turn.verdict.evict)
 		return NET_XMIT_SUCCESS;
-	bpf_for(i, 0, AQM_EVICT_CALLS) {
+	bpf_for (i, 0, AQM_EVICT_CALLS) {
 		index = fq_codel_turn_evict(&turn);
 		kept = shaper_kept(first_slot(turn.queue), index);
 		if (!kept)
@@ -590,7 +594,7 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 		return NULL;
 	}
 	/* Each turn sends or drops a packet or ends a flow's turn. */
-	bpf_for(i, 0, 8 * ROOM) {
+	bpf_for (i, 0, 8 * ROOM) {
 		c = shaper_next(sch->limit - 1, turn.now_ns);
 		if (c >= SHAPER_CLASSES)
 			break;
@@ -639,7 +643,7 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 
 	if (!one)
 		return;
-	bpf_for(i, 0, SHAPER_CLASSES) {
+	bpf_for (i, 0, SHAPER_CLASSES) {
 		class_free(base + i);
 		class_clear(one->kinds[i], base + i, 0);
 		one->shaper.class[i].packets = 0;

@@ -24,7 +24,7 @@ typedef long long s64;
 
 /* The same for many steps or steps with many branches: the kernel's verifier
  * then looks at one step for all. */
-#define AQM_LONG_LOOP(i, times) AQM_LOOP(i, times)
+#define AQM_LONG_LOOP(i, times) AQM_LOOP (i, times)
 
 /* Text for people. */
 #define AQM_SUMMARY(name, text) static const char name##_SUMMARY[] = text;

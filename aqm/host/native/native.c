@@ -31,11 +31,12 @@ static struct aqm_slot *native_slot(void *memory, u32 index)
 	{ #name, unit, help, dflt, least, most },
 #define NUMBER_ROW(name, unit, help) { #name, unit, help, 0, 0, 0 },
 
-static const struct aqm_row params[] = {
-	AQM_PASTE(AQM_TABLE, _PARAMS)(PARAM_ROW)
-};
-static const struct aqm_row vars[] = { AQM_PASTE(AQM_TABLE, _VARS)(NUMBER_ROW) };
-static const struct aqm_row stats[] = { AQM_PASTE(AQM_TABLE, _STATS)(NUMBER_ROW) };
+static const struct aqm_row params[] = { AQM_PASTE(AQM_TABLE,
+						   _PARAMS)(PARAM_ROW) };
+static const struct aqm_row vars[] = { AQM_PASTE(AQM_TABLE,
+						 _VARS)(NUMBER_ROW) };
+static const struct aqm_row stats[] = { AQM_PASTE(AQM_TABLE,
+						  _STATS)(NUMBER_ROW) };
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
 

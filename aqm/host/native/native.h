@@ -27,8 +27,8 @@ struct aqm_descriptor {
 	u32 vars_count;
 	u32 stats_count;
 	u32 queues;
-	u32 packets;		/* slots behind the instance */
-	u32 size;		/* of an instance without its slots */
+	u32 packets; /* slots behind the instance */
+	u32 size; /* of an instance without its slots */
 	u32 link_offset;
 	u32 params_offset;
 	u32 vars_offset;

@@ -3,6 +3,7 @@
 //! to use.
 
 use crate::log;
+use crate::programs::sources;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{ObjectBuilder, Program};
 use std::collections::BTreeMap;
@@ -76,10 +77,17 @@ fn read(error: &str, log: String) -> Refused {
         .iter()
         .rposition(|line| line.starts_with("processed "))
         .unwrap_or(lines.len());
-    let annotated = |line: &&&str| line.starts_with("; ") && line.contains(" @ ");
-    let place = lines[..end].iter().rfind(annotated);
-    let (code, line) = match place.and_then(|line| line[2..].rsplit_once(" @ ")) {
-        Some((code, line)) => (code.trim().to_owned(), Some(line.to_owned())),
+    let places: Vec<(&str, String)> = lines[..end].iter().filter_map(|it| place(it)).collect();
+    // A line of the discipline tells more than one of the kit around it.
+    let own = |(_, line): &&(&str, String)| {
+        let file = line.split(':').next().unwrap_or_default();
+        !sources()
+            .iter()
+            .any(|(path, _)| path.ends_with(&format!("/{file}")))
+    };
+    let found = places.iter().rfind(own).or(places.last());
+    let (code, line) = match found {
+        Some((code, line)) => ((*code).to_owned(), Some(line.clone())),
         None => (String::new(), None),
     };
     let tells = |line: &&&str| {
@@ -89,13 +97,27 @@ fn read(error: &str, log: String) -> Refused {
             && !line.starts_with("libbpf:")
             && instruction.parse::<u32>().is_err()
     };
-    let why = lines[..end].iter().rfind(tells).copied().unwrap_or(error);
+    let suggestion = lines[..end].iter().rposition(|line| *line == "Suggestion:");
+    let suggestion = suggestion.and_then(|at| lines.get(at + 1)).copied();
+    let why =
+        suggestion.unwrap_or_else(|| lines[..end].iter().rfind(tells).copied().unwrap_or(error));
     Refused {
         line,
         code,
         why: why.to_owned(),
         log,
     }
+}
+
+/// The source's text and `FILE:LINE` of an annotation: `; CODE @ FILE:LINE`, or
+/// `PROGRAM @ FILE:LINE:COLUMN` as newer kernels have it.
+fn place(line: &str) -> Option<(&str, String)> {
+    let (code, at) = line.rsplit_once(" @ ")?;
+    let mut parts = at.split(':');
+    let file = parts.next()?;
+    let number: u32 = parts.next()?.parse().ok()?;
+    let code = code.strip_prefix("; ").map_or("", str::trim);
+    Some((code, format!("{file}:{number}")))
 }
 
 #[cfg(test)]
@@ -112,6 +134,12 @@ mod tests {
         assert_eq!(refused.line.as_deref(), Some("mean.c:31"));
         assert_eq!(refused.code, "s->seen[i]++;");
         assert!(refused.why.starts_with("invalid access"), "{refused:?}");
+        let log = "\nqdisc_enqueue @ mean.c:65:2\n  Source context:\n>>> 65 | all[i] = 1;\n\
+                   qdisc_enqueue @ queue.h:201:55\nSuggestion:\nAdd a bounds check.\n\n\
+                   processed 233 insns (limit 1000000)\n";
+        let refused = read("EACCES", log.to_owned());
+        assert_eq!(refused.line.as_deref(), Some("mean.c:65"));
+        assert_eq!(refused.why, "Add a bounds check.");
         let refused = read("EPERM: not permitted", String::new());
         assert_eq!(refused.why, "EPERM: not permitted");
     }

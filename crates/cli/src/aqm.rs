@@ -264,14 +264,14 @@ pub fn set(settings: &mut Settings, words: &[String]) -> Result<(), Failure> {
 }
 
 /// Takes over what is said of the link; the gate's rate in bytes a second.
-pub fn apply_line(line: &Line, link: &mut Link, gate: &mut u64) -> Result<(), Failure> {
-    if let Some(name) = &line.layer {
+pub fn apply_line(said: &Line, link: &mut Link, gate: &mut u64) -> Result<(), Failure> {
+    if let Some(name) = &said.layer {
         let layer = LinkLayer::named(name).map_err(wrong)?;
-        let device = DeviceKind::named(&line.device_kind).ok_or_else(|| {
+        let device = DeviceKind::named(&said.device_kind).ok_or_else(|| {
             let kinds: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
             wrong(format!(
                 "there is no kind of device `{}`; there are {}",
-                line.device_kind,
+                said.device_kind,
                 kinds.join(", ")
             ))
         })?;
@@ -283,7 +283,7 @@ pub fn apply_line(line: &Line, link: &mut Link, gate: &mut u64) -> Result<(), Fa
             Framing::Ptm => 2,
         };
     }
-    if let Some(rate) = line.rate {
+    if let Some(rate) = said.rate {
         let bytes = rate.as_bytes_per_second();
         if bytes == 0 {
             return Err(wrong("a rate must be at least 8 bit/s"));

@@ -43,7 +43,7 @@ pub fn record(capture: &Path, path: &Path) -> Outcome {
     let mut count = 0_u32;
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(|error| unreadable(capture, &error))?;
-        let ip = ip_header(&packet.data(), header);
+        let ip = ip_header(packet.data(), header);
         let (flow, ecn) = facts(ip);
         let len = packet.orig_len().saturating_add(counted);
         let record = Record::of_packet(
@@ -85,7 +85,7 @@ fn facts(ip: &[u8]) -> (u32, u32) {
         4 => {
             let length = usize::from(byte(0) & 15) * 4;
             // Only the first fragment has ports.
-            let first = byte(6) & 0x1f == 0 && byte(7) == 0;
+            let first = u16::from_be_bytes([byte(6), byte(7)]) << 3 == 0;
             (
                 12..20,
                 byte(9),
@@ -100,9 +100,9 @@ fn facts(ip: &[u8]) -> (u32, u32) {
         6 | 17 | 132 | 136 => ip.get(ports..ports + 4).unwrap_or_default(),
         _ => &[],
     };
-    let parts = [ip.get(addresses).unwrap_or_default(), &[protocol], ports];
+    let hashed = [ip.get(addresses).unwrap_or_default(), &[protocol], ports];
     // FNV-1a (Fowler, Noll, Vo).
-    let hash = parts
+    let hash = hashed
         .concat()
         .into_iter()
         .fold(0x811c_9dc5_u32, |hash, byte| {

@@ -277,8 +277,8 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 
 /// The compiler, and whether it is clang.
 fn compiler(variable: &str, names: &[&str]) -> Result<(OsString, bool), Failure> {
-    let named = std::env::var_os(variable).into_iter();
-    let tried = named.chain(names.iter().map(OsString::from));
+    let chosen = std::env::var_os(variable).into_iter();
+    let tried = chosen.chain(names.iter().map(OsString::from));
     for name in tried {
         if let Ok(output) = Command::new(&name).arg("--version").output()
             && output.status.success()

@@ -12,20 +12,20 @@ use weirgate_aqm::{
 };
 
 /// `weirgate aqm replay`.
-pub fn run(name: &str, path: &Path, words: &[String], line: &Line, seed: u64) -> Outcome {
+pub fn run(name: &str, path: &Path, words: &[String], said: &Line, seed: u64) -> Outcome {
     let one = discipline(name)?;
     let at = |error: String| wrong(format!("{}: {error}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| at(error.to_string()))?;
     let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
     let same = recording.about.verdicts && recording.about.discipline == one.name();
-    if same && words.is_empty() && line.rate.is_none() {
+    if same && words.is_empty() && said.rate.is_none() {
         return compare(one, &recording);
     }
     let mut settings = Settings::new(one);
     set(&mut settings, words)?;
     let mut link = Link::default();
     let mut gate = 0;
-    apply_line(line, &mut link, &mut gate)?;
+    apply_line(said, &mut link, &mut gate)?;
     if gate == 0 {
         return Err(wrong(
             "say with --rate how fast packets leave: the recording is of another discipline, or \

@@ -4,6 +4,7 @@
 //!
 //! Nothing here is needed to run weirgate.
 
+mod aqm;
 mod bench;
 mod bench_policy;
 mod deb;
@@ -40,6 +41,16 @@ enum Task {
     BenchPolicy,
     /// Build the Debian package.
     Deb,
+    /// Fuzz every discipline under sanitizers, after proof that a planted mistake is found.
+    AqmFuzz {
+        /// Seconds for each discipline.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+    /// Compare kernel and native host on a million packets of every discipline.
+    AqmParity,
+    /// Load and unload a discipline a thousand times under traffic.
+    AqmCycles,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
     Fuzz {
         /// Seconds for each target.
@@ -58,6 +69,9 @@ fn main() -> ExitCode {
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),
         Task::Deb => deb::build(&root()),
+        Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
+        Task::AqmParity => aqm::parity(&root()),
+        Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };
     match outcome {

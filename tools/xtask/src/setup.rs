@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 12] = [
+const PACKAGES: [(&str, &str, &str); 13] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -30,6 +30,11 @@ const PACKAGES: [(&str, &str, &str); 12] = [
         "clang-19",
         "/usr/bin/clang-19",
         "compiling queueing disciplines for the kernel",
+    ),
+    (
+        "clang-format-19",
+        "/usr/bin/clang-format-19",
+        "the format of C",
     ),
     (
         "libclang-rt-19-dev",

@@ -31,6 +31,7 @@ pub fn checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
     })?;
+    timed("format of C", || crate::aqm::format(root))?;
     timed("invariants", || invariants::run(root))?;
     timed("lints", || {
         let lint = [

@@ -77,6 +77,7 @@ fn compare(qdisc: &Qdisc, place: Place, packets: u64) -> Compared {
 }
 
 /// Every discipline under TCP of several flows and datagrams of three sizes.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn parity(disciplines: &[Discipline], packets: u64) {
     let _far = Far::new(1);
     for discipline in disciplines {

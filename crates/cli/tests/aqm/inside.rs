@@ -255,6 +255,7 @@ fn trace_record_replay() {
 }
 
 /// Many times on and off while traffic flows.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn cycles(count: u64) {
     let _far = Far::new(1);
     let before = objects();

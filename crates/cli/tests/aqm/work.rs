@@ -95,24 +95,6 @@ fn an_unbounded_loop_is_refused() {
     refused(folder.path(), "verify mean", &[&place, "AQM_LOOP"]);
 }
 
-/// A bound that shows, and that no kernel would wait for.
-#[test]
-fn a_loop_that_is_too_long_is_refused_by_the_verifier() {
-    let folder = fresh();
-    let code = format!(
-        "\tu32 i;\n\n\tAQM_LOOP (i, 100000000)\n\t\ts->longest_packets += i ^ at->packets;\n{DECIDES}"
-    );
-    let line = change(folder.path(), DECIDES, &code);
-    refused(
-        folder.path(),
-        "verify mean --lab",
-        &["mean.c:", "verifier refuses"],
-    );
-    let said = text(&weirgate(folder.path(), "verify mean --lab"));
-    let near = (line..line + 5).any(|line| said.contains(&format!("mean.c:{line}: the verifier")));
-    assert!(near, "line {line}:\n{said}");
-}
-
 /// The host owns packets; what a discipline can do is to keep them for ever.
 #[test]
 fn a_leak_is_refused() {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tasks of the kit of disciplines: their fuzzing, the long comparisons, and
+//! the format of their C.
+
+use crate::run;
+use anyhow::{Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A discipline, and the branches that a run must at least have seen: what six
+/// seconds of a busy machine saw, less a tenth.
+const DISCIPLINES: [(&str, u32); 8] = [
+    ("droptail", 78),
+    ("red", 146),
+    ("ared", 160),
+    ("mered", 180),
+    ("meredt", 200),
+    ("codel", 115),
+    ("fq_codel", 168),
+    ("pie", 128),
+];
+
+/// The formatter: the first of these that runs.
+const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
+
+/// `weirgate aqm fuzz` of every discipline.
+pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
+    for (name, floor) in DISCIPLINES {
+        run(Command::new(root.join("target/release/weirgate"))
+            .args(["aqm", "fuzz", name])
+            .args(["--seconds", &seconds.to_string()])
+            .args(["--floor", &floor.to_string()]))?;
+    }
+    Ok(())
+}
+
+/// A million packets of every discipline, recorded in the kernel, replayed.
+pub fn parity(root: &Path) -> Result<()> {
+    let name = "kernel_and_native_host_agree_on_a_million_packets";
+    long_test(root, "weirgate-bpf", "guest", name)
+}
+
+/// A thousand times on and off.
+pub fn cycles(root: &Path) -> Result<()> {
+    let name = "nothing_stays_behind_a_thousand_cycles";
+    long_test(root, "weirgate-cli", "aqm", name)
+}
+
+/// Runs a test that is ignored otherwise, and shows what it prints.
+fn long_test(root: &Path, package: &str, target: &str, name: &str) -> Result<()> {
+    let words = ["test", "--release", "-p", package, "--test", target, "--"];
+    run(Command::new("cargo").current_dir(root).args(words).args([
+        "--exact",
+        name,
+        "--ignored",
+        "--nocapture",
+    ]))
+}
+
+/// Compares every file of aqm/ and bpf/ with what the formatter makes of it.
+#[allow(clippy::print_stdout, reason = "what is left out is told")]
+pub fn format(root: &Path) -> Result<()> {
+    let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let Some(formatter) = FORMATTERS.iter().find(there) else {
+        println!("skipped: clang-format is not installed (`cargo xtask setup` does)");
+        return Ok(());
+    };
+    let mut files = Vec::new();
+    for folder in ["aqm", "bpf"] {
+        c_files(&root.join(folder), &mut files)?;
+    }
+    files.sort();
+    let mut other = Vec::new();
+    for file in files {
+        let made = Command::new(formatter).arg(&file).output()?;
+        if !made.status.success() || made.stdout != fs::read(&file)? {
+            other.push(file.display().to_string());
+        }
+    }
+    if !other.is_empty() {
+        bail!(
+            "not formatted: {}\n  run: {formatter} -i with these files",
+            other.join(" ")
+        );
+    }
+    Ok(())
+}
+
+fn c_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            c_files(&path, files)?;
+        } else if path
+            .extension()
+            .is_some_and(|kind| kind == "c" || kind == "h")
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -125,7 +125,9 @@ pub(crate) fn cake(queue: &CakeQueue, scheduler: &Scheduler, fair: Option<Fair>)
         bandwidth: None,
         rtt: queue.rtt.unwrap_or_else(usual),
         flow_mode: hosts::mode(fair, scheduler.direction),
-        nat: queue.nat.unwrap_or(true),
+        // Of a packet that has been translated back, cake would take the
+        // address that it had before (`nf_ct_get_tuple_skb`): everyone's.
+        nat: queue.nat.unwrap_or(!scheduler.inside),
         ack_filter: CakeAckFilter::No,
         ingress: false,
         split_gso: true,

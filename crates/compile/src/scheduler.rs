@@ -11,7 +11,7 @@ use crate::number;
 use crate::parts::{self, Leaf, Numbers, Parent};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Class, Direction, Lengths, Policy, Rule, SharedClass, When};
+use weirgate_policy::{Class, Direction, Inbound, Lengths, Policy, Rule, SharedClass, When};
 use weirgate_units::{Handle, Rate, Span};
 
 /// The major number of the gate's HTB.
@@ -40,6 +40,9 @@ const LATE_FAST: Span = Span::from_micros(100);
 pub struct Scheduler {
     /// The direction.
     pub direction: Direction,
+    /// Whether its queues are behind NAT's return way, on the LAN device, where
+    /// packets have inside addresses by themselves.
+    pub inside: bool,
     /// The line's rate as stated.
     pub line: Rate,
     /// The rate of the gate.
@@ -118,6 +121,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     };
     let mut scheduler = Scheduler {
         direction,
+        inside: direction == Direction::Down && policy.link.inbound.value == Inbound::Lan,
         line: shares.line,
         gate: shares.gate,
         gate_buffer: late.max(bounds::time(1, shares.gate)),

@@ -129,7 +129,7 @@ mod tests {
         assert_ne!(facts(&packet(1, 0)).0, facts(&packet(2, 0)).0);
         assert_eq!(facts(&packet(1, 0)).0, facts(&packet(1, 2)).0);
         assert_eq!(facts(&packet(1, 3)).1, 3);
-        assert_eq!(facts(b"no packet"), (0, 0));
+        assert_eq!(facts(b"\x10 ARP is no IP"), (0, 0));
         for end in 0..24 {
             let _ = facts(&packet(1, 0)[..end]);
         }

@@ -102,7 +102,7 @@ fn control(tree: &Path, version: &str, arch: &str) -> Result<String> {
     let size = size.split_whitespace().next().unwrap_or("0").to_owned();
     Ok(format!(
         "Package: weirgate\nVersion: {version}\nArchitecture: {arch}\nSection: net\n\
-         Priority: optional\nInstalled-Size: {size}\nDepends: libc6 (>= {libc})\n\
+         Priority: optional\nInstalled-Size: {size}\nDepends: libc6 (>= {libc}), libelf1 | libelf1t64, zlib1g\n\
          Recommends: nftables, iproute2\nSuggests: qemu-system-x86\n\
          Maintainer: The weirgate maintainers <weirgate@localhost>\n\
          Description: keeps the queue of a shared link under control\n \

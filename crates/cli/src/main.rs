@@ -20,6 +20,7 @@ mod exit;
 mod explain;
 mod explain_input;
 mod explain_show;
+mod flows;
 mod here;
 mod import;
 mod keep;
@@ -144,6 +145,10 @@ enum Command {
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Show,
+    /// List the connections with their class, the rule behind it, host, bytes and rate.
+    ///
+    /// Needs CAP_NET_ADMIN to read the kernel's connections.
+    Flows(flows::Arguments),
     /// List the applied policy's rules with what they counted since they were made.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
@@ -237,6 +242,7 @@ fn main() -> ExitCode {
         Command::Keep => keep::run(&state),
         Command::Remove => shape::remove(&state),
         Command::Show => shape::show(&state),
+        Command::Flows(arguments) => flows::run(&state, &arguments),
         Command::Rules { json } => rules::list(&state, json),
         Command::Ruleset { name, on, confirm } => match name.zip(on) {
             Some((name, on)) => rules::switch(&state, &name, on, confirm),

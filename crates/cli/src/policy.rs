@@ -55,6 +55,37 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
     })
 }
 
+/// The policy of texts that were kept, its own first, and the texts it
+/// includes by the path that each was read from.
+pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
+    let Some((own, others)) = sources.split_first() else {
+        return Err(Failure::Input(
+            "weirgate: the applied state was kept without its policy; apply the policy again"
+                .to_owned(),
+        ));
+    };
+    let folder = Path::new(&own.path).parent().unwrap_or(Path::new("."));
+    let load = |name: &str| {
+        let path = folder.join(name);
+        // The files were kept under their true paths.
+        let whole = path.canonicalize().unwrap_or(path).display().to_string();
+        let same = |source: &&Source| source.path == whole || source.path.ends_with(name);
+        let found = others.iter().find(same);
+        found
+            .map(|source| source.text.clone())
+            .ok_or_else(|| format!("`{name}` was not kept"))
+    };
+    let parsed = weirgate_policy::parse_with(&own.path, &own.text, &load);
+    let policy = source::judge(&own.path, parsed.policy, &parsed.problems, |problem| {
+        parsed.sources.render(problem)
+    })?;
+    Ok(Loaded {
+        name: own.path.clone(),
+        policy,
+        sources: sources.to_vec(),
+    })
+}
+
 /// `weirgate check`: for a kernel that has everything.
 pub fn check(path: &Path) -> Outcome {
     let loaded = read(path)?;

@@ -11,6 +11,7 @@
 //! Everything here needs CAP_NET_ADMIN in the namespace, and no other
 //! privilege; observing and counters need none.
 
+mod address;
 mod apply;
 mod capability;
 mod channel;
@@ -32,6 +33,7 @@ mod tc;
 mod total;
 mod wire;
 
+pub use address::Subnet;
 pub use apply::Applied;
 pub use conntrack::{Carried, Connection, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};

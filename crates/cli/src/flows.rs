@@ -23,6 +23,7 @@ use weirgate_keep::Memory;
 use weirgate_kernel::{Carried, Connection, Subnet, Tuple};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{DeviceName, Origin, State, TCP};
+use weirgate_units::{ParseError, Span};
 
 /// Flags of a segment in mid-connection: ACK.
 const ACK: u8 = 0x10;
@@ -33,7 +34,7 @@ const SYN: u8 = 0x02;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Measure rates over this time.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = crate::change::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Only those of this inside host.
     #[arg(long, value_name = "ADDRESS")]
@@ -47,6 +48,17 @@ pub struct Arguments {
     /// Print JSON, all that fit.
     #[arg(long)]
     json: bool,
+}
+
+/// A time to measure rates over.
+fn interval(text: &str) -> Result<Duration, String> {
+    let span: Span = text
+        .parse()
+        .map_err(|error: ParseError| error.to_string())?;
+    if span < Span::from_millis(10) || span > Span::from_secs(3600) {
+        return Err("from 10ms to 1h".to_owned());
+    }
+    Ok(Duration::from_nanos(span.as_nanos()))
 }
 
 /// One direction of a connection.
@@ -97,6 +109,12 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         tokio::time::sleep(arguments.interval).await;
         let after = site.kernel.connections().await.map_err(asked)?;
         let seconds = since.elapsed().as_secs_f64();
+        if after.is_empty() {
+            output::note(
+                "no connection is tracked in this network namespace; NAT, or a rule with \
+                 `connection`, `connections` or `keep`, makes the kernel track them",
+            );
+        }
         let view = View {
             policy: policy.policy(),
             applied: &memory.applied,

@@ -44,14 +44,21 @@ pub(crate) fn describe(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table
         come += new.iter().filter(|rule| !old.contains(rule)).count();
         go += old.iter().filter(|rule| !new.contains(rule)).count();
     }
-    let mut part = |count: usize, what: &str| {
-        if count > 0 {
-            parts.push(format!("{count} {what}"));
-        }
-    };
-    part(change.sets.len(), "list or meter made anew");
-    part(change.switched.len(), "rule set switched");
-    parts.insert(0, format!("{come} rules come, {go} go"));
+    if come + go > 0 {
+        parts.push(format!("{come} rules come, {go} go"));
+    }
+    if !change.sets.is_empty() {
+        parts.push(format!("{} lists or meters made anew", change.sets.len()));
+    }
+    for (chain, on) in &change.switched {
+        parts.push(format!(
+            "{chain} switched {}",
+            if *on { "on" } else { "off" }
+        ));
+    }
+    if parts.is_empty() {
+        parts.push(String::from("the order of rules, or names"));
+    }
     let name = table_name(after.netdev, &after.name);
     write!(f, "change table {name}: {}", parts.join(", "))
 }

@@ -12,6 +12,7 @@
 mod capture;
 mod doctor;
 mod documents;
+mod flows;
 mod here;
 mod input;
 mod kernel;

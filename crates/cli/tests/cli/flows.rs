@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `flows`, `rules` and `ruleset`: what is going on under an applied policy.
+
+use crate::namespace::Namespace;
+use serde_json::Value;
+
+/// A namespace in which the router's own packets to 10.9.0.2 leave by `wan`.
+fn place() -> Namespace {
+    let place = Namespace::new();
+    place.run("ip addr add 10.9.0.1/24 dev wan");
+    place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+    place.run("sysctl -qw net.netfilter.nf_conntrack_acct=1");
+    told(&place, "apply flows.toml", 0, &[]);
+    place
+}
+
+/// A command ends with this status and tells these parts, on either stream.
+#[track_caller]
+fn told(place: &Namespace, line: &str, status: i32, parts: &[&str]) {
+    let ended = place.weirgate(line);
+    assert_eq!(ended.status, status, "{line}: {ended:?}");
+    let all = format!("{}{}", ended.out, ended.err);
+    for part in parts {
+        assert!(all.contains(part), "`{part}` in {all}");
+    }
+}
+
+/// Sends a datagram of the router's own.
+fn send(place: &Namespace, port: u16) {
+    let mut command = place.command("bash");
+    let line = format!("printf 0123456789 > /dev/udp/10.9.0.2/{port}");
+    assert!(command.args(["-c", &line]).status().unwrap().success());
+}
+
+fn json(place: &Namespace, line: &str) -> Value {
+    let ended = place.weirgate(line);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+/// The class upstream and the rule behind it of the flow to a port.
+fn flow(place: &Namespace, port: u16) -> (String, String) {
+    let flows = json(place, "flows --interval 10ms --json");
+    let found = flows
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["remote_port"] == port);
+    let up = &found.unwrap_or_else(|| panic!("{flows:#}"))["up"];
+    assert_eq!(
+        (&up["packets"], &up["bytes"]),
+        (&Value::from(1), &Value::from(38))
+    );
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&up["class"]), text(&up["rule"]))
+}
+
+/// What a rule counted.
+fn packets(place: &Namespace, rule: &str) -> u64 {
+    let rules = json(place, "rules --json");
+    let found = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == rule);
+    found.unwrap_or_else(|| panic!("{rules:#}"))["packets"]
+        .as_u64()
+        .unwrap()
+}
+
+#[test]
+fn a_flow_has_its_class_its_rule_and_its_bytes() {
+    let place = place();
+    send(&place, 53);
+    send(&place, 4000);
+    let (class, rule) = flow(&place, 53);
+    assert_eq!(class, "urgent");
+    assert!(rule.starts_with("line 24: "), "{rule}");
+    assert_eq!(flow(&place, 4000).0, "rest");
+    assert_eq!(packets(&place, "up_names"), 1);
+    told(
+        &place,
+        "flows --interval 10ms --class urgent",
+        0,
+        &["10.9.0.2:53"],
+    );
+    told(&place, "rules", 0, &["up_names", "switched off"]);
+}
+
+#[test]
+fn a_rule_set_is_switched_and_everything_else_stays() {
+    let place = place();
+    send(&place, 53);
+    send(&place, 27015);
+    assert_eq!(flow(&place, 27015).0, "rest");
+    told(&place, "ruleset", 0, &["night_games off"]);
+    told(
+        &place,
+        "ruleset night-games on",
+        0,
+        &["up_set_night_games switched on"],
+    );
+    told(&place, "ruleset", 0, &["night_games on"]);
+    assert_eq!(flow(&place, 27015).0, "urgent");
+    assert_eq!(packets(&place, "up_names"), 1, "counters go on");
+    assert_eq!(place.weirgate("show").status, 0);
+    told(&place, "ruleset night-games on", 0, &["nothing to change"]);
+    told(&place, "rollback", 0, &[]);
+    told(&place, "ruleset", 0, &["night_games off"]);
+    told(
+        &place,
+        "ruleset days on",
+        2,
+        &["no rule set `days`", "night_games"],
+    );
+    told(&place, "ruleset night-games", 2, &[]);
+    told(&place, "ruleset night-games maybe", 2, &["on", "off"]);
+}
+
+#[test]
+fn without_an_applied_policy_there_is_nothing_to_tell() {
+    let place = Namespace::new();
+    told(&place, "flows --interval 10ms", 2, &["nothing is applied"]);
+    told(&place, "rules", 0, &["nothing is applied"]);
+    told(&place, "ruleset", 0, &["nothing is applied"]);
+    assert_ne!(place.weirgate("ruleset games on").status, 0);
+}

@@ -118,8 +118,8 @@ impl Kernel {
         let requests = listed
             .iter()
             .filter(|payload| {
-                let mark = Attrs::after(payload, NFGENMSG).u32_be(CTA_MARK);
-                mark.is_some_and(|mark| values.contains(&(mark & mask)))
+                let whole = Attrs::after(payload, NFGENMSG).u32_be(CTA_MARK);
+                whole.is_some_and(|whole| values.contains(&(whole & mask)))
             })
             .filter_map(|payload| cleared(payload, mask));
         let requests = requests.collect();

@@ -153,6 +153,8 @@ pub struct Packet {
     pub version: IpVersion,
     pub protocol: u8,
     pub dscp: u8,
+    /// The two bits of ECN (RFC 3168 section 5).
+    pub ecn: u8,
     pub ip_options: usize,
     pub tcp_options: usize,
     pub flags: u8,
@@ -164,6 +166,7 @@ pub const SEGMENT: Packet = Packet {
     version: V4,
     protocol: 6,
     dscp: 0,
+    ecn: 0,
     ip_options: 0,
     tcp_options: 0,
     flags: 0x10,
@@ -198,14 +201,14 @@ impl Packet {
                 let header = 20 + self.ip_options;
                 let total = (header + upper.len()) as u16;
                 packet.push(0x40 | (header / 4) as u8);
-                packet.push(self.dscp << 2);
+                packet.push(self.dscp << 2 | self.ecn);
                 packet.extend(total.to_be_bytes());
                 packet.extend([0, 1, 0, 0, 64, self.protocol, 0, 0]);
                 packet.extend([10, 9, 0, 1, 10, 9, 0, 2]);
                 packet.extend(vec![1; self.ip_options]);
             }
             V6 => {
-                let class = u32::from(self.dscp) << 2;
+                let class = u32::from(self.dscp << 2 | self.ecn);
                 packet.extend((0x6000_0000 | class << 20).to_be_bytes());
                 packet.extend((upper.len() as u16).to_be_bytes());
                 packet.extend([self.protocol, 64]);

@@ -523,22 +523,36 @@ dscp = "CS3"
         run("nft add chain netdev sees c { type filter hook ingress device far priority 0 ; }");
         let (be, ef, le, nqb) = (0_u32, 46, 1, 45);
         for dscp in [be, ef, le, nqb, 24, 8] {
-            // The Packet has no ECN bits of its own: its code point is shifted
-            // by two, the byte's low bits are 0.
             for ip in ["ip", "ip6"] {
                 run(&format!(
                     "nft add rule netdev sees c meta l4proto tcp {ip} dscp {dscp} counter"
                 ));
             }
         }
+        // ECT(1) and CE, whatever the code point.
+        for ecn in ["ect1", "ce"] {
+            for ip in ["ip", "ip6"] {
+                run(&format!(
+                    "nft add rule netdev sees c meta l4proto tcp {ip} ecn {ecn} counter"
+                ));
+            }
+        }
         apply(&kernel, &tables(&format!("{SITE}{rules}")), None).await;
-        let marked = |dscp| Packet { dscp, ..to(9) };
+        let marked = |dscp, ecn| Packet { dscp, ecn, ..to(9) };
         let local = Packet {
             ports: (7, 9),
+            ecn: 3,
             ..SEGMENT
         };
         let before: Vec<u64> = seen();
-        let packets = [marked(8), marked(1), marked(45), marked(34), local];
+        // Mapped, mapped and washed, excepted, washed, set.
+        let packets = [
+            marked(8, 3),
+            marked(1, 1),
+            marked(45, 1),
+            marked(34, 3),
+            local,
+        ];
         let found = counted(&kernel, &packets).await;
         let all: Vec<&[String]> = found.iter().map(Vec::as_slice).collect();
         assert_eq!(all[0], ["up_le"], "CS1 is mapped, once");
@@ -550,8 +564,8 @@ dscp = "CS3"
         let after = seen();
         let more: Vec<u64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
         // Order: be, ef, le, nqb, CS3, CS1, each for IPv4 and IPv6. CS3 and
-        // AF41 are washed.
-        assert_eq!(more, [2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]);
+        // AF41 are washed. Then ECT(1) and CE, each as often as sent.
+        assert_eq!(more, [2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 3]);
     });
 }
 

@@ -319,9 +319,13 @@ impl<'a, 'c> Run<'a, 'c> {
         }
     }
 
-    /// What stands behind the IP headers of a whole packet or first fragment.
+    /// What stands behind the IP headers. Of a fragment that is not the first,
+    /// that is payload, or the IPv6 header itself: the kernel does not look
+    /// whether it is one for values of 1, 2 or 4 bytes that lie in the packet's
+    /// first buffer (`nft_payload_fast_eval`, net/netfilter/nf_tables_core.c),
+    /// and all that rules look at here are such.
     fn transport(&mut self, offset: usize, length: usize) -> Value {
-        if self.headers.version.is_none() || self.headers.fragment != 0 {
+        if self.headers.version.is_none() {
             return Value::Absent;
         }
         self.network(self.headers.transport + offset, length)

@@ -197,6 +197,7 @@ fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<T
     let mut jitter = Duration::from_micros(200);
     let mut log = String::new();
     for (number, sequence) in sequences.iter().enumerate() {
+        let _ = writeln!(log, "sequence {number}");
         for drawn in sequence {
             let pause = drawn.pause.max(if paced { 5 } else { 0 });
             if pause > 0 {
@@ -208,6 +209,7 @@ fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<T
             let middle = before - start + (after - before) / 2;
             let now = middle.as_nanos() as u64;
             let mut fate = None;
+            let (mut head, mut joined) = (None, false);
             for part in &drawn.parts {
                 let one = simulator.pass(part.clone(), &path(drawn.up), now, None);
                 let slack = one.passes.iter().map(|pass| pass.slack).min();
@@ -219,6 +221,10 @@ fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<T
                     tally.left_out = sequences.len() - number;
                     return Ok(tally);
                 }
+                joined |= one.waits;
+                if part.headers().fragment == 0 {
+                    head = class(&one);
+                }
                 // The first fragment's class is what comes out first.
                 let first = drawn.parts.len() == 1 || fate.is_none();
                 if first || fate.as_ref().is_some_and(|f: &Fate| f.waits) {
@@ -226,19 +232,17 @@ fn compare(source: &str, tables: &[Table], sequences: &[Vec<Drawn>]) -> Result<T
                 }
             }
             let fate = fate.ok_or("no parts")?;
-            let wanted = class(&fate);
-            let mut found = seen.as_ref().and_then(|seen| seen.class);
-            // Where each fragment has a class of its own, and connection
-            // tracking joins them behind the rules, only counters can tell.
-            if drawn.parts.len() > 1 && fate.passes.iter().any(|pass| pass.netdev) {
-                found = wanted;
-            }
+            // What is made whole keeps the class that its first part got.
+            let early = fate.passes.iter().any(|pass| pass.netdev);
+            let wanted = if joined && early { head } else { class(&fate) };
+            let found = seen.as_ref().and_then(|seen| seen.class);
             let dscp = fate.packet.dscp();
             let came = seen.as_ref().and_then(|seen| seen.packet.dscp());
             let _ = writeln!(
                 log,
-                "  {} {:02x?} -> {wanted:?} {dscp:?} {:?}",
+                "  {} {} x {:02x?} -> {wanted:?} {dscp:?} {:?}",
                 if drawn.up { "up" } else { "down" },
+                drawn.parts.len(),
                 &drawn.parts[0].bytes[..drawn.parts[0].bytes.len().min(64)],
                 fate.connection
             );

@@ -9,6 +9,10 @@ use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
 use weirgate_state::{Content, Count, Table};
 
+/// By so much longer than it takes a bucket has been filling when it is taken
+/// for full, in nanoseconds.
+const SURE: u64 = SECOND / 100;
+
 /// What one key of a set has.
 #[derive(Debug, Clone)]
 struct Element {
@@ -28,6 +32,8 @@ enum Kept {
         tokens: u64,
         at: Option<u64>,
         most: u64,
+        /// Tokens that are there whatever time has passed since it was full.
+        least: u64,
     },
     Connections(Counted),
 }
@@ -152,6 +158,7 @@ impl Meters {
                     tokens: most,
                     at: None,
                     most,
+                    least: most,
                 },
                 None => Kept::Connections(Counted::new(now)),
             };
@@ -197,19 +204,32 @@ impl Element {
     fn charge(&mut self, packet: Charge<'_>) -> Reading {
         let over = self.over;
         match (&mut self.kept, costs(&self.count, packet.length)) {
-            (Kept::Bucket { tokens, at, most }, Some((cost, _))) => {
+            (
+                Kept::Bucket {
+                    tokens,
+                    at,
+                    most,
+                    least,
+                },
+                Some((cost, _)),
+            ) => {
                 let since = at.map_or(0, |at| packet.now.saturating_sub(at));
                 let filled = tokens.saturating_add(since);
                 let had = filled.min(*most);
-                let slack = match at {
-                    // It begins full, whatever the time.
-                    None => u64::MAX,
-                    Some(_) if cost > *most => u64::MAX,
-                    Some(_) => filled.abs_diff(cost),
+                if filled > most.saturating_add(SURE) {
+                    *least = *most;
+                }
+                let slack = if *least >= cost || cost > *most {
+                    u64::MAX
+                } else {
+                    filled.abs_diff(cost)
                 };
                 *at = Some(packet.now);
                 let within = had >= cost;
                 *tokens = if within { had - cost } else { had };
+                if within {
+                    *least = least.saturating_sub(cost);
+                }
                 Reading {
                     holds: within != over,
                     slack,

@@ -10,7 +10,7 @@ use crate::explain_input::{self, Item};
 use crate::explain_show::{self, Shown};
 use crate::{output, policy};
 use std::path::PathBuf;
-use weirgate_explain::{Path as Way, SECOND, Simulator, Way as Direction};
+use weirgate_explain::{Counting, Path as Way, SECOND, Simulator, Way as Direction};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{Capabilities, DeviceName};
 
@@ -33,15 +33,36 @@ pub struct Arguments {
     /// In a capture: addresses that are inside, such as 192.0.2.0/24 [default: private ones].
     #[arg(long, value_name = "PREFIX")]
     inside: Vec<String>,
-    /// Count connections as Linux up to 6.18 does: with any packet, not the first alone.
-    #[arg(long)]
-    old_counts: bool,
+    /// Which packets make their connection count, which differs between kernels (docs/explain.md).
+    #[arg(long, value_enum, default_value_t = Counts::Unassured)]
+    counts: Counts,
     /// Show every rule that was tried, and what it failed at.
     #[arg(long)]
     all: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+/// Which packets make their connection count.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Counts {
+    /// Any that comes to the rule (before Linux 6.19).
+    Any,
+    /// The first alone (Linux 6.19 to 7.1).
+    First,
+    /// Those of connections without traffic both ways so far (since Linux 7.2).
+    Unassured,
+}
+
+impl From<Counts> for Counting {
+    fn from(counts: Counts) -> Self {
+        match counts {
+            Counts::Any => Self::Any,
+            Counts::First => Self::First,
+            Counts::Unassured => Self::Unassured,
+        }
+    }
 }
 
 /// `weirgate explain`.
@@ -53,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Some(text) => Some(explain_input::time(text).map_err(Failure::Input)?),
         None => None,
     };
-    let mut simulator = Simulator::new(&state.tables).counting_any(arguments.old_counts);
+    let mut simulator = Simulator::new(&state.tables).counting(arguments.counts.into());
     let nat = "connections are taken to be tracked only where a rule looks at them";
     let mut general = vec![nat.to_owned()];
     switch(&mut simulator, policy, &arguments.sets)?;

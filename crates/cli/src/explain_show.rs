@@ -327,9 +327,9 @@ fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
                     "no time was given, and schedules are asked at midnight of a Thursday (write \
                      --time)"
                 }
-                Unknown::CountedSince => {
-                    "how many connections count differs between kernels before and since Linux \
-                     6.19 (see --old-counts)"
+                Unknown::Collected => {
+                    "connections that ended still count here; the kernel strikes them off within \
+                     about a second, and then the answer is another"
                 }
             }
             .to_owned(),

@@ -386,6 +386,13 @@ impl Writer<'_> {
                             .into_iter()
                             .find(|one| matches.contains(&Match::version_is(*one)))
                     });
+                    if let Some(Count::Connections(_)) =
+                        rule.meter.as_ref().map(|meter| counted(&meter.value))
+                    {
+                        // nftables drops what it cannot count.
+                        let mask = INVALID | UNTRACKED;
+                        matches.push(Match::one(Field::ConnectionState { mask }, 0));
+                    }
                     let late = match (&rule.meter, version) {
                         (Some(meter), Some(version)) => {
                             let name = format!("meter{}_{name}", version.number());
@@ -416,11 +423,6 @@ impl Writer<'_> {
             Per::Connection => (Field::ConnectionId, name.replacen(['4', '6'], "", 1)),
             Per::All => (Field::Mark { mask: 0 }, name.replacen(['4', '6'], "", 1)),
         };
-        let count = match meter.count {
-            PolicyCount::Packets { rate, per, burst } => Count::Packets { rate, per, burst },
-            PolicyCount::Bytes { rate, burst } => Count::Bytes { rate, burst },
-            PolicyCount::Connections(count) => Count::Connections(count),
-        };
         let set = name;
         if let Some(key) = field.key() {
             self.lists.add(Set {
@@ -436,9 +438,21 @@ impl Writer<'_> {
         Match::Meter(Meter {
             field,
             set,
-            count,
+            count: counted(meter),
             over: meter.over,
         })
+    }
+}
+
+/// Bits of a packet's state (`NF_CT_STATE_BIT`) where it has no connection.
+const INVALID: u32 = 1;
+const UNTRACKED: u32 = 64;
+
+fn counted(meter: &PolicyMeter) -> Count {
+    match meter.count {
+        PolicyCount::Packets { rate, per, burst } => Count::Packets { rate, per, burst },
+        PolicyCount::Bytes { rate, burst } => Count::Bytes { rate, burst },
+        PolicyCount::Connections(count) => Count::Connections(count),
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod build;
 mod capture;
+mod count;
 mod fragments;
 mod meter;
 mod packet;
@@ -27,6 +28,7 @@ mod tuple;
 
 pub use build::{Blueprint, checksum};
 pub use capture::{Capture, Captured, MOST_CAPTURED, is_capture, read_capture};
+pub use count::Counting;
 pub use meter::Level;
 pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};
 pub use run::{Pass, Tried, Unknown};

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What meters remember: buckets (`nft_limit_eval`, net/netfilter/nft_limit.c)
-//! and counts of connections (net/netfilter/nf_conncount.c), one for each
+//! and counts of connections (`count`), one for each
 //! element of a set that rules fill (net/netfilter/nft_dynset.c).
 
 use crate::SECOND;
+use crate::count::{Counted, Counting};
 use crate::track::{Tracked, Tracker};
-use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 use weirgate_state::{Content, Count, Table};
+
+/// By so much longer than it takes a bucket has been filling when it is taken
+/// for full, in nanoseconds.
+const SURE: u64 = SECOND / 100;
 
 /// What one key of a set has.
 #[derive(Debug, Clone)]
@@ -28,10 +32,10 @@ enum Kept {
         tokens: u64,
         at: Option<u64>,
         most: u64,
+        /// Tokens that are there whatever time has passed since it was full.
+        least: u64,
     },
-    /// Connections of which a packet came here, by its tuple or that of its
-    /// connection; true where kernels since 6.19 count it too.
-    Connections(BTreeMap<Tuple, bool>),
+    Connections(Counted),
 }
 
 /// The set of one meter.
@@ -58,8 +62,9 @@ pub(crate) struct Reading {
     pub(crate) slack: u64,
     /// What the meter had.
     pub(crate) level: Level,
-    /// Whether kernels of different age answer differently.
-    pub(crate) by_kernel: bool,
+    /// Whether the answer hangs on when the kernel last looked for connections
+    /// that have ended.
+    pub(crate) unsure: bool,
 }
 
 /// What a meter's count was.
@@ -125,7 +130,7 @@ impl Meters {
             holds: false,
             slack: u64::MAX,
             level: Level::Full,
-            by_kernel: false,
+            unsure: false,
         };
         let Some(memory) = self.memories.get_mut(&(set.0, set.1.to_owned())) else {
             return full;
@@ -153,8 +158,9 @@ impl Meters {
                     tokens: most,
                     at: None,
                     most,
+                    least: most,
                 },
-                None => Kept::Connections(BTreeMap::new()),
+                None => Kept::Connections(Counted::new(now)),
             };
             let element = Element {
                 expires: u64::MAX,
@@ -182,27 +188,14 @@ pub(crate) struct Charge<'a> {
     /// `skb->len`.
     pub(crate) length: usize,
     pub(crate) tracked: Option<Tracked>,
-    /// The original tuple of its connection, or its own where it has none.
-    pub(crate) tuple: Option<&'a Tuple>,
     pub(crate) tracker: &'a Tracker,
-    /// Whether any packet of a connection makes it count, as up to Linux 6.18;
-    /// otherwise its first packet alone does.
-    pub(crate) counts_any: bool,
-}
-
-/// Whether the connection of a tuple is open (`find_or_evict`,
-/// `already_closed`).
-fn open(tracker: &Tracker, tuple: &Tuple, now: u64) -> bool {
-    tracker
-        .find(tuple, now)
-        .and_then(|id| tracker.get(id))
-        .is_some_and(|connection| !connection.closed())
+    pub(crate) counting: Counting,
 }
 
 impl Element {
     fn alive(&self, now: u64, tracker: &Tracker) -> bool {
         let empty = match &self.kept {
-            Kept::Connections(list) => !list.keys().any(|tuple| open(tracker, tuple, now)),
+            Kept::Connections(counted) => !counted.any_open(tracker, now),
             Kept::Bucket { .. } => false,
         };
         self.expires > now && !empty
@@ -211,55 +204,55 @@ impl Element {
     fn charge(&mut self, packet: Charge<'_>) -> Reading {
         let over = self.over;
         match (&mut self.kept, costs(&self.count, packet.length)) {
-            (Kept::Bucket { tokens, at, most }, Some((cost, _))) => {
+            (
+                Kept::Bucket {
+                    tokens,
+                    at,
+                    most,
+                    least,
+                },
+                Some((cost, _)),
+            ) => {
                 let since = at.map_or(0, |at| packet.now.saturating_sub(at));
                 let filled = tokens.saturating_add(since);
                 let had = filled.min(*most);
-                let slack = match at {
-                    // It begins full, whatever the time.
-                    None => u64::MAX,
-                    Some(_) if cost > *most => u64::MAX,
-                    Some(_) => filled.abs_diff(cost),
+                if filled > most.saturating_add(SURE) {
+                    *least = *most;
+                }
+                let slack = if *least >= cost || cost > *most {
+                    u64::MAX
+                } else {
+                    filled.abs_diff(cost)
                 };
                 *at = Some(packet.now);
                 let within = had >= cost;
                 *tokens = if within { had - cost } else { had };
+                if within {
+                    *least = least.saturating_sub(cost);
+                }
                 Reading {
                     holds: within != over,
                     slack,
                     level: Level::Tokens(had.saturating_mul(1000) / cost.max(1)),
-                    by_kernel: false,
+                    unsure: false,
                 }
             }
-            (Kept::Connections(list), None) => {
+            (Kept::Connections(counted), None) => {
                 let Count::Connections(limit) = self.count else {
                     return Self::nothing();
                 };
-                list.retain(|tuple, _| open(packet.tracker, tuple, packet.now));
-                let Some(tuple) = packet.tuple else {
+                // Compiled rules leave such packets out before.
+                let Some(tracked) = packet.tracked.filter(|one| one.connection.is_some()) else {
                     return Self::nothing();
                 };
-                // A packet without a connection counts for itself; it stays
-                // while a connection of its tuple is open.
-                let begins = match packet.tracked {
-                    Some(Tracked {
-                        connection: Some(_),
-                        first,
-                        ..
-                    }) => first,
-                    _ => packet.tracker.find(tuple, packet.now).is_none(),
-                };
-                let known = list.entry(tuple.clone()).or_insert(begins);
-                *known |= begins;
-                let any = list.len();
-                let begun = list.values().filter(|begun| **begun).count();
-                let open = if packet.counts_any { any } else { begun };
+                let (open, least) =
+                    counted.charge(tracked, packet.now, packet.tracker, packet.counting);
                 let beyond = |count: usize| count as u64 > u64::from(limit);
                 Reading {
                     holds: beyond(open) == over,
                     slack: u64::MAX,
                     level: Level::Connections(open),
-                    by_kernel: beyond(any) != beyond(begun),
+                    unsure: beyond(open) != beyond(least),
                 }
             }
             _ => Self::nothing(),
@@ -272,7 +265,7 @@ impl Element {
             holds: false,
             slack: u64::MAX,
             level: Level::Full,
-            by_kernel: false,
+            unsure: false,
         }
     }
 }

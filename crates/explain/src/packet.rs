@@ -63,7 +63,8 @@ pub struct Headers {
     pub version: Option<IpVersion>,
     /// The upper-layer protocol.
     pub protocol: u8,
-    /// Where its header begins.
+    /// Where its header begins; 0 in an IPv6 fragment that is not the first, as
+    /// nftables has it.
     pub transport: usize,
     /// The fragment's offset in bytes; 0 for whole packets and first fragments.
     pub fragment: usize,
@@ -210,7 +211,8 @@ impl Packet {
                 // What follows is the middle of something.
                 let header = [HOP, ROUTING, FRAGMENT, OPTIONS, AUTHENTICATION].contains(&next);
                 headers.protocol = next;
-                headers.transport = at;
+                // `ipv6_find_hdr` says the protocol here, and no place.
+                headers.transport = if stop_at_authentication { 0 } else { at };
                 return (!header).then_some(headers);
             }
         }

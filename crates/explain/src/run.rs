@@ -2,10 +2,10 @@
 //! Tables run on packets, as the head of `weirgate_state`'s module `classify`
 //! states their meaning.
 
+use crate::count::Counting;
 use crate::meter::{Charge, Level, Meters};
 use crate::packet::{Found, Headers, Packet, number};
 use crate::track::{Tracked, Tracker};
-use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 use weirgate_state::{
     Chain, Content, Effect, Field, Hook, IpVersion, Match, Meter, Rule, Table, Values, Verdict,
@@ -64,10 +64,10 @@ pub enum Unknown {
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
-    /// Which of a connection's packets makes it count, where the answer hangs
-    /// on it; taken as the simulator was told
-    /// ([`crate::Simulator::counting_any`]).
-    CountedSince,
+    /// Whether the kernel has already struck connections that ended off its
+    /// count, where the answer hangs on it; taken as if only packets made it
+    /// look.
+    Collected,
     /// The time of day; taken for midnight UTC of 1 January 1970, a Thursday.
     Time,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Context<'a> {
     /// The device the packet came in through, as this hook sees it.
     pub(crate) input: Option<&'a str>,
     pub(crate) tracked: Option<Tracked>,
-    pub(crate) counts_any: bool,
+    pub(crate) counting: Counting,
     pub(crate) tracker: &'a mut Tracker,
     pub(crate) meters: &'a mut Meters,
     pub(crate) counters: &'a mut BTreeMap<(bool, String), u64>,
@@ -287,20 +287,12 @@ impl<'a, 'c> Run<'a, 'c> {
         let Value::Number(value) = self.value(meter.field) else {
             return false;
         };
-        let own = match self.connection() {
-            Some(connection) => Some(connection.original.clone()),
-            None => {
-                let headers = self.packet.tracked_headers();
-                headers.and_then(|headers| Tuple::of(self.packet, &headers))
-            }
-        };
         let charge = Charge {
-            tuple: own.as_ref(),
             now: self.context.now,
             length: self.packet.length,
             tracked: self.context.tracked,
             tracker: self.context.tracker,
-            counts_any: self.context.counts_any,
+            counting: self.context.counting,
         };
         let set = (self.table.netdev, meter.set.as_str());
         let key = meter.field.raw(value);
@@ -309,8 +301,8 @@ impl<'a, 'c> Run<'a, 'c> {
             .meters
             .charge(set, key, (&meter.count, meter.over), charge);
         tried.levels.push(reading.level);
-        if reading.by_kernel {
-            self.pass.unknown.push(Unknown::CountedSince);
+        if reading.unsure {
+            self.pass.unknown.push(Unknown::Collected);
         }
         self.pass.slack = self.pass.slack.min(reading.slack);
         reading.holds
@@ -327,9 +319,13 @@ impl<'a, 'c> Run<'a, 'c> {
         }
     }
 
-    /// What stands behind the IP headers of a whole packet or first fragment.
+    /// What stands behind the IP headers. Of a fragment that is not the first,
+    /// that is payload, or the IPv6 header itself: the kernel does not look
+    /// whether it is one for values of 1, 2 or 4 bytes that lie in the packet's
+    /// first buffer (`nft_payload_fast_eval`, net/netfilter/nf_tables_core.c),
+    /// and all that rules look at here are such.
     fn transport(&mut self, offset: usize, length: usize) -> Value {
-        if self.headers.version.is_none() || self.headers.fragment != 0 {
+        if self.headers.version.is_none() {
             return Value::Absent;
         }
         self.network(self.headers.transport + offset, length)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A router that has some tables, and packets that pass it one after the other.
 
+use crate::count::Counting;
 use crate::fragments::Fragments;
 use crate::meter::Meters;
 use crate::packet::Packet;
@@ -58,7 +59,7 @@ pub struct Simulator {
     fragments: Fragments,
     counters: BTreeMap<(bool, String), u64>,
     tracks: bool,
-    counts_any: bool,
+    counting: Counting,
 }
 
 impl Simulator {
@@ -75,17 +76,14 @@ impl Simulator {
             fragments: Fragments::default(),
             counters: BTreeMap::new(),
             tracks: tables.iter().any(asks_for_connections),
-            counts_any: false,
+            counting: Counting::default(),
         }
     }
 
-    /// The same, as Linux up to 6.18 counts connections: with any packet of
-    /// theirs that comes to the meter. Since 6.19 a connection counts with its
-    /// first packet or not at all (`nf_conncount_add_skb`,
-    /// net/netfilter/nf_conncount.c).
+    /// The same, counting connections as a kernel of another age.
     #[must_use]
-    pub fn counting_any(mut self, any: bool) -> Self {
-        self.counts_any = any;
+    pub fn counting(mut self, counting: Counting) -> Self {
+        self.counting = counting;
         self
     }
 
@@ -189,7 +187,7 @@ impl Simulator {
             tracker,
             meters,
             counters,
-            counts_any,
+            counting,
             ..
         } = self;
         for (at, table) in tables.iter().enumerate() {
@@ -199,7 +197,7 @@ impl Simulator {
                     clock,
                     input: path.arrives.as_ref().map(DeviceName::as_str),
                     tracked,
-                    counts_any: *counts_any,
+                    counting: *counting,
                     tracker: &mut *tracker,
                     meters: &mut *meters,
                     counters: &mut *counters,

@@ -147,6 +147,10 @@ pub(crate) struct Tcp {
     simultaneous: bool,
     /// An answer to a SYN that was ignored may look like the last ACK.
     challenge: bool,
+    /// Data went both ways since it was opened (`IPS_ASSURED`).
+    pub(crate) assured: bool,
+    /// How often it came to be closed.
+    pub(crate) closings: u32,
 }
 
 /// A segment's numbers.
@@ -207,6 +211,8 @@ impl Tcp {
             close_begun: false,
             simultaneous: false,
             challenge: false,
+            assured: false,
+            closings: 0,
         }
     }
 
@@ -217,7 +223,7 @@ impl Tcp {
 
     pub(crate) fn segment(&mut self, segment: Segment, reply: bool, seen_reply: bool) -> Fate {
         let kind = kind(segment.flags);
-        let old = self.state;
+        let mut old = self.state;
         let last = |kind: Kind, side: bool| self.last == Some((kind, side));
         let mut new = match transition(reply, kind, old) {
             To::Invalid => return Fate::Invalid,
@@ -233,6 +239,8 @@ impl Tcp {
                     && last(Kind::Syn, !reply)
                     && segment.acknowledged == self.last_end =>
             {
+                old = SynSent;
+                self.challenge = false;
                 SynReceived
             }
             To::Ignored => return self.ignored(segment, kind, reply),
@@ -257,11 +265,14 @@ impl Tcp {
         if kind == Kind::Ack {
             self.last_end = segment.end;
         }
+        let closed = self.closed();
         self.state = new;
+        self.closings += u32::from(!closed && self.closed());
         if old != new && new == FinWait {
             self.close_begun = true;
         }
         if seen_reply {
+            self.assured |= matches!(old, SynReceived | Established) && new == Established;
             return Fate::Counts(timeout(new));
         }
         match kind {

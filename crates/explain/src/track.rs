@@ -35,17 +35,29 @@ pub(crate) struct Connection {
     pub(crate) packets: u64,
     pub(crate) helper: Option<String>,
     tcp: Option<Tcp>,
-    /// When a stream of UDP is kept for longer.
+    /// From when on what goes both ways is a stream of UDP.
     stream_at: u64,
     expires: u64,
     /// Not in the table any more; the packet that ended it still has it.
     gone: bool,
+    /// `IPS_ASSURED`.
+    assured: bool,
 }
 
 impl Connection {
     /// Whether a count of connections leaves it out (`already_closed`).
     pub(crate) fn closed(&self) -> bool {
         self.gone || self.tcp.as_ref().is_some_and(Tcp::closed)
+    }
+
+    /// How often it has closed: TCP may go on with a connection that had.
+    pub(crate) fn closings(&self) -> u32 {
+        self.tcp.as_ref().map_or(0, |tcp| tcp.closings)
+    }
+
+    /// Whether the kernel holds it for more than a probe.
+    pub(crate) fn assured(&self) -> bool {
+        self.assured || self.tcp.as_ref().is_some_and(|tcp| tcp.assured)
     }
 }
 
@@ -278,6 +290,7 @@ impl Tracker {
             stream_at: u64::MAX,
             expires: u64::MAX,
             gone: false,
+            assured: false,
         };
         self.connections.insert(id, connection);
         Some(id)
@@ -349,17 +362,23 @@ fn fate(
             if stated > rest || stated < 8 {
                 return Fate::Invalid;
             }
-            // A stream lives longer when it has been one for two seconds.
-            if !connection.seen_reply {
-                return Fate::Counts(30);
-            }
+            // What goes both ways is a stream two seconds after its first
+            // packet, and lives longer (`nf_conntrack_udp_packet`).
             if connection.stream_at == u64::MAX {
                 connection.stream_at = now.saturating_add(2 * SECOND);
             }
+            if !connection.seen_reply {
+                return Fate::Counts(30);
+            }
+            connection.assured |= now > connection.stream_at;
             Fate::Counts(if now > connection.stream_at { 120 } else { 30 })
         }
         ICMP | ICMPV6 => Fate::Counts(30),
-        47 => Fate::Counts(if connection.seen_reply { 180 } else { 30 }),
+        // `nf_conntrack_gre_packet`.
+        47 => {
+            connection.assured |= connection.seen_reply;
+            Fate::Counts(if connection.seen_reply { 180 } else { 30 })
+        }
         _ => Fate::Counts(600),
     }
 }

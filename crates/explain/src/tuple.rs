@@ -3,11 +3,13 @@
 //! the tuple of its answer (net/netfilter/nf_conntrack_core.c and the
 //! `nf_conntrack_proto_*.c` beside it).
 
-use crate::packet::{Headers, Packet, long, short};
+use crate::packet::{Headers, Packet, short};
 use weirgate_state::{ICMP, ICMPV6, IpVersion, TCP};
 
 pub(crate) const UDP: u8 = 17;
 const GRE: u8 = 47;
+/// The ethertype of PPP in GRE (`GRE_PROTO_PPP`).
+const PPP: u32 = 0x880b;
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
@@ -80,13 +82,17 @@ impl Tuple {
             TCP | UDP | DCCP | SCTP | UDP_LITE => (word(0)?, word(2)?),
             ICMP | ICMPV6 => (word(4)?, word(0)?),
             GRE => {
-                // Version 1 with its key (RFC 2637); others have none.
-                let flags = word(0)?;
-                if flags & 7 == 1 {
-                    let key = long(bytes, at + 4)? & 0xffff;
-                    (key, key)
-                } else {
-                    (0, 0)
+                // Version 1 with its call (RFC 2637); others have nothing
+                // (`gre_pkt_to_tuple`). The call of the other end is known to
+                // the PPTP helper alone, which is taken not to run.
+                match (word(0), word(2)) {
+                    (Some(flags), Some(carried)) if flags & 7 == 1 && bytes.len() >= at + 8 => {
+                        if carried != PPP {
+                            return None;
+                        }
+                        (0, word(6)?)
+                    }
+                    _ => (0, 0),
                 }
             }
             _ => (0, 0),
@@ -139,8 +145,7 @@ pub(crate) fn quoted(packet: &Packet, headers: &Headers) -> Option<Tuple> {
         ..Packet::whole(packet.ethertype, inner.to_vec())
     };
     let found = quoted.tracked_headers()?;
-    // An error about GRE finds no connection; seen on Linux 6.18.
-    if found.fragment != 0 || found.protocol == GRE {
+    if found.fragment != 0 {
         return None;
     }
     Tuple::of(&quoted, &found)

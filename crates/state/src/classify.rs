@@ -254,8 +254,15 @@ pub enum Count {
         /// The bucket beyond a second's bytes, as the kernel counts it.
         burst: u32,
     },
-    /// Connections that are open, this packet's included
-    /// (net/netfilter/nft_connlimit.c).
+    /// Connections that are open, this packet's included. A packet of which
+    /// the kernel cannot tell the connection is dropped (`nft_connlimit_do_eval`,
+    /// net/netfilter/nft_connlimit.c), so a match stands before that leaves out
+    /// those without one.
+    ///
+    /// The kernel counts the tuples of a list, and is not always quick to take
+    /// ended connections off it (`__nf_conncount_add`,
+    /// net/netfilter/nf_conncount.c): the number may be higher for up to about
+    /// a second.
     Connections(u32),
 }
 

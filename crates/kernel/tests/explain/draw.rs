@@ -194,7 +194,15 @@ impl Flow {
     }
 
     fn packet(one: &Blueprint) -> Packet {
-        let mut packet = Packet::whole(one.ethertype(), one.bytes());
+        let mut bytes = one.bytes();
+        if one.protocol == 6 && one.flags & 2 != 0 && one.tcp_options >= 4 {
+            let options = one.header_length() - one.tcp_options;
+            // The largest segment; checksums are not looked at.
+            let largest = if one.dscp & 1 == 0 { 1460_u16 } else { 400 };
+            bytes[options..options + 2].copy_from_slice(&[2, 4]);
+            bytes[options + 2..options + 4].copy_from_slice(&largest.to_be_bytes());
+        }
+        let mut packet = Packet::whole(one.ethertype(), bytes);
         packet.source_mac = Some(super::router::SENDER);
         packet
     }

@@ -12,7 +12,8 @@ use weirgate_explain::{Packet, Path};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{
-    Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State, Table,
+    Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State,
+    Table,
 };
 use weirgate_units::Handle;
 
@@ -33,6 +34,11 @@ pub fn in_namespace<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static
         unsafe {
             rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).unwrap();
         }
+        // On one processor, so that nothing of the kernel's is asked of another
+        // than counted it (`find_or_evict`, net/netfilter/nf_conncount.c).
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(rustix::thread::sched_getcpu());
+        rustix::thread::sched_setaffinity(None, &one).unwrap();
         test()
     };
     match std::thread::spawn(body).join() {
@@ -66,6 +72,8 @@ const DEVICES: &str = "\
 link set lo up
 link add wan address 02:00:ff:ff:00:01 type veth peer name far address 02:00:ff:ff:00:02
 link add lan address 02:00:ff:ff:00:03 type veth peer name inside address 02:00:ff:ff:00:04
+link set far arp off
+link set inside arp off
 link set wan addrgenmode none
 link set far addrgenmode none
 link set lan addrgenmode none
@@ -87,6 +95,11 @@ route add default via 10.9.0.2 dev wan
 route add 2001:db8:1::/48 via fd00:8::2 dev lan
 route add ::/0 via fd00:9::2 dev wan
 ";
+
+/// What the router says by itself, such as that it listens to multicast, would
+/// be counted with the rest; so would what its wires' ends say.
+const QUIET: &str =
+    "table inet quiet { chain out { type filter hook output priority -400; policy drop; }\n}\n";
 
 const SETTINGS: [(&str, &str); 10] = [
     ("net/ipv4/ip_forward", "1"),
@@ -112,6 +125,7 @@ pub struct Router {
     inside: Wire,
     far: Wire,
     redirects: bool,
+    classes: Vec<Handle>,
 }
 
 /// The state of some tables: nothing is shaped, an IFB is there where they
@@ -147,17 +161,22 @@ fn classes(tables: &[Table]) -> BTreeSet<Handle> {
     let effects = rules
         .flat_map(|chain| &chain.rules)
         .flat_map(|r| &r.effects);
-    effects
-        .filter_map(|effect| match effect {
-            Effect::Class(class) => Some(*class),
-            _ => None,
-        })
-        .collect()
+    let written = effects.filter_map(|effect| match effect {
+        Effect::Class(class) => Some(*class),
+        _ => None,
+    });
+    let sets = tables.iter().flat_map(|table| &table.sets);
+    let looked_up = sets.flat_map(|set| match &set.content {
+        Content::Classes(elements) => elements.iter().map(|(_, _, class)| *class).collect(),
+        _ => Vec::new(),
+    });
+    written.chain(looked_up).collect()
 }
 
 impl Router {
     /// A router with these tables, in the thread's namespace.
     pub fn new(tables: &[Table]) -> Self {
+        feed("nft -f -", QUIET);
         feed("ip -batch -", DEVICES);
         for (key, value) in SETTINGS {
             let path = format!("/proc/sys/{key}");
@@ -190,6 +209,7 @@ impl Router {
             inside: Wire::open("inside"),
             far: Wire::open("far"),
             redirects: redirects(tables),
+            classes: classes(tables).into_iter().collect(),
         }
     }
 
@@ -197,11 +217,6 @@ impl Router {
         let counters = self.kernel.rule_counters(netdev, "weirgate");
         let all = self.runtime.block_on(counters).unwrap();
         all.into_iter().map(|(name, c)| (name, c.packets)).collect()
-    }
-
-    pub fn switch(&self, netdev: bool, chain: &str, on: bool) {
-        let switch = self.kernel.switch(netdev, "weirgate", chain, on);
-        self.runtime.block_on(switch).unwrap();
     }
 
     /// Sends the parts of a packet and says what came out first, and when the
@@ -223,20 +238,14 @@ impl Router {
             frame.extend(&part.bytes);
             from.send(&frame);
         }
-        let seen = to.receive(!up && self.redirects, Duration::from_millis(500));
-        (seen, before, Instant::now())
+        // Where nothing comes out, the rules have run all the same by now: on a
+        // pair of veth, with the sender.
+        let sent = Instant::now();
+        let in_header = (!up && self.redirects).then_some(self.classes.as_slice());
+        let seen = to.receive(in_header, Duration::from_millis(500));
+        let after = seen.as_ref().map_or(sent, |_| Instant::now());
+        (seen, before, after)
     }
-}
-
-/// Whether this kernel counts a connection with any of its packets, as up to
-/// 6.18.
-pub fn counts_any() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut parts = release
-        .split(['.', '-'])
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    version < (6, 19)
 }
 
 /// The way of a packet through the router.
@@ -253,12 +262,6 @@ pub fn path(up: bool) -> Path {
             leaves: lan,
         }
     }
-}
-
-/// A class as it is written into an IP header.
-fn short(class: Handle) -> u16 {
-    assert!(class.major < 16 && class.minor < 0x1000);
-    class.major << 12 | class.minor
 }
 
 /// Whether a table redirects what arrives.
@@ -302,10 +305,12 @@ fn observe_classes(tables: &[Table]) {
                 )
             })
             .collect();
+        // The place among the classes, from 1.
         let written: Vec<String> = classes(tables)
             .into_iter()
-            .map(|class| {
-                let (mark, text) = (class.as_u32(), short(class));
+            .zip(1..)
+            .map(|(class, text)| {
+                let mark = class.as_u32();
                 format!(
                     "meta mark {mark:#x} ip id set {text}\n\
                      meta mark {mark:#x} ip6 flowlabel set {text}\n"
@@ -315,7 +320,7 @@ fn observe_classes(tables: &[Table]) {
         let written = written.concat();
         text += &format!(
             "table inet keep {{\n\
-             chain pre {{ type filter hook prerouting priority -400; \
+             chain pre {{ type filter hook prerouting priority -450; \
              iifname wan meta mark set meta priority map {{ {} }}; }}\n\
              chain post {{ type filter hook postrouting priority 300;\n\
              oifname != lan accept\nip id set 0\nip6 flowlabel set 0\n\
@@ -326,10 +331,6 @@ fn observe_classes(tables: &[Table]) {
         text += "table netdev see { chain down { type filter hook egress device lan priority 0; \
                  ether saddr set meta priority map @p; }\n}\n";
     }
-    // What the router says by itself, such as that it listens to multicast,
-    // would be counted with the rest.
-    text +=
-        "table inet quiet { chain out { type filter hook output priority -400; policy drop; }\n}\n";
     feed("nft -f -", &text);
 }
 
@@ -412,7 +413,7 @@ impl Wire {
         while self.next().is_some() {}
     }
 
-    fn receive(&self, in_header: bool, patience: Duration) -> Option<Seen> {
+    fn receive(&self, in_header: Option<&[Handle]>, patience: Duration) -> Option<Seen> {
         let limit = Instant::now() + patience;
         loop {
             if let Some(frame) = self.next() {
@@ -436,8 +437,9 @@ impl Wire {
     }
 }
 
-/// A frame of the router's forwarding; nothing else is looked at.
-fn read(frame: &[u8], in_header: bool) -> Option<Seen> {
+/// A frame of the router's forwarding; nothing else is looked at. The class is
+/// its source MAC, or the place of the class in the IP header.
+fn read(frame: &[u8], in_header: Option<&[Handle]>) -> Option<Seen> {
     let ethertype = u16::from_be_bytes([*frame.get(12)?, *frame.get(13)?]);
     // Those for the next hops, not what the router says by itself.
     let next_hop = frame[..5] == [2, 0, 0, 0, 0] && [8, 9].contains(&frame[5]);
@@ -445,10 +447,10 @@ fn read(frame: &[u8], in_header: bool) -> Option<Seen> {
         return None;
     }
     let number = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    let class = if in_header {
+    let class = if let Some(classes) = in_header {
         let at = if ethertype == 0x0800 { 14 + 4 } else { 14 + 2 };
-        let short = number(at);
-        Some(Handle::new(short >> 12, short & 0xfff)).filter(|_| short != 0)
+        let place = usize::from(number(at)).checked_sub(1);
+        place.and_then(|place| classes.get(place)).copied()
     } else {
         let class = Handle::new(number(8), number(10));
         Some(class).filter(|class| class.major != 0xffff)

@@ -157,9 +157,13 @@ impl Kernel {
             let listing = |set: &str| sets::list(netdev, name, set);
             match found {
                 Listed::Meter(set) => sets.own.push(set),
-                Listed::Fixed { name: set, key } => {
+                Listed::Fixed {
+                    name: set,
+                    key,
+                    interval,
+                } => {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;
-                    sets.own.push(sets::fixed(set, key, &elements));
+                    sets.own.push(sets::fixed(set, key, interval, &elements));
                 }
                 Listed::Classes {
                     name: set,

@@ -261,7 +261,7 @@ fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
         let _ = sets::listed(payload, "t");
         let _ = nft::object::counter(payload, "t");
     }
-    let _ = sets::fixed(String::from("s"), Key::Short, all);
+    let _ = sets::fixed(String::from("s"), Key::Short, true, all);
     let _ = sets::is_on(true, all);
     let sets = Sets {
         constants: ConstantSet::ALL.into_iter().collect(),

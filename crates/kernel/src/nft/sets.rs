@@ -50,7 +50,9 @@ pub(crate) const NFTA_DATA_VALUE: u16 = 1;
 const NFT_SET_CONSTANT: u32 = 2;
 const NLM_F_CREATE: u16 = 0x400;
 
-/// nft's own numbers for types of set keys, so that `nft list` can print them.
+/// nft's own numbers for types of set keys (`enum datatypes`, include/datatype.h
+/// of nftables), so that `nft list` can print them.
+const TYPE_NFPROTO: u32 = 2;
 const TYPE_IPV4: u32 = 7;
 const TYPE_IPV6: u32 = 8;
 const TYPE_MAC: u32 = 9;
@@ -58,7 +60,6 @@ const TYPE_INET_PROTOCOL: u32 = 12;
 const TYPE_MARK: u32 = 19;
 const TYPE_CLASSID: u32 = 23;
 const TYPE_ETHERTYPE: u32 = 10;
-const TYPE_NFPROTO: u32 = 26;
 const TYPE_INET_SERVICE: u32 = 13;
 
 /// One of the sets.
@@ -367,7 +368,12 @@ pub(crate) fn list(netdev: bool, table: &str, name: &str) -> MessageBuilder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Listed {
     /// A set of values; its elements are listed apart.
-    Fixed { name: String, key: Key },
+    Fixed {
+        name: String,
+        key: Key,
+        /// Whether it holds ranges.
+        interval: bool,
+    },
     /// A map to classes; its elements are listed apart.
     Classes {
         name: String,
@@ -420,7 +426,11 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
             })
         }
         Some(key) if flags == NFT_SET_TIMEOUT => Listed::Refreshed { name, key },
-        Some(key) if flags & !NFT_SET_INTERVAL == 0 => Listed::Fixed { name, key },
+        Some(key) if flags & !NFT_SET_INTERVAL == 0 => Listed::Fixed {
+            name,
+            key,
+            interval: flags & NFT_SET_INTERVAL != 0,
+        },
         Some(key)
             if flags & !NFT_SET_INTERVAL == NFT_SET_MAP
                 && attrs.u32_be(NFTA_SET_DATA_TYPE) == Some(TYPE_CLASSID) =>
@@ -437,11 +447,11 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
 }
 
 /// The set of these listed elements.
-pub(crate) fn fixed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
+pub(crate) fn fixed(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]) -> Set {
     let plain = |(from, to, _)| (from, to);
     Set {
         content: Content::Fixed(
-            ranges(key, false, payloads)
+            ranges(key, interval, payloads)
                 .into_iter()
                 .map(plain)
                 .collect(),
@@ -471,9 +481,9 @@ pub(crate) fn classes(name: String, key: Key, interval: bool, payloads: &[Vec<u8
     }
 }
 
-/// Listed elements as ranges, each with its data. A range that reaches to the
-/// greatest key has no end, so that `interval` says that there are ranges where
-/// no end does.
+/// Listed elements as ranges, each with its data; single keys where the set's
+/// flags do not say that it holds ranges. A range that reaches to the greatest
+/// key has no end.
 fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
     let mut keys: Vec<(u128, bool, Option<u32>)> = payloads
         .iter()
@@ -498,12 +508,11 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
         .collect();
     // An end and a beginning of one key: the end comes first.
     keys.sort_by_key(|(value, end, _)| (*value, !end));
-    let ranges = interval || keys.iter().any(|(_, end, _)| *end);
     let mut elements: Vec<(u128, u128, Option<u32>)> = Vec::new();
     let mut open = None;
     for (value, end, data) in keys {
         match (end, open) {
-            (false, _) if !ranges => elements.push((value, value, data)),
+            (false, _) if !interval => elements.push((value, value, data)),
             (false, _) => open = Some((value, data)),
             (true, Some((from, data))) => {
                 elements.push((from, value.saturating_sub(1), data));
@@ -520,7 +529,7 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
 
 /// The refreshed set of these listed elements.
 pub(crate) fn refreshed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
-    let plain = fixed(name, key, payloads);
+    let plain = fixed(name, key, false, payloads);
     let found = match plain.content {
         Content::Fixed(elements) => elements.into_iter().map(|(value, _)| value).collect(),
         _ => Vec::new(),

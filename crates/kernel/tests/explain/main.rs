@@ -11,4 +11,5 @@
 mod draw;
 mod random;
 mod router;
+mod segments;
 mod services;

@@ -3,14 +3,16 @@
 //!
 //! A transfer that its run's end cuts off is reset, so that the next phase
 //! does not begin with what a buffer still held. One with an amount of bytes
-//! closes in order when all of them were taken.
+//! closes in order when all of them were taken. One that cannot connect goes on
+//! trying until its run ends; without success it is recorded as a connection
+//! that was never established, and has sent nothing.
 
 use super::flow::Flow;
 use super::meter::Meter;
 use super::tcp::{self, Opening};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::rc::Rc;
-use weirgate_experiment::{Amount, TcpSettings};
+use weirgate_experiment::{Amount, Connection, TcpSettings};
 
 /// Runs a flow's transfers.
 pub async fn run(flow: Flow, settings: TcpSettings) -> Result<()> {
@@ -18,6 +20,8 @@ pub async fn run(flow: Flow, settings: TcpSettings) -> Result<()> {
     for (start_ns, end_ns) in flow.runs() {
         flow.session.clock.until(start_ns).await?;
         let (source, sink) = flow.dial(&settings)?;
+        source.insist()?;
+        sink.insist()?;
         let receiving = receive(
             flow.clone(),
             settings.clone(),
@@ -26,14 +30,20 @@ pub async fn run(flow: Flow, settings: TcpSettings) -> Result<()> {
             Rc::clone(&meter),
         );
         flow.spawn("receive", receiving);
-        send(&flow, &settings, source, end_ns).await?;
+        send(&flow, &settings, source, (start_ns, end_ns)).await?;
     }
     Ok(())
 }
 
-async fn send(flow: &Flow, settings: &TcpSettings, source: Opening, end_ns: u64) -> Result<()> {
+async fn send(
+    flow: &Flow,
+    settings: &TcpSettings,
+    source: Opening,
+    (start_ns, end_ns): (u64, u64),
+) -> Result<()> {
     let Some(endpoint) = source.by(&flow.session.clock, end_ns).await? else {
-        bail!("no connection came about before the run's end");
+        unconnected(flow, settings, start_ns);
+        return Ok(());
     };
     flow.sample(&endpoint);
     let bytes = settings.amount.map(|Amount::Bytes(size)| size.as_bytes());
@@ -53,6 +63,18 @@ async fn send(flow: &Flow, settings: &TcpSettings, source: Opening, end_ns: u64)
         }
         sent = sending => sent,
     }
+}
+
+/// Records that no connection came about before the run's end.
+fn unconnected(flow: &Flow, settings: &TcpSettings, start_ns: u64) {
+    let bytes = settings.amount.map(|Amount::Bytes(size)| size.as_bytes());
+    flow.session.recorder.connection(Connection {
+        flow: flow.index,
+        start_ns,
+        connected_ns: None,
+        finished_ns: None,
+        bytes: bytes.unwrap_or(0),
+    });
 }
 
 async fn receive(

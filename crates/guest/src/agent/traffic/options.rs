@@ -62,6 +62,11 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
+/// How often a SYN without an answer is repeated.
+pub fn set_syn_repeats(socket: impl AsFd, times: u32) -> io::Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_SYNCNT, times)
+}
+
 /// Limits how much the socket takes beyond what it has sent, in bytes.
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)

@@ -44,6 +44,10 @@ const BUFFER_PER_WINDOW: u64 = 8;
 /// A connection begins with so much less.
 const GROWTH: u64 = 2 * 1_460;
 
+/// The most repetitions of a SYN that Linux takes (`MAX_TCP_SYNCNT`,
+/// include/net/tcp.h): hours.
+const MOST_SYNS: u32 = 127;
+
 /// How much is taken at once; it costs nothing to ask for more.
 const MOST: u64 = 1 << 20;
 
@@ -204,6 +208,17 @@ impl Opening {
         matches!(self, Self::Connect(..))
     }
 
+    /// Has the kernel ask for the connection as long as its run lasts. By
+    /// itself it gives up after six repetitions of the SYN, 127 s
+    /// (`tcp_syn_retries`), which a lossy line may take from a flow by chance.
+    pub fn insist(&self) -> Result<()> {
+        if let Self::Connect(endpoint, peer) = self {
+            let set = options::set_syn_repeats(endpoint, MOST_SYNS);
+            set.with_context(|| format!("keep asking {peer}"))?;
+        }
+        Ok(())
+    }
+
     /// The connection, or `None` where it has not come about by `end_ns`.
     pub async fn by(self, clock: &Clock, end_ns: u64) -> Result<Option<Rc<Endpoint>>> {
         tokio::select! {
@@ -343,12 +358,14 @@ pub async fn take(endpoint: &Endpoint, bytes: u64) -> io::Result<u64> {
 }
 
 /// The result of a transfer, where a reset after the run's end is none: that
-/// is how the sender ends it.
+/// is how the sender ends it. Nor is it one where the kernel gave up by then,
+/// because nothing came through: what did is in the recording.
 pub fn unless_cut_off<T>(result: io::Result<T>, clock: &Clock, end_ns: u64) -> Result<()> {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut};
     match result {
         Err(error)
-            if matches!(error.kind(), BrokenPipe | ConnectionReset) && clock.now_ns() >= end_ns =>
+            if matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut)
+                && clock.now_ns() >= end_ns =>
         {
             Ok(())
         }

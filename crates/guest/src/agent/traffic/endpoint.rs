@@ -91,14 +91,19 @@ impl Endpoint {
         })
     }
 
-    /// Connects a stream.
-    pub async fn connect(&self, peer: SocketAddr) -> io::Result<()> {
-        match rustix::net::connect(self, &peer) {
+    /// Connects a stream, and only then puts it into the event loop: of a
+    /// socket that is not connecting yet, epoll says that it was hung up, and
+    /// the event loop would believe that for good.
+    pub async fn connect(socket: OwnedFd, peer: SocketAddr) -> io::Result<Self> {
+        match rustix::net::connect(&socket, &peer) {
+            Ok(()) => Self::stream(socket),
             Err(Errno::INPROGRESS) => {
-                self.socket.writable().await?.retain_ready();
-                Ok(socket_error(self)??)
+                let endpoint = Self::stream(socket)?;
+                endpoint.socket.writable().await?.retain_ready();
+                socket_error(&endpoint)??;
+                Ok(endpoint)
             }
-            other => Ok(other?),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -31,5 +31,5 @@ pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, parse};
 pub use recording::{
     Capture, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
-    Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Transcript,
+    Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked, Transcript,
 };

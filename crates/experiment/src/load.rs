@@ -88,6 +88,8 @@ impl Traffic {
             TrafficKind::Udp {
                 interval, packets, ..
             } => each(&self.runs, *interval).min(packets.unwrap_or(u64::MAX)),
+            // A SYN, and an answer to the first.
+            TrafficKind::Syns { interval } => each(&self.runs, *interval).saturating_add(1),
             TrafficKind::Voice { interval, .. } => each(&self.runs, *interval).saturating_mul(2),
             TrafficKind::ShortFlows {
                 mean_gap,

@@ -29,6 +29,7 @@
 //! | `sackrelease` | flow | `mean_segments` |
 //! | `burst` | flow | `max_ratio` |
 //! | `recovery` | probe | `s` |
+//! | `tracked` | connections (`all`, `answered`, `unanswered`, `kept`) | `connections` |
 //! | `calculated` | figure | `value` |
 //!
 //! A place is `modem` (the line's upstream buffer), `exchange` (its downstream
@@ -109,6 +110,8 @@ pub enum Quantity {
     Burst,
     /// Time until a probe's round trip is back down.
     Recovery,
+    /// Connections that the gateway tracked when the run ended.
+    Tracked,
     /// A figure of a calculation.
     Calculated,
 }
@@ -153,6 +156,8 @@ pub enum Subject {
     Place,
     /// A policy class.
     Class,
+    /// Connections of a kind.
+    Connections,
     /// A figure of a calculation.
     Figure,
 }
@@ -203,7 +208,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 28] = [
+const GRAMMAR: [Row; 29] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -231,6 +236,7 @@ const GRAMMAR: [Row; 28] = [
     row(Quantity::SackRelease,   "sackrelease",   Subject::Flow,        "segments",     MEAN),
     row(Quantity::Burst,         "burst",         Subject::Flow,        "ratio",        &[Statistic::Max]),
     row(Quantity::Recovery,      "recovery",      Subject::Probe,       "s",            ONLY),
+    row(Quantity::Tracked,       "tracked",       Subject::Connections, "connections",  ONLY),
     row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
 ];
 
@@ -274,6 +280,7 @@ impl Subject {
             Self::Link => "`up` or `down`",
             Self::Place => "place",
             Self::Class => "class",
+            Self::Connections => "`all`, `answered`, `unanswered` or `kept`",
             Self::Figure => "figure",
         }
     }
@@ -386,6 +393,7 @@ impl Metric {
             | Quantity::Lone
             | Quantity::Jain
             | Quantity::Recovery
+            | Quantity::Tracked
             | Quantity::Calculated => false,
         }
     }
@@ -477,6 +485,7 @@ fn form(quantity: Quantity) -> String {
         Subject::Link => "LINK",
         Subject::Place => "PLACE",
         Subject::Class => "CLASS",
+        Subject::Connections => "CONNECTIONS",
         Subject::Figure => "FIGURE",
     };
     format!(

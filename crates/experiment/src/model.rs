@@ -235,6 +235,11 @@ pub enum TrafficKind {
         /// TCP settings.
         tcp: TcpSettings,
     },
+    /// SYNs that nobody answers.
+    Syns {
+        /// Time between them.
+        interval: Span,
+    },
     /// A voice-like stream: one datagram each `interval`, both ways, stamped.
     Voice {
         /// Time between datagrams.
@@ -312,6 +317,9 @@ pub struct Sampling {
     pub queues: Span,
     /// Interval of TCP state of every sender.
     pub tcp: Span,
+    /// Records how long TCP segments from the hosts wait in the gateway: those
+    /// that only acknowledge as class `ack`, others as their entry's class.
+    pub segments: bool,
     /// Keeps the beginning of every packet at the line ([`Capture`](crate::Capture)).
     pub capture: bool,
 }
@@ -417,6 +425,7 @@ impl Default for Sampling {
         Self {
             queues: Span::from_millis(100),
             tcp: Span::from_millis(100),
+            segments: false,
             capture: false,
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of the encoding; another is refused.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// One run of one arm.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct Recording {
     pub classes: Vec<String>,
     /// Commands run, policies applied, and what they said.
     pub transcript: Vec<Transcript>,
+    /// What the gateway's connection tracking knew at the end, in an arm with a
+    /// policy.
+    pub tracked: Option<Vec<Tracked>>,
     /// What was kept of packets' contents; empty unless asked for.
     pub capture: Capture,
 }
@@ -224,6 +227,19 @@ pub struct QueueSample {
     pub backlog_packets: u32,
 }
 
+/// A connection as connection tracking knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracked {
+    /// The transport protocol.
+    pub protocol: u8,
+    /// The port that it was opened to; 0 where the protocol has none.
+    pub port: u16,
+    /// Whether an answer was seen.
+    pub answered: bool,
+    /// Its mark, in which a rule with `keep` leaves its decision.
+    pub mark: u32,
+}
+
 /// A command or an applied policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transcript {
@@ -298,6 +314,15 @@ impl Capture {
             rest = after;
             Some(packet)
         })
+    }
+}
+
+impl TcpSegment {
+    /// Whether it acknowledges and does nothing else: no data, no SYN, FIN or
+    /// RST (RFC 9293 section 3.1).
+    #[must_use]
+    pub const fn is_pure_ack(&self) -> bool {
+        self.payload == 0 && self.flags & 0x17 == 0x10
     }
 }
 

@@ -40,6 +40,7 @@
 //! | `ackcompressed.FLOW.ratio` | ACK pairs closer than half the time that the data acknowledged by the second took on the line |
 //! | `burst.FLOW.max_ratio` | most wire time of the flow's data that came to the line within 100 ms, over 100 ms |
 //! | `sackrelease.FLOW.mean_segments` | data segments that came to the line between an ACK with a SACK block reaching the sender and the next ACK doing so |
+//! | `tracked.KIND.connections` | that connection tracking knew at the end of the whole run, in an arm with a policy; `answered` where a packet came back, `unanswered` where none did, `kept` where a rule with `keep` has left a mark |
 //! | `recovery.PROBE.s` | from the phase's start to the last RTT above minimum + 10 % of the phase's range; only where the phase begins above and ends below |
 //!
 //! Figures are rounded, so that two runs compare byte for byte and a table
@@ -61,6 +62,7 @@ pub mod series;
 pub mod stats;
 mod sweep;
 mod tcp;
+mod tracked;
 mod window;
 pub mod y1541;
 

@@ -4,7 +4,7 @@
 use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
 use crate::window::{SECOND, Window, windows};
-use crate::{ArmFigures, MeasureError, connection, flow, line, probe, queue, tcp};
+use crate::{ArmFigures, MeasureError, connection, flow, line, probe, queue, tcp, tracked};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
 
@@ -38,6 +38,7 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
             connection::figures(&run, subject, &window, &mut figures);
         }
         flow::fairness(&run, &window, &mut figures);
+        tracked::figures(recording, &mut figures);
     }
     Ok(ArmFigures {
         arm: recording.arm.clone(),

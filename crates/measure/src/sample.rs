@@ -55,6 +55,7 @@ pub(crate) fn experiment(phases: &[(&str, u64, u64)]) -> Experiment {
         sampling: Sampling {
             queues: Span::from_millis(100),
             tcp: Span::from_millis(100),
+            segments: false,
             capture: false,
         },
         arms: vec![arm("modem-only")],

@@ -243,6 +243,12 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         return false;
     }
     let links = || ["up", "down"].map(str::to_owned).into_iter().collect();
+    let connections = || {
+        ["all", "answered", "unanswered", "kept"]
+            .map(str::to_owned)
+            .into_iter()
+            .collect()
+    };
     let compared = || scope.flows.union(&scope.groups).cloned().collect();
     let (what, known) = match metric.quantity.subject() {
         _ if metric.quantity == Quantity::Jain => ("group or traffic entry", &compared()),
@@ -251,6 +257,7 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         Subject::FlowOrProbe => ("traffic entry or probe", &scope.names),
         Subject::Class => ("class", &scope.classes),
         Subject::Link => ("link", &links()),
+        Subject::Connections => ("kind of connections", &connections()),
         Subject::Figure => ("figure", &scope.figures),
         Subject::Place => return place_exists(table, text, metric),
     };

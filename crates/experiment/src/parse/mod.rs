@@ -117,7 +117,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
     }
     scope.check_load(root);
     empty.arms = arm::arms(root, &mut scope);
-    empty.sampling = sampling(root, &scope);
+    empty.sampling = sampling(root, &mut scope);
     empty.expectations = expect::expectations(root, &scope);
     empty.topology = topology?;
     Some(empty)
@@ -144,7 +144,7 @@ fn version(root: &mut Reader<'_, '_>) {
     }
 }
 
-fn sampling(root: &mut Reader<'_, '_>, scope: &Scope) -> Sampling {
+fn sampling(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Sampling {
     let mut sampling = Sampling::default();
     let Some(mut table) = root.table("sampling") else {
         return sampling;
@@ -155,6 +155,12 @@ fn sampling(root: &mut Reader<'_, '_>, scope: &Scope) -> Sampling {
     }
     if let Some(interval) = field::span(&mut table, "tcp", shortest, longest) {
         sampling.tcp = interval;
+    }
+    if let Some(segments) = table.boolean("segments") {
+        sampling.segments = segments.value;
+        if segments.value {
+            scope.classes.insert("ack".to_owned());
+        }
     }
     if let Some(capture) = table.boolean("capture") {
         sampling.capture = capture.value;

@@ -230,12 +230,13 @@ enum KindWord {
     Udp,
     Requests,
     ShortFlows,
+    Syns,
     Voice,
 }
 
 fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
     if !table.has("kind") {
-        let hint = "write tcp, udp, requests, short-flows or voice";
+        let hint = "write tcp, udp, requests, short-flows, syns or voice";
         return table.missing("kind", hint);
     }
     let words = [
@@ -243,6 +244,7 @@ fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
         ("udp", KindWord::Udp),
         ("requests", KindWord::Requests),
         ("short-flows", KindWord::ShortFlows),
+        ("syns", KindWord::Syns),
         ("voice", KindWord::Voice),
     ];
     match field::word(table, "kind", &words)? {
@@ -286,6 +288,12 @@ fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
                 mean_length: mean_length?,
                 shape: shape?,
                 tcp: tcp?,
+            })
+        }
+        KindWord::Syns => {
+            let interval = required_span(table, "interval", Span::from_millis(1));
+            Some(TrafficKind::Syns {
+                interval: interval?,
             })
         }
         KindWord::Voice => {

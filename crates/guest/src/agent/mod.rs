@@ -12,6 +12,7 @@
 
 mod arm;
 pub mod clock;
+mod limits;
 pub mod line;
 pub mod nodes;
 pub mod probe;

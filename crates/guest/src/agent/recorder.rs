@@ -9,12 +9,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use weirgate_experiment::{
     Capture, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
-    Recording, Sojourn, TcpSample, Transcript,
+    Recording, Sojourn, TcpSample, Tracked, Transcript,
 };
 
 /// Stamped packets of one flow between line and receiver that are remembered;
 /// older ones were lost on the way.
 const REMEMBERED: usize = 65_536;
+
+/// The class of acknowledgements without data.
+const ACK: &str = "ack";
 
 /// Records reserved at once, so that growing seldom copies.
 const RESERVED: usize = 16_384;
@@ -138,6 +141,31 @@ impl Recorder {
         self.shared
             .borrow_mut()
             .sojourn(Direction::Up, flow, at_ns, wait_ns);
+    }
+
+    /// Records the wait of a TCP segment without a stamp that reached the line
+    /// from the gateway: an acknowledgement alone is of class `ack`, all else
+    /// of its flow's; nothing where that has none.
+    pub fn segment_waited(&self, flow: Option<u16>, ack: bool, at_ns: u64, wait_ns: u64) {
+        let class = if ack {
+            Some(self.class(ACK))
+        } else {
+            let records = self.shared.borrow();
+            flow.and_then(|flow| records.flows.get(usize::from(flow))?.class)
+        };
+        if let Some(class) = class {
+            self.shared.borrow_mut().recording.sojourns.push(Sojourn {
+                direction: Direction::Up,
+                class,
+                at_ns,
+                wait_ns,
+            });
+        }
+    }
+
+    /// Records what connection tracking knew at the end of the run.
+    pub fn tracked(&self, tracked: Vec<Tracked>) {
+        self.shared.borrow_mut().recording.tracked = Some(tracked);
     }
 
     /// Remembers when a stamped packet left the line for the gateway.

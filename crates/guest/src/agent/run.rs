@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of a run: build, set up the arm, drive traffic, take down.
 
+use super::limits;
+use super::line::entry::Entry;
 use super::line::tap::Emulation;
 use super::recorder::Recorder;
 use super::session::Session;
@@ -53,6 +55,7 @@ pub fn run(
         .build()
         .context("start the event loop")?;
 
+    limits::raise();
     let recorder = Recorder::new();
     if experiment.sampling.capture && arm.emulator == Emulator::Own {
         recorder.start_capture();
@@ -64,6 +67,8 @@ pub fn run(
     })?;
     progress(seconds, seconds, "taking down");
     if let Some(shaper) = stage.shaper.take() {
+        let tracked = runtime.block_on(shaper.tracked());
+        recorder.tracked(tracked.context("list the connections")?);
         let removed = runtime.block_on(shaper.remove(&recorder));
         removed.context("remove the policy")?;
     }
@@ -144,7 +149,11 @@ impl Stage {
             let line = match taps {
                 Some(taps) => {
                     let clock = session.clock.clone();
-                    let emulation = Emulation::new(&line, taps, clock, session.recorder.clone())?;
+                    let mut emulation =
+                        Emulation::new(&line, taps, clock, session.recorder.clone())?;
+                    if session.experiment.sampling.segments {
+                        emulation.note_segments(Entry::open(&session.nodes)?);
+                    }
                     Some(Rc::new(RefCell::new(emulation)))
                 }
                 None => None,

@@ -10,7 +10,7 @@ use super::recorder::Recorder;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::{Display, Write};
 use weirgate_document::{Problem, Severity};
-use weirgate_experiment::Node;
+use weirgate_experiment::{Node, Tracked};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, Plan, plan, plan_with, verify, with_former};
 use weirgate_state::State;
@@ -48,6 +48,18 @@ impl Shaper {
             former,
             desired,
         })
+    }
+
+    /// The connections that the gateway tracks.
+    pub async fn tracked(&self) -> Result<Vec<Tracked>> {
+        let connections = self.kernel.connections().await?;
+        let tracked = connections.iter().map(|connection| Tracked {
+            protocol: connection.original.protocol,
+            port: connection.original.destination_port,
+            answered: connection.answered,
+            mark: connection.mark,
+        });
+        Ok(tracked.collect())
     }
 
     /// Removes the policy, and verifies that the gateway is as it was before.

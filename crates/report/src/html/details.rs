@@ -281,6 +281,7 @@ fn traffic_row(traffic: &Traffic) -> Vec<Cell> {
             "short TCP flows, one each {mean_gap}, {mean_length} on average, shape {shape}{}",
             settings(tcp)
         ),
+        TrafficKind::Syns { interval } => format!("a SYN each {interval} that nobody answers"),
         TrafficKind::Voice { interval, packet } => {
             format!("voice, {packet} bytes each {interval} both ways")
         }

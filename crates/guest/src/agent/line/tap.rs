@@ -6,6 +6,7 @@
 //! as soon as the kernel has put it into the TAP; the TAP's own queue is never
 //! the bottleneck.
 
+use super::entry::Entry;
 use super::framing::Wire;
 use super::model::{Departure, Side};
 use super::packet::Facts;
@@ -49,6 +50,8 @@ pub struct Emulation {
     /// Up and down, in this order.
     ways: [Way; 2],
     wire: Wire,
+    /// Where waits of TCP segments are asked for.
+    entry: Option<Entry>,
     clock: Clock,
     recorder: Recorder,
     /// Buffers of frames that have left.
@@ -93,10 +96,16 @@ impl Emulation {
                 way(Direction::Down, &line.down, taps.line, "downstream")?,
             ],
             wire: Wire::of(line),
+            entry: None,
             clock,
             recorder,
             spare: Vec::new(),
         })
+    }
+
+    /// Has the waits of TCP segments recorded too.
+    pub fn note_segments(&mut self, entry: Entry) {
+        self.entry = Some(entry);
     }
 
     /// Throws away what came to the devices before the start of traffic.
@@ -152,7 +161,7 @@ impl Emulation {
             let read = read(from, &mut bytes).context("read from a device of the line")?;
             if let Some(length) = read {
                 bytes.truncate(length);
-                self.arrive(index, bytes);
+                self.arrive(index, bytes)?;
             } else {
                 guard?.clear_ready();
                 self.spare.push(bytes);
@@ -161,7 +170,7 @@ impl Emulation {
         Ok(true)
     }
 
-    fn arrive(&mut self, index: usize, bytes: Vec<u8>) {
+    fn arrive(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
         let now_ns = self.clock.now_ns();
         let facts = Facts::read(&bytes);
         let way = &mut self.ways[index];
@@ -172,11 +181,21 @@ impl Emulation {
             let waited_ns = stamp.age_ns(now_ns);
             self.recorder.waited_up(stamp.flow, now_ns, waited_ns);
         }
+        let flow = flow_of(&self.recorder, direction, &facts);
+        if let (Direction::Up, Some(entry), Some(tcp)) =
+            (direction, self.entry.as_mut(), facts.tcp)
+            && let Some(waited_ns) = entry
+                .waited(&facts, &bytes, now_ns, &self.clock)
+                .context("read what came to the gateway")?
+        {
+            let ack = tcp.is_pure_ack();
+            self.recorder.segment_waited(flow, ack, now_ns, waited_ns);
+        }
         let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
         let (ahead_packets, ahead_bytes) = way.side.ahead(now_ns);
         let packet = LinePacket {
             direction,
-            flow: flow_of(&self.recorder, direction, &facts),
+            flow,
             arrived_ns: now_ns,
             fate: Fate::Left,
             ip_bytes: facts.ip_bytes,
@@ -197,6 +216,7 @@ impl Emulation {
                 self.recorder.line_fate(frame.number, Fate::Dropped);
                 self.spare.push(frame.bytes);
             });
+        Ok(())
     }
 
     /// Hands over what has reached the other end.

@@ -34,6 +34,12 @@ const FURTHEST_NS: u64 = 10_000_000_000;
 #[derive(Debug)]
 pub struct Endpoint {
     socket: AsyncFd<OwnedFd>,
+    noted: Noted,
+}
+
+/// Turns the kernel's notes of arrival into times of the run's clock.
+#[derive(Debug, Default)]
+pub struct Noted {
     /// How far `CLOCK_REALTIME`, by which the kernel notes arrivals, is ahead
     /// of the run's clock, once it is known.
     ahead_ns: Cell<Option<u64>>,
@@ -81,18 +87,23 @@ impl Endpoint {
     fn watched(socket: OwnedFd, interest: Interest) -> io::Result<Self> {
         Ok(Self {
             socket: watch(socket, interest)?,
-            ahead_ns: Cell::new(None),
+            noted: Noted::default(),
         })
     }
 
-    /// Connects a stream.
-    pub async fn connect(&self, peer: SocketAddr) -> io::Result<()> {
-        match rustix::net::connect(self, &peer) {
+    /// Connects a stream, and only then puts it into the event loop: of a
+    /// socket that is not connecting yet, epoll says that it was hung up, and
+    /// the event loop would believe that for good.
+    pub async fn connect(socket: OwnedFd, peer: SocketAddr) -> io::Result<Self> {
+        match rustix::net::connect(&socket, &peer) {
+            Ok(()) => Self::stream(socket),
             Err(Errno::INPROGRESS) => {
-                self.socket.writable().await?.retain_ready();
-                Ok(socket_error(self)??)
+                let endpoint = Self::stream(socket)?;
+                endpoint.socket.writable().await?.retain_ready();
+                socket_error(&endpoint)??;
+                Ok(endpoint)
             }
-            other => Ok(other?),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -172,22 +183,8 @@ impl Endpoint {
         let read = |fd: &OwnedFd| options::receive_stamped(fd, &mut *buffer);
         let (length, noted_ns) = self.socket.async_io(Interest::READABLE, read).await?;
         let now_ns = clock.now_ns();
-        let at_ns = noted_ns.map_or(now_ns, |noted_ns| self.arrival(noted_ns, now_ns, clock));
+        let at_ns = noted_ns.map_or(now_ns, |noted_ns| self.noted.at(noted_ns, now_ns, clock));
         Ok((length, at_ns))
-    }
-
-    /// The kernel's note of an arrival by the run's clock.
-    fn arrival(&self, noted_ns: u64, now_ns: u64, clock: &Clock) -> u64 {
-        let by = |ahead_ns: u64| noted_ns.saturating_sub(ahead_ns);
-        let plausible = now_ns.saturating_sub(FURTHEST_NS)..=now_ns;
-        if let Some(ahead_ns) = self.ahead_ns.get()
-            && plausible.contains(&by(ahead_ns))
-        {
-            return by(ahead_ns);
-        }
-        let ahead_ns = realtime_ahead(clock);
-        self.ahead_ns.set(Some(ahead_ns));
-        by(ahead_ns).min(now_ns)
     }
 
     /// Says that nothing more will be sent.
@@ -199,6 +196,23 @@ impl Endpoint {
     /// that the sender falls silent at once.
     pub fn abort_on_close(&self) -> io::Result<()> {
         Ok(set_socket_linger(self, Some(Duration::ZERO))?)
+    }
+}
+
+impl Noted {
+    /// The kernel's note of an arrival, in nanoseconds of `CLOCK_REALTIME`, by
+    /// the run's clock, which is at `now_ns`.
+    pub fn at(&self, noted_ns: u64, now_ns: u64, clock: &Clock) -> u64 {
+        let by = |ahead_ns: u64| noted_ns.saturating_sub(ahead_ns);
+        let plausible = now_ns.saturating_sub(FURTHEST_NS)..=now_ns;
+        if let Some(ahead_ns) = self.ahead_ns.get()
+            && plausible.contains(&by(ahead_ns))
+        {
+            return by(ahead_ns);
+        }
+        let ahead_ns = realtime_ahead(clock);
+        self.ahead_ns.set(Some(ahead_ns));
+        by(ahead_ns).min(now_ns)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod ports;
 mod random;
 mod requests;
 mod short;
+mod syns;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -137,6 +138,7 @@ fn start_flow(
                 packets: *packets,
             },
         )?,
+        TrafficKind::Syns { interval } => syns::start(&flow, *interval)?,
         TrafficKind::Voice { interval, packet } => datagrams::start_voice(
             &flow,
             datagrams::Stream {

@@ -3,13 +3,16 @@
 
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, ipproto, socket_with,
-    sockopt::{set_ip_tos, set_ipv6_tclass, set_ipv6_v6only},
+    sockopt::{set_ip_tos, set_ipv6_tclass, set_ipv6_v6only, set_socket_recv_buffer_size_force},
 };
 use std::ffi::c_int;
 use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use weirgate_units::Dscp;
+
+/// Room for what came and was not read yet: a second of 100 Mbit/s.
+const ARRIVALS_BUFFER: usize = 16 << 20;
 
 /// What a socket carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +46,38 @@ pub fn open(transport: Transport, ipv6: bool, dscp: Dscp) -> io::Result<OwnedFd>
     }
     set_dscp(&socket, ipv6, dscp)?;
     Ok(socket)
+}
+
+/// A packet socket in this thread's namespace for what comes in by a device,
+/// with notes of arrival; what goes out by it is not seen.
+#[expect(unsafe_code, reason = "rustix has no address of packet sockets")]
+pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    // Without a protocol it takes nothing until it is bound to one.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    set_number(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    note_arrivals(&socket)?;
+    set_socket_recv_buffer_size_force(&socket, ARRIVALS_BUFFER)?;
+    let index = rustix::net::netdevice::name_to_index(&socket, device)?;
+    // SAFETY: the fields are integers and an array of them, for which 0 is a
+    // value.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: the address lives through the call, and the length is its own.
+    let result = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(socket)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Sets the code point of what the socket sends.

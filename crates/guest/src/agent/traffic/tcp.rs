@@ -74,7 +74,7 @@ struct Listener {
 #[derive(Debug)]
 pub enum Opening {
     /// The end that connects.
-    Connect(Endpoint, SocketAddr),
+    Connect(OwnedFd, SocketAddr),
     /// The end that accepts.
     Accept(Accepting),
 }
@@ -185,7 +185,7 @@ impl Flow {
         self.label(PROTOCOL, near_port);
         let peer = SocketAddr::new(nodes::address(far_node, entry.ipv6), self.port);
         let accepted = self.shared.listeners.expect(self, near_port)?;
-        let near = Opening::Connect(Endpoint::stream(socket)?, peer);
+        let near = Opening::Connect(socket, peer);
         let far = |sender| {
             Opening::Accept(Accepting {
                 accepted,
@@ -233,10 +233,9 @@ impl Opening {
 
     async fn open(self) -> Result<Endpoint> {
         match self {
-            Self::Connect(endpoint, peer) => {
-                let connected = endpoint.connect(peer).await;
-                connected.with_context(|| format!("connect to {peer}"))?;
-                Ok(endpoint)
+            Self::Connect(socket, peer) => {
+                let connected = Endpoint::connect(socket, peer).await;
+                connected.with_context(|| format!("connect to {peer}"))
             }
             Self::Accept(accepting) => {
                 let Ok(endpoint) = accepting.accepted.await else {

@@ -74,7 +74,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Some(text) => Some(explain_input::time(text).map_err(Failure::Input)?),
         None => None,
     };
-    let mut simulator = Simulator::new(&state.tables).counting(arguments.counts.into());
+    let mut simulator = Simulator::new(&state.tables)
+        .counting(arguments.counts.into())
+        .arriving(&state.arriving);
     let nat = "connections are taken to be tracked only where a rule looks at them";
     let mut general = vec![nat.to_owned()];
     switch(&mut simulator, policy, &arguments.sets)?;
@@ -93,6 +95,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
              before destination NAT: write the addresses that stand on the wire there",
             policy.link.device.value
         ));
+        if !state.arriving.is_empty() {
+            general.push(format!(
+                "decisions that their connections keep are in their marks all the same: act_ctinfo \
+                 looks the connection up as they arrive on {} and copies its mark's bits",
+                policy.link.device.value
+            ));
+        }
     }
     general.push(
         "upstream packets are seen before source NAT: write inside addresses; checksums are taken \

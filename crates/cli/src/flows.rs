@@ -314,7 +314,9 @@ impl View<'_> {
         };
         let mut packet = packet(connection, tuple, now);
         packet.input = path.arrives.as_ref().map(ToString::to_string);
-        let mut simulator = Simulator::new(&self.applied.tables).tracking();
+        let mut simulator = Simulator::new(&self.applied.tables)
+            .arriving(&self.applied.arriving)
+            .tracking();
         let fate = simulator.pass(packet, &path, 0, None);
         let class = class_of(self.policy, way, &fate);
         let rule = fate.passes.iter().rev().find_map(|pass| {

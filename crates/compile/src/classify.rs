@@ -4,7 +4,9 @@
 //! Upstream they hang at postrouting, before source NAT: forwarded packets and
 //! the router's own, with inside addresses. Downstream they hang where packets
 //! arrive (IFB), before destination NAT, or at postrouting of the LAN device,
-//! after it. The order is the same everywhere:
+//! after it. Where packets arrive, conntrack has not seen them: kept decisions
+//! are looked up in the packet's mark, into which `act_ctinfo` has written them
+//! (`arriving`); they are made upstream only. The order is the same everywhere:
 //!
 //! 1. on a LAN device, what does not come from the link is not shaped;
 //!    (and TCP's segments are lowered there for the upstream, `segments`);
@@ -40,14 +42,17 @@ use weirgate_state::{
 use weirgate_units::Dscp;
 
 /// A direction's chains, the one with the hook first, and the sets they use.
+/// `restored` says whether arriving packets have their connections' decisions.
 pub(crate) fn chains(
     policy: &Policy,
     scheduler: &Scheduler,
     hook: Hook,
     sets: &mut Vec<Set>,
+    restored: bool,
 ) -> Vec<Chain> {
     let direction = scheduler.direction;
     let tracked = !matches!(hook, Hook::Ingress { .. });
+    let mask = policy.mark_mask;
     let wash = policy.dscp.as_ref().filter(|dscp| {
         dscp.wash
             .is_some_and(|directions| directions.contains(direction))
@@ -58,6 +63,11 @@ pub(crate) fn chains(
         scheduler,
         lists: Lists::new(policy, sets),
         tracked,
+        decisions: if tracked {
+            Some(Field::ConnectionMark { mask })
+        } else {
+            restored.then_some(Field::Mark { mask })
+        },
         ending: if wash.is_some() || !parts.is_empty() {
             Verdict::Goto(format!("{direction}_end"))
         } else {
@@ -129,6 +139,9 @@ struct Writer<'a> {
     lists: Lists<'a>,
     /// Whether packets have passed connection tracking.
     tracked: bool,
+    /// Where kept decisions are seen: in the connection's mark or, where
+    /// packets arrive, in what was restored of it.
+    decisions: Option<Field>,
     /// How a rule ends that is the last for its packets.
     ending: Verdict,
     called: Vec<Chain>,
@@ -276,8 +289,8 @@ impl Writer<'_> {
         };
         let mask = self.policy.mark_mask;
         let decision = keep.map(|number| number << mask.trailing_zeros());
-        if let (Some(value), true) = (decision, self.tracked) {
-            let kept = Match::one(Field::ConnectionMark { mask }, value.into());
+        if let (Some(value), Some(field)) = (decision, self.decisions) {
+            let kept = Match::one(field, value.into());
             out.extend(with_dscp(
                 vec![kept],
                 rule.set_dscp.as_ref().map(|d| d.value),
@@ -368,10 +381,7 @@ impl Writer<'_> {
             for matches in each {
                 for time in &times {
                     let mut matches = [matches.clone(), time.clone()].concat();
-                    if let (Some(value), true) = (decision, self.tracked) {
-                        let field = Field::ConnectionMark {
-                            mask: self.policy.mark_mask,
-                        };
+                    if let (Some(value), Some(field)) = (decision, self.decisions) {
                         // The kept decision has matched already, once. Of two
                         // decisions, the one that decides the class stays: the
                         // later where rules re-mark.

@@ -11,6 +11,7 @@
 //! This crate never sees what a kernel holds at the moment; comparing is
 //! crate `plan`'s work. It knows nothing of files.
 
+mod arriving;
 pub mod bounds;
 mod classify;
 mod classify_when;
@@ -57,14 +58,15 @@ pub const TABLE: &str = "weirgate";
 pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
     let problems = Problems::default();
     verdict::kernel(policy, kernel, &problems);
-    verdict::doubts(policy, &problems);
+    verdict::doubts(policy, kernel, &problems);
     segments::doubts(policy, &problems);
     let schedulers: Vec<Scheduler> = Direction::BOTH
         .into_iter()
         .filter_map(|direction| scheduler::of(policy, direction, &problems))
         .collect();
     let engine = engine::chosen(policy, Some(kernel));
-    let state = state(policy, &schedulers, engine);
+    let restored = arriving::restores(policy, kernel);
+    let state = state(policy, &schedulers, engine, restored);
     let usable = !problems.has_errors();
     (usable.then_some(state), problems.into_sorted())
 }
@@ -76,7 +78,7 @@ pub fn scheduler(policy: &Policy, direction: Direction) -> Option<Scheduler> {
     scheduler::of(policy, direction, &Problems::default())
 }
 
-fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine) -> State {
+fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bool) -> State {
     let link = &policy.link;
     let mut state = State::default();
     let table = |netdev| Table {
@@ -111,7 +113,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine) -> State {
         } else {
             (&mut inet, Hook::Postrouting { device })
         };
-        let chains = classify::chains(policy, scheduler, hook, &mut table.sets);
+        let chains = classify::chains(policy, scheduler, hook, &mut table.sets, restored);
         table.chains.extend(chains);
     }
     for table in [&mut inet, &mut netdev] {
@@ -122,6 +124,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine) -> State {
         .filter(|table| !table.chains.is_empty())
         .collect();
     devices(policy, &mut roots, &mut state);
+    state.arriving = arriving::places(policy, &state.tables);
     state
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What stands between a policy and a kernel, and what its author should know.
 
+use crate::arriving;
 use crate::codes;
 use crate::engine;
 use crate::hosts;
@@ -13,10 +14,7 @@ use weirgate_units::{Rate, Span};
 /// What this kernel cannot do.
 pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let link = &policy.link;
-    let release = match kernel.release.as_str() {
-        "" => "this kernel".to_owned(),
-        release => format!("Linux {release}"),
-    };
+    let release = release(kernel);
     engine::check(policy, kernel, &release, problems);
     if engine::chosen(policy, Some(kernel)) == Engine::Htb {
         queues(policy, kernel, &release, problems);
@@ -47,6 +45,13 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
             format!("{release} cannot classify packets with nftables"),
             "load or build nf_tables and nft_meta",
         );
+    }
+}
+
+fn release(kernel: &Capabilities) -> String {
+    match kernel.release.as_str() {
+        "" => "this kernel".to_owned(),
+        release => format!("Linux {release}"),
     }
 }
 
@@ -88,7 +93,7 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
 }
 
 /// What is allowed and may surprise.
-pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
+pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let link = &policy.link;
     if link.lan.is_empty() {
         problems.warning(
@@ -120,7 +125,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
                 "where this router translates, write `inbound = \"lan\"` or `direction = \"up\"`",
             );
         }
-        before_tracking(rule, problems);
+        before_tracking(rule, kernel, problems);
     }
 }
 
@@ -150,8 +155,10 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// What packets that arrive on an IFB do not have yet.
-fn before_tracking(rule: &Rule, problems: &Problems) {
+/// What packets that arrive on an IFB do not have yet. A decision that the
+/// upstream has made and kept is there all the same, where the kernel can look
+/// it up.
+fn before_tracking(rule: &Rule, kernel: &Capabilities, problems: &Problems) {
     let all = std::iter::once(&rule.when).chain(&rule.services);
     let mut parts = all.filter(|when| when.connection.span().is_some() || when.mark.is_some());
     let counted = rule.meter.as_ref().is_some_and(|meter| {
@@ -159,6 +166,20 @@ fn before_tracking(rule: &Rule, problems: &Problems) {
     });
     let kept = rule.keep.is_some();
     if parts.next().is_none() && !counted && !kept {
+        return;
+    }
+    if arriving::decides_upstream(rule) {
+        if !kernel.restore_marks {
+            let release = release(kernel);
+            problems.warning(
+                codes::NO_RESTORE,
+                rule.span.clone(),
+                format!(
+                    "{release} has no act_ctinfo, so that the kept decision serves the upstream only"
+                ),
+                "load or build the module act_ctinfo, or write `inbound = \"lan\"`",
+            );
+        }
         return;
     }
     let message = "packets from outside are seen here before connection tracking knows them";

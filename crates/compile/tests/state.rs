@@ -10,7 +10,7 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_policy::template::Template;
 use weirgate_policy::{Direction, Policy, parse};
 use weirgate_state::{
-    Capabilities, DeviceName, Hook, Htb, IpVersion, Match, Qdisc, QdiscKind, State,
+    Capabilities, DeviceName, Effect, Field, Hook, Htb, IpVersion, Match, Qdisc, QdiscKind, State,
 };
 use weirgate_units::{Handle, Rate};
 
@@ -278,6 +278,61 @@ fn doubts_are_warnings() {
     );
 }
 
+#[test]
+fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
+    let kept = format!("{SITE}[[rule]]\nclass = \"all\"\nremote-port = 80\nkeep = true\n");
+    let (state, problems) = compile(&policy(&kept), &Capabilities::all());
+    assert_eq!(problems, []);
+    let state = state.unwrap();
+    let wan = DeviceName::new("wan").unwrap();
+    assert_eq!(state.arriving[&wan].restore, Some(0x00ff_0000));
+    let table = |netdev| {
+        let mut tables = state.tables.iter();
+        tables.find(|table| table.netdev == netdev).unwrap()
+    };
+    let asked = |netdev: bool, field| {
+        let rules = || table(netdev).chains.iter().flat_map(|chain| &chain.rules);
+        let of = |one: &Match| one.field() == Some(field);
+        rules().filter(|rule| rule.matches.iter().any(of)).count()
+    };
+    let mask = 0x00ff_0000;
+    // What was kept, and what a packet decides that has no decision yet.
+    assert_eq!(asked(true, Field::Mark { mask }), 2);
+    assert_eq!(asked(true, Field::ConnectionMark { mask }), 0);
+    assert_eq!(asked(false, Field::Mark { mask }), 0);
+    let mut rules = table(true).chains.iter().flat_map(|chain| &chain.rules);
+    assert!(rules.all(|rule| {
+        let mut effects = rule.effects.iter();
+        effects.all(|effect| !matches!(effect, Effect::ConnectionMark { .. }))
+    }));
+
+    let none = Capabilities {
+        restore_marks: false,
+        release: "6.1.0".to_owned(),
+        ..Capabilities::all()
+    };
+    let (state, problems) = compile(&policy(&kept), &none);
+    assert!(state.unwrap().arriving.is_empty());
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].code, "C214");
+    assert!(
+        problems[0]
+            .message
+            .starts_with("Linux 6.1.0 has no act_ctinfo")
+    );
+    // On the LAN device packets have passed conntrack.
+    let on_lan = kept.replace("layer", "inbound = \"lan\"\nlayer");
+    let (state, problems) = compile(&policy(&on_lan), &none);
+    assert!(state.unwrap().arriving.is_empty());
+    assert_eq!(problems, []);
+    // Nothing upstream decides it.
+    let down = kept + "direction = \"down\"\n";
+    assert_eq!(
+        refused(&down, &Capabilities::all()),
+        [("C208", Severity::Error)]
+    );
+}
+
 /// 100 ms at the far end of 50 Mbit/s are 5 Mbit: 166.7 kbit/s, 0.33 %, drain them in 30 s.
 #[test]
 fn a_margin_that_never_drains_the_far_end_is_doubted() {
@@ -346,7 +401,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213"
+            "C212", "C213", "C214"
         ]
     );
 }

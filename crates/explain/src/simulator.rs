@@ -7,8 +7,9 @@ use crate::meter::Meters;
 use crate::packet::Packet;
 use crate::run::{Context, Pass, Run};
 use crate::track::{Tracked, Tracker};
+use crate::tuple::Tuple;
 use std::collections::BTreeMap;
-use weirgate_state::{Count, DeviceName, Effect, Field, Hook, Match, Meter, Table};
+use weirgate_state::{Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Table};
 
 /// The way of a packet through the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct Simulator {
     counters: BTreeMap<(bool, String), u64>,
     tracks: bool,
     counting: Counting,
+    /// Bits of the connection's mark that arriving packets get, by device.
+    restores: BTreeMap<DeviceName, u32>,
 }
 
 impl Simulator {
@@ -77,7 +80,18 @@ impl Simulator {
             counters: BTreeMap::new(),
             tracks: tables.iter().any(asks_for_connections),
             counting: Counting::default(),
+            restores: BTreeMap::new(),
         }
+    }
+
+    /// The same, where arriving packets get what these places give them.
+    #[must_use]
+    pub fn arriving(mut self, places: &BTreeMap<DeviceName, Arriving>) -> Self {
+        let masks = places
+            .iter()
+            .filter_map(|(name, place)| Some((name.clone(), place.restore?)));
+        self.restores = masks.collect();
+        self
     }
 
     /// The same, counting connections as a kernel of another age.
@@ -130,6 +144,7 @@ impl Simulator {
             packet,
         };
         let arrives = path.arrives.clone();
+        self.restore(&mut fate.packet, path, now);
         self.hooks(
             &mut fate,
             (now, clock),
@@ -172,6 +187,25 @@ impl Simulator {
         );
         fate.connection = tracked.map(|tracked| self.summary(tracked));
         fate
+    }
+
+    /// What `act_ctinfo` does (`tcf_ctinfo_act`, net/sched/act_ctinfo.c): looks
+    /// the connection up by the packet's own addresses and ports, and begins
+    /// none.
+    fn restore(&self, packet: &mut Packet, path: &Path, now: u64) {
+        let device = path.arrives.as_ref();
+        let Some(mask) = device.and_then(|device| self.restores.get(device)) else {
+            return;
+        };
+        let found = || {
+            let headers = packet.tracked_headers()?;
+            let tuple = Tuple::of(packet, &headers).filter(|_| headers.fragment == 0)?;
+            let id = self.tracker.find(&tuple, now)?;
+            Some(self.tracker.get(id)?.mark)
+        };
+        if let Some(mark) = packet.told.mark.or_else(found) {
+            packet.mark = mark & mask;
+        }
     }
 
     fn hooks(

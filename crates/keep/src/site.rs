@@ -163,6 +163,14 @@ impl Site {
                     .or_insert_with(|| found(name, device, &observed, wanted));
             }
         }
+        for (name, place) in &observed.arriving {
+            if place.is_bare() {
+                former
+                    .arriving
+                    .entry(name.clone())
+                    .or_insert_with(|| place.clone());
+            }
+        }
         let desired = with_former(wanted, &former);
         // A device that is no longer wanted and has gone needs nothing.
         let desired = State {
@@ -172,6 +180,11 @@ impl Site {
                 .filter(|(name, _)| {
                     wanted.devices.contains_key(name) || observed.devices.contains_key(name)
                 })
+                .collect(),
+            arriving: desired
+                .arriving
+                .into_iter()
+                .filter(|(name, _)| observed.devices.contains_key(name))
                 .collect(),
             ..desired
         };

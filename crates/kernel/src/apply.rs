@@ -12,7 +12,7 @@ use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::link;
 use crate::nft;
 use crate::observe::Scope;
-use crate::tc::encode;
+use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
 use weirgate_state::{DeviceName, State, Table};
@@ -148,6 +148,28 @@ impl Kernel {
                     self.flush(&mut batch).await?;
                     self.forget(*mask, values).await?;
                 }
+                Action::SetArriving {
+                    device,
+                    before,
+                    after,
+                } => {
+                    self.flush(&mut batch).await?;
+                    let index = self.index(device).await?;
+                    let change = tc::arriving::change(index, before.as_ref(), after.as_ref());
+                    batch = requests(step, change);
+                    if let Err(error) = self.flush(&mut batch).await {
+                        // A place that was made for a filter goes with it.
+                        let made = !matches!(
+                            &error,
+                            KernelError::Refused(refusal) if refusal.errno == EEXIST
+                        );
+                        if before.is_none() && made {
+                            let remove = requests(step, [tc::arriving::remove(index)]);
+                            self.route.answers(remove).await?;
+                        }
+                        return Err(error);
+                    }
+                }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;
                     batch.extend(requests(step, [link::delete(index)]));
@@ -224,6 +246,7 @@ fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::Messag
         | Action::SetTable { .. }
         | Action::ChangeTable { .. }
         | Action::ForgetDecisions { .. }
+        | Action::SetArriving { .. }
         | Action::DeleteIfb { .. } => return None,
     })
 }

@@ -11,7 +11,7 @@ use crate::channel::Request;
 use crate::error::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, KernelError, Refusal};
 use crate::link;
 use crate::nft;
-use crate::tc::{RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
+use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
     Capabilities, Chain, DeviceName, Field, Hook, IpVersion, Match, Origin, Rule, Table,
@@ -45,6 +45,8 @@ impl Kernel {
         }
         let ifb = self.ask(link::probe_ifb(), "ifb").await?;
         found.ifb = ifb.is_some_and(|refusal| refusal.errno == EINVAL);
+        let ctinfo = self.ask(tc::arriving::probe(), "act_ctinfo").await?;
+        found.restore_marks = ctinfo.is_some_and(|refusal| refusal.errno == EINVAL);
         found.nft_postrouting = self
             .table_works(false, Hook::Postrouting { device: lo.clone() }, &lo, index)
             .await?;

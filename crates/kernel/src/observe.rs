@@ -6,13 +6,14 @@ use crate::link::{self, Link};
 use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
 use crate::wire::Attrs;
 use crate::{DeviceIndex, Kernel};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{
-    Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, switch_name,
+    Arriving, Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, switch_name,
 };
 use weirgate_units::Handle;
 
@@ -54,9 +55,10 @@ impl Kernel {
         let mut state = State::default();
         for link in &links {
             if link.owned_ifb || scope.devices.contains(&link.name) {
-                state
-                    .devices
-                    .insert(link.name.clone(), self.observe_device(link, scope).await?);
+                let (device, place) = self.observe_device(link, scope).await?;
+                state.devices.insert(link.name.clone(), device);
+                let arriving = place.map(|place| (link.name.clone(), place));
+                state.arriving.extend(arriving);
             }
         }
         let names: Vec<DeviceName> = state
@@ -101,10 +103,16 @@ impl Kernel {
             .collect())
     }
 
-    async fn observe_device(&self, link: &Link, scope: &Scope) -> Result<Device, KernelError> {
+    async fn observe_device(
+        &self,
+        link: &Link,
+        scope: &Scope,
+    ) -> Result<(Device, Option<Arriving>), KernelError> {
         let (qdiscs, classes) = self.listings(link.index).await?;
         let of_device = |payloads| -> Vec<Entry<'_>> { entries(payloads, link.index) };
-        let mut root = decode::tree(&of_device(&qdiscs), &of_device(&classes), &scope.stabs);
+        let own = of_device(&qdiscs);
+        let arriving = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
+        let mut root = decode::tree(&own, &of_device(&classes), &scope.stabs);
         if let Some(root) = &mut root {
             // Filters are not in the state; a tree that has some is not one
             // that could be put back.
@@ -117,12 +125,27 @@ impl Kernel {
                 }
             }
         }
-        Ok(Device {
+        let device = Device {
             owned_ifb: link.owned_ifb,
             offloads: None,
             root,
             origin: Origin::default(),
-        })
+        };
+        let place = match arriving && !link.owned_ifb {
+            true => Some(self.arriving(link.index).await?),
+            false => None,
+        };
+        Ok((device, place))
+    }
+
+    /// What arriving packets get at a device that has a place for it.
+    async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
+        let mut listed = Vec::new();
+        for place in CLSACT_PLACES {
+            let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);
+            listed.extend(self.route.get(&ask, "listing filters", false).await?);
+        }
+        Ok(tc::arriving::read(&listed))
     }
 
     async fn has_filters(&self, index: u32, parent: u32) -> Result<bool, KernelError> {

@@ -9,8 +9,9 @@ use crate::channel::Request;
 use crate::error::{EPERM, KernelError, Refusal};
 use crate::link::MARK;
 use crate::nft::{self, NFGENMSG};
+use crate::tc::arriving::{self, CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::Entry;
-use crate::tc::{self, RTM_GETQDISC, RTM_GETTFILTER, TC_H_ROOT, TCA_OPTIONS};
+use crate::tc::{self, RTM_GETQDISC, RTM_GETTFILTER, TC_H_ROOT};
 use crate::wire::{self, Attrs};
 use crate::{Kernel, link, observe_files, observe_settings};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -31,11 +32,6 @@ const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 const IFINFOMSG: usize = 16;
 const IFF_UP: u32 = 1;
-
-/// The parent of a `clsact` or `ingress` qdisc, and the places of its filters
-/// (linux/pkt_sched.h).
-const TC_H_CLSACT: u32 = 0xffff_fff1;
-const CLSACT_PLACES: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 
 /// Flow tables (linux/netfilter/nf_tables.h).
 const GETFLOWTABLE: u16 = 23;
@@ -137,8 +133,10 @@ impl Kernel {
                 let handle = format!("{:x}:", entry.handle >> 16);
                 device.root = Some((entry.kind, handle));
             } else if entry.parent == TC_H_CLSACT {
-                device.filters = self.clsact_filters(entry.ifindex).await?;
-                device.clsact = Some(entry.kind);
+                let (own, others) = self.clsact_filters(entry.ifindex).await?;
+                device.filters = others;
+                // A place that has filters of weirgate's alone is weirgate's.
+                device.clsact = (own == 0 || others > 0).then_some(entry.kind);
             }
         }
         for (name, device) in &mut machine.devices {
@@ -147,17 +145,19 @@ impl Kernel {
         Ok(())
     }
 
-    async fn clsact_filters(&self, index: u32) -> Result<usize, KernelError> {
-        let mut count = 0;
+    /// How many filters of weirgate's and of others a device has there.
+    async fn clsact_filters(&self, index: u32) -> Result<(usize, usize), KernelError> {
+        let mut count = (0, 0);
         for place in CLSACT_PLACES {
             let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);
             let found = self.route.get(&ask, "listing filters", false).await?;
-            let entries = found.iter().filter_map(|payload| Entry::of(payload));
-            // Beside its filters, a classifier lists itself and its tables,
-            // whose handles have no low bits.
-            count += entries
-                .filter(|entry| entry.handle & 0xfff != 0 && entry.attrs.has(TCA_OPTIONS))
-                .count();
+            for payload in &found {
+                match Entry::of(payload).filter(arriving::is_filter) {
+                    Some(entry) if arriving::is_own(payload, &entry) => count.0 += 1,
+                    Some(_) => count.1 += 1,
+                    None => {}
+                }
+            }
         }
         Ok(count)
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One step of a plan: what it does to the kernel, why, and how it reads.
 
+use crate::arriving;
 use crate::table;
 use std::collections::BTreeSet;
 use std::fmt;
-use weirgate_state::{DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
+use weirgate_state::{Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
 use weirgate_units::Handle;
 
 /// A step with its reason.
@@ -146,6 +147,18 @@ pub enum Action {
         /// The decisions, as they stand in the mark.
         values: BTreeSet<u32>,
     },
+    /// Makes, changes or removes what weirgate has where packets arrive at a
+    /// device, in one call: the place itself where there is none, then the
+    /// filters. The place goes with the last filter unless `after` keeps it or
+    /// others have filters there.
+    SetArriving {
+        /// The device.
+        device: DeviceName,
+        /// What is there.
+        before: Option<Arriving>,
+        /// What shall be there.
+        after: Option<Arriving>,
+    },
     /// Removes an IFB device of weirgate's.
     DeleteIfb {
         /// Its name.
@@ -171,6 +184,7 @@ impl Action {
             | Self::AddClass { device, .. }
             | Self::ChangeClass { device, .. }
             | Self::DeleteClass { device, .. }
+            | Self::SetArriving { device, .. }
             | Self::DeleteIfb { device } => Some(device),
         }
     }
@@ -266,6 +280,9 @@ impl fmt::Display for Action {
                 values.len(),
                 if values.len() == 1 { "" } else { "s" }
             ),
+            Self::SetArriving { device, after, .. } => {
+                arriving::describe(f, device, after.as_ref())
+            }
             Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
         }
     }

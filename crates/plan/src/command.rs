@@ -37,6 +37,11 @@ impl Action {
             Self::CreateIfb { device } => {
                 format!("ip link add {device} type ifb && ip link set {device} alias weirgate up")
             }
+            Self::SetArriving {
+                device,
+                before,
+                after,
+            } => crate::arriving::command(device, before.as_ref(), after.as_ref()),
             Self::DeleteIfb { device } => format!("ip link del {device}"),
             Self::SetOffloads { device, offloads } => {
                 let on = |flag| if flag { "on" } else { "off" };

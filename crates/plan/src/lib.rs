@@ -13,13 +13,14 @@
 //! 2. IFB devices that come, offloads that go,
 //! 3. `inet` tables that come: the first packet of a new tree has its class,
 //! 4. the trees of qdiscs and classes, but for classes that go,
-//! 5. tables that change and `netdev` tables that come: every class they name
-//!    is there,
-//! 6. classes that go: no rule names them any more; kept decisions of rules
-//!    that are others now are forgotten,
+//! 5. what arriving packets get, then tables that change and `netdev` tables
+//!    that come: every class they name is there,
+//! 6. classes that go: no rule names them any more; what arriving packets get
+//!    no longer; kept decisions of rules that are others now are forgotten,
 //! 7. `inet` tables that go, offloads that come back, IFB devices that go.
 
 mod action;
+mod arriving;
 mod check;
 mod command;
 mod export;
@@ -33,6 +34,7 @@ mod tree;
 mod verify;
 
 pub use action::{Action, Place, Step};
+pub use arriving::RESTORE_PREFERENCE;
 pub use check::Problem;
 pub use export::{Export, bare, export};
 pub use loss::Loss;
@@ -118,6 +120,13 @@ pub fn with_former(desired: &State, former: &State) -> State {
             });
         }
     }
+    // A place for arriving packets that was there before stays.
+    for (name, place) in &former.arriving {
+        whole
+            .arriving
+            .entry(name.clone())
+            .or_insert_with(|| place.clone());
+    }
     whole
 }
 
@@ -172,8 +181,11 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
             tree::root(&mut out, &mut last, name, old, new.as_ref());
         }
     }
+    let (come, go) = arriving::steps(observed, desired);
+    out.extend(come);
     out.extend(set(late));
     out.extend(last);
+    out.extend(go);
     out.extend(table::forgotten(observed, desired));
     out.extend(gone(false));
     out.extend(on);

@@ -213,6 +213,7 @@ mod tests {
             )]
             .into(),
             tables: Vec::new(),
+            ..State::default()
         };
         let options = Options {
             previous: None,

@@ -6,6 +6,7 @@
 //! against its rules. It knows no packets.
 
 use crate::action::{Action, Place, Step};
+use crate::arriving;
 use crate::settle;
 use crate::tree;
 use std::collections::BTreeSet;
@@ -39,6 +40,11 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
         Action::DeleteTable { .. } | Action::SetTable { .. } | Action::ChangeTable { .. } => {
             apply_table(action, state)
         }
+        Action::SetArriving {
+            device,
+            before,
+            after,
+        } => arriving::run(state, device, before.as_ref(), after.as_ref()),
         // A state holds no connections.
         Action::ForgetDecisions { .. } => Ok(()),
         Action::CreateIfb { device } => {

@@ -34,6 +34,12 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
             .map(|(name, device)| (name.clone(), device.clone()))
             .collect(),
         tables,
+        arriving: state
+            .arriving
+            .iter()
+            .filter(|(name, _)| devices.contains(*name))
+            .map(|(name, place)| (name.clone(), place.clone()))
+            .collect(),
     }
 }
 
@@ -88,6 +94,7 @@ mod tests {
                     },
                 ),
             ],
+            ..State::default()
         }
     }
 

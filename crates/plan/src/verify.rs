@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares what a kernel has with what it should have, field by field.
 
+use crate::arriving;
 use crate::command::{htb_text, kind_text};
 use crate::settle;
 use crate::tree;
@@ -73,6 +74,7 @@ pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
             found.add(name, &seen.origin, "no such device", "an IFB of weirgate's");
         }
     }
+    found.arriving(observed, desired);
     found.tables(&observed.tables, &desired.tables);
     found.0
 }
@@ -93,6 +95,19 @@ impl Found {
             found: found.into(),
             origin: origin.clone(),
         });
+    }
+
+    fn arriving(&mut self, observed: &State, desired: &State) {
+        for (name, wanted, seen) in arriving::pairs(observed, desired) {
+            let origin = wanted.map_or_else(Origin::default, |place| place.origin.clone());
+            let text = arriving::text;
+            self.add(
+                &format!("{name} arriving packets"),
+                &origin,
+                text(wanted),
+                text(seen),
+            );
+        }
     }
 
     fn qdisc(

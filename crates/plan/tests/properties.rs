@@ -239,6 +239,7 @@ fn state() -> impl Strategy<Value = State> {
             State {
                 devices,
                 tables: table.into_iter().collect(),
+                ..State::default()
             }
         })
 }

@@ -20,6 +20,10 @@ pub struct Capabilities {
     /// `netdev` tables with an ingress chain that redirects to another device
     /// (`fwd to`), which shaping of arriving packets on an IFB needs.
     pub nft_ingress_forward: bool,
+    /// Arriving packets can get bits of their connection's mark (`act_ctinfo`),
+    /// which kept decisions need where packets are shaped on an IFB.
+    #[serde(default)]
+    pub restore_marks: bool,
 }
 
 impl Capabilities {
@@ -33,6 +37,7 @@ impl Capabilities {
             ifb: true,
             nft_postrouting: true,
             nft_ingress_forward: true,
+            restore_marks: true,
         }
     }
 

@@ -5,6 +5,7 @@
 //! (observed), so that a plan is a comparison of two values. Nothing here
 //! talks to a kernel. Start reading at [`State`].
 
+mod arriving;
 mod capabilities;
 mod classify;
 mod classify_change;
@@ -14,6 +15,7 @@ mod device;
 mod machine;
 mod qdisc;
 
+pub use arriving::Arriving;
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
@@ -43,6 +45,10 @@ pub struct State {
     pub devices: BTreeMap<DeviceName, Device>,
     /// The classification tables (nftables), by family and name.
     pub tables: Vec<Table>,
+    /// What packets get where they arrive, by device; a device without an entry
+    /// has no place for that (`clsact`), or shall have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arriving: BTreeMap<DeviceName, Arriving>,
 }
 
 /// Why a desired object exists: the policy text that asks for it.

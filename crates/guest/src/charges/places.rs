@@ -156,6 +156,7 @@ pub(super) fn state(layer: Option<&LinkLayer>) -> State {
             sets: Vec::new(),
             chains: ARRIVALS.iter().filter_map(chain).collect(),
         }],
+        ..State::default()
     }
 }
 

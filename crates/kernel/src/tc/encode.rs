@@ -20,9 +20,9 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Span};
 
-const NLM_F_REQUEST: u16 = 1;
+pub(crate) const NLM_F_REQUEST: u16 = 1;
 pub(crate) const NLM_F_REPLACE: u16 = 0x100;
-const NLM_F_EXCL: u16 = 0x200;
+pub(crate) const NLM_F_EXCL: u16 = 0x200;
 pub(crate) const NLM_F_CREATE: u16 = 0x400;
 
 /// A traffic-control request with its `struct tcmsg`.

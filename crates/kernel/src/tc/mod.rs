@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic control over rtnetlink: messages out, trees and counters in.
 
+pub(crate) mod arriving;
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod stats;

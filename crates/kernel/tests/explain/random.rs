@@ -128,7 +128,10 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
     let (shares, delay) = parts(variant);
     text += shares;
     if !delay.is_empty() {
-        text = text.replace("\"10mbit\", down = \"50mbit\"", "\"1mbit\", down = \"5mbit\"");
+        text = text.replace(
+            "\"10mbit\", down = \"50mbit\"",
+            "\"1mbit\", down = \"5mbit\"",
+        );
         text = text.replace("priority = 0\n", &("priority = 0\n".to_owned() + delay));
     }
     let body = text.replacen("version = 1\n", "", 1);

@@ -338,6 +338,7 @@ fn a_killed_apply_leaves_old_or_new() {
                     let only = |state: &State| State {
                         devices: [(part.clone(), state.devices[&part].clone())].into(),
                         tables: Vec::new(),
+                        ..State::default()
                     };
                     verify(&only(&now), &only(state)).is_empty()
                 };
@@ -366,6 +367,7 @@ fn what_a_device_holds_fixed_is_an_error() {
         let desired = State {
             devices: [(name("tap0"), device(None, Some(on)))].into(),
             tables: Vec::new(),
+            ..State::default()
         };
         let before = observe(&kernel, &[&desired]).await;
         let error = kernel

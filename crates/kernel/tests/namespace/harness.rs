@@ -204,6 +204,7 @@ pub fn whole(rules: &[Rule]) -> State {
         ]
         .into(),
         tables: vec![outgoing(rules.to_vec()), arriving(rules.to_vec())],
+        ..State::default()
     }
 }
 
@@ -219,6 +220,7 @@ pub fn only(root: Option<Qdisc>) -> State {
     State {
         devices: [(name("wan"), device(root, None))].into(),
         tables: Vec::new(),
+        ..State::default()
     }
 }
 

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Filters of weirgate's where packets arrive: requests out, listings in.
+//!
+//! A filter is known for weirgate's by its preference, its kind and the cookie
+//! of its action. Its action answers "continue", so that filters of others
+//! with a greater preference see each packet as they would without it.
+
+use super::decode::Entry;
+use super::encode::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
+use super::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
+use crate::wire::{self, Attrs};
+use nlink::netlink::MessageBuilder;
+use weirgate_plan::RESTORE_PREFERENCE;
+use weirgate_state::Arriving;
+
+/// Message types (linux/rtnetlink.h).
+const RTM_NEWTFILTER: u16 = 44;
+const RTM_DELTFILTER: u16 = 45;
+const RTM_NEWACTION: u16 = 48;
+
+/// The parent and the handle of a `clsact` or `ingress` qdisc, and the places
+/// of its filters, for arriving packets first (linux/pkt_sched.h).
+pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
+const CLSACT_HANDLE: u32 = 0xffff_0000;
+const TC_H_MIN_INGRESS: u32 = 0xffff_fff2;
+pub(crate) const CLSACT_PLACES: [u32; 2] = [TC_H_MIN_INGRESS, 0xffff_fff3];
+
+/// `ETH_P_ALL` (linux/if_ether.h).
+const ETH_P_ALL: u16 = 3;
+
+/// linux/pkt_cls.h.
+const TCA_MATCHALL_ACT: u16 = 2;
+const TCA_MATCHALL_FLAGS: u16 = 3;
+const TCA_CLS_FLAGS_SKIP_HW: u32 = 1;
+const TCA_ACT_KIND: u16 = 1;
+const TCA_ACT_OPTIONS: u16 = 2;
+const TCA_ACT_COOKIE: u16 = 6;
+const TCA_ACT_TAB: u16 = 1;
+/// The filters that follow are asked.
+const TC_ACT_UNSPEC: i32 = -1;
+
+/// linux/tc_act/tc_ctinfo.h.
+const TCA_CTINFO_ACT: u16 = 3;
+const TCA_CTINFO_ZONE: u16 = 4;
+const TCA_CTINFO_DSCP_MASK: u16 = 5;
+const TCA_CTINFO_CPMARK_MASK: u16 = 7;
+
+/// What tells that an action is weirgate's.
+const COOKIE: &[u8] = b"weirgate";
+
+/// `struct tc_ctinfo`: index, capabilities, action, two counts of users.
+const TC_CTINFO: usize = 20;
+
+/// The requests that make what `after` says of what `before` says.
+pub(crate) fn change(
+    ifindex: u32,
+    before: Option<&Arriving>,
+    after: Option<&Arriving>,
+) -> Vec<MessageBuilder> {
+    let mut out = Vec::new();
+    if before.is_none() {
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        let mut add = message(RTM_NEWQDISC, flags, ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0);
+        add.append_attr_str(TCA_KIND, "clsact");
+        out.push(add);
+    }
+    if before.is_some_and(|place| place.restore.is_some()) {
+        let mut delete = filter(RTM_DELTFILTER, 0, ifindex);
+        delete.append_attr_str(TCA_KIND, "matchall");
+        out.push(delete);
+    }
+    if let Some(mask) = after.and_then(|place| place.restore) {
+        out.push(restore(ifindex, mask));
+    }
+    if after.is_none() && before.is_some_and(|place| !place.others) {
+        out.push(remove(ifindex));
+    }
+    out
+}
+
+/// Deletes the place with all filters.
+pub(crate) fn remove(ifindex: u32) -> MessageBuilder {
+    message(RTM_DELQDISC, 0, ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0)
+}
+
+/// A request that must fail: ENOENT where there is no such action, EINVAL for
+/// want of its settings where there is (`tcf_ctinfo_init`,
+/// net/sched/act_ctinfo.c).
+pub(crate) fn probe() -> MessageBuilder {
+    let mut message = MessageBuilder::new(RTM_NEWACTION, NLM_F_REQUEST | NLM_F_CREATE);
+    // `struct tcamsg`.
+    message.append_bytes(&[0; 4]);
+    let table = message.nest_start(TCA_ACT_TAB);
+    let action = message.nest_start(1);
+    message.append_attr_str(TCA_ACT_KIND, "ctinfo");
+    message.nest_end(action);
+    message.nest_end(table);
+    message
+}
+
+fn restore(ifindex: u32, mask: u32) -> MessageBuilder {
+    let mut message = filter(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, ifindex);
+    message.append_attr_str(TCA_KIND, "matchall");
+    let options = message.nest_start(TCA_OPTIONS);
+    // A card could not look into the connection.
+    message.append_attr_u32(TCA_MATCHALL_FLAGS, TCA_CLS_FLAGS_SKIP_HW);
+    let actions = message.nest_start(TCA_MATCHALL_ACT);
+    let action = message.nest_start(1);
+    message.append_attr_str(TCA_ACT_KIND, "ctinfo");
+    message.append_attr(TCA_ACT_COOKIE, COOKIE);
+    let settings = message.nest_start(TCA_ACT_OPTIONS);
+    let mut general = vec![0_u8; 8];
+    general.extend(TC_ACT_UNSPEC.to_ne_bytes());
+    general.resize(TC_CTINFO, 0);
+    message.append_attr(TCA_CTINFO_ACT, &general);
+    message.append_attr_u32(TCA_CTINFO_CPMARK_MASK, mask);
+    for nest in [settings, action, actions, options] {
+        message.nest_end(nest);
+    }
+    message
+}
+
+/// A request about the filter for arriving packets, with its preference.
+fn filter(kind: u16, flags: u16, ifindex: u32) -> MessageBuilder {
+    let info = u32::from(RESTORE_PREFERENCE) << 16 | u32::from(ETH_P_ALL.to_be());
+    message(kind, flags, ifindex, 1, TC_H_MIN_INGRESS, info)
+}
+
+fn message(
+    kind: u16,
+    flags: u16,
+    ifindex: u32,
+    handle: u32,
+    parent: u32,
+    info: u32,
+) -> MessageBuilder {
+    let mut message = MessageBuilder::new(kind, NLM_F_REQUEST | flags);
+    let mut header = vec![0_u8; 4];
+    header.extend(ifindex.cast_signed().to_ne_bytes());
+    for word in [handle, parent, info] {
+        header.extend(word.to_ne_bytes());
+    }
+    message.append_bytes(&header);
+    message
+}
+
+/// Whether an entry of a listing is a filter: beside its filters, a classifier
+/// lists itself and its tables, whose handles have no low bits.
+pub(crate) fn is_filter(entry: &Entry<'_>) -> bool {
+    entry.handle & 0xfff != 0 && entry.attrs.has(TCA_OPTIONS)
+}
+
+/// What the filters of a place are; each with the bytes that it was listed in.
+pub(crate) fn read(payloads: &[Vec<u8>]) -> Arriving {
+    let mut place = Arriving::default();
+    for payload in payloads {
+        let Some(entry) = Entry::of(payload).filter(is_filter) else {
+            continue;
+        };
+        match restored(payload, &entry) {
+            Some(mask) => place.restore = Some(mask),
+            None => place.others = true,
+        }
+    }
+    place
+}
+
+/// Whether a filter is weirgate's.
+pub(crate) fn is_own(payload: &[u8], entry: &Entry<'_>) -> bool {
+    restored(payload, entry).is_some()
+}
+
+/// The mask of a filter that restores marks as weirgate makes it; `None` for
+/// any other filter.
+fn restored(payload: &[u8], entry: &Entry<'_>) -> Option<u32> {
+    let preference = wire::u32_at(payload, 16)? >> 16;
+    if preference != u32::from(RESTORE_PREFERENCE)
+        || entry.parent != TC_H_MIN_INGRESS
+        || entry.kind != "matchall"
+    {
+        return None;
+    }
+    let actions = entry.attrs.nest(TCA_OPTIONS).nest(TCA_MATCHALL_ACT);
+    let mut each = actions.nests();
+    let (action, None) = (each.next()?, each.next()) else {
+        return None;
+    };
+    let known = action.text(TCA_ACT_KIND).as_deref() == Some("ctinfo");
+    let settings: Attrs<'_> = action.nest(TCA_ACT_OPTIONS);
+    let general = settings.bytes(TCA_CTINFO_ACT)?;
+    let continues = wire::i32_at(general, 8)? == TC_ACT_UNSPEC;
+    let alone = !settings.has(TCA_CTINFO_DSCP_MASK)
+        && settings
+            .bytes(TCA_CTINFO_ZONE)
+            .is_none_or(|zone| zone == [0, 0]);
+    let own = action.bytes(TCA_ACT_COOKIE) == Some(COOKIE);
+    (known && own && continues && alone).then(|| settings.u32(TCA_CTINFO_CPMARK_MASK))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request as the kernel would list it.
+    fn listed(message: MessageBuilder) -> Vec<u8> {
+        message.finish()[16..].to_vec()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let place = read(&[listed(restore(7, 0xff_0000))]);
+        assert_eq!(place.restore, Some(0xff_0000));
+        assert!(!place.others);
+        assert_eq!(read(&[]), Arriving::default());
+    }
+
+    #[test]
+    fn another_filter_is_anothers() {
+        let mut bytes = listed(restore(7, 0xff_0000));
+        let info = 86_u32 << 16;
+        bytes[16..20].copy_from_slice(&info.to_ne_bytes());
+        let place = read(&[bytes]);
+        assert_eq!(place.restore, None);
+        assert!(place.others);
+    }
+
+    #[test]
+    fn any_bytes_are_harmless() {
+        let whole = listed(restore(7, 1));
+        for length in 0..whole.len() {
+            let _ = read(&[whole[..length].to_vec()]);
+            let mut spoiled = whole.clone();
+            spoiled[length] ^= 0xff;
+            let _ = read(&[spoiled]);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest: this namespace is the router and its own host, the
+//! other end of `wan0` is the outside, in a namespace of its own.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+use weirgate_compile::compile;
+use weirgate_kernel::{Fault, Kernel, Scope};
+use weirgate_plan::{Options, plan_with, verify, with_former};
+use weirgate_state::{Capabilities, State};
+
+/// Upstream a packet with EF decides for its connection; nothing else is seen
+/// of it downstream.
+const POLICY: &str = r#"
+version = 1
+[link]
+device = "wan0"
+up = "10mbit"
+down = "10mbit"
+layer = "ethernet"
+[[class]]
+name = "first"
+share = "20%"
+priority = 0
+[[class]]
+name = "rest"
+share = "80%"
+default = true
+[[rule]]
+name = "kept"
+class = "first"
+direction = "up"
+dscp = "EF"
+keep = true
+"#;
+
+fn run(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Devices and the outside, which sends datagrams to port 7 back.
+fn outside() {
+    let (ready, wait) = channel();
+    let (moved, go) = channel::<()>();
+    thread::spawn(move || {
+        #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
+        // SAFETY: a network namespace of its own affects no memory.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.unwrap();
+        ready.send(rustix::thread::gettid()).unwrap();
+        go.recv().unwrap();
+        run("ip addr add 10.0.0.2/24 dev far0");
+        run("ip link set far0 up");
+        let echo = UdpSocket::bind(("0.0.0.0", 7)).unwrap();
+        ready.send(rustix::thread::gettid()).unwrap();
+        let mut space = [0; 2_048];
+        while let Ok((count, from)) = echo.recv_from(&mut space) {
+            let _ = echo.send_to(&space[..count], from);
+        }
+    });
+    let other = wait.recv().unwrap();
+    run("ip link add wan0 type veth peer name far0");
+    run(&format!(
+        "ip link set far0 netns {}",
+        other.as_raw_nonzero()
+    ));
+    run("ip addr add 10.0.0.1/24 dev wan0");
+    run("ip addr add 10.0.0.3/24 dev wan0");
+    run("ip link set wan0 up");
+    run("ip link set lo up");
+    moved.send(()).unwrap();
+    wait.recv().unwrap();
+}
+
+fn desired() -> State {
+    let (policy, problems) = weirgate_policy::parse(POLICY);
+    let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
+    compile(&policy, &Capabilities::all()).0.unwrap()
+}
+
+fn rt() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+async fn apply(kernel: &Kernel, wanted: &State, previous: &State) -> usize {
+    let before = kernel
+        .observe(&Scope::of([wanted, previous]))
+        .await
+        .unwrap();
+    let options = Options {
+        previous: Some(previous),
+        replace_foreign: false,
+    };
+    let plan = plan_with(&before, wanted, &options).unwrap();
+    let applied = kernel.apply(&plan).await.unwrap();
+    assert_eq!(verify(&applied.after, wanted), []);
+    applied.steps
+}
+
+/// Sends one datagram from a port and takes what comes back.
+fn exchange(port: u16, dscp: u32) {
+    let socket = UdpSocket::bind(("10.0.0.1", port)).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
+    rustix::net::sockopt::set_ip_tos(&socket, (dscp << 2).to_ne_bytes()[0]).unwrap();
+    socket.send_to(b"hello", ("10.0.0.2", 7)).unwrap();
+    let mut space = [0; 64];
+    assert_eq!(socket.recv_from(&mut space).unwrap().0, 5);
+}
+
+async fn counted(kernel: &Kernel, netdev: bool, name: &str) -> u64 {
+    let counters = kernel.rule_counters(netdev, "weirgate").await.unwrap();
+    counters
+        .get(name)
+        .unwrap_or_else(|| panic!("{counters:?}"))
+        .packets
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn kept_behind_nat() {
+    outside();
+    run("nft add table ip nat");
+    run("nft add chain ip nat out { type nat hook postrouting priority 100 ; }");
+    run("nft add rule ip nat out oifname wan0 snat to 10.0.0.3");
+    rt().block_on(async {
+        let kernel = Kernel::open().unwrap();
+        assert!(kernel.capabilities().await.unwrap().restore_marks);
+        let wanted = desired();
+        assert!(apply(&kernel, &wanted, &wanted).await > 0);
+        assert_eq!(
+            apply(&kernel, &wanted, &wanted).await,
+            0,
+            "nothing is left to do"
+        );
+        for (port, dscp, up, down) in [
+            (5_001, 46, 1, 1),
+            (5_002, 0, 1, 1),
+            // Its connection is decided, whatever the packet says.
+            (5_001, 0, 2, 2),
+            (5_002, 46, 3, 3),
+        ] {
+            exchange(port, dscp);
+            let place = format!("port {port} code point {dscp}");
+            assert_eq!(counted(&kernel, false, "up_kept").await, up, "{place}");
+            assert_eq!(counted(&kernel, true, "down_kept").await, down, "{place}");
+        }
+        // The mark of another program stays in the connection and out of the
+        // packet.
+        let listed = run("tc filter show dev wan0 ingress");
+        assert!(
+            listed.contains("0x00ff0000") || listed.contains("0xff0000"),
+            "{listed}"
+        );
+    });
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn shared() {
+    outside();
+    rt().block_on(async {
+        let kernel = Kernel::open().unwrap();
+        let wanted = desired();
+        let scope = Scope::of([&wanted]);
+        let former = kernel.observe(&scope).await.unwrap();
+        assert!(former.arriving.is_empty());
+        // Every request refused in turn: what was there before is there again.
+        let options = Options::default();
+        let plan = plan_with(&former, &wanted, &options).unwrap();
+        kernel.inject(None);
+        kernel.apply(&plan).await.unwrap();
+        let requests = kernel.requests();
+        let remove = with_former(&State::default(), &former);
+        apply(&kernel, &remove, &wanted).await;
+        assert_eq!(kernel.observe(&scope).await.unwrap(), former);
+        for number in 0..requests {
+            kernel.inject(Some(Fault::Refused(number)));
+            assert!(kernel.apply(&plan).await.is_err(), "request {number}");
+            kernel.inject(None);
+            let left = kernel.observe(&scope).await.unwrap();
+            assert_eq!(left, former, "request {number}");
+        }
+        assert!(!run("tc qdisc show dev wan0").contains("clsact"));
+        // A filter of another's stays, and its place with it.
+        apply(&kernel, &wanted, &wanted).await;
+        run("tc filter add dev wan0 ingress pref 90 protocol all matchall action pass");
+        exchange(5_001, 46);
+        assert_eq!(counted(&kernel, true, "down_kept").await, 1);
+        let foreign = || run("tc -s filter show dev wan0 ingress pref 90");
+        assert!(foreign().contains("Sent"), "{}", foreign());
+        assert!(!foreign().contains("Sent 0 bytes"), "it sees packets too");
+        assert_eq!(apply(&kernel, &wanted, &wanted).await, 0);
+        apply(&kernel, &remove, &wanted).await;
+        let left = kernel.observe(&scope).await.unwrap();
+        let place = left.arriving.values().next().unwrap();
+        assert!(place.others && place.is_bare());
+        assert!(foreign().contains("matchall"));
+        assert!(!run("tc filter show dev wan0 ingress").contains("ctinfo"));
+        // An empty place that was there before stays.
+        run("tc filter del dev wan0 ingress pref 90");
+        let former = kernel.observe(&scope).await.unwrap();
+        apply(&kernel, &wanted, &wanted).await;
+        let remove = with_former(&State::default(), &former);
+        apply(&kernel, &remove, &wanted).await;
+        assert_eq!(kernel.observe(&scope).await.unwrap(), former);
+        assert!(run("tc qdisc show dev wan0").contains("clsact"));
+    });
+}

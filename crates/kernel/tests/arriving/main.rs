@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What arriving packets get, in a kernel that has `act_ctinfo`.
+//!
+//! The test boots the lab's kernel and runs the functions of `inside` there:
+//! this very file, packed as a program. It needs qemu, a fetched kernel and the
+//! guest's binary.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+mod inside;
+
+use std::collections::BTreeSet;
+use std::env;
+use weirgate_lab::{Lab, Limits, Options};
+
+fn in_the_guest(name: &str) {
+    let own = env::current_exe().unwrap();
+    let file = own.file_name().unwrap().to_string_lossy().into_owned();
+    let own = own.to_string_lossy().into_owned();
+    let options = Options {
+        programs: BTreeSet::from([own, "ip".into(), "tc".into(), "nft".into()]),
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    let function = format!("inside::{name}");
+    let words = [
+        file.as_str(),
+        "--exact",
+        &function,
+        "--ignored",
+        "--nocapture",
+    ];
+    let output = lab
+        .execute(&words, 1, Limits::default())
+        .unwrap_or_else(|error| panic!("{error}"));
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    assert!(
+        text.starts_with("status: 0\n") && text.contains("1 passed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_kept_decision_reaches_what_arrives_behind_nat() {
+    in_the_guest("kept_behind_nat");
+}
+
+#[test]
+fn the_place_is_shared_and_left_as_it_was() {
+    in_the_guest("shared");
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What arriving packets get before the tables see them: what differs, the
+//! steps, and how they read.
+
+use crate::action::{Action, Step};
+use std::fmt;
+use weirgate_state::{Arriving, DeviceName, Origin, State};
+
+/// The preference of weirgate's filter that restores marks. A low one, so that
+/// it comes before most filters of others; one that nobody takes for a first
+/// filter of his own.
+pub const RESTORE_PREFERENCE: u16 = 87;
+
+/// Devices whose places hold something else of weirgate's than is desired: the
+/// name, what is desired, what is there.
+pub fn pairs<'a>(
+    observed: &'a State,
+    desired: &'a State,
+) -> Vec<(&'a DeviceName, Option<&'a Arriving>, Option<&'a Arriving>)> {
+    let mut names: Vec<&DeviceName> = observed.arriving.keys().collect();
+    names.extend(desired.arriving.keys());
+    names.sort_unstable();
+    names.dedup();
+    let of = |state: &'a State, name| state.arriving.get(name);
+    names
+        .into_iter()
+        .map(|name| (name, of(desired, name), of(observed, name)))
+        .filter(|(_, wanted, seen)| !Arriving::same(*wanted, *seen))
+        .collect()
+}
+
+/// The steps that give arriving packets something, and those that take it away.
+pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
+    let steps = pairs(observed, desired)
+        .into_iter()
+        .map(|(name, wanted, seen)| Step {
+            action: Action::SetArriving {
+                device: name.clone(),
+                before: seen.cloned(),
+                after: wanted.cloned(),
+            },
+            origin: wanted.map_or_else(Origin::default, |place| place.origin.clone()),
+        });
+    steps.partition(|step| {
+        matches!(&step.action, Action::SetArriving { after: Some(after), .. } if !after.is_bare())
+    })
+}
+
+/// The state after such a step.
+pub fn run(
+    state: &mut State,
+    device: &DeviceName,
+    before: Option<&Arriving>,
+    after: Option<&Arriving>,
+) -> Result<(), &'static str> {
+    if !state.devices.contains_key(device) {
+        return Err("no such device");
+    }
+    let there = state.arriving.get(device);
+    if there.is_some() != before.is_some() || !Arriving::same(there, before) {
+        return Err("arriving packets get something else");
+    }
+    let others = before.is_some_and(|place| place.others);
+    if after.is_none() && !others {
+        state.arriving.remove(device);
+    } else {
+        let place = after.cloned().unwrap_or_default();
+        state
+            .arriving
+            .insert(device.clone(), Arriving { others, ..place });
+    }
+    Ok(())
+}
+
+/// What a place holds of weirgate's, in words.
+pub fn text(place: Option<&Arriving>) -> String {
+    match place.and_then(|place| place.restore) {
+        Some(mask) => format!("the connection's mark under {mask:#010x}"),
+        None => "nothing of weirgate's".to_owned(),
+    }
+}
+
+/// One line of plain English.
+pub fn describe(
+    f: &mut fmt::Formatter<'_>,
+    device: &DeviceName,
+    after: Option<&Arriving>,
+) -> fmt::Result {
+    match after.and_then(|place| place.restore) {
+        Some(mask) => write!(
+            f,
+            "{device}: arriving packets get their connection's mark under {mask:#010x}"
+        ),
+        None => write!(f, "{device}: arriving packets get nothing any more"),
+    }
+}
+
+/// The nearest command lines.
+pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Arriving>) -> String {
+    let mut lines = Vec::new();
+    if before.is_none() {
+        lines.push(format!("tc qdisc add dev {device} clsact"));
+    }
+    if before.is_some_and(|place| place.restore.is_some()) {
+        lines.push(format!(
+            "tc filter del dev {device} ingress pref {RESTORE_PREFERENCE}"
+        ));
+    }
+    if let Some(mask) = after.and_then(|place| place.restore) {
+        lines.push(format!(
+            "tc filter add dev {device} ingress pref {RESTORE_PREFERENCE} protocol all handle 1 \
+             matchall skip_hw action ctinfo cpmark {mask:#010x} continue cookie {COOKIE_HEX}"
+        ));
+    }
+    if after.is_none() && before.is_some_and(|place| !place.others) {
+        lines.push(format!("tc qdisc del dev {device} clsact"));
+    }
+    lines.join("\n")
+}
+
+/// `weirgate` as tc takes a cookie.
+const COOKIE_HEX: &str = "7765697267617465";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::Device;
+
+    fn state(place: Option<Arriving>) -> State {
+        let name = DeviceName::new("wan").unwrap();
+        let device = Device {
+            owned_ifb: false,
+            offloads: None,
+            root: None,
+            origin: Origin::default(),
+        };
+        State {
+            devices: [(name.clone(), device)].into(),
+            arriving: place
+                .into_iter()
+                .map(|place| (name.clone(), place))
+                .collect(),
+            ..State::default()
+        }
+    }
+
+    fn restoring(mask: u32) -> Arriving {
+        Arriving {
+            restore: Some(mask),
+            ..Arriving::default()
+        }
+    }
+
+    fn lines(before: Option<Arriving>, after: Option<Arriving>) -> Vec<String> {
+        let (before, after) = (state(before), state(after));
+        let plan = crate::plan(&before, &after).unwrap();
+        let end = crate::run(&plan.steps, &before).unwrap();
+        assert_eq!(crate::verify(&end, &after), []);
+        let back = crate::inverse(&plan.steps, &before).unwrap();
+        let restored = crate::run(&back, &end).unwrap();
+        assert_eq!(restored.arriving, before.arriving);
+        let commands = plan.steps.iter().map(|step| step.action.command());
+        let all: Vec<String> = commands.collect();
+        let words = |line: &str| line.split(" pref").next().unwrap_or_default().to_owned();
+        all.iter()
+            .flat_map(|text| text.lines())
+            .map(words)
+            .collect()
+    }
+
+    #[test]
+    fn the_place_goes_only_where_weirgate_made_it() {
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter add dev wan ingress",
+        ];
+        let delete = [
+            "tc filter del dev wan ingress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(lines(None, Some(restoring(1))), add);
+        assert_eq!(lines(Some(restoring(1)), None), delete);
+        let bare = Arriving::default();
+        assert_eq!(lines(Some(bare.clone()), Some(restoring(1))), add[1..]);
+        assert_eq!(lines(Some(restoring(1)), Some(bare.clone())), delete[..1]);
+        let shared = Arriving {
+            others: true,
+            ..restoring(1)
+        };
+        assert_eq!(lines(Some(shared), None), delete[..1]);
+    }
+
+    #[test]
+    fn what_is_not_weirgates_is_left_alone() {
+        let bare = Arriving::default();
+        assert_eq!(lines(Some(bare.clone()), None), Vec::<String>::new());
+        let others = Arriving {
+            others: true,
+            ..bare
+        };
+        assert_eq!(lines(Some(others), None), Vec::<String>::new());
+        assert_eq!(
+            lines(Some(restoring(1)), Some(restoring(1))),
+            Vec::<String>::new()
+        );
+        assert_eq!(lines(Some(restoring(1)), Some(restoring(2))).len(), 2);
+    }
+}

@@ -5,12 +5,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
 use weirgate_explain::{Packet, Path, Simulator, is_capture, parse_line, read_capture};
 use weirgate_state::{DeviceName, Table};
 
 fuzz_target!(|data: &[u8]| {
-    let tables = tables();
-    let mut simulator = Simulator::new(&tables).tracking();
+    static TABLES: LazyLock<Vec<Table>> = LazyLock::new(tables);
+    let mut simulator = Simulator::new(&TABLES).tracking();
     if is_capture(data) {
         for one in read_capture(data).packets {
             if let Some(packet) = one.packet {

@@ -12,6 +12,7 @@
 mod capture;
 mod doctor;
 mod documents;
+mod explain;
 mod here;
 mod input;
 mod kernel;

@@ -21,7 +21,10 @@ mod packet;
 mod run;
 mod simulator;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod text;
+mod text_rest;
 mod text_words;
 mod track;
 mod tuple;

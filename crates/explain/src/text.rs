@@ -9,11 +9,12 @@
 //! each with its place and with what would be right.
 
 use crate::build::Blueprint;
-use crate::packet::{Packet, Told, ToldState};
+use crate::packet::Packet;
+use crate::text_rest;
 use crate::text_words::{self, Word};
 use std::net::IpAddr;
 use weirgate_state::{DeviceName, ICMP, ICMPV6, TCP};
-use weirgate_units::{Dscp, Size, Span};
+use weirgate_units::Span;
 
 /// The most packets that a line may stand for.
 pub const MOST_REPEATED: u32 = 100_000;
@@ -103,7 +104,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The word after one that takes a value, read by `read`.
-    fn value<T>(
+    pub(crate) fn value<T>(
         &mut self,
         of: &Word<'_>,
         right: &str,
@@ -123,7 +124,7 @@ impl<'a> Reading<'a> {
 }
 
 /// A number in decimal or, with `0x`, hexadecimal; no sign.
-fn number(text: &str) -> Option<u32> {
+pub(crate) fn number(text: &str) -> Option<u32> {
     let (digits, radix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16),
         None => (text, 10),
@@ -132,7 +133,7 @@ fn number(text: &str) -> Option<u32> {
     plain.then(|| u32::from_str_radix(digits, radix).ok())?
 }
 
-fn span(text: &str) -> Option<u64> {
+pub(crate) fn span(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }
@@ -307,236 +308,5 @@ fn line(reading: &mut Reading<'_>) -> Option<Line> {
     blueprint.ports = (from, to);
     // What a segment has most often.
     blueprint.flags = 0x10;
-    let mut rest = Rest {
-        line: Line {
-            when,
-            way,
-            own: false,
-            device: None,
-            packet: Packet::whole(0, Vec::new()),
-            repeat: (1, 0),
-            expected: None,
-        },
-        blueprint,
-        length: None,
-        told: Told::default(),
-        mark: 0,
-        mac: None,
-    };
-    while let Some(word) = reading.next() {
-        rest.word(reading, &word);
-    }
-    rest.finish(reading)
-}
-
-/// What comes after the two ends.
-struct Rest<'a> {
-    line: Line,
-    blueprint: Blueprint,
-    length: Option<(Word<'a>, usize)>,
-    told: Told,
-    mark: u32,
-    mac: Option<u64>,
-}
-
-/// `02:00:5e:10:00:01` as a number.
-fn mac(text: &str) -> Option<u64> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let six = parts.len() == 6 && parts.iter().all(|part| part.len() == 2);
-    let bytes = parts.iter().map(|part| u8::from_str_radix(part, 16));
-    let plain = text.chars().all(|c| c == ':' || c.is_ascii_hexdigit());
-    let bytes: Vec<u8> = bytes.collect::<Result<_, _>>().ok()?;
-    let fold = |all, byte: &u8| all << 8 | u64::from(*byte);
-    (six && plain).then(|| bytes.iter().fold(0, fold))
-}
-
-/// A multiple of `step` up to `most`.
-fn multiple(text: &str, step: u32, most: u32) -> Option<usize> {
-    let value = number(text)?;
-    (value % step == 0 && value <= most).then_some(value as usize)
-}
-
-impl<'a> Rest<'a> {
-    fn word(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
-        let one = &mut self.blueprint;
-        if one.protocol == TCP
-            && let Some(flags) = text_words::flags(word.text)
-        {
-            one.flags = flags;
-            return;
-        }
-        let six = one.protocol == ICMPV6;
-        if [ICMP, ICMPV6].contains(&one.protocol)
-            && let Some(kind) = text_words::icmp(word.text, six)
-        {
-            one.icmp = kind;
-            return;
-        }
-        let byte = |text: &str| number(text).and_then(|n| u8::try_from(n).ok());
-        let short = |text: &str| number(text).and_then(|n| u16::try_from(n).ok());
-        match word.text {
-            "dscp" => {
-                let right = "write a name such as `EF` or a number from 0 to 63";
-                let found = reading.value(word, right, |text| text.parse::<Dscp>().ok());
-                one.dscp = found.map_or(0, Dscp::value);
-            }
-            "tos" => {
-                let right = "write a number from 0 to 255, such as `0x10`";
-                if let Some(tos) = reading.value(word, right, byte) {
-                    one.dscp = tos >> 2;
-                    one.ecn = tos & 3;
-                }
-            }
-            "ecn" => {
-                let right = "write `not-ect`, `ect1`, `ect0`, `ce` or 0 to 3";
-                one.ecn = reading.value(word, right, text_words::ecn).unwrap_or(0);
-            }
-            "len" => {
-                let right = "write the length of the IP packet, from 20 to 65535";
-                let read = |text: &str| number(text).filter(|n| (20..=65_535).contains(n));
-                let found = reading.value(word, right, read);
-                self.length = found.map(|length| (word.clone(), length as usize));
-            }
-            "payload" => {
-                let right = "write a number of bytes, up to 65000";
-                let read = |text: &str| number(text).filter(|n| *n <= 65_000);
-                one.payload = reading.value(word, right, read).unwrap_or(0) as usize;
-            }
-            "options" => {
-                let right = "write a multiple of 4 up to 40";
-                let found = reading.value(word, right, |text| multiple(text, 4, 40));
-                one.tcp_options = found.unwrap_or(0);
-            }
-            "ip-options" => {
-                let (step, right) = if one.source.is_ipv4() {
-                    (4, "write a multiple of 4 up to 40")
-                } else {
-                    (8, "write a multiple of 8 up to 40")
-                };
-                let found = reading.value(word, right, |text| multiple(text, step, 40));
-                one.ip_options = found.unwrap_or(0);
-            }
-            "id" => {
-                let right = "write a number up to 65535";
-                one.identifier = reading.value(word, right, short).unwrap_or(0);
-            }
-            "type" => {
-                let found = reading.value(word, "write a number up to 255", byte);
-                one.icmp.0 = found.unwrap_or(0);
-            }
-            "code" => {
-                let found = reading.value(word, "write a number up to 255", byte);
-                one.icmp.1 = found.unwrap_or(0);
-            }
-            "frag" => {
-                let right = "write where the fragment begins, a multiple of 8 up to 65528, with \
-                             `+` where more follow, such as `0+`, `1480+` or `2960`";
-                one.fragment = reading.value(word, right, |text| {
-                    let (digits, more) = match text.strip_suffix('+') {
-                        Some(digits) => (digits, true),
-                        None => (text, false),
-                    };
-                    Some((multiple(digits, 8, 65_528)? as u16, more))
-                });
-            }
-            _ => self.about(reading, word),
-        }
-    }
-
-    /// Words that are not of the packet's own bytes.
-    fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
-        match word.text {
-            "own" => self.line.own = true,
-            "in" => {
-                let right = "write the name of a device";
-                self.line.device = reading.value(word, right, |text: &str| DeviceName::new(text));
-            }
-            "mac" => {
-                let right = "write six bytes, such as `02:00:5e:10:00:01`";
-                self.mac = reading.value(word, right, mac);
-            }
-            "mark" => {
-                let right = "write a number, such as `0x10`";
-                self.mark = reading.value(word, right, number).unwrap_or(0);
-            }
-            "established" => self.told.state = Some(ToldState::Established),
-            "related" => self.told.state = Some(ToldState::Related),
-            "helper" => {
-                let right = "write the helper's name, such as `ftp`";
-                let read = |text: &str| (text.len() < 16).then(|| text.to_owned());
-                self.told.helper = reading.value(word, right, read);
-            }
-            "ct-mark" => {
-                let right = "write a number, such as `0x100`";
-                self.told.mark = reading.value(word, right, number);
-            }
-            "ct-bytes" => {
-                let right = "write a size, such as `3MB`";
-                let read = |text: &str| text.parse::<Size>().ok().map(Size::as_bytes);
-                self.told.bytes = reading.value(word, right, read);
-            }
-            "ct-packets" => {
-                let right = "write a number of packets";
-                self.told.packets = reading.value(word, right, number).map(u64::from);
-            }
-            "x" => {
-                let right = "write how many, from 1 to 100000";
-                let read = |text: &str| number(text).filter(|n| (1..=MOST_REPEATED).contains(n));
-                self.line.repeat.0 = reading.value(word, right, read).unwrap_or(1);
-            }
-            "every" => {
-                let right = "write a time, such as `50ms`";
-                self.line.repeat.1 = reading.value(word, right, span).unwrap_or(0);
-            }
-            "=>" => {
-                let right = "write the name of a class, or `-` for none";
-                let read = |text: &str| Some(text.to_owned());
-                self.line.expected = reading.value(word, right, read);
-                if let Some(more) = reading.peek().cloned() {
-                    reading.wrong(
-                        Some(&more),
-                        "nothing stands behind the class",
-                        "write `=> CLASS` at the end of the line",
-                    );
-                    while reading.next().is_some() {}
-                }
-            }
-            unknown => {
-                let right = text_words::near(unknown, self.blueprint.protocol);
-                reading.wrong(Some(word), format!("`{unknown}` is not known here"), right);
-            }
-        }
-    }
-
-    fn finish(mut self, reading: &mut Reading<'_>) -> Option<Line> {
-        let headers = self.blueprint.header_length();
-        if let Some((word, length)) = &self.length {
-            match length.checked_sub(headers) {
-                Some(payload) => self.blueprint.payload = payload,
-                None => {
-                    let wrong = format!("the packet's headers alone have {headers} bytes");
-                    let right = format!("write `len {headers}` or more");
-                    reading.wrong(Some(word), wrong, right);
-                }
-            }
-        }
-        if headers + self.blueprint.payload > 65_535 {
-            reading.wrong(
-                None,
-                "the packet is longer than 65535 bytes",
-                "give it less payload",
-            );
-        }
-        if !reading.mistakes.is_empty() {
-            return None;
-        }
-        let bytes = self.blueprint.bytes();
-        self.line.packet = Packet {
-            source_mac: self.mac,
-            mark: self.mark,
-            told: self.told,
-            ..Packet::whole(self.blueprint.ethertype(), bytes)
-        };
-        Some(self.line)
-    }
+    text_rest::rest(reading, (when, way), blueprint)
 }

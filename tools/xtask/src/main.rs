@@ -47,6 +47,12 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
+    /// Compare explain and this kernel on random sequences of packets, as root.
+    ExplainRandom {
+        /// How many.
+        #[arg(long, default_value_t = 10_000)]
+        sequences: u32,
+    },
     /// Compare kernel and native host on a million packets of every discipline.
     AqmParity,
     /// Load and unload a discipline a thousand times under traffic.
@@ -70,6 +76,7 @@ fn main() -> ExitCode {
         Task::BenchPolicy => bench::run_policy(&root()),
         Task::Deb => deb::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
+        Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity => aqm::parity(&root()),
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),

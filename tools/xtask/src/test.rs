@@ -26,6 +26,23 @@ pub fn tests(root: &Path) -> Result<()> {
     })
 }
 
+/// The random test of explain, longer than `tests` runs it.
+pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
+    timed("explain on random sequences", || {
+        let words = [
+            "test",
+            "--release",
+            "-p",
+            "weirgate-kernel",
+            "--test",
+            "explain",
+        ];
+        let mut command = cargo(root);
+        command.args(words).args(["random", "--", "--nocapture"]);
+        run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
+    })
+}
+
 /// Formatting, lints, invariants; dependencies where cargo-deny is installed.
 pub fn checks(root: &Path) -> Result<()> {
     timed("format", || {

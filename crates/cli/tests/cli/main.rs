@@ -13,6 +13,7 @@ mod capture;
 mod doctor;
 mod documents;
 mod flows;
+mod explain;
 mod here;
 mod input;
 mod kernel;

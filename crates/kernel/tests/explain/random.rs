@@ -367,10 +367,11 @@ fn run(sequences: usize, seed: u8) -> Tally {
     all
 }
 
+/// `WEIRGATE_SEQUENCES` says how many, for `cargo xtask explain-random`.
 #[test]
 fn explain_and_the_kernel_agree_on_random_sequences() {
     let wanted = std::env::var("WEIRGATE_SEQUENCES").ok();
-    let count = wanted.and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let count = wanted.and_then(|text| text.parse().ok()).unwrap_or(300);
     let all = run(count, 7);
     assert!(all.left_out.0 + all.left_out.1 < all.sequences, "{all:?}");
     assert!(all.classes.len() >= 4, "{all:?}");

@@ -23,8 +23,8 @@ class = "hit"
 "#;
 
 /// The class of a service's own packets and that of others.
-fn tables(service: &str) -> Vec<Table> {
-    let source = format!("{SITE}service = \"{service}\"\n");
+fn tables(conditions: &str) -> Vec<Table> {
+    let source = format!("{SITE}{conditions}\n");
     let (policy, problems) = weirgate_policy::parse(&source);
     let policy = policy.unwrap_or_else(|| panic!("{problems:?}"));
     compile(&policy, &Capabilities::all()).0.unwrap().tables
@@ -79,15 +79,79 @@ fn packets_of_every_service_get_the_class_expected_of_them() {
             assert!(!lines.is_empty(), "{stem}: {service}");
             packets += lines.len();
             let place = format!("{stem}.packets, service {service}");
-            in_namespace(move || check(&place, &service, &lines));
+            let conditions = format!("service = \"{service}\"");
+            in_namespace(move || check(&place, &conditions, &lines));
         }
     }
     assert!(files >= 14, "{files} files");
     println!("{files} files, {packets} lines");
 }
 
-fn check(place: &str, service: &str, lines: &[(usize, Line)]) {
-    let tables = tables(service);
+/// SYN limits (requirements A24): in all and for a host, as the rate of a rule
+/// with the library's services.
+const LIMITS: [(&str, &str); 5] = [
+    (
+        "service = \"tcp-syn\"\nrate = { within = \"20/min\", burst = 4, per = \"all\" }",
+        "up tcp 192.168.0.2:40000 > 203.0.113.6:25 syn x 2 => hit
+         up tcp [2001:db8:1::2]:40000 > [2001:db8:9::1]:25 syn x 2 => hit
+         up tcp 192.168.0.3:40000 > 203.0.113.7:25 syn x 5 => rest
+         up tcp [2001:db8:1::3]:40000 > [2001:db8:9::1]:25 syn => rest
+         down tcp 203.0.113.6:40000 > 192.168.0.2:80 syn x 4 => hit
+         down tcp [2001:db8:9::1]:40000 > [2001:db8:1::2]:80 syn => rest
+         down tcp 203.0.113.6:80 > 192.168.0.2:40000 ack => rest",
+    ),
+    (
+        "service = \"tcp-syn\"\nport = [80, 22]\n\
+         rate = { within = \"10/min\", burst = 2, per = \"all\" }",
+        "up tcp 192.168.0.2:40000 > 203.0.113.6:25 syn x 3 => rest
+         up tcp 192.168.0.2:40000 > 203.0.113.6:80 syn x 2 => hit
+         up tcp 192.168.0.2:40001 > 203.0.113.6:22 syn => rest
+         down tcp [2001:db8:9::1]:40000 > [2001:db8:1::2]:22 syn x 2 => hit
+         down tcp [2001:db8:9::1]:40000 > [2001:db8:1::2]:80 syn => rest",
+    ),
+    (
+        "service = \"tcp-synack\"\nrate = { within = \"20/min\", burst = 3, per = \"all\" }",
+        "up tcp 192.168.0.2:80 > 203.0.113.6:40000 syn,ack x 3 => hit
+         up tcp [2001:db8:1::2]:80 > [2001:db8:9::1]:40000 syn,ack => rest
+         down tcp 203.0.113.6:80 > 192.168.0.2:40000 syn,ack x 3 => hit
+         down tcp [2001:db8:9::1]:80 > [2001:db8:1::2]:40000 syn,ack => rest
+         up tcp 192.168.0.2:80 > 203.0.113.6:40000 syn => rest",
+    ),
+    (
+        "service = \"tcp-syn\"\nrate = { within = \"4/min\", burst = 4, per = \"local\" }",
+        "up tcp 192.168.0.2:40000 > 203.0.113.6:25 syn x 4 => hit
+         up tcp 192.168.0.2:40000 > 203.0.113.7:25 syn => rest
+         up tcp 192.168.0.3:40000 > 203.0.113.6:25 syn x 4 => hit
+         up tcp [2001:db8:1::2]:40000 > [2001:db8:9::1]:25 syn x 4 => hit
+         up tcp [2001:db8:1::2]:40000 > [2001:db8:9::2]:25 syn => rest
+         down tcp 203.0.113.6:40000 > 192.168.0.2:80 syn x 4 => hit
+         down tcp 203.0.113.7:40000 > 192.168.0.2:80 syn => rest",
+    ),
+    (
+        "service = \"tcp-syn\"\nrate = { within = \"4/min\", burst = 4, per = \"remote\" }",
+        "up tcp 192.168.0.2:40000 > 203.0.113.6:25 syn x 4 => hit
+         up tcp 192.168.0.3:40000 > 203.0.113.6:25 syn => rest
+         up tcp 192.168.0.3:40000 > 203.0.113.7:25 syn x 4 => hit
+         down tcp [2001:db8:9::1]:40000 > [2001:db8:1::2]:80 syn x 4 => hit
+         down tcp [2001:db8:9::1]:40000 > [2001:db8:1::3]:80 syn => rest
+         down tcp [2001:db8:9::2]:40000 > [2001:db8:1::3]:80 syn => hit",
+    ),
+];
+
+#[test]
+fn syn_limits_hold_for_all_and_for_each_host() {
+    for (conditions, text) in LIMITS {
+        let lines: Vec<(usize, Line)> = text
+            .lines()
+            .zip(1..)
+            .map(|(line, number)| (number, parse_line(line).unwrap().unwrap()))
+            .collect();
+        in_namespace(move || check(conditions, conditions, &lines));
+    }
+}
+
+fn check(place: &str, conditions: &str, lines: &[(usize, Line)]) {
+    let tables = tables(conditions);
     let router = Router::new(&tables);
     let mut simulator = Simulator::new(&tables);
     let start = Instant::now();

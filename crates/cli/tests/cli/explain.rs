@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate explain`: packets as text, as a file and as a capture, and the
+//! options that change the answer.
+
+use crate::program::{Ended, weirgate};
+use std::fs;
+use tempfile::TempDir;
+
+const POLICY: &str = r#"version = 1
+link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", inbound = "lan", layer = "raw" }
+[[class]]
+name = "fast"
+share = "40%"
+[[class]]
+name = "rest"
+share = "40%"
+default = true
+[schedule.night]
+hours = ["22:00-06:00"]
+[[ruleset]]
+name = "games"
+[[ruleset.rule]]
+class = "fast"
+protocol = "udp"
+[[rule]]
+class = "fast"
+protocol = "tcp"
+during = "night"
+"#;
+
+const UDP: &str = "udp 192.168.0.2:9 > 203.0.113.6:9";
+const TCP: &str = "tcp 192.168.0.2:9 > 203.0.113.6:9";
+
+fn explain(folder: &TempDir, arguments: &[&str]) -> Ended {
+    fs::write(folder.path().join("policy.toml"), POLICY).unwrap();
+    let words = [&["explain", "policy.toml"], arguments].concat();
+    weirgate(folder.path(), &words)
+}
+
+fn class(arguments: &[&str]) -> String {
+    let folder = TempDir::new().unwrap();
+    let ended = explain(&folder, &[arguments, &["--json"]].concat());
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let name = &document["packets"][0]["class"];
+    name.as_str()
+        .unwrap_or_else(|| panic!("{document:#}"))
+        .to_owned()
+}
+
+#[test]
+fn a_rule_set_is_taken_for_switched() {
+    assert_eq!(class(&[UDP]), "fast");
+    assert_eq!(class(&[UDP, "--set", "games=off"]), "rest");
+    let folder = TempDir::new().unwrap();
+    explain(&folder, &[UDP, "--set", "games=perhaps"]).says(2, &["say `on` or `off`"]);
+    explain(&folder, &[UDP, "--set", "chess=off"]).says(2, &["games"]);
+}
+
+#[test]
+fn a_schedule_is_asked_at_the_time_that_is_given() {
+    assert_eq!(class(&[TCP, "--time", "sat 23:00"]), "fast");
+    assert_eq!(class(&[TCP, "--time", "2026-03-01T12:00"]), "rest");
+    let folder = TempDir::new().unwrap();
+    explain(&folder, &[TCP, "--time", "noon"]).says(2, &["--time noon"]);
+}
+
+#[test]
+fn all_shows_what_rules_failed_at() {
+    let folder = TempDir::new().unwrap();
+    let short = explain(&folder, &[TCP, "--time", "sat 12:00"]);
+    let long = explain(&folder, &[TCP, "--time", "sat 12:00", "--all"]);
+    assert_eq!((short.status, long.status), (0, 0));
+    assert!(
+        long.out.lines().count() > short.out.lines().count(),
+        "{long:?}"
+    );
+}
+
+#[test]
+fn a_file_of_packets_is_a_test_of_a_policy() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("packets");
+    fs::write(&file, format!("# ours\n{UDP} => fast\n")).unwrap();
+    assert_eq!(explain(&folder, &["--from", "packets"]).status, 0);
+    fs::write(&file, format!("{UDP} => rest\n")).unwrap();
+    assert_eq!(explain(&folder, &["--from", "packets"]).status, 1);
+    fs::write(&file, format!("{UDP}\nudp nonsense\n")).unwrap();
+    explain(&folder, &["--from", "packets"]).says(2, &["packets", "2", "nonsense"]);
+}
+
+#[test]
+fn a_capture_is_read() {
+    let folder = TempDir::new().unwrap();
+    let line = weirgate_explain::parse_line(UDP).unwrap().unwrap();
+    // One packet without a link layer (LINKTYPE_RAW, 101).
+    let mut file = 0xa1b2_c3d4_u32.to_be_bytes().to_vec();
+    file.extend([
+        0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 101,
+    ]);
+    file.extend([0; 8]);
+    let length = u32::try_from(line.packet.bytes.len()).unwrap();
+    file.extend(length.to_be_bytes());
+    file.extend(length.to_be_bytes());
+    file.extend(&line.packet.bytes);
+    fs::write(folder.path().join("a.pcap"), file).unwrap();
+    let ended = explain(&folder, &["--from", "a.pcap", "--json"]);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(document["packets"][0]["class"], "fast", "{document:#}");
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Texts, captures and frames that are not as they should be.
+
+use crate::{Mistake, Packet, Path, Simulator, Way, When, is_capture, parse_line, read_capture};
+use proptest::prelude::*;
+use weirgate_state::DeviceName;
+
+fn mistakes(text: &str) -> Vec<Mistake> {
+    match parse_line(text) {
+        Err(mistakes) => mistakes,
+        Ok(line) => panic!("{text}: {line:?}"),
+    }
+}
+
+#[test]
+fn a_line_says_what_it_means() {
+    let text =
+        "+20ms down udp [2001:db8::1]:53 > [2001:db8::2]:9 dscp EF len 100 x 3 every 1s => a";
+    let line = parse_line(text).unwrap().unwrap();
+    assert_eq!(line.when, Some(When::After(20_000_000)));
+    assert_eq!(line.way, Some(Way::Down));
+    assert_eq!(line.repeat, (3, 1_000_000_000));
+    assert_eq!(line.expected.as_deref(), Some("a"));
+    assert_eq!(line.packet.length, 100);
+    assert_eq!(line.packet.dscp(), Some(46));
+    assert_eq!(parse_line("  # nothing").unwrap(), None);
+}
+
+#[test]
+fn every_mistake_of_a_line_has_its_place() {
+    let found = mistakes("tcp 192.0.2.1 > 192.0.2.2:99999 dscp ZZ x 0");
+    let columns: Vec<usize> = found.iter().map(|one| one.column).collect();
+    assert_eq!(columns, [5, 17, 38, 43], "{found:?}");
+    assert_eq!(found[0].wrong, "`192.0.2.1` has no port");
+    let found = mistakes("udp 192.0.2.1:1 > [::1]:2");
+    assert!(
+        found[0].wrong.contains("different IP versions"),
+        "{found:?}"
+    );
+    assert_eq!(mistakes("tcp")[0].column, 4);
+    let found = mistakes("tcp 192.0.2.1:1 > 192.0.2.2:2 len 39");
+    assert!(found[0].wrong.contains("40 bytes"), "{found:?}");
+    let found = mistakes("udp 192.0.2.1:1 > 192.0.2.2:2 paylod 5");
+    assert!(found[0].right.contains("payload"), "{found:?}");
+}
+
+/// A capture of one Ethernet frame: what is captured, and how long it was.
+fn pcap(frame: &[u8], stated: u32) -> Vec<u8> {
+    let mut out = 0xa1b2_c3d4_u32.to_be_bytes().to_vec();
+    out.extend([
+        0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1,
+    ]);
+    out.extend([0, 0, 0, 1, 0, 0, 0, 2]);
+    out.extend((frame.len() as u32).to_be_bytes());
+    out.extend(stated.to_be_bytes());
+    out.extend(frame);
+    out
+}
+
+fn frame() -> Vec<u8> {
+    let line = parse_line("udp 192.0.2.1:1 > 192.0.2.2:2 payload 50").unwrap();
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend(line.unwrap().packet.bytes);
+    frame
+}
+
+#[test]
+fn a_frame_that_was_cut_off_keeps_its_length() {
+    let frame = frame();
+    let file = pcap(&frame[..40], frame.len() as u32);
+    assert!(is_capture(&file));
+    let capture = read_capture(&file);
+    assert_eq!(capture.trouble, None);
+    let packet = capture.packets[0].packet.as_ref().unwrap();
+    assert_eq!((packet.bytes.len(), packet.length), (26, 78));
+    assert_eq!(packet.source_mac, Some(0x0200_0000_0002));
+    assert_eq!(capture.packets[0].time, 1_000_002_000);
+}
+
+#[test]
+fn a_tag_is_looked_behind_and_said() {
+    let mut frame = frame();
+    frame.splice(12..12, [0x81, 0, 0, 7]);
+    let capture = read_capture(&pcap(&frame, frame.len() as u32));
+    assert_eq!(capture.packets[0].inside, ["VLAN"]);
+    assert!(capture.packets[0].packet.is_some());
+}
+
+#[test]
+fn a_file_that_ends_early_keeps_what_came_before() {
+    let whole = pcap(&frame(), 92);
+    let mut file = whole.clone();
+    file.extend(&whole[24..60]);
+    let capture = read_capture(&file);
+    assert_eq!(capture.packets.len(), 1);
+    assert!(capture.trouble.is_some());
+    for end in 0..whole.len() {
+        assert!(read_capture(&whole[..end]).packets.is_empty());
+    }
+    // A length that no file has.
+    let mut hostile = whole;
+    hostile[32..36].fill(0xff);
+    let capture = read_capture(&hostile);
+    assert!(capture.packets.is_empty() && capture.trouble.is_some());
+}
+
+fn pass(packet: Packet) -> crate::Fate {
+    let path = Path {
+        arrives: DeviceName::new("lan"),
+        leaves: DeviceName::new("wan"),
+    };
+    Simulator::new(&[]).tracking().pass(packet, &path, 0, None)
+}
+
+#[test]
+fn headers_that_are_cut_off_are_no_ip() {
+    let whole = frame().split_off(14);
+    for end in 0..whole.len() {
+        let packet = Packet::whole(0x0800, whole[..end].to_vec());
+        assert_eq!(packet.headers().version, None, "{end}");
+        assert_eq!(pass(packet).connection, None);
+    }
+    assert!(pass(Packet::whole(0x0800, whole)).connection.is_some());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_end_the_program(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+        version in prop::sample::select(&[0x0800_u16, 0x86dd][..]),
+    ) {
+        let _ = read_capture(&bytes);
+        if let Some(first) = bytes.first_mut() {
+            *first = if version == 0x0800 { 0x40 | *first & 0xf } else { 0x60 };
+        }
+        pass(Packet::whole(version, bytes));
+    }
+
+    #[test]
+    fn mistakes_are_within_the_line(text in "[a-z0-9.:>@+=# \\[\\]]{0,60}") {
+        if let Err(mistakes) = parse_line(&text) {
+            prop_assert!(!mistakes.is_empty());
+            for one in mistakes {
+                prop_assert!(one.column >= 1 && one.column <= text.chars().count() + 1);
+                prop_assert!(!one.wrong.is_empty() && !one.right.is_empty());
+            }
+        }
+    }
+}

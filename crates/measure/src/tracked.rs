@@ -15,12 +15,7 @@ pub(crate) fn figures(recording: &Recording, figures: &mut Figures) {
     }
     let mut put = |kind: &str, of_kind: fn(&Tracked) -> bool| {
         let count = tracked.iter().filter(|tracked| of_kind(tracked)).count();
-        figures.put(
-            Quantity::Tracked,
-            kind,
-            Statistic::Only,
-            Some(count as f64),
-        );
+        figures.put(Quantity::Tracked, kind, Statistic::Only, Some(count as f64));
     };
     put("all", |_| true);
     put("answered", |tracked| tracked.answered);

@@ -182,8 +182,7 @@ impl Emulation {
             self.recorder.waited_up(stamp.flow, now_ns, waited_ns);
         }
         let flow = flow_of(&self.recorder, direction, &facts);
-        if let (Direction::Up, Some(entry), Some(tcp)) =
-            (direction, self.entry.as_mut(), facts.tcp)
+        if let (Direction::Up, Some(entry), Some(tcp)) = (direction, self.entry.as_mut(), facts.tcp)
             && let Some(waited_ns) = entry
                 .waited(&facts, &bytes, now_ns, &self.clock)
                 .context("read what came to the gateway")?

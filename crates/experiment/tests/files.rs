@@ -62,6 +62,26 @@ fn every_file_loads_without_problems_and_has_its_own_name() {
     }
 }
 
+/// A guest gets one text, so the production policy is there twice.
+#[test]
+fn the_labs_production_policy_is_the_shipped_one_but_for_addresses() {
+    let read = |path: &str| {
+        let path = folder().join(path);
+        std::fs::read_to_string(&path).expect("the repository has its policies")
+    };
+    let shipped = read("../policies/kollegiegaarden.toml");
+    let lab = read("policies/kollegiegaarden.toml");
+    // The licence's line, and in the lab three that say what it is.
+    let (shipped, lab) = (shipped.lines().skip(1), lab.lines().skip(4));
+    assert_eq!(shipped.clone().count(), lab.clone().count());
+    for (one, other) in shipped.zip(lab) {
+        let address = ["addresses = [", "remote-address = \""]
+            .iter()
+            .any(|key| one.starts_with(key) && other.starts_with(key));
+        assert!(one == other || address, "{one}\n{other}");
+    }
+}
+
 /// What fuzzing starts from must be right, or it starts from nothing.
 #[test]
 fn seeds_of_the_fuzz_target_are_right() {

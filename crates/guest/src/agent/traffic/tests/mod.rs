@@ -2,6 +2,7 @@
 //! TCP traffic, samplers and errors between two namespaces.
 
 mod bench;
+mod crowd;
 mod datagrams;
 
 use bench::{

@@ -34,6 +34,7 @@ codes! {
     OBJECTIVE_OPEN "C211" "A class has an objective and a queue without a hard bound (warning).";
     DELAY "C212" "One packet takes longer than the delay that a class asks for, and TCP's segments cannot be lowered that far (warning).";
     ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
+    ACK_FILTER "C214" "The link asks for cake's ACK filter, and no cake is upstream.";
 }
 
 #[cfg(test)]

@@ -62,14 +62,22 @@ fn segment(v6: bool, up: bool, flags: u8, size: u16) -> Packet {
     let mut packet = if v6 {
         let inside = "2001:db8:1::5".parse::<std::net::Ipv6Addr>().unwrap();
         let outside = "2001:db8:2::9".parse::<std::net::Ipv6Addr>().unwrap();
-        let (from, to) = if up { (inside, outside) } else { (outside, inside) };
+        let (from, to) = if up {
+            (inside, outside)
+        } else {
+            (outside, inside)
+        };
         let mut packet = vec![0x60, 0, 0, 0, 0, tcp.len() as u8, 6, 64];
         packet.extend(from.octets());
         packet.extend(to.octets());
         packet
     } else {
         let (inside, outside) = ([192, 168, 1, 5], [203, 0, 113, 9]);
-        let (from, to) = if up { (inside, outside) } else { (outside, inside) };
+        let (from, to) = if up {
+            (inside, outside)
+        } else {
+            (outside, inside)
+        };
         let length = (20 + tcp.len()) as u8;
         let mut packet = vec![0x45, 0, 0, length, 0, 0, 0x40, 0, 64, 6, 0, 0];
         packet.extend(from);

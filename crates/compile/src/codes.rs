@@ -35,6 +35,7 @@ codes! {
     DELAY "C212" "One packet takes longer than the delay that a class asks for, and TCP's segments cannot be lowered that far (warning).";
     ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
     NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets that are shaped as they arrive (warning).";
+    ACK_FILTER "C215" "The link asks for cake's ACK filter, and no cake is upstream.";
 }
 
 #[cfg(test)]

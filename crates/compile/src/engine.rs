@@ -137,6 +137,32 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     }
 }
 
+/// An ACK filter that nothing would have.
+pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
+    let Some(filter) = &policy.link.ack_filter else {
+        return;
+    };
+    let at_the_root = chosen(policy, Some(kernel)) == Engine::Cake;
+    let of_a_class = policy.share_out(Direction::Up).is_some_and(|shares| {
+        let mut classes = shares.classes.iter();
+        classes.any(|class| {
+            matches!(
+                hosts::queue(class.queue.as_ref(), class.fair),
+                Queue::Cake(_)
+            )
+        })
+    });
+    if !at_the_root && !of_a_class {
+        problems.error(
+            codes::ACK_FILTER,
+            filter.span.clone(),
+            "no class has a cake upstream, which alone filters acknowledgements",
+            "write `fair = \"hosts\"`, `queue = \"cake\"` or `engine = \"cake\"`, or `[ack]` in \
+             place of the filter",
+        );
+    }
+}
+
 /// What is said of the choice in a report; nothing where it is the usual one.
 pub(crate) fn note(policy: &Policy) -> Option<String> {
     let engine = policy.link.engine.as_ref()?;

@@ -7,9 +7,7 @@ use crate::hosts;
 use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::{CakeQueue, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
-use weirgate_state::{
-    Bfifo, Cake, CakeAckFilter, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
-};
+use weirgate_state::{Bfifo, Cake, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq};
 use weirgate_units::{Handle, Rate, Span};
 
 /// Below this, queues are kept short in packets and memory (as OpenWrt does).
@@ -128,7 +126,7 @@ pub(crate) fn cake(queue: &CakeQueue, scheduler: &Scheduler, fair: Option<Fair>)
         // Of a packet that has been translated back, cake would take the
         // address that it had before (`nf_ct_get_tuple_skb`): everyone's.
         nat: queue.nat.unwrap_or(!scheduler.inside),
-        ack_filter: CakeAckFilter::No,
+        ack_filter: scheduler.ack_filter,
         ingress: false,
         split_gso: true,
         memory_limit: cake_memory(queue, scheduler),

@@ -12,6 +12,7 @@ use crate::parts::{self, Leaf, Numbers, Parent};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Class, Direction, Inbound, Lengths, Policy, Rule, SharedClass, When};
+use weirgate_state::CakeAckFilter;
 use weirgate_units::{Handle, Rate, Span};
 
 /// The major number of the gate's HTB.
@@ -47,6 +48,8 @@ pub struct Scheduler {
     pub line: Rate,
     /// The rate of the gate.
     pub gate: Rate,
+    /// Which acknowledgements its cakes drop.
+    pub ack_filter: CakeAckFilter,
     /// The gate's bucket, in time.
     pub gate_buffer: Span,
     /// What a full packet takes on the wire, in bytes.
@@ -124,6 +127,10 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         inside: direction == Direction::Down && policy.link.inbound.value == Inbound::Lan,
         line: shares.line,
         gate: shares.gate,
+        ack_filter: match (direction, &policy.link.ack_filter) {
+            (Direction::Up, Some(filter)) => filter.value,
+            _ => CakeAckFilter::No,
+        },
         gate_buffer: late.max(bounds::time(1, shares.gate)),
         full_packet: shares.full_packet,
         members,
@@ -190,6 +197,11 @@ impl Scheduler {
     /// and what is sent around the firewall. The class that is served first,
     /// unless it has a ceiling, which would then hold for everything if the
     /// rules were lost; then the default class.
+    ///
+    /// HTB cannot change it in place, so a policy in which it is another one
+    /// has its scheduler made anew. That is when a class comes before all
+    /// others: with a smaller priority than any, or written before the first of
+    /// the smallest. One that is added behind its equals changes nothing.
     #[must_use]
     pub fn unseen(&self) -> Handle {
         let first = self

@@ -16,6 +16,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     let link = &policy.link;
     let release = release(kernel);
     engine::check(policy, kernel, &release, problems);
+    engine::filter(policy, kernel, problems);
     if engine::chosen(policy, Some(kernel)) == Engine::Htb {
         queues(policy, kernel, &release, problems);
     }
@@ -105,29 +106,64 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
     slow_drain(policy, problems);
     translated_groups(policy, problems);
+    translated_rules(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;
     for rule in policy
         .rules
         .iter()
         .filter(|rule| by_ifb && rule.directions.contains(Direction::Down))
     {
-        let v4 = rule
-            .when
-            .local_addresses
-            .iter()
-            .find(|prefix| prefix.value.is_v4());
-        let private = v4.filter(|prefix| is_private(prefix.value.address));
-        if let Some(prefix) = private {
-            problems.warning(
-                codes::TRANSLATED,
-                prefix.span.clone(),
-                "packets from outside are seen here before NAT, with the router's own address",
-                "where this router translates, write `inbound = \"lan\"` or `direction = \"up\"`",
-            );
-        }
         before_tracking(rule, kernel, problems);
     }
 }
+
+/// Rules that test inside addresses where they are not seen, in one warning at
+/// the first of them.
+fn translated_rules(policy: &Policy, problems: &Problems) {
+    let by_ifb =
+        policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
+    let downstream = policy
+        .rules
+        .iter()
+        .filter(|rule| by_ifb && rule.directions.contains(Direction::Down));
+    let mut private = downstream.filter_map(|rule| {
+        let mut addresses = rule.when.local_addresses.iter();
+        let v4 = addresses.find(|prefix| prefix.value.is_v4());
+        v4.filter(|prefix| is_private(prefix.value.address))
+    });
+    let Some(first) = private.next() else {
+        return;
+    };
+    let message = "packets from outside are seen here before NAT, with the router's own address";
+    // A rule of several addresses or services is several here, of one line.
+    let others: BTreeSet<u32> = private
+        .map(|prefix| prefix.line)
+        .filter(|line| *line != first.line)
+        .collect();
+    let listed: Vec<String> = others
+        .iter()
+        .take(MOST_LINES)
+        .map(ToString::to_string)
+        .collect();
+    let more = match others.len().saturating_sub(MOST_LINES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = if others.is_empty() {
+        message.to_owned()
+    } else {
+        format!("{message}; so too on lines {}{more}", listed.join(", "))
+    };
+    problems.warning(
+        codes::TRANSLATED,
+        first.span.clone(),
+        message,
+        "where this router translates, write `inbound = \"lan\"` or `direction = \"up\"`",
+    );
+}
+
+/// So many lines are named in a warning about many.
+const MOST_LINES: usize = 8;
 
 /// Groups whose addresses are not seen where the downstream is divided.
 fn translated_groups(policy: &Policy, problems: &Problems) {

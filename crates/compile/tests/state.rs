@@ -266,6 +266,18 @@ fn doubts_are_warnings() {
         refused(&inside, &Capabilities::all()),
         [("C206", Severity::Warning)]
     );
+    // However many rules there are, it is said once, and where.
+    let many =
+        inside.clone() + &"[[rule]]\nclass = \"all\"\nlocal-address = \"10.1.0.0/16\"\n".repeat(12);
+    let (_, problems) = compile(&policy(&many), &Capabilities::all());
+    let [problem] = problems.as_slice() else {
+        panic!("{problems:#?}");
+    };
+    assert!(
+        problem.message.contains("so too on lines ") && problem.message.ends_with(" and 4 more"),
+        "{}",
+        problem.message
+    );
     let tracked = format!("{SITE}[[rule]]\nclass = \"all\"\nconnection = {{ state = \"new\" }}\n");
     assert_eq!(
         refused(&tracked, &Capabilities::all()),
@@ -401,7 +413,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214"
+            "C212", "C213", "C214", "C215"
         ]
     );
 }
@@ -608,6 +620,46 @@ fn the_engine_is_chosen_or_refused() {
     no_cake.qdiscs.remove("cake");
     let problems = root(&with("engine = \"cake\"", ONE_CLASS), &no_cake).expect_err("refused");
     assert_eq!(problems[0].code, "C213");
+}
+
+/// The ACK filter is cake's, upstream only, at the root or in a class.
+#[test]
+fn acknowledgements_are_filtered_where_a_cake_is() {
+    use weirgate_state::CakeAckFilter::{Aggressive, Filter, No};
+    let with = |fields: &str| policy(&format!("{SLOW_LINK}{fields}\n{ONE_CLASS}"));
+    let filters = |policy: &Policy| {
+        let (state, problems) = compile(policy, &Capabilities::all());
+        let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+        let of = |device: &str| {
+            let device = &state.devices[&DeviceName::new(device).expect("a name")];
+            let root = device.root.as_ref().expect("shaped");
+            let leaf = match &root.kind {
+                QdiscKind::Cake(_) => root.clone(),
+                _ => {
+                    let inner = htb(htb(root).classes[0].leaf.as_ref().expect("the scheduler"));
+                    let leaf = inner.classes.iter().find_map(|class| class.leaf.clone());
+                    *leaf.expect("a queue")
+                }
+            };
+            match leaf.kind {
+                QdiscKind::Cake(cake) => cake.ack_filter,
+                other => panic!("{other:?}"),
+            }
+        };
+        (of("wan"), of("ifb-wan"))
+    };
+    let filter = |engine: &str, word: &str| {
+        let fields = format!("fair = \"hosts\"\nengine = \"{engine}\"\nack-filter = \"{word}\"");
+        filters(&with(&fields))
+    };
+    assert_eq!(filter("cake", "on"), (Filter, No));
+    assert_eq!(filter("htb", "aggressive"), (Aggressive, No));
+    assert_eq!(filter("cake", "off"), (No, No));
+    let (state, problems) = compile(&with("ack-filter = \"on\""), &Capabilities::all());
+    assert!(
+        state.is_none() && problems[0].code == "C215",
+        "{problems:#?}"
+    );
 }
 
 /// Segments are lowered downstream where one full packet upstream is too long

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `engine` of the link: what shapes it.
+//! `engine` of the link: what shapes it; and `ack-filter`, what only cake does.
 
 use crate::codes;
 use crate::read::word;
 use weirgate_document::{Reader, Value};
+use weirgate_state::CakeAckFilter;
 
 /// What shapes a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,6 +16,16 @@ pub enum Engine {
     Htb,
     /// cake with its own shaper.
     Cake,
+}
+
+/// Reads `ack-filter`; nothing where it is off.
+pub(crate) fn read_ack_filter(table: &mut Reader<'_, '_>) -> Option<Value<CakeAckFilter>> {
+    let words = [
+        ("off", CakeAckFilter::No),
+        ("on", CakeAckFilter::Filter),
+        ("aggressive", CakeAckFilter::Aggressive),
+    ];
+    word(table, "ack-filter", &words).filter(|found| found.value != CakeAckFilter::No)
 }
 
 /// Reads `engine`.

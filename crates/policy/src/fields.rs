@@ -215,6 +215,11 @@ pub const TABLES: &[TableFields] = &[
             needed("up", Rate, "The line's upstream rate"),
             field("engine", Word(&["auto", "htb", "cake"]), "What shapes it"),
             field(
+                "ack-filter",
+                Word(&["off", "on", "aggressive"]),
+                "Which acknowledgements cake drops upstream",
+            ),
+            field(
                 "fair",
                 FAIR,
                 "Between whom a class is shared that does not say",

@@ -50,6 +50,7 @@ pub(crate) fn placeholder(span: Span) -> Link {
         mtu: at(()).map(|()| 1500),
         fair: None,
         engine: None,
+        ack_filter: None,
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
         .map_or_else(|| implied(1500, &table), |mtu| mtu.map(|mtu| mtu as u32));
     link.fair = fair::read(&mut table);
     link.engine = engine::read(&mut table);
+    link.ack_filter = engine::read_ack_filter(&mut table);
     link
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
 use weirgate_linklayer::{DeviceKind, LinkLayer};
-use weirgate_state::DeviceName;
+use weirgate_state::{CakeAckFilter, DeviceName};
 use weirgate_units::{Dscp, ParseError, Rate, Share, Size, Span as Delay};
 
 /// A whole policy.
@@ -183,6 +183,8 @@ pub struct Link {
     pub fair: Option<Value<Fair>>,
     /// What shapes it; `None` leaves the choice to crate `compile`.
     pub engine: Option<Value<Engine>>,
+    /// Which acknowledgements cake drops upstream; `None` for none.
+    pub ack_filter: Option<Value<CakeAckFilter>>,
 }
 
 /// The rate to reserve for acknowledgements.

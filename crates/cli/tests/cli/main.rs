@@ -12,8 +12,8 @@
 mod capture;
 mod doctor;
 mod documents;
-mod flows;
 mod explain;
+mod flows;
 mod here;
 mod input;
 mod kernel;

@@ -3,8 +3,9 @@
 //! `htb_dequeue_tree`, `htb_charge_class` and `htb_class_mode` of
 //! net/sched/sch_htb.c, in nanoseconds, without hysteresis (its default).
 //!
-//! Left out: more than two levels of classes, and the kernel's limit on mode
-//! changes handled in one go.
+//! Classes are on three levels: leaves, classes that are divided, and the root
+//! that never says no. Left out: the kernel's limit on mode changes handled in
+//! one go, and that it orders classes by their numbers.
 
 use std::collections::VecDeque;
 use weirgate_state::{Htb, HtbClass, Qdisc, QdiscKind};
@@ -47,18 +48,33 @@ impl Bucket {
     }
 }
 
-struct Leaf {
+/// What a class may send.
+struct Account {
     rate: Bucket,
     ceil: Bucket,
     checked: u64,
+}
+
+struct Leaf {
+    account: Account,
+    /// The divided class that it is a part of.
+    parent: Option<usize>,
     priority: u8,
     quantum: i64,
-    /// By level: 0 within the guarantee, 1 borrowing.
-    deficit: [i64; 2],
+    /// By level: 0 within the guarantee, 1 borrowing of the divided class, 2
+    /// borrowing of the root.
+    deficit: [i64; 3],
     queue: VecDeque<Packet>,
     limit_bytes: u64,
     limit_packets: usize,
     backlog: u64,
+}
+
+/// A divided class.
+struct Parent {
+    account: Account,
+    /// Where the turn of its parts begins, by priority.
+    turn: [usize; 8],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +84,15 @@ enum Mode {
     CannotSend,
 }
 
-impl Leaf {
+impl Account {
+    fn new(class: &HtbClass) -> Self {
+        Self {
+            rate: Bucket::new(class.buffer.as_nanos(), class.rate.as_bits_per_second()),
+            ceil: Bucket::new(class.cbuffer.as_nanos(), class.ceil.as_bits_per_second()),
+            checked: 0,
+        }
+    }
+
     fn mode(&self, now: u64) -> Mode {
         let elapsed = (now - self.checked).min(60_000_000_000) as i64;
         if self.ceil.tokens + elapsed < 0 {
@@ -80,15 +104,22 @@ impl Leaf {
         }
     }
 
-    fn charge(&mut self, now: u64, level: usize, bytes: u32) {
+    /// `htb_charge_class` of one class: its rate pays where it lends or sends
+    /// by itself, its ceiling always.
+    fn charge(&mut self, now: u64, pays: bool, bytes: u32) {
         let elapsed = (now - self.checked).min(60_000_000_000) as i64;
-        if level == 0 {
+        if pays {
             self.rate.account(elapsed, bytes);
         } else {
             self.rate.tokens += elapsed;
         }
         self.ceil.account(elapsed, bytes);
         self.checked = now;
+    }
+
+    /// When a bucket of this account is no more in debt.
+    fn paid(&self, bucket: &Bucket) -> u64 {
+        (self.checked as i64 - bucket.tokens).max(0) as u64
     }
 }
 
@@ -97,8 +128,10 @@ pub struct Machine {
     gate: Bucket,
     gate_checked: u64,
     leaves: Vec<Leaf>,
-    /// Where the next turn begins, by level and priority.
-    turn: [[usize; 8]; 2],
+    parents: Vec<Parent>,
+    /// Where the next turn begins, by level and priority: of leaves, of divided
+    /// classes, and of leaves and divided classes behind them below the root.
+    turn: [[usize; 8]; 3],
     next_number: u64,
     pub now: u64,
     pub dropped: Vec<u64>,
@@ -116,18 +149,32 @@ impl Machine {
     pub fn new(root: &Qdisc) -> Self {
         let gate = &htb(root).classes[0];
         let inner = htb(gate.leaf.as_ref().expect("the scheduler"));
+        let top = inner.classes[0].id;
+        let divided: Vec<&HtbClass> = inner
+            .classes
+            .iter()
+            .filter(|class| class.leaf.is_none() && class.id != top)
+            .collect();
         let leaves: Vec<Leaf> = inner
             .classes
             .iter()
             .filter(|class| class.leaf.is_some())
-            .map(leaf)
+            .map(|class| {
+                let parent = divided.iter().position(|parent| parent.id == class.parent);
+                leaf(class, parent)
+            })
             .collect();
+        let parents = divided.into_iter().map(|class| Parent {
+            account: Account::new(class),
+            turn: [0; 8],
+        });
         Self {
             gate: Bucket::new(gate.buffer.as_nanos(), gate.rate.as_bits_per_second()),
             gate_checked: 0,
             dropped: vec![0; leaves.len()],
             leaves,
-            turn: [[0; 8]; 2],
+            parents: parents.collect(),
+            turn: [[0; 8]; 3],
             next_number: 0,
             now: 0,
         }
@@ -161,9 +208,10 @@ impl Machine {
     /// What a class may send now without overdrawing, in bytes.
     pub fn tokens(&self, class: usize) -> i64 {
         let leaf = &self.leaves[class];
-        let elapsed = (self.now - leaf.checked) as i64;
-        let tokens = (leaf.rate.tokens + elapsed).min(leaf.rate.most);
-        (i128::from(tokens) * i128::from(leaf.rate.bits_per_second) / 8_000_000_000) as i64
+        let account = &leaf.account;
+        let elapsed = (self.now - account.checked) as i64;
+        let tokens = (account.rate.tokens + elapsed).min(account.rate.most);
+        (i128::from(tokens) * i128::from(account.rate.bits_per_second) / 8_000_000_000) as i64
     }
 
     /// When the gate opens next; now or later.
@@ -200,51 +248,123 @@ impl Machine {
         self.leaves.iter().any(|leaf| !leaf.queue.is_empty())
     }
 
-    /// The gate's opening, or later where ceilings hold everything back.
+    /// The gate's opening, or later where ceilings hold everything back. A leaf
+    /// within its guarantee does not ask what it is a part of.
     fn next_chance(&self, opens: u64) -> u64 {
         let ready = |leaf: &Leaf| {
-            let open = leaf.checked as i64 - leaf.ceil.tokens;
-            opens.max(open.max(0) as u64)
+            let own = leaf.account.paid(&leaf.account.ceil);
+            let borrows = leaf.parent.map_or(0, |parent| {
+                let whole = &self.parents[parent].account;
+                whole.paid(&whole.ceil)
+            });
+            let owed = leaf.account.paid(&leaf.account.rate);
+            opens.max(own).max(borrows.min(owed))
         };
         let waiting = self.leaves.iter().filter(|leaf| !leaf.queue.is_empty());
         waiting.map(ready).min().unwrap_or(u64::MAX)
     }
 
+    /// The leaves below a parent that would borrow of it.
+    fn feed(&self, parent: Option<usize>, priority: u8) -> Vec<usize> {
+        self.ready(Mode::MayBorrow, priority, |leaf| leaf.parent == parent)
+    }
+
+    fn ready(&self, mode: Mode, priority: u8, which: impl Fn(&Leaf) -> bool) -> Vec<usize> {
+        (0..self.leaves.len())
+            .filter(|at| {
+                let leaf = &self.leaves[*at];
+                leaf.priority == priority
+                    && !leaf.queue.is_empty()
+                    && which(leaf)
+                    && leaf.account.mode(self.now) == mode
+            })
+            .collect()
+    }
+
+    /// The divided classes in a mode whose parts would borrow of them.
+    fn lending(&self, mode: Mode, priority: u8) -> Vec<usize> {
+        (0..self.parents.len())
+            .filter(|at| {
+                self.parents[*at].account.mode(self.now) == mode
+                    && !self.feed(Some(*at), priority).is_empty()
+            })
+            .collect()
+    }
+
+    /// `htb_lookup_leaf`: whose turn it is on a level. At the end of a divided
+    /// class's parts the turn goes on above it.
+    fn lookup(&mut self, level: usize, priority: u8) -> Option<usize> {
+        let row = usize::from(priority);
+        let leaves = self.leaves.len();
+        let ring: Vec<usize> = match level {
+            0 => self.ready(Mode::CanSend, priority, |_| true),
+            1 => {
+                let lending = self.lending(Mode::CanSend, priority);
+                lending.into_iter().map(|at| leaves + at).collect()
+            }
+            _ => {
+                let behind = self.lending(Mode::MayBorrow, priority);
+                let mut ring = self.feed(None, priority);
+                ring.extend(behind.into_iter().map(|at| leaves + at));
+                ring
+            }
+        };
+        let first = *ring.first()?;
+        // Once round, and once more for the turn that was at an end.
+        for _ in 0..=ring.len() {
+            let turn = self.turn[level][row];
+            let at = ring.iter().copied().find(|at| *at >= turn).unwrap_or(first);
+            self.turn[level][row] = at;
+            let Some(parent) = at.checked_sub(leaves) else {
+                return Some(at);
+            };
+            let parts = self.feed(Some(parent), priority);
+            let next = self.parents[parent].turn[row];
+            if let Some(part) = parts.into_iter().find(|part| *part >= next) {
+                return Some(part);
+            }
+            self.parents[parent].turn[row] = 0;
+            self.turn[level][row] = at + 1;
+        }
+        // Every turn was at its end and begins again now.
+        self.lookup(level, priority)
+    }
+
     /// `htb_dequeue` of the scheduler, then `htb_charge_class` of both.
     fn dequeue(&mut self) -> Option<Packet> {
-        for level in 0..2 {
-            let wanted = if level == 0 {
-                Mode::CanSend
-            } else {
-                Mode::MayBorrow
-            };
+        for level in 0..3 {
             for priority in 0..8_u8 {
-                let ring: Vec<usize> = (0..self.leaves.len())
-                    .filter(|at| {
-                        let leaf = &self.leaves[*at];
-                        leaf.priority == priority
-                            && !leaf.queue.is_empty()
-                            && leaf.mode(self.now) == wanted
-                    })
-                    .collect();
-                let turn = &mut self.turn[level][usize::from(priority)];
-                let Some(first) = ring.first() else {
+                let Some(at) = self.lookup(level, priority) else {
                     continue;
                 };
-                let at = *ring.iter().find(|at| *at >= turn).unwrap_or(first);
-                *turn = at;
+                let wanted = if level == 0 {
+                    Mode::CanSend
+                } else {
+                    Mode::MayBorrow
+                };
                 let leaf = &mut self.leaves[at];
                 let packet = leaf.queue.pop_front()?;
                 leaf.backlog -= u64::from(packet.bytes);
                 leaf.deficit[level] -= i64::from(packet.bytes);
+                let mut done = false;
                 if leaf.deficit[level] < 0 {
                     leaf.deficit[level] += leaf.quantum;
-                    *turn = at + 1;
+                    done = true;
                 }
-                leaf.charge(self.now, level, packet.bytes);
+                leaf.account.charge(self.now, level == 0, packet.bytes);
                 // A class that leaves the ring hands its turn on.
-                if leaf.queue.is_empty() || leaf.mode(self.now) != wanted {
-                    *turn = at + 1;
+                done |= leaf.queue.is_empty() || leaf.account.mode(self.now) != wanted;
+                let parent = leaf.parent;
+                if let Some(parent) = parent {
+                    let whole = &mut self.parents[parent].account;
+                    whole.charge(self.now, level <= 1, packet.bytes);
+                }
+                if done {
+                    let row = usize::from(priority);
+                    match parent {
+                        Some(parent) if level > 0 => self.parents[parent].turn[row] = at + 1,
+                        _ => self.turn[level][row] = at + 1,
+                    }
                 }
                 let elapsed = (self.now - self.gate_checked) as i64;
                 self.gate.account(elapsed, packet.bytes);
@@ -256,20 +376,21 @@ impl Machine {
     }
 }
 
-fn leaf(class: &HtbClass) -> Leaf {
+fn leaf(class: &HtbClass, parent: Option<usize>) -> Leaf {
     let queue = class.leaf.as_ref().expect("a queue");
     let (limit_bytes, limit_packets) = match &queue.kind {
         QdiscKind::Bfifo(bfifo) => (bfifo.limit.as_bytes(), usize::MAX),
         QdiscKind::Pfifo(pfifo) => (u64::MAX, pfifo.limit as usize),
+        // Of packets of one size its order does not matter to other classes.
+        QdiscKind::FqCodel(queue) => (u64::MAX, queue.limit as usize),
         other => panic!("the model has no {other:?}"),
     };
     Leaf {
-        rate: Bucket::new(class.buffer.as_nanos(), class.rate.as_bits_per_second()),
-        ceil: Bucket::new(class.cbuffer.as_nanos(), class.ceil.as_bits_per_second()),
-        checked: 0,
+        account: Account::new(class),
+        parent,
         priority: class.prio,
         quantum: i64::from(class.quantum),
-        deficit: [0; 2],
+        deficit: [0; 3],
         queue: VecDeque::new(),
         limit_bytes,
         limit_packets,

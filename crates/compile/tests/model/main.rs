@@ -7,4 +7,5 @@
 
 mod drive;
 mod htb;
+mod parts;
 mod promises;

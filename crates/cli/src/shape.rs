@@ -134,7 +134,7 @@ pub fn remove(state: &Path) -> Outcome {
         }
         let planned = site.plan(&State::default(), false).await.map_err(refused)?;
         describe(&planned.plan, false)?;
-        site.remove(&lock, &planned.plan).await.map_err(refused)?;
+        site.remove(&lock, &planned).await.map_err(refused)?;
         Ok(Status::Done)
     })
 }

@@ -199,7 +199,9 @@ pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
         let text = if commands {
             step.action.command()
         } else {
-            step.to_string()
+            let emptied = plan.empties(&step.action);
+            let emptied = emptied.map_or_else(String::new, |what| format!("  ({what})"));
+            format!("{step}{emptied}")
         };
         output::data(&text)?;
     }

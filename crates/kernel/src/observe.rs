@@ -266,6 +266,11 @@ impl Kernel {
 /// Where filters of a tree are looked up by the kernel: at its qdiscs, and at
 /// classes that have children (`htb_classify`, net/sched/sch_htb.c).
 fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
+    // Plain queues have no classes, and so no filters (`tc_dump_tfilter`,
+    // net/sched/cls_api.c).
+    if matches!(qdisc.kind, QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_)) {
+        return;
+    }
     places.push(qdisc.handle);
     if let QdiscKind::Htb(htb) = &qdisc.kind {
         let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).collect();

@@ -22,6 +22,7 @@
 mod action;
 mod check;
 mod command;
+mod empties;
 mod export;
 mod loss;
 mod model;

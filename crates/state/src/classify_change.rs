@@ -39,6 +39,9 @@ pub struct TableChange {
     pub written: BTreeSet<String>,
 }
 
+/// A set, and what rules count in it.
+type Counted<'a> = (&'a Set, BTreeSet<(&'a Count, bool)>);
+
 impl Table {
     /// An empty table of the same name.
     #[must_use]
@@ -146,7 +149,7 @@ impl Table {
     /// The sets by name. With a meter's set stands what is counted in it: the
     /// kernel keeps that in each element, so that a rule with another rate would
     /// go on with the old one.
-    fn sets_and_counts(&self) -> BTreeMap<&str, (&Set, BTreeSet<(&Count, bool)>)> {
+    fn sets_and_counts(&self) -> BTreeMap<&str, Counted<'_>> {
         let sets = self.sets.iter();
         let mut found: BTreeMap<_, _> = sets
             .map(|set| (set.name.as_str(), (set, BTreeSet::new())))

@@ -134,7 +134,7 @@ pub fn remove(state: &Path) -> Outcome {
         }
         let planned = site.plan(&State::default(), false).await.map_err(refused)?;
         describe(&planned.plan, false)?;
-        site.remove(&lock, &planned.plan).await.map_err(refused)?;
+        site.remove(&lock, &planned).await.map_err(refused)?;
         Ok(Status::Done)
     })
 }
@@ -199,7 +199,9 @@ pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
         let text = if commands {
             step.action.command()
         } else {
-            step.to_string()
+            let emptied = plan.empties(&step.action);
+            let emptied = emptied.map_or_else(String::new, |what| format!("  ({what})"));
+            format!("{step}{emptied}")
         };
         output::data(&text)?;
     }

@@ -40,7 +40,8 @@ pub(crate) fn settle(chains: &mut [Chain], sets: &mut [Set]) {
             number += 1;
         }
         let put = |text: &mut String| {
-            if text.contains(&token) {
+            // Most names hold no token: this search is the cheap one.
+            if text.contains(MARKER) && text.contains(&token) {
                 *text = text.replace(&token, &free);
             }
         };

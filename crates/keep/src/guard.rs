@@ -27,7 +27,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{UnixListener, UnixStream};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::present;
-use weirgate_state::State;
+use weirgate_state::{State, Table};
 
 /// How long a new guard may take to say that it is ready.
 const READY: Duration = Duration::from_secs(10);
@@ -44,7 +44,8 @@ pub struct Charge {
     pub number: Option<u64>,
     /// What the kernel holds before the change.
     pub before: State,
-    /// What it shall hold afterwards.
+    /// What it shall hold afterwards, without what is in its tables: where the
+    /// guard has to look.
     pub desired: State,
     /// What was remembered before the change.
     pub memory: Option<Memory>,
@@ -90,9 +91,9 @@ pub struct Guard(Stream);
 impl Guard {
     /// Starts one. `program` is run with the argument `guard`, which must call
     /// [`serve`] with its standard input.
-    pub fn start(program: &Path, charge: &Charge) -> Result<Self, KeepError> {
+    pub fn start(program: &Path) -> Result<Starting, KeepError> {
         let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
-        let (mut own, its) = Stream::pair().map_err(failed)?;
+        let (own, its) = Stream::pair().map_err(failed)?;
         // Nobody waits for it: it outlives its parent, or ends by a word of it.
         Command::new(program)
             .arg0("weirgate")
@@ -104,9 +105,7 @@ impl Guard {
             .spawn()
             .map_err(failed)?;
         own.set_read_timeout(Some(READY)).map_err(failed)?;
-        frame::send(&mut own, charge)?;
-        frame::receive::<Answer>(&mut own)?.into_result()?;
-        Ok(Self(own))
+        Ok(Starting(own))
     }
 
     /// The change is whole. With a deadline the guard stays and takes it back
@@ -120,6 +119,28 @@ impl Guard {
     pub fn dismiss(mut self) {
         // One that is gone needs no dismissal.
         let _ = frame::send(&mut self.0, &Word::Dismissed);
+    }
+}
+
+/// A guard that was started and knows nothing yet. Dropping it ends it.
+pub struct Starting(Stream);
+
+impl Starting {
+    /// Says what it is to guard.
+    pub fn charge(mut self, charge: &Charge) -> Result<Charged, KeepError> {
+        frame::send(&mut self.0, charge)?;
+        Ok(Charged(self.0))
+    }
+}
+
+/// A guard that was told what it is to guard.
+pub struct Charged(Stream);
+
+impl Charged {
+    /// Waits until it is at its post.
+    pub fn ready(mut self) -> Result<Guard, KeepError> {
+        frame::receive::<Answer>(&mut self.0)?.into_result()?;
+        Ok(Guard(self.0))
     }
 }
 
@@ -295,6 +316,15 @@ impl Post {
     /// The lock, unless another process keeps it for too long.
     async fn lock(&self) -> Option<Lock> {
         self.charge.place.soon(PATIENCE).await.ok()
+    }
+}
+
+/// A state with empty tables, which names all that it is about.
+pub(crate) fn outline(state: &State) -> State {
+    State {
+        devices: state.devices.clone(),
+        tables: state.tables.iter().map(Table::emptied).collect(),
+        arriving: state.arriving.clone(),
     }
 }
 

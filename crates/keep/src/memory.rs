@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use weirgate_kernel::Stamp;
 use weirgate_state::State;
 
 /// What is remembered.
@@ -30,8 +31,10 @@ impl Memory {
         sealed::read(&Self::file(place), "delete it, then apply again")
     }
 
-    /// Writes the memory, whole or not at all; `None` forgets everything.
+    /// Writes the memory, whole or not at all; `None` forgets everything. What
+    /// was known of the tables holds no longer.
     pub fn write(place: &Place, memory: Option<&Self>) -> Result<(), KeepError> {
+        forget(place)?;
         let Some(memory) = memory else {
             let gone = fs::remove_dir_all(&place.run);
             return match gone {
@@ -41,5 +44,52 @@ impl Memory {
         };
         place::folder(&place.run)?;
         sealed::write(&Self::file(place), memory)
+    }
+}
+
+/// What the tables' stamp was when the kernel was found to hold what the memory
+/// says is applied. Apart from the memory, because it is written when a change
+/// is whole and gone before the next begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    /// The run of the kernel: folders may outlive it.
+    boot: String,
+    generation: u32,
+    heads: u64,
+}
+
+fn seen_file(place: &Place) -> PathBuf {
+    place.run.join("seen.json")
+}
+
+/// The stamp under which the tables of the memory's applied state were read, or
+/// made and read back; `None` where they must be read.
+pub(crate) fn seen(place: &Place) -> Option<Stamp> {
+    let read = sealed::read::<Seen>(&seen_file(place), "it is written again");
+    // What cannot be read is known no longer, which costs only time.
+    let seen = read.ok().flatten()?;
+    (seen.boot == place.boot).then_some(Stamp {
+        generation: seen.generation,
+        heads: seen.heads,
+    })
+}
+
+/// Remembers under which stamp the kernel holds what the memory says.
+pub(crate) fn see(place: &Place, stamp: Stamp) -> Result<(), KeepError> {
+    let Stamp { generation, heads } = stamp;
+    let seen = Seen {
+        boot: place.boot.clone(),
+        generation,
+        heads,
+    };
+    sealed::write(&seen_file(place), &seen)
+}
+
+/// Forgets the stamp: before anything changes that it vouches for.
+pub(crate) fn forget(place: &Place) -> Result<(), KeepError> {
+    let path = seen_file(place);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(KeepError::file(&path)),
     }
 }

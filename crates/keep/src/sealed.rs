@@ -18,7 +18,7 @@ const FORMAT: &str = "weirgate 1";
 
 /// The bytes of a sealed file.
 pub(crate) fn seal(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let body = serde_json::to_vec_pretty(value)?;
+    let body = serde_json::to_vec(value)?;
     let mut bytes = format!("{FORMAT} {} {}\n", body.len(), digest(&body)).into_bytes();
     bytes.extend(body);
     Ok(bytes)

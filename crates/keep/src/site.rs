@@ -4,14 +4,14 @@
 
 use crate::clock;
 use crate::error::KeepError;
-use crate::guard::{self, Charge, Guard, Reached};
+use crate::guard::{self, Charge, Charged, Guard, Reached, Starting};
 use crate::history::{Entry, Head, History, Outcome, Pending, Source};
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use crate::names::{self, Names};
 use crate::place::{Lock, Place};
 use std::path::PathBuf;
 use std::time::Duration;
-use weirgate_kernel::{ApplyError, Kernel, Scope};
+use weirgate_kernel::{Applied, ApplyError, Kernel, Scope, Stamp};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
 use weirgate_state::{Content, Device, DeviceName, QdiscKind, State};
 
@@ -39,6 +39,8 @@ pub struct Planned {
     pub wanted: State,
     /// What the devices had before weirgate.
     pub former: State,
+    /// The generation of nf_tables that the plan starts from, where it is one.
+    generation: Option<u32>,
 }
 
 /// What an apply is made for.
@@ -117,12 +119,17 @@ impl Site {
         if names::sets(&memory.applied).next().is_none() {
             return Ok(0);
         }
+        let applied = Scope::of([&memory.applied]);
+        let vouched = self.vouched(&applied).await?;
         let scope = Scope {
-            tables: Scope::of([&memory.applied]).tables,
+            tables: applied.tables.clone(),
             ..Scope::default()
         };
-        let observed = self.kernel.observe(&scope).await?;
-        let mut changed = 0;
+        let observed = match vouched {
+            Some(_) => self.refreshed(&memory.applied).await?,
+            None => self.kernel.observe(&scope).await?,
+        };
+        let mut changed: u32 = 0;
         for (table, set) in names::sets(&memory.applied) {
             let has = observed
                 .tables
@@ -135,11 +142,53 @@ impl Site {
                 && !has.found.iter().eq(wanted.iter())
             {
                 let wanted: Vec<u128> = wanted.into_iter().collect();
+                memory::forget(&self.place)?;
                 self.kernel.refill(table, set, &wanted).await?;
                 changed += 1;
             }
         }
-        Ok(changed)
+        // Each is one transaction; any more were another program's.
+        if let Some(before) = vouched.filter(|_| changed > 0) {
+            let generation = before.generation.checked_add(changed);
+            self.vouch(&applied, generation).await?;
+        }
+        Ok(changed as usize)
+    }
+
+    /// The sets of DNS names as they are, of tables that are known to be there.
+    async fn refreshed(&self, applied: &State) -> Result<State, KeepError> {
+        let mut found = State::default();
+        for table in &applied.tables {
+            let mut has = table.emptied();
+            for (_, set) in names::sets(applied).filter(|(own, _)| *own == table) {
+                has.sets.push(self.kernel.refreshed(table, set).await?);
+            }
+            found.tables.push(has);
+        }
+        Ok(found)
+    }
+
+    /// The stamp of these tables, if it is the one under which the kernel was
+    /// found to hold what the memory says.
+    async fn vouched(&self, scope: &Scope) -> Result<Option<Stamp>, KeepError> {
+        let Some(seen) = memory::seen(&self.place) else {
+            return Ok(None);
+        };
+        let now = self.kernel.stamp(scope).await?;
+        Ok(Some(now).filter(|now| *now == seen))
+    }
+
+    /// Remembers that the kernel was found to hold what the memory says, in
+    /// this generation of nf_tables, unless there is another one already.
+    async fn vouch(&self, scope: &Scope, generation: Option<u32>) -> Result<(), KeepError> {
+        let Some(generation) = generation else {
+            return Ok(());
+        };
+        let stamp = self.kernel.stamp(scope).await?;
+        if stamp.generation == generation {
+            memory::see(&self.place, stamp)?;
+        }
+        Ok(())
     }
 
     /// Compares what is wanted with what is there. With `adopt`, root qdiscs
@@ -150,8 +199,14 @@ impl Site {
         let memory = Memory::read(&self.place)?;
         let applied = memory.as_ref().map(|memory| &memory.applied);
         let empty = State::default();
-        let scope = Scope::of([wanted, applied.unwrap_or(&empty)]);
-        let observed = self.kernel.observe(&scope).await?;
+        let applied_or_none = applied.unwrap_or(&empty);
+        let scope = Scope::of([wanted, applied_or_none]);
+        // Tables are not read again that nobody has touched since they were.
+        let stamp = self.vouched(&Scope::of([applied_or_none])).await?;
+        let known = stamp.map(|stamp| (stamp.generation, &applied_or_none.tables[..]));
+        let observed = self.kernel.observe_knowing(&scope, known).await?;
+        let generation = observed.generation;
+        let observed = observed.state;
         let mut former = memory
             .as_ref()
             .map_or_else(State::default, |memory| memory.former.clone());
@@ -197,6 +252,7 @@ impl Site {
             plan,
             wanted: wanted.clone(),
             former,
+            generation,
         })
     }
 
@@ -237,12 +293,18 @@ impl Site {
             && known == Some(&planned.plan.desired)
             && self.same(number, &entry)
         {
+            let scope = Scope::of([&planned.plan.desired]);
+            if memory::seen(&self.place).is_none() {
+                self.vouch(&scope, planned.generation).await?;
+            }
             return Ok(Made {
                 steps: 0,
                 number,
                 unconfirmed: false,
             });
         }
+        let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
+        let starting = self.guard(alone)?;
         let number = self.history.add(entry, &head)?.number;
         let mut pending = Pending {
             number,
@@ -253,21 +315,18 @@ impl Site {
         under_way.pending = Some(pending.clone());
         self.history.set_head(&under_way)?;
         let after = Memory {
-            former: planned.former,
+            former: planned.former.clone(),
             applied: planned.plan.desired.clone(),
         };
         let charge = Charge {
             place: self.place.clone(),
             number: Some(number),
             before: planned.plan.before.clone(),
-            desired: planned.plan.desired.clone(),
+            desired: guard::outline(&planned.plan.desired),
             memory: before,
             head,
         };
-        let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
-        let guard = self
-            .make(&charge, &planned.plan, Some(&after), alone)
-            .await?;
+        let guard = self.make(starting, &charge, &planned, Some(&after)).await?;
         let deadline = request.confirm.map(guard::deadline);
         let mut settled = charge.head;
         if deadline.is_some() {
@@ -289,21 +348,24 @@ impl Site {
 
     /// Takes everything away that weirgate made, by the plan of
     /// [`Site::plan`] for an empty state.
-    pub async fn remove(&self, _lock: &Lock, plan: &Plan) -> Result<(), KeepError> {
+    pub async fn remove(&self, _lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
         self.nothing_waits()?;
+        let plan = &planned.plan;
+        let starting = self.guard(plan.steps.is_empty())?;
         let mut head = self.history.head()?;
         let charge = Charge {
             place: self.place.clone(),
             number: None,
             before: plan.before.clone(),
-            desired: plan.desired.clone(),
+            desired: guard::outline(&plan.desired),
             memory: Memory::read(&self.place)?,
             head: head.clone(),
         };
         // The memory stays as it is until nothing is left to remember.
         let memory = charge.memory.clone();
-        let alone = plan.steps.is_empty();
-        let guard = self.make(&charge, plan, memory.as_ref(), alone).await?;
+        let guard = self
+            .make(starting, &charge, planned, memory.as_ref())
+            .await?;
         head.confirmed = None;
         head.pending = None;
         self.history.set_head(&head)?;
@@ -311,26 +373,37 @@ impl Site {
         guard.map_or(Ok(()), |guard| guard.applied(None))
     }
 
+    /// Starts a guard, unless the change needs none. What is written next is
+    /// written while it starts.
+    fn guard(&self, alone: bool) -> Result<Option<Starting>, KeepError> {
+        let needed = (!alone).then(|| Guard::start(&self.program));
+        needed.transpose()
+    }
+
     /// Carries out a plan under guard. If it fails, everything that is kept is
     /// as before, and the guard is dismissed.
     async fn make(
         &self,
+        starting: Option<Starting>,
         charge: &Charge,
-        plan: &Plan,
+        planned: &Planned,
         after: Option<&Memory>,
-        alone: bool,
     ) -> Result<Option<Guard>, KeepError> {
-        let guard = if alone {
-            None
-        } else {
-            let started = Guard::start(&self.program, charge);
-            Some(started.inspect_err(|error| self.failed(charge, &error.to_string()))?)
-        };
+        let plan = &planned.plan;
+        let charged = starting.map(|starting| starting.charge(charge)).transpose();
+        let charged = charged.inspect_err(|error| self.failed(charge, &error.to_string()))?;
         // Written before anything changes: whatever happens next, it is known
         // what to go back to.
-        Memory::write(&self.place, after)?;
-        let Err(error) = self.kernel.apply(plan).await else {
-            return Ok(guard);
+        let written = Memory::write(&self.place, after);
+        let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
+        let guard = guard.inspect_err(|error| self.failed(charge, &error.to_string()))?;
+        let applied = self.kernel.apply_since(plan, planned.generation).await;
+        let error = match applied {
+            Ok(applied) => {
+                self.settled(after, plan, &applied).await;
+                return Ok(guard);
+            }
+            Err(error) => error,
         };
         if matches!(error, ApplyError::Restored { .. }) {
             self.failed(charge, &error.to_string());
@@ -344,6 +417,15 @@ impl Site {
             guard.dismiss();
         }
         Err(error.into())
+    }
+
+    /// Remembers the stamp of what was read back, if it is what the memory says.
+    async fn settled(&self, memory: Option<&Memory>, plan: &Plan, applied: &Applied) {
+        if memory.is_some_and(|memory| memory.applied == plan.desired) {
+            let scope = Scope::of([&plan.desired]);
+            // Without it, the tables are read again: the change stands.
+            let _ = self.vouch(&scope, applied.generation).await;
+        }
     }
 
     /// What is kept goes back to what it was before a change that failed.
@@ -460,16 +542,23 @@ impl Site {
         let devices = self.kernel.devices().await?.into_keys().collect();
         let planned = self.plan(&present(desired, &devices), false).await?;
         let memory = Memory {
-            former: planned.former,
+            former: planned.former.clone(),
             applied: planned.plan.desired.clone(),
         };
         if Memory::read(&self.place)?.as_ref() != Some(&memory) {
             Memory::write(&self.place, Some(&memory))?;
         }
-        if planned.plan.steps.is_empty() {
+        let (plan, generation) = (&planned.plan, planned.generation);
+        if plan.steps.is_empty() {
+            if memory::seen(&self.place).is_none() {
+                self.vouch(&Scope::of([&plan.desired]), generation).await?;
+            }
             return Ok(0);
         }
-        Ok(self.kernel.apply(&planned.plan).await?.steps)
+        memory::forget(&self.place)?;
+        let applied = self.kernel.apply_since(plan, generation).await?;
+        self.settled(Some(&memory), plan, &applied).await;
+        Ok(applied.steps)
     }
 
     /// Which entry is what.

@@ -11,7 +11,8 @@ use crate::channel::Request;
 use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::link;
 use crate::nft;
-use crate::observe::Scope;
+use crate::observe::{Observed, Scope};
+use crate::parts::{Parts, transactions};
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
@@ -24,17 +25,32 @@ pub struct Applied {
     pub steps: usize,
     /// What the kernel held afterwards: as desired.
     pub after: State,
+    /// The generation of nf_tables that this is of; `None` where another
+    /// program changed a table meanwhile.
+    pub generation: Option<u32>,
 }
 
 impl Kernel {
     /// Carries out a plan and verifies the result.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, ApplyError> {
+        self.apply_since(plan, None).await
+    }
+
+    /// The same, where it is known which generation of nf_tables the tables of
+    /// the plan's former state are of. If no other program has made one since,
+    /// only what the plan wrote is read back.
+    pub async fn apply_since(
+        &self,
+        plan: &Plan,
+        generation: Option<u32>,
+    ) -> Result<Applied, ApplyError> {
         let scope = Scope::of([&plan.before, &plan.desired]);
-        let cause = match self.attempt(plan, &scope).await {
-            Ok(after) => {
+        let cause = match self.attempt(plan, &scope, generation).await {
+            Ok(observed) => {
                 return Ok(Applied {
                     steps: plan.steps.len(),
-                    after,
+                    after: observed.state,
+                    generation: observed.generation,
                 });
             }
             Err(cause) => cause,
@@ -54,15 +70,43 @@ impl Kernel {
         }
     }
 
-    async fn attempt(&self, plan: &Plan, scope: &Scope) -> Result<State, Cause> {
+    async fn attempt(
+        &self,
+        plan: &Plan,
+        scope: &Scope,
+        generation: Option<u32>,
+    ) -> Result<Observed, Cause> {
         self.execute(&plan.steps).await?;
-        let after = self.observe(scope).await?;
-        let differences = verify(&after, &plan.desired);
+        let after = self.read_back(plan, scope, generation).await?;
+        let differences = verify(&after.state, &plan.desired);
         if differences.is_empty() {
             Ok(after)
         } else {
             Err(Cause::Differs(differences))
         }
+    }
+
+    /// What is there after a plan's steps.
+    async fn read_back(
+        &self,
+        plan: &Plan,
+        scope: &Scope,
+        generation: Option<u32>,
+    ) -> Result<Observed, KernelError> {
+        // Every transaction of nf_tables counts one, and 0 is left out where
+        // the number comes round.
+        let own = generation.and_then(|before| before.checked_add(transactions(plan)));
+        if own.is_none() || own != Some(self.generation().await?) {
+            return self.observe_knowing(scope, None).await;
+        }
+        let state = self.observe_with(scope, &Parts::after(plan)).await?;
+        if own != Some(self.generation().await?) {
+            return self.observe_knowing(scope, None).await;
+        }
+        Ok(Observed {
+            state,
+            generation: own,
+        })
     }
 
     /// Goes back to a former state from whatever is there, within a scope:

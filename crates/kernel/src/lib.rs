@@ -28,6 +28,8 @@ mod observe_files;
 mod observe_machine;
 mod observe_settings;
 mod offload;
+mod parts;
+mod stamp;
 mod tc;
 #[cfg(test)]
 mod total;
@@ -41,7 +43,8 @@ pub use events::{Events, watch};
 pub use fault::Fault;
 pub use namespace::namespace_cookie;
 pub use nft::object::RuleCounter;
-pub use observe::Scope;
+pub use observe::{Observed, Scope};
+pub use stamp::Stamp;
 pub use tc::stats::{Counters, DeviceCounters};
 
 use channel::Channel;
@@ -202,6 +205,19 @@ impl Kernel {
         self.nft
             .batch(nft::encode::transaction(requests.collect()))
             .await
+    }
+
+    /// What a set of [`weirgate_state::Content::Refreshed`] has; nothing where
+    /// there is no such set.
+    pub async fn refreshed(
+        &self,
+        table: &weirgate_state::Table,
+        set: &weirgate_state::Set,
+    ) -> Result<weirgate_state::Set, KernelError> {
+        let what = format!("{} set {}", nft::label(table.netdev, &table.name), set.name);
+        let ask = nft::sets::list(table.netdev, &table.name, &set.name);
+        let elements = self.nft.get(&ask, &what, false).await?;
+        Ok(nft::sets::refreshed(set.name.clone(), set.key, &elements))
     }
 
     /// All qdiscs, and the classes of one device.

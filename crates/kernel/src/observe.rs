@@ -6,6 +6,7 @@ use crate::link::{self, Link};
 use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::parts::Parts;
 use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
@@ -13,7 +14,8 @@ use crate::wire::Attrs;
 use crate::{DeviceIndex, Kernel};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{
-    Arriving, Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, switch_name,
+    Arriving, Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, TableChange,
+    switch_name,
 };
 use weirgate_units::Handle;
 
@@ -47,10 +49,58 @@ impl Scope {
     }
 }
 
+/// What was read, with the generation of nf_tables that it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// What the namespace has.
+    pub state: State,
+    /// The generation that the tables are of; `None` where one was changed
+    /// while they were read.
+    pub generation: Option<u32>,
+}
+
 impl Kernel {
     /// What the namespace has of the scope. Devices that do not exist are not
     /// in the result.
     pub async fn observe(&self, scope: &Scope) -> Result<State, KernelError> {
+        self.observe_with(scope, &Parts::default()).await
+    }
+
+    /// The same, with its generation. Tables that the caller knows, of the
+    /// generation that it knows them of, are not read again: it has found their
+    /// [`Stamp`](crate::Stamp) to be the same.
+    pub async fn observe_knowing(
+        &self,
+        scope: &Scope,
+        known: Option<(u32, &[Table])>,
+    ) -> Result<Observed, KernelError> {
+        let before = self.generation().await?;
+        let tables = known.filter(|(generation, _)| *generation == before);
+        let mut parts = Parts::default();
+        for table in tables.map_or(&[][..], |(_, tables)| tables) {
+            parts.whole(table);
+        }
+        let state = self.observe_with(scope, &parts).await?;
+        let after = self.generation().await?;
+        if after != before && tables.is_some() {
+            // What was known may hold no longer.
+            return Ok(Observed {
+                state: self.observe(scope).await?,
+                generation: None,
+            });
+        }
+        Ok(Observed {
+            state,
+            generation: (after == before).then_some(after),
+        })
+    }
+
+    /// What the namespace has, but for the parts of tables that are known.
+    pub(crate) async fn observe_with(
+        &self,
+        scope: &Scope,
+        parts: &Parts<'_>,
+    ) -> Result<State, KernelError> {
         let links = self.links().await?;
         let mut state = State::default();
         for link in &links {
@@ -77,8 +127,14 @@ impl Kernel {
             .map(|link| (link.index, link.name))
             .collect();
         for (netdev, name) in &scope.tables {
-            let table = self.observe_table(*netdev, name, &by_index).await?;
-            state.tables.extend(table);
+            let known = parts.of(*netdev, name);
+            if let Some((table, None)) = known {
+                state.tables.push(table.clone());
+                continue;
+            }
+            let known = known.and_then(|(table, change)| Some((table, change?)));
+            let table = self.observe_table(*netdev, name, &by_index, known);
+            state.tables.extend(table.await?);
         }
         Ok(state)
     }
@@ -159,6 +215,7 @@ impl Kernel {
         netdev: bool,
         name: &str,
         by_index: &BTreeMap<u32, DeviceName>,
+        known: Option<(&Table, &TableChange)>,
     ) -> Result<Option<Table>, KernelError> {
         let what = nft::label(netdev, name);
         let ask = |kind| nft::message(kind, 0, family(netdev));
@@ -171,12 +228,23 @@ impl Kernel {
             return Ok(None);
         }
         let chains = self.nft.get(&ask(GETCHAIN), &what, false).await?;
-        let rules = self.nft.get(&ask(GETRULE), &what, false).await?;
+        // The kernel lists the rules and sets of one table where it is named.
+        let of_table = |kind| {
+            let mut message = ask(kind);
+            message.append_attr_str(NFTA_TABLE_NAME, name);
+            message
+        };
+        let rules = self.nft.get(&of_table(GETRULE), &what, false).await?;
         let mut sets = Sets::default();
-        for payload in self.nft.get(&ask(GETSET), &what, false).await? {
+        for payload in self.nft.get(&of_table(GETSET), &what, false).await? {
             let Some(found) = sets::listed(&payload, name) else {
                 continue;
             };
+            if let Some((before, change)) = known
+                && sets::keep(&mut sets, &found, before, change)
+            {
+                continue;
+            }
             let listing = |set: &str| sets::list(netdev, name, set);
             match found {
                 Listed::Meter(set) => sets.own.push(set),
@@ -226,6 +294,11 @@ impl Kernel {
 /// Where filters of a tree are looked up by the kernel: at its qdiscs, and at
 /// classes that have children (`htb_classify`, net/sched/sch_htb.c).
 fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
+    // Plain queues have no classes, and so no filters (`tc_dump_tfilter`,
+    // net/sched/cls_api.c).
+    if matches!(qdisc.kind, QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_)) {
+        return;
+    }
     places.push(qdisc.handle);
     if let QdiscKind::Htb(htb) = &qdisc.kind {
         let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).collect();

@@ -23,6 +23,7 @@ mod action;
 mod arriving;
 mod check;
 mod command;
+mod empties;
 mod export;
 mod loss;
 mod model;

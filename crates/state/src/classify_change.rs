@@ -39,6 +39,9 @@ pub struct TableChange {
     pub written: BTreeSet<String>,
 }
 
+/// A set, and what rules count in it.
+type Counted<'a> = (&'a Set, BTreeSet<(&'a Count, bool)>);
+
 impl Table {
     /// An empty table of the same name.
     #[must_use]
@@ -78,8 +81,8 @@ impl Table {
 
     fn change(&self, new: &Self) -> TableChange {
         let mut change = TableChange::default();
-        let changed =
-            |name: &str| self.set(name) != new.set(name) || self.counts(name) != new.counts(name);
+        let (sets, new_sets) = (self.sets_and_counts(), new.sets_and_counts());
+        let changed = |name: &str| sets.get(name) != new_sets.get(name);
         for set in &self.sets {
             if changed(&set.name) {
                 change.gone_sets.insert(set.name.clone());
@@ -143,21 +146,24 @@ impl Table {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// What is counted in a meter's set: the kernel keeps it in each element,
-    /// so that a rule with another rate would go on with the old one.
-    fn counts(&self, set: &str) -> BTreeSet<(&Count, bool)> {
-        let meter = |set: &Set| matches!(set.content, Content::Meter { .. });
-        if !self.set(set).is_some_and(meter) {
-            return BTreeSet::new();
-        }
+    /// The sets by name. With a meter's set stands what is counted in it: the
+    /// kernel keeps that in each element, so that a rule with another rate would
+    /// go on with the old one.
+    fn sets_and_counts(&self) -> BTreeMap<&str, Counted<'_>> {
+        let sets = self.sets.iter();
+        let mut found: BTreeMap<_, _> = sets
+            .map(|set| (set.name.as_str(), (set, BTreeSet::new())))
+            .collect();
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
-        rules
-            .flat_map(|rule| &rule.matches)
-            .filter_map(|one| match one {
-                Match::Meter(meter) if meter.set == set => Some((&meter.count, meter.over)),
-                _ => None,
-            })
-            .collect()
+        for one in rules.flat_map(|rule| &rule.matches) {
+            if let Match::Meter(meter) = one
+                && let Some((set, counts)) = found.get_mut(meter.set.as_str())
+                && matches!(set.content, Content::Meter { .. })
+            {
+                counts.insert((&meter.count, meter.over));
+            }
+        }
+        found
     }
 }
 

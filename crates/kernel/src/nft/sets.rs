@@ -12,7 +12,9 @@ use crate::wire::Attrs;
 use nlink::netlink::AttrIter;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeSet;
-use weirgate_state::{Content, IpVersion, Key, Origin, Refreshed, Set, switch_name};
+use weirgate_state::{
+    Content, Hook, IpVersion, Key, Origin, Refreshed, Set, Table, TableChange, switch_name,
+};
 use weirgate_units::Handle;
 
 const NFTA_SET_TABLE: u16 = 1;
@@ -444,6 +446,45 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
         }
         _ => Listed::Other(name),
     })
+}
+
+/// Takes a listed set or switch from the table as it was, where the change did
+/// not touch it; whether it could.
+pub(crate) fn keep(
+    sets: &mut super::decode::Sets,
+    found: &Listed,
+    before: &Table,
+    change: &TableChange,
+) -> bool {
+    let (name, key) = match found {
+        Listed::Fixed { name, key, .. }
+        | Listed::Classes { name, key, .. }
+        | Listed::Refreshed { name, key } => (name, *key),
+        Listed::Switch(chain) => {
+            let touched = change.switches.contains(chain) || change.switched.contains_key(chain);
+            let before = before.chain(chain).map(|chain| &chain.hook);
+            let Some(Hook::Switched { on }) = before.filter(|_| !touched) else {
+                return false;
+            };
+            sets.switches.insert(chain.clone(), Some(*on));
+            return true;
+        }
+        Listed::Meter(_) | Listed::Other(_) => return false,
+    };
+    let before = before.set(name).filter(|set| set.key == key);
+    let Some(set) = before.filter(|_| !change.sets.contains(name)) else {
+        return false;
+    };
+    let same_kind = matches!(
+        (found, &set.content),
+        (Listed::Fixed { .. }, Content::Fixed(_))
+            | (Listed::Classes { .. }, Content::Classes(_))
+            | (Listed::Refreshed { .. }, Content::Refreshed(_))
+    );
+    if same_kind {
+        sets.own.push(set.clone());
+    }
+    same_kind
 }
 
 /// The set of these listed elements.

@@ -15,4 +15,5 @@ mod harness;
 mod in_place;
 mod parts;
 mod scheme;
+mod stamp;
 mod values;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which steps lose the packets that wait: everything else is done in place.
+
+use crate::Plan;
+use crate::action::{Action, Place};
+use weirgate_state::{HtbClass, Qdisc, QdiscKind};
+use weirgate_units::Handle;
+
+impl Plan {
+    /// What a step of this plan does to packets that wait, in words, where it
+    /// drops them: `dev_graft_qdisc` (net/sched/sch_generic.c) and
+    /// `htb_delete` (net/sched/sch_htb.c) empty the queue that goes. `None`
+    /// where no queue goes that was there before the plan.
+    #[must_use]
+    pub fn empties(&self, action: &Action) -> Option<String> {
+        let device = action.device()?;
+        let before = self.before.devices.get(device)?;
+        let root = before.root.as_ref();
+        let of_class = |id: Handle| {
+            let class = class(root?, id)?;
+            // A class without a queue of its own has the kernel's, unless it
+            // is an inner one.
+            let inner = classes(root?).iter().any(|other| other.parent == id);
+            (!inner || class.leaf.is_some()).then(|| format!("empties the queue of class {id}"))
+        };
+        let of_device = || format!("empties the queues of {device}");
+        match action {
+            Action::ReplaceRoot { .. } | Action::DeleteIfb { .. } => Some(of_device()),
+            Action::AddQdisc { place, .. } | Action::DeleteQdisc { place, .. } => match place {
+                Place::Root => Some(of_device()),
+                Place::Class(id) => of_class(*id),
+            },
+            Action::DeleteClass { id, .. } => of_class(*id),
+            _ => None,
+        }
+    }
+}
+
+fn classes(qdisc: &Qdisc) -> Vec<&HtbClass> {
+    let QdiscKind::Htb(htb) = &qdisc.kind else {
+        return Vec::new();
+    };
+    let below = htb.classes.iter().filter_map(|class| class.leaf.as_ref());
+    let below = below.flat_map(|leaf| classes(leaf));
+    htb.classes.iter().chain(below).collect()
+}
+
+fn class(root: &Qdisc, id: Handle) -> Option<&HtbClass> {
+    classes(root).into_iter().find(|class| class.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, plan_with};
+    use weirgate_state::{Device, DeviceName, Origin, Pfifo, Qdisc, QdiscKind, State};
+    use weirgate_units::Handle;
+
+    fn with(handle: Option<u16>, limit: u32) -> State {
+        let device = Device {
+            owned_ifb: false,
+            offloads: None,
+            root: handle.map(|major| Qdisc {
+                handle: Handle::new(major, 0),
+                stab: None,
+                kind: QdiscKind::Pfifo(Pfifo { limit }),
+                origin: Origin::default(),
+            }),
+            origin: Origin::default(),
+        };
+        State {
+            devices: [(DeviceName::new("wan").unwrap(), device)].into(),
+            ..State::default()
+        }
+    }
+
+    fn told(before: &State, after: &State) -> Vec<Option<String>> {
+        // A plain queue at a root is not one of weirgate's.
+        let options = Options {
+            previous: None,
+            replace_foreign: true,
+        };
+        let plan = plan_with(before, after, &options).unwrap();
+        let steps = plan.steps.iter();
+        steps.map(|step| plan.empties(&step.action)).collect()
+    }
+
+    #[test]
+    fn what_goes_is_told_and_what_stays_is_not() {
+        let (none, one, other) = (with(None, 0), with(Some(1), 9), with(Some(1), 8));
+        let emptied = Some("empties the queues of wan".to_owned());
+        assert_eq!(told(&none, &one), [emptied.clone()]);
+        assert_eq!(told(&one, &none), [emptied]);
+        assert_eq!(told(&one, &other), [None]);
+    }
+}

@@ -29,6 +29,9 @@ use weirgate_units::{Dscp, Size};
 /// The TCP protocol number.
 pub const PROTOCOL: u8 = 6;
 
+/// Why an entry of one connection fails.
+pub const NO_CONNECTION: &str = "no connection came about before the run's end";
+
 /// How much a sender keeps beyond what it has sent, in bytes, where no send
 /// buffer is asked for. The kernel wakes the sender at half of it: 64 KiB at a
 /// time are few wake-ups, and enough for 5 ms of 100 Mbit/s.

@@ -44,7 +44,9 @@ pub(crate) fn settle(chains: &mut [Chain], sets: &mut [Set]) {
                 *text = text.replace(&token, &free);
             }
         };
-        sets.iter_mut().for_each(|set| put(&mut set.name));
+        for set in sets.iter_mut() {
+            put(&mut set.name);
+        }
         for chain in chains.iter_mut() {
             put(&mut chain.name);
             for rule in &mut chain.rules {

@@ -41,6 +41,10 @@ pub struct Machine {
 }
 
 /// What a process may do.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a right of its own, and any of them may be there"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Privileges {
     /// The effective user.

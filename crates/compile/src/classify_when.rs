@@ -54,10 +54,10 @@ impl<'a> Lists<'a> {
             .iter()
             .filter(|group| !group.names.is_empty())
             .map(|group| {
-                let names = group.names.iter().map(|name| name.value.clone());
+                let hosts = group.names.iter().map(|name| name.value.clone());
                 let every = group.refresh.as_nanos() / 1_000_000_000;
                 let refreshed = Refreshed {
-                    names: names.collect(),
+                    names: hosts.collect(),
                     every: u32::try_from(every).unwrap_or(u32::MAX),
                     found: Vec::new(),
                 };

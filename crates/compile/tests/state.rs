@@ -633,13 +633,12 @@ fn acknowledgements_are_filtered_where_a_cake_is() {
         let of = |device: &str| {
             let device = &state.devices[&DeviceName::new(device).expect("a name")];
             let root = device.root.as_ref().expect("shaped");
-            let leaf = match &root.kind {
-                QdiscKind::Cake(_) => root.clone(),
-                _ => {
-                    let inner = htb(htb(root).classes[0].leaf.as_ref().expect("the scheduler"));
-                    let leaf = inner.classes.iter().find_map(|class| class.leaf.clone());
-                    *leaf.expect("a queue")
-                }
+            let leaf = if let QdiscKind::Cake(_) = root.kind {
+                root.clone()
+            } else {
+                let inner = htb(htb(root).classes[0].leaf.as_ref().expect("the scheduler"));
+                let leaf = inner.classes.iter().find_map(|class| class.leaf.clone());
+                *leaf.expect("a queue")
             };
             match leaf.kind {
                 QdiscKind::Cake(cake) => cake.ack_filter,

@@ -96,6 +96,35 @@ fn maps_to_classes_are_read_back() {
     });
 }
 
+/// A set of one range that has no end, because it reaches to the greatest key,
+/// is told from a set of one key.
+#[test]
+fn ranges_of_all_keys_are_read_back() {
+    in_namespace(|kernel| async move {
+        let all = u128::from(u32::MAX);
+        for elements in [
+            vec![(0, all)],
+            vec![(5, all)],
+            vec![(0, 0)],
+            vec![(all, all)],
+        ] {
+            let mut desired = divided(&[(7, 7, BASE)], IpVersion::V4);
+            for table in &mut desired.tables {
+                table.sets.push(Set {
+                    name: String::from("everyone"),
+                    key: Key::Address(IpVersion::V4),
+                    content: Content::Fixed(elements.clone()),
+                    origin: origin(3),
+                });
+            }
+            apply(&kernel, &desired, None).await;
+            let after = observe(&kernel, &[&desired]).await;
+            assert_eq!(verify(&after, &desired), vec![], "{elements:?}");
+            assert_eq!(plan(&after, &desired).unwrap().steps, vec![]);
+        }
+    });
+}
+
 /// 1000 hosts with limits on both devices, with their map: applied within a
 /// second, read back, and one limit changed alone.
 #[test]

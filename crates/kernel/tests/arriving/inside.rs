@@ -98,7 +98,10 @@ fn rt() -> tokio::runtime::Runtime {
 }
 
 async fn apply(kernel: &Kernel, wanted: &State, previous: &State) -> usize {
-    let before = kernel.observe(&Scope::of([wanted, previous])).await.unwrap();
+    let before = kernel
+        .observe(&Scope::of([wanted, previous]))
+        .await
+        .unwrap();
     let options = Options {
         previous: Some(previous),
         replace_foreign: false,
@@ -123,7 +126,10 @@ fn exchange(port: u16, dscp: u32) {
 
 async fn counted(kernel: &Kernel, netdev: bool, name: &str) -> u64 {
     let counters = kernel.rule_counters(netdev, "weirgate").await.unwrap();
-    counters.get(name).unwrap_or_else(|| panic!("{counters:?}")).packets
+    counters
+        .get(name)
+        .unwrap_or_else(|| panic!("{counters:?}"))
+        .packets
 }
 
 #[test]
@@ -138,7 +144,11 @@ fn kept_behind_nat() {
         assert!(kernel.capabilities().await.unwrap().restore_marks);
         let wanted = desired();
         assert!(apply(&kernel, &wanted, &wanted).await > 0);
-        assert_eq!(apply(&kernel, &wanted, &wanted).await, 0, "nothing is left to do");
+        assert_eq!(
+            apply(&kernel, &wanted, &wanted).await,
+            0,
+            "nothing is left to do"
+        );
         for (port, dscp, up, down) in [
             (5_001, 46, 1, 1),
             (5_002, 0, 1, 1),
@@ -154,7 +164,10 @@ fn kept_behind_nat() {
         // The mark of another program stays in the connection and out of the
         // packet.
         let listed = run("tc filter show dev wan0 ingress");
-        assert!(listed.contains("0x00ff0000") || listed.contains("0xff0000"), "{listed}");
+        assert!(
+            listed.contains("0x00ff0000") || listed.contains("0xff0000"),
+            "{listed}"
+        );
     });
 }
 

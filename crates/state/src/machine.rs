@@ -42,6 +42,10 @@ pub struct Machine {
 
 /// What a process may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers a question of its own"
+)]
 pub struct Privileges {
     /// The effective user.
     pub user: u32,

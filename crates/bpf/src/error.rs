@@ -20,6 +20,16 @@ pub enum BpfError {
         /// What libbpf and the verifier printed, after a line break.
         log: String,
     },
+    /// A loaded program could not be used.
+    #[error("the program {name} cannot be {doing}: {source}")]
+    Program {
+        /// The program.
+        name: &'static str,
+        /// `held` or `run`.
+        doing: &'static str,
+        /// What libbpf or the system said.
+        source: libbpf_rs::Error,
+    },
     /// A map could not be read or written.
     #[error("the map `{map}` of {kind} cannot be {doing}: {source}")]
     Map {

@@ -11,12 +11,15 @@
 //! It attaches nothing to a device: that changes the kernel's traffic control,
 //! which only crate kernel does.
 //!
+//! [`Payload`] is no qdisc but a filter that looks for signatures in payloads.
+//!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
 mod error;
 mod instance;
 mod log;
 mod object;
+mod payload;
 mod place;
 mod programs;
 mod qdisc;
@@ -27,6 +30,7 @@ mod verifier;
 
 pub use error::BpfError;
 pub use instance::Instance;
+pub use payload::Payload;
 pub use place::Place;
 pub use programs::sources;
 pub use qdisc::{Qdisc, Setup};

@@ -56,6 +56,11 @@ fn every_discipline_is_taken_by_the_kernel() {
 }
 
 #[test]
+fn payload_finds_signatures() {
+    in_the_guest("payload::signatures");
+}
+
+#[test]
 fn two_devices_keep_two_states() {
     println!("{}", in_the_guest("two_devices"));
 }

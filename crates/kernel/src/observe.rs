@@ -187,9 +187,10 @@ impl Kernel {
             root,
             origin: Origin::default(),
         };
-        let place = match arriving && !link.owned_ifb {
-            true => Some(self.arriving(link.index).await?),
-            false => None,
+        let place = if arriving && !link.owned_ifb {
+            Some(self.arriving(link.index).await?)
+        } else {
+            None
         };
         Ok((device, place))
     }

@@ -7,6 +7,10 @@ use std::collections::BTreeSet;
 /// What can be used on one kernel, found by asking it, or stated for a kernel
 /// that is not at hand.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers a question of its own"
+)]
 pub struct Capabilities {
     /// The kernel's release (`uname -r`); empty where it is not known.
     pub release: String,

@@ -46,6 +46,10 @@ pub struct Machine {
     reason = "capabilities are there or not, each by itself"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers a question of its own"
+)]
 pub struct Privileges {
     /// The effective user.
     pub user: u32,

@@ -3,6 +3,7 @@
 
 mod net;
 mod parity;
+mod payload;
 
 use net::{Far, Flood};
 use std::net::Shutdown;

@@ -84,7 +84,7 @@ fn outside() {
     wait.recv().unwrap();
 }
 
-fn desired() -> State {
+pub fn desired() -> State {
     let (policy, problems) = weirgate_policy::parse(POLICY);
     let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
     compile(&policy, &Capabilities::all()).0.unwrap()

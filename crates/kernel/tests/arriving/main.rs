@@ -11,6 +11,7 @@
 )]
 
 mod inside;
+mod simulated;
 
 use std::collections::BTreeSet;
 use std::env;

@@ -9,6 +9,7 @@
 )]
 
 mod apply;
+mod arriving;
 mod classify;
 mod cookie;
 mod harness;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A filter for arriving packets (cls_bpf, direct action): looks for signatures
+ * in the first packets of a flow that have a payload, remembers what was found,
+ * and writes it into bits of the mark of every packet of the flow from then on.
+ * It answers "go on", so that filters of others see each packet as without it.
+ *
+ * A flow is both directions together, as its packets are seen here: where
+ * addresses are translated, each side of the router has flows of its own.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "signatures.h"
+
+#define FLOWS 65536
+/* Packets with payload that are looked at, of each flow. */
+#define LOOKS 8
+/* IPv6 extension headers that are passed over. */
+#define EXTENSIONS 4
+
+/* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h, in.h */
+enum { BPF_MAP_TYPE_LRU_HASH = 9 };
+enum { BPF_HDR_START_NET = 1 };
+enum { TC_ACT_UNSPEC = -1 };
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+enum {
+	IPPROTO_HOPOPTS = 0,
+	IPPROTO_TCP = 6,
+	IPPROTO_UDP = 17,
+	IPPROTO_ROUTING = 43,
+	IPPROTO_DSTOPTS = 60,
+};
+
+/* The begin of the program's view of a packet, whose layout is fixed. */
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+};
+
+/* Set before the program is loaded: the lowest of the mark's three bits. */
+const volatile __u32 mark_shift;
+
+struct end {
+	__u8 address[16];
+	__u16 port;
+	__u16 zero;
+};
+
+/* Both ends, the smaller first, so that both directions are one flow. */
+struct flow {
+	struct end ends[2];
+	__u32 protocol;
+};
+
+struct known {
+	__u8 looks;
+	__u8 found;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, FLOWS);
+	__type(key, struct flow);
+	__type(value, struct known);
+} flows SEC(".maps");
+
+/* Where the transport header begins, and the end of the packet. */
+struct place {
+	__u32 transport;
+	__u32 end;
+};
+
+static __always_inline long load(struct __sk_buff *skb, __u32 offset, void *to,
+				 __u32 length)
+{
+	return bpf_skb_load_bytes_relative(skb, offset, to, length,
+					   BPF_HDR_START_NET);
+}
+
+static __always_inline __u32 short_at(const __u8 *bytes)
+{
+	return (__u32)bytes[0] << 8 | bytes[1];
+}
+
+static __always_inline int ipv4(struct __sk_buff *skb, struct flow *flow,
+				struct place *place)
+{
+	__u8 header[20];
+
+	if (load(skb, 0, header, sizeof(header)))
+		return 0;
+	/* A fragment: more to come, or an offset. */
+	if (short_at(header + 6) & 0x3fff)
+		return 0;
+	place->transport = (header[0] & 0xf) * 4;
+	place->end = short_at(header + 2);
+	flow->protocol = header[9];
+	__builtin_memcpy(flow->ends[0].address, header + 12, 4);
+	__builtin_memcpy(flow->ends[1].address, header + 16, 4);
+	return 1;
+}
+
+static __always_inline int ipv6(struct __sk_buff *skb, struct flow *flow,
+				struct place *place)
+{
+	__u8 header[40];
+	__u8 next[2];
+	__u32 at = 40;
+	__u8 protocol;
+
+	if (load(skb, 0, header, sizeof(header)))
+		return 0;
+	place->end = 40 + short_at(header + 4);
+	__builtin_memcpy(flow->ends[0].address, header + 8, 16);
+	__builtin_memcpy(flow->ends[1].address, header + 24, 16);
+	protocol = header[6];
+	for (int i = 0; i < EXTENSIONS; i++) {
+		if (protocol != IPPROTO_HOPOPTS &&
+		    protocol != IPPROTO_ROUTING && protocol != IPPROTO_DSTOPTS)
+			break;
+		if (load(skb, at, next, sizeof(next)))
+			return 0;
+		protocol = next[0];
+		at += (next[1] + 1) * 8;
+	}
+	place->transport = at;
+	flow->protocol = protocol;
+	return 1;
+}
+
+/* The smaller end first. */
+static __always_inline void ordered(struct flow *flow)
+{
+	struct end first = flow->ends[0];
+	int swap = 0;
+
+#pragma unroll
+	for (int i = 0; i < 16; i++) {
+		__u8 a = flow->ends[0].address[i];
+		__u8 b = flow->ends[1].address[i];
+
+		if (a == b)
+			continue;
+		swap = a > b;
+		goto decided;
+	}
+	swap = flow->ends[0].port > flow->ends[1].port;
+decided:
+	if (swap) {
+		flow->ends[0] = flow->ends[1];
+		flow->ends[1] = first;
+	}
+}
+
+static __always_inline __u8 look(struct __sk_buff *skb, __u32 protocol,
+				 __u32 from, __u32 length)
+{
+	struct payload payload = {};
+	__u32 take = length < HEAD ? length : HEAD;
+
+	payload.length = length;
+	/* The verifier wants to see the bounds of this very value. */
+	barrier_var(take);
+	if (take < 1 || take > HEAD)
+		return NOTHING;
+	if (load(skb, from, payload.head, take))
+		return NOTHING;
+	return protocol == IPPROTO_TCP ? of_tcp(&payload) : of_udp(&payload);
+}
+
+/* What the packet's flow is, as far as it is known by now. */
+static __always_inline __u8 found(struct __sk_buff *skb)
+{
+	struct flow flow = {};
+	struct place place = {};
+	struct known fresh = {};
+	struct known *known;
+	__u8 transport[14];
+	__u32 begin;
+	int ip;
+
+	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
+		ip = ipv4(skb, &flow, &place);
+	else if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
+		ip = ipv6(skb, &flow, &place);
+	else
+		return NOTHING;
+	if (!ip)
+		return NOTHING;
+	if (flow.protocol == IPPROTO_TCP) {
+		if (load(skb, place.transport, transport, 14))
+			return NOTHING;
+		begin = place.transport + (transport[12] >> 4) * 4;
+	} else if (flow.protocol == IPPROTO_UDP) {
+		if (load(skb, place.transport, transport, 4))
+			return NOTHING;
+		begin = place.transport + 8;
+	} else {
+		return NOTHING;
+	}
+	flow.ends[0].port = short_at(transport);
+	flow.ends[1].port = short_at(transport + 2);
+	ordered(&flow);
+	/* SYN without ACK: the ports may have been another flow's. */
+	if (flow.protocol == IPPROTO_TCP && (transport[13] & 0x12) == 0x02) {
+		bpf_map_delete_elem(&flows, &flow);
+		return NOTHING;
+	}
+	known = bpf_map_lookup_elem(&flows, &flow);
+	if (known && (known->found || known->looks >= LOOKS))
+		return known->found;
+	if (begin >= place.end)
+		return NOTHING;
+	fresh.found = look(skb, flow.protocol, begin, place.end - begin);
+	fresh.looks = known ? known->looks + 1 : 1;
+	bpf_map_update_elem(&flows, &flow, &fresh, BPF_ANY);
+	return fresh.found;
+}
+
+SEC("tc")
+int payload(struct __sk_buff *skb)
+{
+	__u32 mask = 7U << mark_shift;
+	__u32 is = found(skb);
+
+	/* Bits that came with the packet must not pass for a finding. */
+	skb->mark = (skb->mark & ~mask) | is << mark_shift;
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

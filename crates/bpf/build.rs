@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles every program of bpf/qdisc/ for the kernel, with libbpf's own
+//! Compiles every program of bpf/qdisc/ and bpf/bench/ for the kernel, with libbpf's own
 //! headers, and lists the objects for the crate to include.
 
 use std::env;
@@ -37,10 +37,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok())
         .ok_or("no clang for BPF: install Debian's clang-19 (`cargo xtask setup` does)")?;
-    let mut sources: Vec<PathBuf> = fs::read_dir(root.join("bpf/qdisc"))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.to_string_lossy().ends_with(".bpf.c"))
-        .collect();
+    let mut sources = Vec::new();
+    for folder in ["bpf/qdisc", "bpf/bench"] {
+        sources.extend(
+            fs::read_dir(root.join(folder))?
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| path.to_string_lossy().ends_with(".bpf.c")),
+        );
+    }
     sources.sort();
     let mut items = String::new();
     let mut table = String::new();

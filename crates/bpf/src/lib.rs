@@ -15,6 +15,7 @@
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
+mod bench;
 mod error;
 mod instance;
 mod log;
@@ -28,6 +29,7 @@ mod shaper;
 mod store;
 mod verifier;
 
+pub use bench::{Copies, Least, Sender};
 pub use error::BpfError;
 pub use instance::Instance;
 pub use payload::Payload;

@@ -3,7 +3,7 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
-use crate::{aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show, aqm_work};
+use crate::{aqm_bench, aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show, aqm_work};
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -46,6 +46,28 @@ pub enum Command {
         /// Fail if fewer branches than this are seen.
         #[arg(long, value_name = "BRANCHES")]
         floor: Option<u32>,
+    },
+    /// Measure what a packet costs, in instructions, in the lab's kernel.
+    ///
+    /// Queues are kept from being empty, sending without a qdisc is taken off, and the kernel's
+    /// own disciplines are measured the same way.
+    Bench {
+        /// What to measure: disciplines of the kit, pfifo, red, fq_codel, sfq, cake, htb, all
+        /// where none is named.
+        #[arg(value_name = "DISCIPLINE")]
+        disciplines: Vec<String>,
+        /// Packets of the shorter of two runs; the longer one has three times as many.
+        #[arg(long, default_value_t = 6400, value_name = "COUNT")]
+        packets: u64,
+        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
+        #[arg(long, value_name = "PATH")]
+        kernel: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Measure here: what the lab's kernel is asked to run.
+        #[arg(long, hide = true)]
+        inside: bool,
     },
     /// Compile a discipline for the kernel and have its verifier look at it.
     ///
@@ -189,6 +211,13 @@ pub fn run(command: &Command) -> Outcome {
             seconds,
             floor,
         } => aqm_work::fuzz(discipline, *seconds, *floor),
+        Command::Bench {
+            disciplines,
+            packets,
+            kernel,
+            json,
+            inside,
+        } => aqm_bench::bench(disciplines, *packets, kernel.as_deref(), *json, *inside),
         Command::Verify {
             discipline,
             lab,

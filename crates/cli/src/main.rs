@@ -5,6 +5,8 @@
 //! reads files, calls them and prints.
 
 mod aqm;
+mod aqm_bench;
+mod aqm_bench_inside;
 mod aqm_capture;
 mod aqm_kit;
 mod aqm_live;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a measurement of costs needs of the kernel: a sender inside of it, and
+//! the least qdisc that BPF programs can make.
+
+use crate::error::BpfError;
+use crate::object::load;
+use crate::{log, programs};
+use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput};
+
+/// The sender's program, in its object and by name.
+const SEND: &str = "send";
+const SEND_PROGRAM: &str = "bench_send";
+
+/// Bytes of `struct __sk_buff` that are said, and where its members are
+/// (include/uapi/linux/bpf.h).
+const CONTEXT_BYTES: usize = 68;
+const PRIORITY_AT: usize = 32;
+const INGRESS_AT: usize = 36;
+const CB_AT: usize = 48;
+
+/// Sends copies of a packet from inside the kernel.
+#[derive(Debug)]
+pub struct Sender(Object);
+
+/// What is sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Copies<'a> {
+    /// The packet, with its link-layer header.
+    pub packet: &'a [u8],
+    /// Its `skb->priority`.
+    pub priority: u32,
+    /// The device that it seems to have come from; an IFB gives it back there.
+    pub from: u32,
+    /// The device to put it on.
+    pub to: u32,
+    /// How many, up to 1,024, without a softirq between them.
+    pub count: u32,
+}
+
+impl Sender {
+    /// Loads the program. Needs root.
+    pub fn load() -> Result<Self, BpfError> {
+        let object = programs::named(SEND).ok_or(BpfError::NoProgram(SEND))?;
+        let (loaded, log) = log::recorded(|| {
+            ObjectBuilder::default()
+                .name(SEND)?
+                .open_memory(object)?
+                .load()
+        });
+        loaded.map(Self).map_err(|source| BpfError::Refused {
+            kind: SEND.to_owned(),
+            source,
+            log,
+        })
+    }
+
+    /// Sends. Whether the device took the packets is not told.
+    pub fn send(&mut self, copies: &Copies<'_>) -> Result<(), BpfError> {
+        let mut context = [0_u8; CONTEXT_BYTES];
+        for (at, word) in [
+            (PRIORITY_AT, copies.priority),
+            (INGRESS_AT, copies.from),
+            (CB_AT, copies.to),
+            (CB_AT + 4, copies.count),
+        ] {
+            context[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        let programs = self.0.progs_mut();
+        let mut named = programs.filter(|program| program.name() == SEND_PROGRAM);
+        let program = named.next().ok_or(BpfError::NoProgram(SEND))?;
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(copies.packet),
+            ..ProgramInput::default()
+        };
+        program
+            .test_run(input)
+            .map(|_| ())
+            .map_err(|source| BpfError::Refused {
+                kind: SEND.to_owned(),
+                source,
+                log: String::new(),
+            })
+    }
+}
+
+/// The least qdisc, registered as [`Least::KIND`] until it is dropped. There is
+/// one queue, so it may be on one device at a time.
+#[derive(Debug)]
+pub struct Least {
+    _link: Link,
+}
+
+impl Least {
+    /// The kind's name for netlink.
+    pub const KIND: &'static str = "weir_bench_fifo";
+
+    /// Loads it. Needs root, and a kernel with `CONFIG_NET_SCH_BPF`.
+    pub fn load() -> Result<Self, BpfError> {
+        let (_, link) = load("fifo", Self::KIND, &[])?;
+        Ok(Self { _link: link })
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
+
+use crate::aqm::wrong;
+use crate::aqm_bench_inside::{Figure, Way, all, is_named, run};
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weirgate_lab::{Lab, Limits, Options};
+
+/// Of what there is a goal: the most that a packet of drop tail may cost, and
+/// of meredt with shaper and classes, as a part of cake.
+const DROPTAIL: (&str, f64) = ("droptail", 1_600.0);
+const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake", 0.5);
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    kernel: &'a str,
+    figures: &'a [Figure],
+}
+
+/// `weirgate aqm bench`.
+pub fn bench(
+    words: &[String],
+    packets: u64,
+    kernel: Option<&Path>,
+    json: bool,
+    inside: bool,
+) -> Outcome {
+    let all = all();
+    for word in words {
+        if !all.iter().any(|(name, _)| is_named(name, word)) {
+            let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+            return Err(wrong(format!(
+                "there is nothing called `{word}` to measure; there are {}",
+                names.join(", ")
+            )));
+        }
+    }
+    let words = if words.is_empty() {
+        all.into_iter().map(|(name, _)| name).collect()
+    } else {
+        words.to_vec()
+    };
+    if inside {
+        return run(&words, packets);
+    }
+    let (kernel, figures) = in_the_lab(&words, packets, kernel)?;
+    if json {
+        let report = Report {
+            kernel: &kernel,
+            figures: &figures,
+        };
+        let text = serde_json::to_string_pretty(&report).map_err(anyhow::Error::from)?;
+        output::data(&format!("{text}\n"))?;
+    } else {
+        output::data(&format!(
+            "kernel {kernel}, instructions for a packet\n{}",
+            table(&figures)
+        ))?;
+    }
+    Ok(Status::Done)
+}
+
+fn table(figures: &[Figure]) -> String {
+    let cost = |name: &str| figures.iter().find(|it| it.name == name).map(|it| it.cost);
+    let mut text = String::new();
+    for (way, what) in [
+        (
+            Way::Bursts,
+            "no rate; bursts of 64 into a device that takes 16",
+        ),
+        (Way::Paced, "held to 100 Mbit/s, a timer for every packet"),
+    ] {
+        let mut rows = figures.iter().filter(|it| it.way == way).peekable();
+        if rows.peek().is_none() {
+            continue;
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{what}:");
+        for one in rows {
+            let _ = write!(text, "  {:<22}{:>8.0}", one.name, one.cost);
+            if one.name.starts_with("noqueue") {
+                let _ = write!(
+                    text,
+                    "  of {:.0}, which the others exceed by theirs",
+                    one.whole
+                );
+            }
+            if one.dropped > 0 {
+                let _ = write!(text, "  ({} dropped)", one.dropped);
+            }
+            text.push('\n');
+        }
+    }
+    if let Some(cost) = cost(DROPTAIL.0) {
+        let _ = writeln!(
+            text,
+            "goal: {} at most {:.0}: {}",
+            DROPTAIL.0,
+            DROPTAIL.1,
+            met(cost <= DROPTAIL.1)
+        );
+    }
+    if let (Some(own), Some(cake)) = (cost(CLASSES.0), cost(CLASSES.1)) {
+        let _ = writeln!(
+            text,
+            "goal: {} at most {} of {}: {:.2}, {}",
+            CLASSES.0,
+            CLASSES.2,
+            CLASSES.1,
+            own / cake,
+            met(own <= CLASSES.2 * cake)
+        );
+    }
+    text
+}
+
+fn met(is: bool) -> &'static str {
+    if is { "met" } else { "missed" }
+}
+
+/// Runs this very program in the lab's kernel.
+fn in_the_lab(
+    words: &[String],
+    packets: u64,
+    kernel: Option<&Path>,
+) -> Result<(String, Vec<Figure>), Failure> {
+    let own = std::env::current_exe()?;
+    let base = own.file_name().unwrap_or_default().to_string_lossy();
+    let options = Options {
+        kernel: kernel.map(PathBuf::from),
+        programs: BTreeSet::from([own.to_string_lossy().into_owned()]),
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
+    let packets = packets.to_string();
+    let mut line = vec![&*base, "aqm", "bench", "--inside", "--packets", &packets];
+    line.extend(words.iter().map(String::as_str));
+    let limits = Limits {
+        wall: Duration::from_mins(30),
+        ..Limits::default()
+    };
+    let output = lab.execute(&line, 1, limits).map_err(anyhow::Error::from)?;
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    if status != "status: 0" {
+        return Err(Failure::Refused(said.trim_end().to_owned()));
+    }
+    let figures = said
+        .lines()
+        .find_map(|line| serde_json::from_str(line).ok());
+    let figures =
+        figures.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
+    Ok((output.kernel, figures))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &str, way: Way, cost: f64) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            way,
+            whole: cost,
+            cost,
+            dropped: 0,
+        }
+    }
+
+    #[test]
+    fn goals_are_judged() {
+        let text = table(&[
+            figure("droptail", Way::Bursts, 1_601.0),
+            figure("kernel-cake", Way::Paced, 10_000.0),
+            figure("meredt+classes", Way::Paced, 5_000.0),
+        ]);
+        assert!(text.contains("droptail at most 1600: missed"), "{text}");
+        assert!(text.contains("0.5 of kernel-cake: 0.50, met"), "{text}");
+    }
+
+    #[test]
+    fn a_discipline_names_all_that_it_is_in() {
+        assert!(is_named("meredt+classes", "meredt"));
+        assert!(is_named("kernel-cake", "cake"));
+        assert!(!is_named("mered", "meredt"));
+    }
+}

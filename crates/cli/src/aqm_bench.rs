@@ -71,8 +71,11 @@ fn table(figures: &[Figure]) -> String {
     let cost = |name: &str| figures.iter().find(|it| it.name == name).map(|it| it.cost);
     let mut text = String::new();
     for (way, what) in [
-        (Way::Bursts, "no rate; bursts of 64 into a device that takes 16"),
-        (Way::Paced, "held to 100 Mbit/s, a timer for every packet"),
+        (
+            Way::Bursts,
+            "no rate; bursts of 64 into a device that takes 16",
+        ),
+        (Way::Paced, "held to 250 Mbit/s, a timer for every packet"),
     ] {
         let mut rows = figures.iter().filter(|it| it.way == way).peekable();
         if rows.peek().is_none() {
@@ -83,10 +86,14 @@ fn table(figures: &[Figure]) -> String {
         for one in rows {
             let _ = write!(text, "  {:<22}{:>8.0}", one.name, one.cost);
             if one.name.starts_with("noqueue") {
-                let _ = write!(text, "  of {:.0}, which the others exceed by theirs", one.whole);
+                let _ = write!(
+                    text,
+                    "  of {:.0}, which the others exceed by theirs",
+                    one.whole
+                );
             }
-            if one.dropped > 0 {
-                let _ = write!(text, "  ({} dropped)", one.dropped);
+            if one.lost > 0 {
+                let _ = write!(text, "  ({} packets lost)", one.lost);
             }
             text.push('\n');
         }
@@ -145,7 +152,9 @@ fn in_the_lab(
     if status != "status: 0" {
         return Err(Failure::Refused(said.trim_end().to_owned()));
     }
-    let figures = said.lines().find_map(|line| serde_json::from_str(line).ok());
+    let figures = said
+        .lines()
+        .find_map(|line| serde_json::from_str(line).ok());
     let figures =
         figures.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
     Ok((output.kernel, figures))
@@ -161,7 +170,7 @@ mod tests {
             way,
             whole: cost,
             cost,
-            dropped: 0,
+            lost: 0,
         }
     }
 

@@ -86,15 +86,19 @@ pub struct Figure {
     pub lost: u64,
 }
 
+/// Without a qdisc.
+const BARE: &str = "noqueue";
+const BARE_PACED: &str = "noqueue-paced";
+
 /// Names of rivals, beside the kit's disciplines.
 const RIVALS: [(&str, Way); 9] = [
-    ("noqueue", Way::Bursts),
+    (BARE, Way::Bursts),
     ("kernel-pfifo", Way::Bursts),
     ("least-bpf", Way::Bursts),
     ("kernel-fq_codel", Way::Bursts),
     ("kernel-red", Way::Bursts),
     ("kernel-sfq", Way::Bursts),
-    ("noqueue-paced", Way::Paced),
+    (BARE_PACED, Way::Paced),
     ("kernel-cake", Way::Paced),
     ("kernel-htb+fq_codel", Way::Paced),
 ];
@@ -134,14 +138,17 @@ pub fn run(words: &[String], packets: u64) -> Outcome {
         let chosen = all().into_iter().filter(|(name, _)| {
             name.starts_with("noqueue") || words.iter().any(|word| is_named(name, word))
         });
-        let mut base = [0.0; 2];
         for (name, way) in chosen {
+            // Each has a base of its own: what went before may have left the
+            // kernel's memory in another order.
+            let bare = match way {
+                Way::Bursts => BARE,
+                Way::Paced => BARE_PACED,
+            };
+            let (base, _) = bench.measure(bare, way, packets).await?;
             let (whole, lost) = bench.measure(&name, way, packets).await?;
-            if name.starts_with("noqueue") {
-                base[way as usize] = whole;
-            }
             figures.push(Figure {
-                cost: whole - base[way as usize],
+                cost: whole - base,
                 name,
                 way,
                 whole,

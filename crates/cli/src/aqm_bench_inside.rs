@@ -145,10 +145,10 @@ pub fn run(words: &[String], packets: u64) -> Outcome {
                 Way::Bursts => BARE,
                 Way::Paced => BARE_PACED,
             };
-            let (base, _) = bench.measure(bare, way, packets).await?;
+            let (sending, _) = bench.measure(bare, way, packets).await?;
             let (whole, lost) = bench.measure(&name, way, packets).await?;
             figures.push(Figure {
-                cost: whole - base,
+                cost: whole - sending,
                 name,
                 way,
                 whole,
@@ -181,7 +181,7 @@ enum Held {
     Shaper(Shaper),
 }
 
-fn refused(error: KernelError) -> Failure {
+fn refused(error: &KernelError) -> Failure {
     Failure::Refused(error.to_string())
 }
 
@@ -225,7 +225,7 @@ fn qdisc(handle: Handle, kind: QdiscKind) -> weirgate_state::Qdisc {
 
 impl Bench {
     async fn set_up() -> Result<Self, Failure> {
-        let kernel = Kernel::open().map_err(refused)?;
+        let kernel = Kernel::open().map_err(|error| refused(&error))?;
         let sender = Sender::load().map_err(failed)?;
         let empty = State::default();
         let desired = state(None)?;
@@ -234,12 +234,18 @@ impl Bench {
             DeviceName::new(text).ok_or_else(|| wrong(format!("{text} is no name")))
         };
         let (name, sink) = (find(DEVICE)?, find(SINK)?);
-        let device = kernel.device(&name).await.map_err(refused)?;
-        let far = kernel.device(&sink).await.map_err(refused)?;
+        let device = kernel
+            .device(&name)
+            .await
+            .map_err(|error| refused(&error))?;
+        let far = kernel
+            .device(&sink)
+            .await
+            .map_err(|error| refused(&error))?;
         kernel
             .put_root(&sink, far, "noqueue")
             .await
-            .map_err(refused)?;
+            .map_err(|error| refused(&error))?;
         Ok(Self {
             kernel,
             sender,
@@ -339,7 +345,7 @@ impl Bench {
         }
         let (held, kind) = self.kit(name)?;
         let put = self.kernel.put_root(&self.name, self.device, &kind);
-        put.await.map_err(refused)?;
+        put.await.map_err(|error| refused(&error))?;
         Ok(held)
     }
 
@@ -400,7 +406,7 @@ impl Bench {
             return Ok(());
         }
         let dropped = self.kernel.drop_root(&self.name, self.device);
-        dropped.await.map_err(refused)
+        dropped.await.map_err(|error| refused(&error))
     }
 }
 
@@ -415,7 +421,10 @@ fn through() -> Result<u64, Failure> {
 
 async fn apply(kernel: &Kernel, former: &State, desired: &State) -> Result<(), Failure> {
     let scope = Scope::of([former, desired]);
-    let observed = kernel.observe(&scope).await.map_err(refused)?;
+    let observed = kernel
+        .observe(&scope)
+        .await
+        .map_err(|error| refused(&error))?;
     let options = weirgate_plan::Options {
         previous: Some(former),
         ..weirgate_plan::Options::default()

@@ -242,6 +242,19 @@ KINDS(RELEASE)
 		name##_turn_release(turn->queue, index); \
 		break;
 
+#define NEEDS_CASE(number, name) \
+	case number: \
+		return name##_NEEDS;
+
+/* What a class's discipline has to be told; finding it out costs time. */
+static __always_inline u32 class_needs(u64 kind)
+{
+	switch (kind) {
+		KINDS(NEEDS_CASE)
+	}
+	return 0;
+}
+
 static __always_inline u32 class_arrive(u64 kind, struct turn *turn)
 {
 	switch (kind) {
@@ -535,11 +548,13 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	kind = one->kinds[i];
 	turn.queue = key * SHAPER_CLASSES + i;
 	turn.now_ns = bpf_ktime_get_ns();
-	turn.random = bpf_get_prandom_u32();
+	if (class_needs(kind) & AQM_NEEDS_RANDOM)
+		turn.random = bpf_get_prandom_u32();
 	turn.packet.arrived_ns = turn.now_ns;
 	turn.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	turn.packet.wire = aqm_wire(&one->link, turn.packet.len);
-	turn.packet.flow = bpf_skb_get_hash(skb);
+	if (class_needs(kind) & AQM_NEEDS_FLOW)
+		turn.packet.flow = bpf_skb_get_hash(skb);
 	index = class_arrive(kind, &turn);
 	kept = shaper_kept(first_slot(turn.queue), index);
 	if (!kept)

@@ -56,8 +56,9 @@ pub enum Command {
         /// where none is named.
         #[arg(value_name = "DISCIPLINE")]
         disciplines: Vec<String>,
-        /// Packets of the shorter of two runs; the longer one has three times as many.
-        #[arg(long, default_value_t = 6400, value_name = "COUNT")]
+        /// Packets of the shorter of two runs; the longer one has three times as many. Where a
+        /// rate is held, a quarter of them.
+        #[arg(long, default_value_t = 25_600, value_name = "COUNT")]
         packets: u64,
         /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
         #[arg(long, value_name = "PATH")]

@@ -75,7 +75,7 @@ fn table(figures: &[Figure]) -> String {
             Way::Bursts,
             "no rate; bursts of 64 into a device that takes 16",
         ),
-        (Way::Paced, "held to 100 Mbit/s, a timer for every packet"),
+        (Way::Paced, "held to 250 Mbit/s, a timer for every packet"),
     ] {
         let mut rows = figures.iter().filter(|it| it.way == way).peekable();
         if rows.peek().is_none() {
@@ -92,8 +92,8 @@ fn table(figures: &[Figure]) -> String {
                     one.whole
                 );
             }
-            if one.dropped > 0 {
-                let _ = write!(text, "  ({} dropped)", one.dropped);
+            if one.lost > 0 {
+                let _ = write!(text, "  ({} packets lost)", one.lost);
             }
             text.push('\n');
         }
@@ -170,7 +170,7 @@ mod tests {
             way,
             whole: cost,
             cost,
-            dropped: 0,
+            lost: 0,
         }
     }
 

@@ -24,6 +24,7 @@ use crate::output;
 use crate::shape::in_runtime;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper};
@@ -43,14 +44,17 @@ const BYTES: usize = 1_250;
 const FLOWS: u8 = 16;
 
 /// The line's rate, in bytes a second, and one packet's time on it.
-const RATE: u64 = 12_500_000;
-const GAP: Duration = Duration::from_micros(100);
+const RATE: u64 = 31_250_000;
+const GAP: Duration = Duration::from_micros(40);
 
 /// Packets that stand in the queue of what is paced.
 const STANDING: u32 = 32;
 
 /// Turns by which the length of one is measured.
-const TURNS: u64 = 200_000;
+const TURNS: u64 = 2_000_000;
+
+/// Paced packets take their time, so there are fewer: one for so many others.
+const FEWER: u64 = 4;
 
 /// The devices: what is measured, and where an IFB puts what it was given.
 const DEVICE: &str = "bench";
@@ -78,19 +82,23 @@ pub struct Figure {
     pub whole: f64,
     /// The same, less those without a qdisc.
     pub cost: f64,
-    /// Packets that a qdisc of the kit dropped; more than none spoil a figure.
-    pub dropped: u64,
+    /// Packets that did not leave the device in the end; some spoil a figure.
+    pub lost: u64,
 }
+
+/// Without a qdisc.
+const BARE: &str = "noqueue";
+const BARE_PACED: &str = "noqueue-paced";
 
 /// Names of rivals, beside the kit's disciplines.
 const RIVALS: [(&str, Way); 9] = [
-    ("noqueue", Way::Bursts),
+    (BARE, Way::Bursts),
     ("kernel-pfifo", Way::Bursts),
     ("least-bpf", Way::Bursts),
     ("kernel-fq_codel", Way::Bursts),
     ("kernel-red", Way::Bursts),
     ("kernel-sfq", Way::Bursts),
-    ("noqueue-paced", Way::Paced),
+    (BARE_PACED, Way::Paced),
     ("kernel-cake", Way::Paced),
     ("kernel-htb+fq_codel", Way::Paced),
 ];
@@ -130,18 +138,21 @@ pub fn run(words: &[String], packets: u64) -> Outcome {
         let chosen = all().into_iter().filter(|(name, _)| {
             name.starts_with("noqueue") || words.iter().any(|word| is_named(name, word))
         });
-        let mut base = [0.0; 2];
         for (name, way) in chosen {
-            let (whole, dropped) = bench.measure(&name, way, packets).await?;
-            if name.starts_with("noqueue") {
-                base[way as usize] = whole;
-            }
+            // Each has a base of its own: what went before may have left the
+            // kernel's memory in another order.
+            let bare = match way {
+                Way::Bursts => BARE,
+                Way::Paced => BARE_PACED,
+            };
+            let (sending, _) = bench.measure(bare, way, packets).await?;
+            let (whole, lost) = bench.measure(&name, way, packets).await?;
             figures.push(Figure {
-                cost: whole - base[way as usize],
+                cost: whole - sending,
                 name,
                 way,
                 whole,
-                dropped,
+                lost,
             });
         }
         let text = serde_json::to_string(&figures).map_err(anyhow::Error::from)?;
@@ -157,22 +168,35 @@ struct Bench {
     device: DeviceIndex,
     sink: DeviceIndex,
     applied: State,
+    /// Nanoseconds of an idle turn.
+    turn: f64,
 }
 
 /// What holds a kind of the kit in the kernel while it is measured.
+#[expect(dead_code, reason = "the kind is there as long as this is")]
 enum Held {
     Nothing,
-    Least(#[expect(dead_code, reason = "the kind is there as long as this is")] Least),
+    Least(Least),
     One(Qdisc),
     Shaper(Shaper),
 }
 
-fn refused(error: KernelError) -> Failure {
+fn refused(error: &KernelError) -> Failure {
     Failure::Refused(error.to_string())
 }
 
 fn origin() -> Origin {
     Origin::new(0, "measures costs")
+}
+
+/// Nanoseconds of a turn that does nothing but look at the clock.
+fn turn() -> f64 {
+    let start = Instant::now();
+    let mut turns = 0_u64;
+    while turns < TURNS {
+        turns += u64::from(start.elapsed() < Duration::from_hours(1));
+    }
+    start.elapsed().as_nanos() as f64 / TURNS as f64
 }
 
 /// Both devices; one with a root.
@@ -202,7 +226,7 @@ fn qdisc(handle: Handle, kind: QdiscKind) -> weirgate_state::Qdisc {
 
 impl Bench {
     async fn set_up() -> Result<Self, Failure> {
-        let kernel = Kernel::open().map_err(refused)?;
+        let kernel = Kernel::open().map_err(|error| refused(&error))?;
         let sender = Sender::load().map_err(failed)?;
         let empty = State::default();
         let desired = state(None)?;
@@ -211,12 +235,18 @@ impl Bench {
             DeviceName::new(text).ok_or_else(|| wrong(format!("{text} is no name")))
         };
         let (name, sink) = (find(DEVICE)?, find(SINK)?);
-        let device = kernel.device(&name).await.map_err(refused)?;
-        let far = kernel.device(&sink).await.map_err(refused)?;
+        let device = kernel
+            .device(&name)
+            .await
+            .map_err(|error| refused(&error))?;
+        let far = kernel
+            .device(&sink)
+            .await
+            .map_err(|error| refused(&error))?;
         kernel
             .put_root(&sink, far, "noqueue")
             .await
-            .map_err(refused)?;
+            .map_err(|error| refused(&error))?;
         Ok(Self {
             kernel,
             sender,
@@ -224,10 +254,11 @@ impl Bench {
             device,
             sink: far,
             applied: desired,
+            turn: turn(),
         })
     }
 
-    /// Instructions for a packet, and packets that were dropped.
+    /// Instructions for a packet, and packets that were lost.
     async fn measure(&mut self, name: &str, way: Way, packets: u64) -> Result<(f64, u64), Failure> {
         // Without a qdisc a stopped device drops, so it must not stop.
         let bare = name.starts_with("noqueue");
@@ -235,17 +266,30 @@ impl Bench {
         let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
         fs::write(&path, room.to_string()).map_err(|error| wrong(format!("{path}: {error}")))?;
         let held = self.put(name).await?;
+        let packets = match way {
+            Way::Bursts => packets,
+            Way::Paced => packets / FEWER,
+        };
+        let before = through()?;
         let mut spent = [0.0; 2];
         let standing = if bare { 0 } else { STANDING };
         for (number, of) in [packets, 3 * packets].into_iter().enumerate() {
             spent[number] = match way {
                 Way::Bursts => self.bursts(of)?,
-                Way::Paced => self.paced(of, standing * u32::from(number == 0))?,
+                Way::Paced => self.paced(of, standing)?,
             };
         }
-        let dropped = self.dropped(&held)?;
-        self.clear(&held).await?;
-        Ok(((spent[1] - spent[0]) / (2 * packets) as f64, dropped))
+        // What stands in the queue leaves within this.
+        thread::sleep(2 * STANDING * GAP);
+        let due = 4 * packets
+            + if way == Way::Paced {
+                u64::from(standing)
+            } else {
+                0
+            };
+        let lost = due.saturating_sub(through()? - before);
+        self.clear(name, &held).await?;
+        Ok(((spent[1] - spent[0]) / (2 * packets) as f64, lost))
     }
 
     /// Nanoseconds for so many packets, in bursts.
@@ -262,12 +306,6 @@ impl Bench {
     /// Nanoseconds of work for so many packets, one at a time.
     fn paced(&mut self, packets: u64, standing: u32) -> Result<f64, Failure> {
         let flows: Vec<Vec<u8>> = (0..FLOWS).map(packet).collect();
-        let start = Instant::now();
-        let mut turns = 0_u64;
-        while turns < TURNS {
-            turns += u64::from(start.elapsed() < Duration::from_hours(1));
-        }
-        let turn = start.elapsed().as_nanos() as f64 / TURNS as f64;
         for number in 0..u64::from(standing) {
             self.send(&flows[number as usize % flows.len()], number, 1)?;
         }
@@ -282,7 +320,7 @@ impl Bench {
                 due += GAP;
             }
         }
-        Ok(start.elapsed().as_nanos() as f64 - turns as f64 * turn)
+        Ok(start.elapsed().as_nanos() as f64 - turns as f64 * self.turn)
     }
 
     fn send(&mut self, packet: &[u8], number: u64, count: u32) -> Result<(), Failure> {
@@ -308,7 +346,7 @@ impl Bench {
         }
         let (held, kind) = self.kit(name)?;
         let put = self.kernel.put_root(&self.name, self.device, &kind);
-        put.await.map_err(refused)?;
+        put.await.map_err(|error| refused(&error))?;
         Ok(held)
     }
 
@@ -358,39 +396,36 @@ impl Bench {
         Ok((Held::One(qdisc), kind))
     }
 
-    fn dropped(&self, held: &Held) -> Result<u64, Failure> {
-        let place = Place::root(self.device.number()).map_err(failed)?;
-        let queues = match held {
-            Held::Nothing | Held::Least(_) => Vec::new(),
-            Held::One(qdisc) => {
-                let one = qdisc.instance(place).map_err(failed)?;
-                one.into_iter().collect()
-            }
-            Held::Shaper(shaper) => {
-                let one = shaper.instance(place).map_err(failed)?;
-                one.map_or_else(Vec::new, |one| one.classes)
-            }
-        };
-        let drops = queues.iter().flat_map(weirgate_bpf::Instance::drops);
-        Ok(drops.map(|(_, count)| count).sum())
-    }
-
     /// The device without a qdisc again.
-    async fn clear(&mut self, held: &Held) -> Result<(), Failure> {
-        if matches!(held, Held::Nothing) && self.applied != state(None)? {
+    async fn clear(&mut self, name: &str, held: &Held) -> Result<(), Failure> {
+        if rival(name).is_some() {
             let desired = state(None)?;
             apply(&self.kernel, &self.applied, &desired).await?;
             self.applied = desired;
+        }
+        if matches!(held, Held::Nothing) {
             return Ok(());
         }
         let dropped = self.kernel.drop_root(&self.name, self.device);
-        dropped.await.map_err(refused)
+        dropped.await.map_err(|error| refused(&error))
     }
+}
+
+/// Packets that came to the other device, which drops them.
+fn through() -> Result<u64, Failure> {
+    let path = format!("/sys/class/net/{SINK}/statistics/rx_dropped");
+    let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{path}: {error}")))?;
+    text.trim()
+        .parse()
+        .map_err(|error| wrong(format!("{path}: {error}")))
 }
 
 async fn apply(kernel: &Kernel, former: &State, desired: &State) -> Result<(), Failure> {
     let scope = Scope::of([former, desired]);
-    let observed = kernel.observe(&scope).await.map_err(refused)?;
+    let observed = kernel
+        .observe(&scope)
+        .await
+        .map_err(|error| refused(&error))?;
     let options = weirgate_plan::Options {
         previous: Some(former),
         ..weirgate_plan::Options::default()
@@ -478,8 +513,8 @@ fn htb(rate: Rate) -> Htb {
         parent,
         rate: Rate::bits_per_second(own),
         ceil: rate,
-        buffer: Span::from_nanos(120_000),
-        cbuffer: Span::from_nanos(120_000),
+        buffer: Span::from_millis(1),
+        cbuffer: Span::from_millis(1),
         prio: (minor % MINOR) as u8,
         quantum: 1_514,
         leaf,

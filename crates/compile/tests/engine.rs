@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which engine shapes, and what goes with it: cake, its ACK filter, smaller
+//! segments.
+
+use weirgate_compile::compile;
+use weirgate_policy::{Policy, parse};
+use weirgate_state::{Capabilities, DeviceName, Htb, Qdisc, QdiscKind};
+
+fn policy(source: &str) -> Policy {
+    let (policy, problems) = parse(source);
+    policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
+}
+
+fn htb(qdisc: &Qdisc) -> &Htb {
+    match &qdisc.kind {
+        QdiscKind::Htb(htb) => htb,
+        other => panic!("not HTB: {other:?}"),
+    }
+}
+
+const SLOW_LINK: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"512kbit\"\n\
+    down = \"2mbit\"\nlayer = \"adsl:pppoa-vc\"\n";
+const ONE_CLASS: &str = "[[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
+
+/// cake where it is asked for and fits, or where there is no HTB; a reason
+/// where it does not fit.
+#[test]
+fn the_engine_is_chosen_or_refused() {
+    let with = |engine: &str, classes: &str| policy(&format!("{SLOW_LINK}{engine}\n{classes}"));
+    let root = |policy: &Policy, kernel: &Capabilities| {
+        let (state, problems) = compile(policy, kernel);
+        let found = state.map(|state| {
+            let wan = &state.devices[&DeviceName::new("wan").expect("a name")];
+            wan.root.clone().expect("shaped").kind
+        });
+        found.ok_or(problems)
+    };
+    let all = Capabilities::all();
+    let mut without = Capabilities::all();
+    without.qdiscs.remove("htb");
+    assert!(matches!(
+        root(&with("", ONE_CLASS), &all),
+        Ok(QdiscKind::Htb(_))
+    ));
+    let asked = with("engine = \"cake\"\nfair = \"hosts\"", ONE_CLASS);
+    let Ok(QdiscKind::Cake(cake)) = root(&asked, &all) else {
+        panic!("no cake");
+    };
+    let wire = cake.wire.expect("counted on the wire");
+    assert_eq!(
+        (wire.overhead, wire.framing),
+        (10, weirgate_state::CakeFraming::Atm)
+    );
+    assert_eq!(cake.bandwidth, asked.gate(Direction::Up));
+    assert!(cake.nat && cake.flow_mode == weirgate_state::CakeFlowMode::DualSrcHost);
+    assert!(matches!(
+        root(&with("", ONE_CLASS), &without),
+        Ok(QdiscKind::Cake(_))
+    ));
+    let two = "[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n\
+               [[class]]\nname = \"voice\"\nshare = \"50%\"\npriority = 0\n\
+               [[rule]]\nclass = \"voice\"\ndscp = \"EF\"\n";
+    for (engine, kernel, code) in [
+        ("engine = \"cake\"", &all, "C213"),
+        ("engine = \"auto\"", &without, "C201"),
+        ("engine = \"htb\"", &without, "C201"),
+    ] {
+        let problems = root(&with(engine, two), kernel).expect_err("refused");
+        assert!(
+            problems.iter().any(|problem| problem.code == code),
+            "{engine}: {problems:#?}"
+        );
+    }
+    let mut no_cake = Capabilities::all();
+    no_cake.qdiscs.remove("cake");
+    let problems = root(&with("engine = \"cake\"", ONE_CLASS), &no_cake).expect_err("refused");
+    assert_eq!(problems[0].code, "C213");
+}
+
+/// The ACK filter is cake's, upstream only, at the root or in a class.
+#[test]
+fn acknowledgements_are_filtered_where_a_cake_is() {
+    use weirgate_state::CakeAckFilter::{Aggressive, Filter, No};
+    let with = |fields: &str| policy(&format!("{SLOW_LINK}{fields}\n{ONE_CLASS}"));
+    let filters = |policy: &Policy| {
+        let (state, problems) = compile(policy, &Capabilities::all());
+        let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+        let of = |device: &str| {
+            let device = &state.devices[&DeviceName::new(device).expect("a name")];
+            let root = device.root.as_ref().expect("shaped");
+            let leaf = if let QdiscKind::Cake(_) = root.kind {
+                root.clone()
+            } else {
+                let inner = htb(htb(root).classes[0].leaf.as_ref().expect("the scheduler"));
+                let leaf = inner.classes.iter().find_map(|class| class.leaf.clone());
+                *leaf.expect("a queue")
+            };
+            match leaf.kind {
+                QdiscKind::Cake(cake) => cake.ack_filter,
+                other => panic!("{other:?}"),
+            }
+        };
+        (of("wan"), of("ifb-wan"))
+    };
+    let filter = |engine: &str, word: &str| {
+        let fields = format!("fair = \"hosts\"\nengine = \"{engine}\"\nack-filter = \"{word}\"");
+        filters(&with(&fields))
+    };
+    assert_eq!(filter("cake", "on"), (Filter, No));
+    assert_eq!(filter("htb", "aggressive"), (Aggressive, No));
+    assert_eq!(filter("cake", "off"), (No, No));
+    let (state, problems) = compile(&with("ack-filter = \"on\""), &Capabilities::all());
+    assert!(
+        state.is_none() && problems[0].code == "C215",
+        "{problems:#?}"
+    );
+}
+
+/// Segments are lowered downstream where one full packet upstream is too long
+/// for a class, and nowhere else.
+#[test]
+fn segments_are_lowered_for_a_delay() {
+    let with = |delay: &str| {
+        policy(&format!(
+            "{SLOW_LINK}inbound = \"lan\"\n{ONE_CLASS}[[class]]\nname = \"voice\"\nrate = \"100kbit\"\n\
+             priority = 0\nqueue = \"pfifo 5\"\ndelay = \"{delay}\"\n[[rule]]\nclass = \"voice\"\ndscp = \"EF\"\n"
+        ))
+    };
+    let text = |delay: &str| {
+        let (state, problems) = compile(&with(delay), &Capabilities::all());
+        let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+        let state = state.expect("compiles");
+        let text: String = state
+            .tables
+            .iter()
+            .map(weirgate_state::Table::nft_text)
+            .collect();
+        (text, codes.contains(&"C212"))
+    };
+    assert_eq!(text("30ms"), (text("30ms").0.replace("maxseg", ""), false));
+    // 17 ms of 511 kbit/s are 1085 bytes of wire, 20 cells: 950 bytes of IP.
+    let (lowered, warned) = text("17ms");
+    assert!(
+        lowered.contains("tcp option maxseg size set 910"),
+        "{lowered}"
+    );
+    // IPv6 has a floor above that.
+    assert!(lowered.contains("tcp option maxseg size set 1220") && warned);
+    let up = lowered.split("chain down").next().unwrap_or_default();
+    assert!(!up.contains("maxseg"), "only downstream: {up}");
+    let report = weirgate_compile::check_report(&with("17ms")).to_string();
+    assert!(
+        report.contains("segments are lowered to 910 B in IPv4"),
+        "{report}"
+    );
+}

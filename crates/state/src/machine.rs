@@ -41,10 +41,6 @@ pub struct Machine {
 }
 
 /// What a process may do.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "capabilities are there or not, each by itself"
-)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -88,13 +88,13 @@ impl Namespace {
             wait: Some(wait),
         };
         for (device, peer) in [("wan", "far"), ("lan", "inside")] {
-            let link = format!("ip link add {device} type veth peer name {peer}");
+            let pair = format!("ip link add {device} type veth peer name {peer}");
             for line in [
-                link,
+                pair,
                 format!("ip link set {device} up"),
                 format!("ip link set {peer} up"),
             ] {
-                namespace.time(&mut namespace.command(&line))?;
+                Self::time(&mut namespace.command(&line))?;
             }
         }
         Ok(namespace)
@@ -111,7 +111,7 @@ impl Namespace {
     }
 
     /// Seconds that a command takes, which must succeed.
-    fn time(&self, command: &mut Command) -> Result<f64> {
+    fn time(command: &mut Command) -> Result<f64> {
         let start = Instant::now();
         run(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
         Ok(start.elapsed().as_secs_f64())
@@ -158,7 +158,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     fs::write(&one, policy(false))?;
     fs::write(&other, policy(true))?;
     let place = Namespace::new()?;
-    let time = |line: String| place.time(&mut place.command(&line));
+    let time = |line: String| Namespace::time(&mut place.command(&line));
     let several = |each: &dyn Fn(usize) -> Result<f64>| -> Result<f64> {
         let times: Result<Vec<f64>> = (0..RUNS).map(each).collect();
         Ok(median(times?))

@@ -95,6 +95,9 @@ pub fn prefixes(named: &[String]) -> Result<Vec<Prefix>, String> {
     each.collect()
 }
 
+/// Days as `--time` names them.
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
 /// Seconds since 1970 of `2026-03-01T22:30[:15]` or `sat 22:30`, UTC.
 pub fn time(text: &str) -> Result<i64, String> {
     let wrong = || {
@@ -114,7 +117,6 @@ pub fn time(text: &str) -> Result<i64, String> {
         [hour @ 0..=23, minute @ 0..=59, second @ 0..=59] => hour * 3600 + minute * 60 + second,
         _ => return Err(wrong()),
     };
-    const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
     let lower = day.to_ascii_lowercase();
     if let Some(at) = DAYS.iter().position(|name| *name == lower) {
         // 1 January 2023 was a Sunday.

@@ -396,7 +396,7 @@ fn item_text(out: &mut String, about: &About<'_>, item: &Item, one: &Shown) {
         let Some(table) = about.simulator.tables().get(pass.table) else {
             continue;
         };
-        let decider = deciding(about, pass).map(|(tried, _)| tried);
+        let last_word = deciding(about, pass).map(|(tried, _)| tried);
         for tried in &pass.tried {
             if let Some(rule) = rule_of(table, tried) {
                 tried_text(
@@ -404,7 +404,7 @@ fn item_text(out: &mut String, about: &About<'_>, item: &Item, one: &Shown) {
                     about,
                     item.way,
                     (table, rule, tried),
-                    decider == Some(tried),
+                    last_word == Some(tried),
                 );
             }
         }
@@ -528,7 +528,7 @@ fn item_json(about: &About<'_>, item: &Item, one: &Shown) -> Value {
         let Some(table) = about.simulator.tables().get(pass.table) else {
             continue;
         };
-        let decider = deciding(about, pass).map(|(tried, _)| tried);
+        let last_word = deciding(about, pass).map(|(tried, _)| tried);
         for tried in &pass.tried {
             let Some(rule) = rule_of(table, tried) else {
                 continue;
@@ -546,7 +546,7 @@ fn item_json(about: &About<'_>, item: &Item, one: &Shown) -> Value {
                 "matched": tried.failed.is_none(),
                 "did": effects(about, item.way, rule, tried),
             });
-            if decider == Some(tried) {
+            if last_word == Some(tried) {
                 decided = value.clone();
             }
             rules.push(value);

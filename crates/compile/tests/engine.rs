@@ -3,7 +3,7 @@
 //! segments.
 
 use weirgate_compile::compile;
-use weirgate_policy::{Policy, parse};
+use weirgate_policy::{Direction, Policy, parse};
 use weirgate_state::{Capabilities, DeviceName, Htb, Qdisc, QdiscKind};
 
 fn policy(source: &str) -> Policy {

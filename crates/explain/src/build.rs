@@ -136,7 +136,7 @@ impl Blueprint {
             out.push(class);
             out.extend(total.to_be_bytes());
             out.extend(self.identifier.to_be_bytes());
-            out.extend((offset / 8 | u16::from(more) << 13).to_be_bytes());
+            out.extend(((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
             out.extend([64, self.protocol, 0, 0]);
             out.extend(octets(self.source));
             out.extend(octets(self.destination));

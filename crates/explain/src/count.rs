@@ -98,12 +98,12 @@ impl Counted {
     /// least that it could be.
     pub(crate) fn charge(
         &mut self,
-        tracked: Tracked,
+        packet: Tracked,
         now: u64,
         tracker: &Tracker,
         counting: Counting,
     ) -> (usize, usize) {
-        let own = tracked
+        let own = packet
             .connection
             .and_then(|id| Some((id, tracker.get(id)?)));
         let Some((id, own)) = own else {
@@ -112,7 +112,7 @@ impl Counted {
         let view = View {
             tracker,
             now,
-            hidden: tracked.first.then_some(id),
+            hidden: packet.first.then_some(id),
         };
         for entry in &mut self.entries {
             entry.sure &= view
@@ -121,8 +121,8 @@ impl Counted {
         }
         let known = match counting {
             Counting::Any => false,
-            Counting::First => !tracked.first,
-            Counting::Unassured => !tracked.first && own.assured(),
+            Counting::First => !packet.first,
+            Counting::Unassured => !packet.first && own.assured(),
         };
         let mut kept = 0;
         if known {
@@ -133,7 +133,7 @@ impl Counted {
             }
         } else {
             let recent = self.searched == now && self.entries.len() - self.length < MOST_COLLECTED;
-            let skips = recent && (tracked.first || counting == Counting::Any);
+            let skips = recent && (packet.first || counting == Counting::Any);
             let entry = Entry {
                 tuple: own.original.clone(),
                 of: (id, own.closings()),

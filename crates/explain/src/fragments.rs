@@ -23,7 +23,7 @@ type Key = (u128, u128, u8, u32, bool);
 struct Parts {
     since: u64,
     /// Offset, bytes, whether it is the last.
-    parts: Vec<(usize, Vec<u8>, bool)>,
+    got: Vec<(usize, Vec<u8>, bool)>,
     first: Option<Packet>,
 }
 
@@ -52,17 +52,17 @@ impl Fragments {
         let data = packet.bytes.get(start..packet.ip_length())?.to_vec();
         let parts = self.waiting.entry(key).or_insert_with(|| Parts {
             since: now,
-            parts: Vec::new(),
+            got: Vec::new(),
             first: None,
         });
-        if parts.parts.len() >= MOST {
+        if parts.got.len() >= MOST {
             return None;
         }
-        parts.parts.push((headers.fragment, data, !headers.more));
+        parts.got.push((headers.fragment, data, !headers.more));
         if headers.fragment == 0 {
             parts.first = Some(packet.clone());
         }
-        parts.parts.sort_by_key(|part| part.0);
+        parts.got.sort_by_key(|part| part.0);
         let whole = parts.whole(start)?;
         self.waiting.remove(&key);
         Some(whole)
@@ -76,7 +76,7 @@ impl Parts {
         let first = self.first.as_ref()?;
         let mut data = Vec::new();
         let mut complete = false;
-        for (offset, bytes, last) in &self.parts {
+        for (offset, bytes, last) in &self.got {
             if *offset != data.len() {
                 return None;
             }

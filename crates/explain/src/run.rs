@@ -242,7 +242,6 @@ impl<'a, 'c> Run<'a, 'c> {
                 values,
             } => {
                 let found = match (self.value(*field), values) {
-                    (Value::Absent, _) => return false,
                     (Value::Text(text), Values::Text(wanted)) => text == *wanted,
                     (Value::Number(value), Values::Range(from, to)) => {
                         (*from..=*to).contains(&value)

@@ -162,19 +162,15 @@ impl Simulator {
         let mut tracked = None;
         if self.tracks {
             if headers.more || headers.fragment != 0 {
-                match self.fragments.take(&fate.packet, &headers, now) {
-                    Some(whole) => {
-                        fate.packet = whole;
-                        headers = match fate.packet.tracked_headers() {
-                            Some(headers) => headers,
-                            None => return fate,
-                        };
-                    }
-                    None => {
-                        fate.waits = true;
-                        return fate;
-                    }
-                }
+                let Some(whole) = self.fragments.take(&fate.packet, &headers, now) else {
+                    fate.waits = true;
+                    return fate;
+                };
+                fate.packet = whole;
+                headers = match fate.packet.tracked_headers() {
+                    Some(headers) => headers,
+                    None => return fate,
+                };
             }
             tracked = Some(self.tracker.take(&fate.packet, Some(headers), now));
         }

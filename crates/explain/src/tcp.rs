@@ -117,11 +117,10 @@ fn transition(reply: bool, kind: Kind, state: State) -> To {
         },
         (_, Kind::Ack) => match state {
             State::None if reply => To::Invalid,
-            State::None => to(Established),
             SynSent | SynSent2 if reply => To::Ignored,
             SynSent | SynSent2 => To::Invalid,
             SynReceived if reply => to(SynReceived),
-            SynReceived | Established => to(Established),
+            State::None | SynReceived | Established => to(Established),
             FinWait | CloseWait => to(CloseWait),
             LastAck | TimeWait => to(TimeWait),
             Close => to(Close),
@@ -135,6 +134,10 @@ fn transition(reply: bool, kind: Kind, state: State) -> To {
 }
 
 /// What is known of a TCP connection.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of the kernel's own, each by itself"
+)]
 #[derive(Debug, Clone)]
 pub(crate) struct Tcp {
     pub(crate) state: State,

@@ -219,13 +219,12 @@ impl<'a> Rest<'a> {
     fn finish(mut self, reading: &mut Reading<'_>) -> Option<Line> {
         let headers = self.blueprint.header_length();
         if let Some((word, length)) = &self.length {
-            match length.checked_sub(headers) {
-                Some(payload) => self.blueprint.payload = payload,
-                None => {
-                    let wrong = format!("the packet's headers alone have {headers} bytes");
-                    let right = format!("write `len {headers}` or more");
-                    reading.wrong(Some(word), wrong, right);
-                }
+            if let Some(payload) = length.checked_sub(headers) {
+                self.blueprint.payload = payload;
+            } else {
+                let wrong = format!("the packet's headers alone have {headers} bytes");
+                let right = format!("write `len {headers}` or more");
+                reading.wrong(Some(word), wrong, right);
             }
         }
         if headers + self.blueprint.payload > 65_535 {

@@ -25,6 +25,10 @@ pub const UNTRACKED: u32 = 64;
 /// A connection's number.
 pub(crate) type Id = u32;
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of the kernel's own, each by itself"
+)]
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) original: Tuple,
@@ -138,9 +142,8 @@ impl Tracker {
         };
         // A connection that is reopened is removed and made anew.
         for _ in 0..2 {
-            match self.one(packet, &headers, &tuple, now) {
-                Some(found) => return found,
-                None => continue,
+            if let Some(found) = self.one(packet, &headers, &tuple, now) {
+                return found;
             }
         }
         invalid

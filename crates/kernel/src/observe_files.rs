@@ -119,9 +119,10 @@ fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Prese
     }
     let presence = |ability: Ability| {
         let Some(symbol) = symbol(ability) else {
-            return match Path::new("/sys/kernel/btf/vmlinux").exists() {
-                true => Presence::Here,
-                false => Presence::Absent,
+            return if Path::new("/sys/kernel/btf/vmlinux").exists() {
+                Presence::Here
+            } else {
+                Presence::Absent
             };
         };
         let module = ability.module();

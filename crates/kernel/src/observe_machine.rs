@@ -125,8 +125,8 @@ impl Kernel {
         let ask = tc::encode::message(RTM_GETQDISC, 0, 0, 0, 0);
         let listed = self.route.get(&ask, "listing qdiscs", false).await?;
         for entry in listed.iter().filter_map(|payload| Entry::of(payload)) {
-            let named = names.get(&entry.ifindex);
-            let Some(device) = named.and_then(|name| machine.devices.get_mut(name)) else {
+            let known = names.get(&entry.ifindex);
+            let Some(device) = known.and_then(|name| machine.devices.get_mut(name)) else {
                 continue;
             };
             if entry.parent == TC_H_ROOT && entry.handle >> 16 != 0 {

@@ -128,8 +128,10 @@ fn recording(arm: &str) -> Recording {
 fn times(recording: &Recording) -> BTreeMap<(String, u64), u64> {
     let probes = recording.probes.iter().filter_map(|reply| {
         let name = format!("probe {}", reply.probe);
-        // Both arms send at the same time, to some microseconds.
-        Some(((name, reply.sent_ns / 1_000_000), reply.rtt_ns?))
+        // Both arms send at the same time, to some microseconds: on either
+        // side of a whole millisecond.
+        let millisecond = (reply.sent_ns + 500_000) / 1_000_000;
+        Some(((name, millisecond), reply.rtt_ns?))
     });
     let datagrams = recording.delivered.iter().filter_map(|delivered| {
         let Delivered {

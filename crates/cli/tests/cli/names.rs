@@ -114,7 +114,8 @@ impl Site {
         for set in text.split("set group_updates_").skip(1) {
             let body = set.split('}').take(2).collect::<Vec<_>>().join("}");
             let elements = body.split("elements = {").nth(1).unwrap_or_default();
-            sets += &format!("{};", elements.split('}').next().unwrap_or_default().trim());
+            sets += elements.split('}').next().unwrap_or_default().trim();
+            sets += ";";
         }
         let rules = text.lines().filter(|line| line.contains("# handle"));
         (sets, rules.collect::<Vec<_>>().join("\n"))
@@ -164,7 +165,7 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
     assert!(
         place
             .run("tc class show dev wan")
-            .contains("class htb 2:10")
+            .contains("class htb 2:4a6b")
     );
     assert_eq!(site.sets().0, ";;");
     // An answer is put into the sets by the next apply, and nothing else is

@@ -6,6 +6,7 @@
 
 use crate::namespace::{Namespace, same};
 use crate::program::{Ended, WEIRGATE};
+use std::path::Path;
 
 const POLICY: &str = "upstream.toml";
 
@@ -28,7 +29,7 @@ fn soon(place: &Namespace, guard: &[&str], program: &str, line: &str) -> Ended {
     let mut command = place.command("timeout");
     command.args(["20", "setpriv"]).args(guard).arg(program);
     for word in line.split(' ') {
-        if word.ends_with(".toml") {
+        if Path::new(word).extension().is_some() {
             command.arg(crate::program::root().join("tests/cli").join(word));
         } else {
             command.arg(word);

@@ -40,7 +40,7 @@ fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<Strin
             "minItems" => value
                 .as_array()
                 .is_none_or(|all| all.len() as u64 >= wanted.as_u64().unwrap()),
-            "pattern" => value.as_str().is_none_or(|text| number_first(text)),
+            "pattern" => value.as_str().is_none_or(number_first),
             "items" => {
                 let mut all = value.as_array().into_iter().flatten();
                 if let Some(why) = all.find_map(|one| misfit(root, wanted, one, at)) {

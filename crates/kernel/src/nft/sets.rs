@@ -232,7 +232,14 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
             // A flag that no other set of ours has tells it when it is read.
             head.append_attr_u32_be(NFTA_SET_FLAGS, NFT_SET_TIMEOUT);
             let keys = refreshed.found.iter().map(|value| (*value, false, None));
-            return with_elements(head, set, netdev, table, Some(id), keys.collect());
+            return with_elements(
+                head,
+                set,
+                netdev,
+                table,
+                Some(id),
+                &keys.collect::<Vec<_>>(),
+            );
         }
     };
     let ranges = elements.iter().any(|(from, to, _)| from != to);
@@ -253,7 +260,7 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
             keys.push((to + 1, true, None));
         }
     }
-    with_elements(head, set, netdev, table, Some(id), keys)
+    with_elements(head, set, netdev, table, Some(id), &keys)
 }
 
 /// The messages that replace what a refreshed set has.
@@ -261,8 +268,8 @@ pub(crate) fn refill(set: &Set, netdev: bool, table: &str, found: &[u128]) -> Ve
     let mut flush = message(DELSETELEM, 0, family(netdev));
     flush.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
     flush.append_attr_str(NFTA_SET_ELEM_LIST_SET, &set.name);
-    let keys = found.iter().map(|value| (*value, false, None)).collect();
-    with_elements(flush, set, netdev, table, None, keys)
+    let keys: Vec<_> = found.iter().map(|value| (*value, false, None)).collect();
+    with_elements(flush, set, netdev, table, None, &keys)
 }
 
 /// A message, and those that add elements; the flag is that of an end.
@@ -272,7 +279,7 @@ fn with_elements(
     netdev: bool,
     table: &str,
     id: Option<u32>,
-    keys: Vec<(u128, bool, Option<Handle>)>,
+    keys: &[(u128, bool, Option<Handle>)],
 ) -> Vec<MessageBuilder> {
     let mut messages = vec![first];
     for chunk in keys.chunks(ELEMENTS_AT_ONCE) {

@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     reason = "a test ends at the first thing that is not as expected"
 )]
+#![expect(clippy::print_stdout, reason = "says how much was compared")]
 
 mod draw;
 mod random;

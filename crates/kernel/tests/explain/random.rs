@@ -112,7 +112,7 @@ fn parts(variant: usize) -> (&'static str, &'static str) {
 fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
     let inbound = ["inbound = \"lan\"", "inbound = \"ifb\""][variant % 2];
     let mut text = String::new();
-    if variant % 3 == 0 {
+    if variant.is_multiple_of(3) {
         text += "final = false\n";
     }
     text += &SITE.replace("INBOUND", inbound);

@@ -318,7 +318,7 @@ fn observe_classes(tables: &[Table]) {
             })
             .collect();
         let written = written.concat();
-        text += &format!(
+        let keep = format!(
             "table inet keep {{\n\
              chain pre {{ type filter hook prerouting priority -450; \
              iifname wan meta mark set meta priority map {{ {} }}; }}\n\
@@ -327,6 +327,7 @@ fn observe_classes(tables: &[Table]) {
              {written} }}\n}}\n",
             kept.join(", "),
         );
+        text += &keep;
     } else {
         text += "table netdev see { chain down { type filter hook egress device lan priority 0; \
                  ether saddr set meta priority map @p; }\n}\n";

@@ -220,8 +220,10 @@ fn what_cannot_work_is_an_error_with_its_name() {
     let nodes = topology(None);
     command(&nodes, SERVER, "ip route del 10.0.0.11");
     let entry = traffic("up", tcp(TcpSettings::default()), HOST, SERVER, &[(0, 100)]);
-    let error = run(experiment(200, vec![entry], Vec::new()), nodes).expect_err("fails");
-    assert!(error.contains("no connection came about"), "{error}");
+    // Nobody answers: an observation, not a mistake.
+    let recording = run(experiment(200, vec![entry], Vec::new()), nodes).expect("runs");
+    assert_eq!(recording.connections.len(), 1);
+    assert_eq!(recording.connections[0].connected_ns, None);
 
     let short = probe("tiny", ProbeKind::Udp { port: 9 }, 39, false);
     let error = run(experiment(200, Vec::new(), vec![short]), topology(None)).expect_err("fails");

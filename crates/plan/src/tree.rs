@@ -23,7 +23,13 @@ pub fn root(
     observed: Option<&Qdisc>,
     desired: Option<&Qdisc>,
 ) {
-    let mut steps = Steps { out, late, device };
+    let wanted = desired.map(handles).unwrap_or_default();
+    let mut steps = Steps {
+        out,
+        late,
+        device,
+        wanted,
+    };
     match (observed, desired) {
         (None, None) => {}
         (Some(old), None) => steps.delete_qdisc(Place::Root, old),
@@ -144,11 +150,7 @@ fn kept(old: &Htb, new: &Htb) -> BTreeSet<Handle> {
 
 /// Whether a class that goes is in nobody's way until then: its number and
 /// its queues' handles are not used again, and its parent stays an inner class.
-fn can_wait(class: &HtbClass, old: &Htb, new: &Htb) -> bool {
-    let leaves = |htb: &Htb| -> BTreeSet<Handle> {
-        let own = htb.classes.iter().filter_map(|class| class.leaf.as_ref());
-        own.flat_map(|leaf| handles(leaf)).collect()
-    };
+fn can_wait(class: &HtbClass, old: &Htb, new: &Htb, wanted: &BTreeSet<Handle>) -> bool {
     let mut family = BTreeSet::from([class.id]);
     for other in parents_first(old) {
         if family.contains(&other.parent) {
@@ -165,7 +167,7 @@ fn can_wait(class: &HtbClass, old: &Htb, new: &Htb) -> bool {
     let stays_inner = find(new, class.parent)
         .is_none_or(|_| new.classes.iter().any(|other| other.parent == class.parent));
     let parent_stays = find(old, class.parent).is_none() || find(new, class.parent).is_some();
-    !used_again && stays_inner && parent_stays && own.is_disjoint(&leaves(new))
+    !used_again && stays_inner && parent_stays && own.is_disjoint(wanted)
 }
 
 fn find(htb: &Htb, id: Handle) -> Option<&HtbClass> {
@@ -175,6 +177,8 @@ fn find(htb: &Htb, id: Handle) -> Option<&HtbClass> {
 struct Steps<'a> {
     out: &'a mut Vec<Step>,
     late: &'a mut Vec<Step>,
+    /// Every handle of the desired tree.
+    wanted: BTreeSet<Handle>,
     device: &'a DeviceName,
 }
 
@@ -212,7 +216,7 @@ impl Steps<'_> {
                     },
                     origin: Origin::default(),
                 };
-                if can_wait(class, old, new) {
+                if can_wait(class, old, new, &self.wanted) {
                     self.late.push(step);
                 } else {
                     self.out.push(step);

@@ -207,6 +207,9 @@ impl Steps<'_> {
             return;
         };
         let kept = kept(old, new);
+        // All or none: a child never goes after its parent.
+        let mut gone = old.classes.iter().filter(|class| !kept.contains(&class.id));
+        let wait = gone.all(|class| can_wait(class, old, new, &self.wanted));
         for class in parents_first(old).into_iter().rev() {
             if !kept.contains(&class.id) {
                 let step = Step {
@@ -216,7 +219,7 @@ impl Steps<'_> {
                     },
                     origin: Origin::default(),
                 };
-                if can_wait(class, old, new, &self.wanted) {
+                if wait {
                     self.late.push(step);
                 } else {
                     self.out.push(step);

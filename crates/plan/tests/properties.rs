@@ -261,7 +261,7 @@ const OVER: Options<'static> = Options {
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
     fn a_plan_leads_to_what_was_desired(a in state(), b in state()) {

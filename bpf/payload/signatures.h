@@ -26,8 +26,7 @@ struct payload {
 };
 
 /* Whether the bytes of a string literal stand at a place. */
-#define AT(payload, place, text) \
-	at(payload, place, text, sizeof(text) - 1)
+#define AT(payload, place, text) at(payload, place, text, sizeof(text) - 1)
 
 static __always_inline int at(const struct payload *payload, __u32 place,
 			      const char *text, __u32 length)
@@ -44,7 +43,9 @@ static __always_inline int at(const struct payload *payload, __u32 place,
 static __always_inline int bittorrent_tcp(const struct payload *payload)
 {
 	/* BEP 3, "peer protocol": the handshake. */
-	return AT(payload, 0, "\x13" "BitTorrent protocol");
+	return AT(payload, 0,
+		  "\x13"
+		  "BitTorrent protocol");
 }
 
 static __always_inline int bittorrent_udp(const struct payload *payload)
@@ -68,8 +69,9 @@ static __always_inline int bittorrent_udp(const struct payload *payload)
 	/* BEP 29: uTP's data packet of version 1 without extension carries
 	 * the handshake behind its header of 20 bytes.
 	 */
-	return AT(payload, 0, "\x01\x00") &&
-	       AT(payload, 20, "\x13" "BitTorrent protocol");
+	return AT(payload, 0, "\x01\x00") && AT(payload, 20,
+						"\x13"
+						"BitTorrent protocol");
 }
 
 /*
@@ -91,8 +93,8 @@ static __always_inline int edonkey_tcp(const struct payload *payload)
 		/* Login or hello, its answer, a server's message and the id
 		 * that it gives.
 		 */
-		return head[5] == 0x01 || head[5] == 0x4c ||
-		       head[5] == 0x38 || head[5] == 0x40;
+		return head[5] == 0x01 || head[5] == 0x4c || head[5] == 0x38 ||
+		       head[5] == 0x40;
 	case 0xc5:
 		/* Extended hello and its answer. */
 		return head[5] == 0x01 || head[5] == 0x02;

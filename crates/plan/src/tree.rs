@@ -27,8 +27,8 @@ pub fn root(
     let mut steps = Steps {
         out,
         late,
-        device,
         wanted,
+        device,
     };
     match (observed, desired) {
         (None, None) => {}

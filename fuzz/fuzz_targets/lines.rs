@@ -2,22 +2,20 @@
 //! Changes a TOML text by whole lines: random bytes seldom leave one that is
 //! read to its end. One time in eight libFuzzer changes bytes itself.
 
+use super::dictionary::{Random, entries};
+
 /// The text with a line added, removed, doubled, or replaced; `None` where
 /// libFuzzer should change bytes. The dictionary is libFuzzer's own, its
 /// entries are lines.
 pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Option<Vec<u8>> {
-    let mut random = seed;
-    let mut below = |limit: usize| {
-        // Numerical Recipes' generator; its upper bits are good enough here.
-        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (random >> 8) as usize % limit.max(1)
-    };
+    let mut random = Random(seed);
+    let mut below = |limit: usize| random.below(limit);
     if below(8) == 0 {
         return None;
     }
     let text = std::str::from_utf8(data).ok()?;
     let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
-    let words: Vec<String> = dictionary.lines().filter_map(entry).collect();
+    let words: Vec<String> = entries(dictionary).collect();
     // One change is the likeliest to leave a policy that is right.
     let changes = if below(3) == 0 { 2 } else { 1 };
     for _ in 0..changes {
@@ -47,10 +45,4 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
 /// The name of a line's field; none for a table's head.
 fn field(line: &str) -> Option<&str> {
     line.split_once(" = ").map(|(name, _)| name)
-}
-
-/// A dictionary line `"..."`, unescaped.
-fn entry(line: &str) -> Option<String> {
-    let inner = line.strip_prefix('"')?.strip_suffix('"')?;
-    Some(inner.replace("\\x0a", "\n").replace("\\\"", "\"").replace("\\\\", "\\"))
 }

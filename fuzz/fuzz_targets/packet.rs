@@ -4,7 +4,10 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+mod dictionary;
+mod words;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use std::sync::LazyLock;
 use weirgate_explain::{Packet, Path, Simulator, is_capture, parse_line, read_capture};
 use weirgate_state::{DeviceName, Table};
@@ -47,6 +50,19 @@ fuzz_target!(|data: &[u8]| {
             Packet::whole(ethertype, data.to_vec()),
             1 << 40,
         );
+    }
+});
+
+/// What libFuzzer itself is given, see tools/xtask.
+const DICTIONARY: &str = include_str!("../dictionaries/packet.dict");
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    match words::mutated(&data[..size], max_size, seed, DICTIONARY) {
+        Some(text) => {
+            data[..text.len()].copy_from_slice(&text);
+            text.len()
+        }
+        None => fuzzer_mutate(data, size, max_size),
     }
 });
 

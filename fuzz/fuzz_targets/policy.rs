@@ -7,6 +7,7 @@
 
 #![no_main]
 
+mod dictionary;
 mod lines;
 
 use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target, fuzzer_mutate};

@@ -7,6 +7,7 @@
 //! counter and its meters as they are, and the plan has nothing to change
 //! there. Two rules that ask for the same are told apart by a number.
 
+use std::collections::{BTreeMap, BTreeSet};
 use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, Set, Verdict};
 
@@ -26,65 +27,81 @@ pub(crate) fn provisional(rule: &PolicyRule) -> String {
 
 /// Puts names made of the rules' contents in place of provisional ones.
 pub(crate) fn settle(chains: &mut [Chain], sets: &mut [Set]) {
-    let mut given: Vec<String> = Vec::new();
-    for token in tokens(chains) {
-        let rules = chains.iter().flat_map(|chain| &chain.rules);
-        let own = rules.filter(|rule| rule.counter.as_ref().is_some_and(|c| c.contains(&token)));
-        let content: Vec<String> = own.map(content).collect();
-        let class = token.split(MARKER).next().unwrap_or_default();
-        let name = format!("{class}_{}", digest(&content.concat()));
-        let mut free = name.clone();
-        let mut number = 2;
-        while given.contains(&free) {
-            free = format!("{name}_{number}");
-            number += 1;
-        }
-        let put = |text: &mut String| {
-            // Most names hold no token: this search is the cheap one.
-            if text.contains(MARKER) && text.contains(&token) {
-                *text = text.replace(&token, &free);
+    let settled = Settled::of(chains);
+    let put = |text: &mut String| settled.put(text);
+    for set in sets.iter_mut() {
+        put(&mut set.name);
+    }
+    for chain in chains.iter_mut() {
+        put(&mut chain.name);
+        for rule in &mut chain.rules {
+            rule.counter.iter_mut().for_each(put);
+            if let Verdict::Jump(name) | Verdict::Goto(name) = &mut rule.verdict {
+                put(name);
             }
-        };
-        for set in sets.iter_mut() {
-            put(&mut set.name);
-        }
-        for chain in chains.iter_mut() {
-            put(&mut chain.name);
-            for rule in &mut chain.rules {
-                rule.counter.iter_mut().for_each(put);
-                if let Verdict::Jump(name) | Verdict::Goto(name) = &mut rule.verdict {
-                    put(name);
-                }
-                for found in &mut rule.matches {
-                    if let Match::Meter(meter) = found {
-                        put(&mut meter.set);
-                    }
+            for found in &mut rule.matches {
+                if let Match::Meter(meter) = found {
+                    put(&mut meter.set);
                 }
             }
         }
-        given.push(free);
     }
 }
 
-/// The provisional names in the order of their rules, each once.
-fn tokens(chains: &[Chain]) -> Vec<String> {
-    let mut found: Vec<(usize, String)> = Vec::new();
-    let rules = chains.iter().flat_map(|chain| &chain.rules);
-    for counter in rules.filter_map(|rule| rule.counter.as_ref()) {
-        let mut parts = counter.split(MARKER);
-        let (Some(label), Some(position)) = (parts.next(), parts.next()) else {
-            continue;
+/// Where a rule begins in the policy, and its class: what is in its
+/// provisional name.
+type Token = (usize, String);
+
+/// The names that rules get.
+struct Settled(BTreeMap<Token, String>);
+
+impl Settled {
+    /// Names by content, given in the order of the policy's rules.
+    fn of(chains: &[Chain]) -> Self {
+        let mut contents: BTreeMap<Token, String> = BTreeMap::new();
+        for rule in chains.iter().flat_map(|chain| &chain.rules) {
+            let counter = rule.counter.as_deref().unwrap_or_default();
+            if let Some((label, position, _)) = divided(counter) {
+                // What stands before the class is the direction.
+                let class = label.split_once('_').map_or(label, |(_, class)| class);
+                let token = (position, class.to_owned());
+                contents.entry(token).or_default().push_str(&content(rule));
+            }
+        }
+        let mut given = BTreeSet::new();
+        let names = contents.into_iter().map(|(token, content)| {
+            let name = format!("{}_{}", token.1, digest(&content));
+            let mut free = name.clone();
+            let mut number = 2;
+            while !given.insert(free.clone()) {
+                free = format!("{name}_{number}");
+                number += 1;
+            }
+            (token, free)
+        });
+        Self(names.collect())
+    }
+
+    fn put(&self, text: &mut String) {
+        let Some((label, position, rest)) = divided(text) else {
+            return;
         };
-        // What stands before the class is the direction.
-        let class = label.split_once('_').map_or(label, |(_, class)| class);
-        let token = format!("{class}{MARKER}{position}{MARKER}");
-        let place = position.parse().unwrap_or(usize::MAX);
-        if !found.iter().any(|(_, known)| *known == token) {
-            found.push((place, token));
+        let here = (position, String::new())..(position.saturating_add(1), String::new());
+        let of_label = |(token, _): &(&Token, &String)| label.ends_with(&token.1);
+        let found = self.0.range(here).filter(of_label);
+        if let Some((token, name)) = found.max_by_key(|(token, _)| token.1.len()) {
+            let before = label.strip_suffix(&token.1).unwrap_or_default();
+            *text = format!("{before}{name}{rest}");
         }
     }
-    found.sort();
-    found.into_iter().map(|(_, token)| token).collect()
+}
+
+/// A name with a provisional part: what stands before the rule's place, the
+/// place, and what stands after it.
+fn divided(text: &str) -> Option<(&str, usize, &str)> {
+    let (label, rest) = text.split_once(MARKER)?;
+    let (position, rest) = rest.split_once(MARKER)?;
+    Some((label, position.parse().ok()?, rest))
 }
 
 /// What a rule asks for, without names and without the numbers of decisions.

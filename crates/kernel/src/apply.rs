@@ -239,7 +239,10 @@ impl Kernel {
             link.map(|link| link.index)
         };
         let requests = match before {
-            Some(before) => nft::encode::change(before, after, index)?,
+            Some(before) => {
+                let edits = self.edits(before, after).await?;
+                nft::encode::change(before, after, &edits, index)?
+            }
             None => nft::encode::set(after, index)?,
         };
         self.nft.batch(nft::encode::transaction(requests)).await

@@ -3,8 +3,8 @@
 //! everything else keeps its counts and its memory.
 //!
 //! Rules hold nothing themselves: counters are named objects and meters are
-//! sets. So a chain whose rules differ is emptied and written again inside the
-//! transaction, and only sets, counters and chains that differ by themselves
+//! sets. So a chain whose rules differ may be emptied and written again inside
+//! the transaction, and only sets, counters and chains that differ by themselves
 //! are made anew.
 
 use crate::classify::{
@@ -114,23 +114,16 @@ impl Table {
                 change.gone_chains.insert(chain.name.clone());
             }
         }
-        // A rule is bound to the set, the switch and the chain that it names.
-        let rebound = |rule: &Rule| {
-            let maps = rule.effects.iter().filter_map(map_of);
-            let sets = rule.matches.iter().filter_map(set_of).chain(maps);
-            let switch = match &rule.verdict {
-                Verdict::Jump(name) => had.contains_key(name) != wants.contains_key(name),
-                _ => false,
-            };
-            switch || sets.into_iter().any(changed)
-        };
         for chain in &new.chains {
             match self.chain(&chain.name) {
                 None => {
                     change.chains.insert(chain.name.clone());
                     change.written.insert(chain.name.clone());
                 }
-                Some(old) if old.rules != chain.rules || chain.rules.iter().any(rebound) => {
+                Some(old)
+                    if old.rules != chain.rules
+                        || chain.rules.iter().any(|rule| change.rebinds(rule)) =>
+                {
                     change.emptied.insert(chain.name.clone());
                     change.written.insert(chain.name.clone());
                 }
@@ -164,6 +157,23 @@ impl Table {
             }
         }
         found
+    }
+}
+
+impl TableChange {
+    /// Whether a rule must be written anew though it stays the same: it is
+    /// bound to the set or the switch that it names, and that is made anew.
+    #[must_use]
+    pub fn rebinds(&self, rule: &Rule) -> bool {
+        let maps = rule.effects.iter().filter_map(map_of);
+        let mut sets = rule.matches.iter().filter_map(set_of).chain(maps);
+        let switch = match &rule.verdict {
+            Verdict::Jump(name) => {
+                self.switches.contains(name) || self.gone_switches.contains(name)
+            }
+            _ => false,
+        };
+        switch || sets.any(|set| self.sets.contains(set) || self.gone_sets.contains(set))
     }
 }
 

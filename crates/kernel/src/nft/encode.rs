@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A whole table, or a change of one, as one transaction.
 
+use super::edit::{Edit, Edits};
 use super::rule::{self, End};
 use super::{
     DELCHAIN, DELRULE, DELTABLE, HOOK_INGRESS, HOOK_POSTROUTING, NEWCHAIN, NEWRULE, NEWTABLE,
     NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
-    NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE,
-    NFTA_TABLE_NAME, PRIORITY_MANGLE, family, frame, label, message,
+    NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE,
+    NFTA_RULE_POSITION, NFTA_RULE_TABLE, NFTA_TABLE_NAME, PRIORITY_MANGLE, family, frame, label,
+    message,
 };
 use super::{object, sets};
 use crate::channel::Request;
@@ -86,7 +88,8 @@ pub(crate) fn set(
     };
     // A deletion fails without a table, so one is made first.
     let mut out = vec![create(), delete(table.netdev, &table.name), create()];
-    make(&mut out, &table.emptied(), table, &table.made(), index)?;
+    let (none, change) = (table.emptied(), table.made());
+    make(&mut out, &none, table, &change, &Edits::new(), index)?;
     Ok(out)
 }
 
@@ -94,19 +97,26 @@ pub(crate) fn set(
 pub(crate) fn change(
     before: &Table,
     after: &Table,
+    edits: &Edits,
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<Vec<Request>, KernelError> {
     let Some(change) = before.change_to(after) else {
         return set(after, index);
     };
     let mut out = Vec::new();
-    unmake(&mut out, before, after, &change);
-    make(&mut out, before, after, &change, index)?;
+    unmake(&mut out, before, after, &change, edits);
+    make(&mut out, before, after, &change, edits, index)?;
     Ok(out)
 }
 
 /// What goes, in an order in which nothing is removed that something uses.
-fn unmake(out: &mut Vec<Request>, before: &Table, after: &Table, change: &TableChange) {
+fn unmake(
+    out: &mut Vec<Request>,
+    before: &Table,
+    after: &Table,
+    change: &TableChange,
+    edits: &Edits,
+) {
     let none = Origin::default();
     let (netdev, table) = (before.netdev, before.name.as_str());
     let title = label(netdev, table);
@@ -114,10 +124,23 @@ fn unmake(out: &mut Vec<Request>, before: &Table, after: &Table, change: &TableC
         out.push(request(message, format!("{title} {what} {name}"), &none));
     };
     for chain in &change.emptied {
-        let mut message = message(DELRULE, 0, family(netdev));
-        message.append_attr_str(NFTA_RULE_TABLE, table);
-        message.append_attr_str(NFTA_RULE_CHAIN, chain);
-        push(message, "rules of chain", chain);
+        let all_or_one = |handle: Option<u64>| {
+            let mut message = message(DELRULE, 0, family(netdev));
+            message.append_attr_str(NFTA_RULE_TABLE, table);
+            message.append_attr_str(NFTA_RULE_CHAIN, chain);
+            if let Some(handle) = handle {
+                message.append_attr(NFTA_RULE_HANDLE, &handle.to_be_bytes());
+            }
+            message
+        };
+        match edits.get(chain) {
+            None => push(all_or_one(None), "rules of chain", chain),
+            Some(edit) => {
+                for handle in &edit.gone {
+                    push(all_or_one(Some(*handle)), "a rule of chain", chain);
+                }
+            }
+        }
     }
     for name in &change.gone_switches {
         let on = before
@@ -158,6 +181,7 @@ fn make(
     before: &Table,
     after: &Table,
     change: &TableChange,
+    edits: &Edits,
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<(), KernelError> {
     let none = Origin::default();
@@ -210,7 +234,8 @@ fn make(
     let switched = after.chains.iter().filter(has_switch);
     let switched = switched.map(|chain| chain.name.clone()).collect();
     for chain in of(&change.written) {
-        chain_rules(out, after, chain, &switched, &index)?;
+        let edit = edits.get(&chain.name);
+        chain_rules(out, after, chain, edit, &switched, &index)?;
     }
     Ok(())
 }
@@ -269,31 +294,40 @@ fn end_of(
     }
 }
 
+/// The rules of a chain: all of them, or those that an edit brings.
 fn chain_rules(
     out: &mut Vec<Request>,
     table: &Table,
     chain: &Chain,
+    edit: Option<&Edit>,
     switched: &BTreeSet<String>,
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<(), KernelError> {
     let none = Origin::default();
     let end = end_of(table, chain, index)?;
     let place = format!("{} chain {}", label(table.netdev, &table.name), chain.name);
+    let before = edit.and_then(|edit| edit.before);
     let mut push = |exprs: &[Expr], origin: &Origin| {
-        let mut message = message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, family(table.netdev));
+        // At a position, a rule that is not appended comes before it.
+        let append = if before.is_some() { 0 } else { NLM_F_APPEND };
+        let mut message = message(NEWRULE, NLM_F_CREATE | append, family(table.netdev));
         message.append_attr_str(NFTA_RULE_TABLE, &table.name);
         message.append_attr_str(NFTA_RULE_CHAIN, &chain.name);
+        if let Some(handle) = before {
+            message.append_attr(NFTA_RULE_POSITION, &handle.to_be_bytes());
+        }
         write_expressions(&mut message, exprs);
         if origin.line != 0 || !origin.reason.is_empty() {
             message.append_attr(NFTA_RULE_USERDATA, &comment(&origin.to_string()));
         }
         out.push(request(message, format!("{place} rule"), origin));
     };
-    if let Hook::Postrouting { device } = &chain.hook {
+    if let (Hook::Postrouting { device }, None) = (&chain.hook, edit) {
         push(&rule::write_other_devices(device), &none);
     }
     let netdev = table.netdev;
-    for rule in &chain.rules {
+    let come = edit.map_or(0..chain.rules.len(), |edit| edit.come.clone());
+    for rule in chain.rules.get(come).unwrap_or_default() {
         let written = rule::write(
             rule,
             rule::Place {
@@ -305,7 +339,7 @@ fn chain_rules(
         let exprs = written.ok_or_else(|| KernelError::Unwritable(format!("{place} rule")))?;
         push(&exprs, &rule.origin);
     }
-    if matches!(chain.hook, Hook::Ingress { .. }) {
+    if matches!((&chain.hook, edit), (Hook::Ingress { .. }, None)) {
         push(&rule::write_end(end), &none);
     }
     Ok(())

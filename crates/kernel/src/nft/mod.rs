@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classification tables over nf_tables: whole tables out in one transaction,
-//! rules read back expression by expression; switches and counters by
+//! Classification tables over nf_tables: whole tables, or what differs of them,
+//! out in one transaction, rules read back expression by expression; switches and counters by
 //! themselves.
 
 pub(crate) mod decode;
+pub(crate) mod edit;
 pub(crate) mod encode;
 mod field;
 pub(crate) mod object;
@@ -46,7 +47,9 @@ pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
 pub(crate) const NFTA_HOOK_DEV: u16 = 3;
 pub(crate) const NFTA_RULE_TABLE: u16 = 1;
 pub(crate) const NFTA_RULE_CHAIN: u16 = 2;
+pub(crate) const NFTA_RULE_HANDLE: u16 = 3;
 pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
+pub(crate) const NFTA_RULE_POSITION: u16 = 6;
 
 /// `sizeof(struct nfgenmsg)`.
 pub(crate) const NFGENMSG: usize = 4;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which rules of a chain are replaced when some of them differ: those between
+//! the ones that stay at its beginning and at its end. The kernel finds rules
+//! by handles (`nf_tables_newrule`, net/netfilter/nf_tables_api.c), so that one
+//! rule of hundreds is changed without sending the others again.
+
+use super::{GETRULE, NFGENMSG, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_TABLE};
+use super::{family, label, message};
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::wire::Attrs;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use weirgate_state::{Chain, Hook, Rule, Table, TableChange};
+
+/// The rules of one chain that differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Edit {
+    /// The handles of those that go.
+    pub(crate) gone: Vec<u64>,
+    /// Those that come, of the chain's new ones.
+    pub(crate) come: Range<usize>,
+    /// The handle of the rule before which they come; none at the end.
+    pub(crate) before: Option<u64>,
+}
+
+/// The edits of a table's chains, by name. A chain that is not here is emptied
+/// and written anew.
+pub(crate) type Edits = BTreeMap<String, Edit>;
+
+/// What the kernel has in a chain beside its rules: one before them, or one
+/// after them. See `chain_rules` in `encode`.
+const fn around(hook: &Hook) -> (usize, usize) {
+    match hook {
+        Hook::Postrouting { .. } => (1, 0),
+        Hook::Ingress { .. } => (0, 1),
+        Hook::Called | Hook::Switched { .. } | Hook::Other(_) => (0, 0),
+    }
+}
+
+impl Edit {
+    /// What makes `new` of `old`; `None` where no rule stays, or the handles
+    /// are not those of `old`.
+    fn of(old: &Chain, new: &Chain, handles: &[u64], change: &TableChange) -> Option<Self> {
+        let (first, last) = around(&old.hook);
+        if old.hook != new.hook || handles.len() != first + old.rules.len() + last {
+            return None;
+        }
+        let stays = |(a, b): &(&Rule, &Rule)| a == b && !change.rebinds(a);
+        let pairs = || old.rules.iter().zip(&new.rules);
+        let head = pairs().take_while(stays).count();
+        let backwards = old.rules.iter().rev().zip(new.rules.iter().rev());
+        let most = old.rules.len().min(new.rules.len()) - head;
+        let tail = backwards.take(most).take_while(stays).count();
+        if head + tail == 0 {
+            return None;
+        }
+        let end = first + old.rules.len() - tail;
+        Some(Self {
+            gone: handles[first + head..end].to_vec(),
+            come: head..new.rules.len() - tail,
+            before: handles.get(end).copied(),
+        })
+    }
+}
+
+impl Kernel {
+    /// The edits by which `after` is made of `before`, which is there.
+    pub(crate) async fn edits(&self, before: &Table, after: &Table) -> Result<Edits, KernelError> {
+        let mut edits = Edits::new();
+        let Some(change) = before.change_to(after) else {
+            return Ok(edits);
+        };
+        for name in change.emptied.intersection(&change.written) {
+            if let (Some(old), Some(new)) = (before.chain(name), after.chain(name)) {
+                let handles = self.handles(before, name).await?;
+                let edit = Edit::of(old, new, &handles, &change);
+                edits.extend(edit.map(|edit| (name.clone(), edit)));
+            }
+        }
+        Ok(edits)
+    }
+
+    /// The handles of a chain's rules, in their order.
+    async fn handles(&self, table: &Table, chain: &str) -> Result<Vec<u64>, KernelError> {
+        let mut ask = message(GETRULE, 0, family(table.netdev));
+        ask.append_attr_str(NFTA_RULE_TABLE, &table.name);
+        ask.append_attr_str(NFTA_RULE_CHAIN, chain);
+        let what = label(table.netdev, &table.name);
+        let found = self.nft.get(&ask, &what, false).await?;
+        let handle = |payload: &Vec<u8>| {
+            let bytes = Attrs::after(payload, NFGENMSG).bytes(NFTA_RULE_HANDLE)?;
+            Some(u64::from_be_bytes(bytes.try_into().ok()?))
+        };
+        Ok(found.iter().filter_map(handle).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::{DeviceName, Field, Match, Origin};
+    use weirgate_units::Handle;
+
+    fn chain(ports: &[u128]) -> Chain {
+        let rule = |port: &u128| {
+            let port = Match::one(Field::SourcePort, *port);
+            Rule::classify(vec![port], Handle::new(1, 0x10), Origin::default())
+        };
+        Chain {
+            name: String::from("up"),
+            hook: Hook::Postrouting {
+                device: DeviceName::new("wan").expect("a name"),
+            },
+            rules: ports.iter().map(rule).collect(),
+        }
+    }
+
+    /// Carries an edit out on a list of handles, as the kernel does.
+    fn edited(handles: &[u64], edit: &Edit) -> Vec<u64> {
+        let mut left: Vec<u64> = handles.to_vec();
+        left.retain(|handle| !edit.gone.contains(handle));
+        for new in edit.come.clone() {
+            let at = edit
+                .before
+                .and_then(|before| left.iter().position(|handle| *handle == before));
+            left.insert(at.unwrap_or(left.len()), 1_000 + new as u64);
+        }
+        left
+    }
+
+    #[test]
+    fn only_what_differs_is_replaced() {
+        let old = chain(&[1, 2, 3, 4]);
+        let handles = [9, 11, 12, 13, 14];
+        let change = TableChange::default();
+        for (ports, gone, left) in [
+            (&[1, 2, 5, 4][..], &[13][..], &[9, 11, 12, 1_002, 14][..]),
+            (&[1, 2, 4], &[13], &[9, 11, 12, 14]),
+            (&[1, 2, 3, 4, 5, 6], &[], &[9, 11, 12, 13, 14, 1_004, 1_005]),
+            (&[7, 8, 1, 2, 3, 4], &[], &[9, 1_000, 1_001, 11, 12, 13, 14]),
+            (&[1, 1, 2, 3, 4], &[], &[9, 11, 1_001, 12, 13, 14]),
+            (&[1], &[12, 13, 14], &[9, 11]),
+        ] {
+            let edit = Edit::of(&old, &chain(ports), &handles, &change).expect("an edit");
+            assert_eq!(edit.gone, gone, "{ports:?}");
+            assert_eq!(edited(&handles, &edit), left, "{ports:?}");
+        }
+        assert_eq!(Edit::of(&old, &chain(&[5]), &handles, &change), None);
+        assert_eq!(Edit::of(&old, &chain(&[1]), &handles[1..], &change), None);
+    }
+}

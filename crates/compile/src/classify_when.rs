@@ -6,6 +6,7 @@
 //! bear its name, equal lists share one set.
 
 use crate::naming;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weirgate_document::Value;
 use weirgate_policy::{
@@ -24,6 +25,8 @@ type Ranges = Vec<(u128, u128)>;
 /// The sets of a table, as they are needed.
 pub(crate) struct Lists<'a> {
     sets: &'a mut Vec<Set>,
+    /// Where each is, by name.
+    places: BTreeMap<String, usize>,
     /// Contents of groups by name.
     named: Vec<(String, Key, Ranges)>,
     /// Names of groups that are looked up.
@@ -64,8 +67,11 @@ impl<'a> Lists<'a> {
                 (group.name.value.clone(), refreshed)
             })
             .collect();
+        let places = sets.iter().enumerate();
+        let places = places.map(|(at, set)| (set.name.clone(), at)).collect();
         Self {
             sets,
+            places,
             named,
             refreshed,
         }
@@ -87,7 +93,8 @@ impl<'a> Lists<'a> {
 
     /// Adds a set unless one of its name is there.
     pub(crate) fn add(&mut self, set: Set) {
-        if !self.sets.iter().any(|other| other.name == set.name) {
+        if !self.places.contains_key(&set.name) {
+            self.places.insert(set.name.clone(), self.sets.len());
             self.sets.push(set);
         }
     }
@@ -135,7 +142,7 @@ impl<'a> Lists<'a> {
         let name = format!("list_{}", naming::digest(&format!("{key:?}{raw:?}")));
         let content = Content::Fixed(raw);
         let taken = |name: &str| {
-            let known = self.sets.iter().find(|set| set.name == name);
+            let known = self.places.get(name).and_then(|at| self.sets.get(*at));
             known.is_some_and(|set| set.key != key || set.content != content)
         };
         let mut free = name.clone();

@@ -41,6 +41,8 @@ pub struct Planned {
     pub former: State,
     /// The generation of nf_tables that the plan starts from, where it is one.
     generation: Option<u32>,
+    /// What was remembered when it was made.
+    memory: Option<Memory>,
 }
 
 /// What an apply is made for.
@@ -253,6 +255,7 @@ impl Site {
             wanted: wanted.clone(),
             former,
             generation,
+            memory,
         })
     }
 
@@ -277,7 +280,7 @@ impl Site {
     ) -> Result<Made, KeepError> {
         self.nothing_waits()?;
         let head = self.history.head()?;
-        let before = Memory::read(&self.place)?;
+        let before = planned.memory.clone();
         let entry = Entry {
             number: 0,
             time: clock::unix(),
@@ -358,7 +361,7 @@ impl Site {
             number: None,
             before: plan.before.clone(),
             desired: guard::outline(&plan.desired),
-            memory: Memory::read(&self.place)?,
+            memory: planned.memory.clone(),
             head: head.clone(),
         };
         // The memory stays as it is until nothing is left to remember.
@@ -545,7 +548,7 @@ impl Site {
             former: planned.former.clone(),
             applied: planned.plan.desired.clone(),
         };
-        if Memory::read(&self.place)?.as_ref() != Some(&memory) {
+        if planned.memory.as_ref() != Some(&memory) {
             Memory::write(&self.place, Some(&memory))?;
         }
         let (plan, generation) = (&planned.plan, planned.generation);

@@ -34,15 +34,11 @@ pub(crate) fn step(observed: &State, wanted: &Table) -> Option<Step> {
 pub(crate) fn describe(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) -> fmt::Result {
     let change = before.change_to(after).unwrap_or_else(|| after.made());
     let mut parts: Vec<String> = Vec::new();
-    let rules = |table: &Table, name: &str| {
-        let chain = table.chain(name);
-        chain.map_or_else(Vec::new, |chain| chain.rules.clone())
-    };
     let (mut come, mut go) = (0, 0);
     for name in change.written.union(&change.emptied) {
         let (old, new) = (rules(before, name), rules(after, name));
-        come += new.iter().filter(|rule| !old.contains(rule)).count();
-        go += old.iter().filter(|rule| !new.contains(rule)).count();
+        come += new.difference(&old).count();
+        go += old.difference(&new).count();
     }
     if come + go > 0 {
         parts.push(format!("{come} rules come, {go} go"));
@@ -61,6 +57,12 @@ pub(crate) fn describe(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table
     }
     let name = table_name(after.netdev, &after.name);
     write!(f, "change table {name}: {}", parts.join(", "))
+}
+
+/// The rules of a chain, each once; none where it is not there.
+fn rules<'a>(table: &'a Table, chain: &str) -> BTreeSet<&'a Rule> {
+    let chain = table.chain(chain);
+    chain.into_iter().flat_map(|chain| &chain.rules).collect()
 }
 
 /// The steps that clear what connections keep of rules that are others now.

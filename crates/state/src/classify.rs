@@ -166,7 +166,7 @@ pub fn switch_name(chain: &str) -> String {
 }
 
 /// One rule; see the module for what it does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rule {
     /// Conditions, all of which must hold; none matches everything.
     pub matches: Vec<Match>,
@@ -267,7 +267,7 @@ pub enum Count {
 }
 
 /// What a rule does to a packet that fulfils its conditions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Effect {
     /// Writes the class id to `skb->priority`.
     Class(Handle),
@@ -300,7 +300,7 @@ pub enum Effect {
 }
 
 /// What happens after a rule that matched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
     /// The next rule.
     Continue,

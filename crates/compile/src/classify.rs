@@ -37,7 +37,8 @@ use weirgate_policy::{
     Protocol, Rule as PolicyRule,
 };
 use weirgate_state::{
-    Chain, Content, Count, Effect, Field, Hook, IpVersion, Match, Meter, Origin, Rule, Set, Verdict,
+    Chain, Content, Count, DeviceName, Effect, Field, Hook, IpVersion, Match, Meter, Origin, Rule,
+    Set, Verdict,
 };
 use weirgate_units::Dscp;
 
@@ -120,6 +121,76 @@ pub(crate) fn chains(
     let mut chains: Vec<Chain> = std::iter::once(first).chain(called).collect();
     naming::settle(&mut chains, sets);
     chains
+}
+
+/// Where packets are shaped as they arrive, what their payloads betray cannot
+/// be kept there: the chain that does so where they leave for the inside, by
+/// which it holds for the upstream too. Rules of rule sets are left out, as
+/// they may be off. `None` where nothing is to be learnt.
+pub(crate) fn learning(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    (device, number): (&DeviceName, usize),
+    sets: &mut Vec<Set>,
+) -> Option<Chain> {
+    let mask = policy.mark_mask;
+    let field = Field::ConnectionMark { mask };
+    let mut writer = Writer {
+        policy,
+        scheduler,
+        lists: Lists::new(policy, sets),
+        tracked: true,
+        decisions: Some(field),
+        ending: Verdict::Final,
+        called: Vec::new(),
+        kept: 0,
+    };
+    let comes = Match::text(Field::InputDevice, policy.link.device.value.as_str());
+    let mut rules = Vec::new();
+    let keeping = policy.rules.iter().filter(|rule| rule.keep.is_some());
+    for (rule, number) in keeping.zip(1..) {
+        let both = Direction::BOTH
+            .into_iter()
+            .all(|direction| rule.directions.contains(direction));
+        if rule.payload().is_none() || rule.ruleset.is_some() || !both {
+            continue;
+        }
+        let value = number << mask.trailing_zeros();
+        let name = match &rule.name {
+            Some(name) => format!("learn_{}", name.value.replace('-', "_")),
+            None => format!("learn_{}", naming::provisional(rule)),
+        };
+        for (matches, late) in writer.alternatives(rule, Some(value), &name) {
+            rules.push(Rule {
+                matches: [vec![comes.clone()], matches, late].concat(),
+                counter: None,
+                effects: vec![Effect::ConnectionMark { mask, value }],
+                verdict: if rule.last {
+                    Verdict::Final
+                } else {
+                    Verdict::Continue
+                },
+                origin: Origin::new(
+                    writer.origin(rule).line,
+                    "what a payload from outside betrays holds for the connection",
+                ),
+            });
+        }
+    }
+    let name = match number {
+        0 => "learn".to_owned(),
+        more => format!("learn_{}", more + 1),
+    };
+    let chain = Chain {
+        name,
+        hook: Hook::Postrouting {
+            device: device.clone(),
+        },
+        rules,
+    };
+    let mut chains = vec![chain];
+    naming::settle(&mut chains, sets);
+    chains.pop().filter(|chain| !chain.rules.is_empty())
 }
 
 /// The chain of a rule set in a direction; its switch is named after it.

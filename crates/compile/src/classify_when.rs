@@ -28,6 +28,9 @@ pub(crate) struct Lists<'a> {
     named: Vec<(String, Key, Ranges)>,
     /// Names of groups that are looked up.
     refreshed: Vec<(String, Refreshed)>,
+    /// The bits of a packet's mark that say what its payload betrays, and the
+    /// lowest of them.
+    payload: (u32, u8),
 }
 
 impl<'a> Lists<'a> {
@@ -68,6 +71,7 @@ impl<'a> Lists<'a> {
             sets,
             named,
             refreshed,
+            payload: (policy.payload_mask(), policy.payload_lowest),
         }
     }
 
@@ -421,6 +425,14 @@ fn all_of(
     matches.extend(named(when, version, direction, lists));
     if let (true, Some(version)) = (when.pure_ack, version) {
         matches.extend(pure_ack(version));
+    }
+    if !when.payload.is_empty() {
+        let (mask, lowest) = lists.payload;
+        let values = when
+            .payload
+            .iter()
+            .map(|one| single(u128::from(one.value.number()) << lowest));
+        matches.push(lists.any(Field::Mark { mask }, &values.collect()));
     }
     if let Some(from) = &when.from {
         let own = Match::text(Field::InputDevice, "");

@@ -6,6 +6,7 @@
 //!   (`tree`), queues (`leaf`), nftables rules (`classify`), devices.
 //! * [`bounds`] derives the worst-case waits, and from them the buckets that
 //!   `tree` gives to classes: bound and tree are one calculation.
+//! * [`setups`] holds the exact set-up beside the naive one.
 //! * [`check_report`] is what `weirgate check` prints.
 //!
 //! This crate never sees what a kernel holds at the moment; comparing is
@@ -26,6 +27,7 @@ mod parts;
 mod report;
 mod scheduler;
 mod segments;
+mod setup;
 mod tree;
 mod verdict;
 mod write;
@@ -38,6 +40,7 @@ pub use report::{
     check_report,
 };
 pub use scheduler::{Member, Scheduler};
+pub use setup::{OfSize, Setup, setups};
 
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems};
@@ -115,6 +118,13 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         };
         let chains = classify::chains(policy, scheduler, hook, &mut table.sets, restored);
         table.chains.extend(chains);
+        if arriving && restored {
+            for (number, lan) in link.lan.iter().enumerate() {
+                let place = (&lan.value, number);
+                let learnt = classify::learning(policy, scheduler, place, &mut inet.sets);
+                inet.chains.extend(learnt);
+            }
+        }
     }
     for table in [&mut inet, &mut netdev] {
         classify_when::complete(&mut table.sets, &table.chains);

@@ -188,14 +188,7 @@ fn direction_report(
 ) -> DirectionReport {
     let link = &policy.link;
     let layer = link.layer.value;
-    let device = match (scheduler.direction, link.inbound.value) {
-        (Direction::Up, _) => link.device.value.to_string(),
-        (Direction::Down, Inbound::Lan) => link
-            .lan
-            .first()
-            .map_or_else(String::new, |lan| lan.value.to_string()),
-        (Direction::Down, _) => link.ifb.value.to_string(),
-    };
+    let device = setup::device(policy, scheduler.direction);
     let sizes = [link.mtu.value, 576, 40];
     DirectionReport {
         direction: scheduler.direction,

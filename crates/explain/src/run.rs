@@ -64,6 +64,9 @@ pub enum Unknown {
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
+    /// The payload, which ends before the bytes that are looked at; taken for one
+    /// that betrays nothing.
+    Payload,
     /// Whether the kernel has already struck connections that ended off its
     /// count, where the answer hangs on it; taken as if only packets made it
     /// look.

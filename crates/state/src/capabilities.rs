@@ -28,6 +28,10 @@ pub struct Capabilities {
     /// which kept decisions need where packets are shaped on an IFB.
     #[serde(default)]
     pub restore_marks: bool,
+    /// The classifier of payloads can be attached where packets arrive
+    /// (`cls_bpf`), by a program that has it.
+    #[serde(default)]
+    pub payload: bool,
 }
 
 impl Capabilities {
@@ -42,6 +46,7 @@ impl Capabilities {
             nft_postrouting: true,
             nft_ingress_forward: true,
             restore_marks: true,
+            payload: true,
         }
     }
 

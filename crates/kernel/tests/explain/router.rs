@@ -4,7 +4,7 @@
 //! which class they had: rules of the test's own, behind those that are tested,
 //! write `skb->priority` there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use weirgate_explain::{Packet, Path};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{
-    Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State,
+    Arriving, Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State,
     Table,
 };
 use weirgate_units::Handle;
@@ -176,6 +176,12 @@ fn classes(tables: &[Table]) -> BTreeSet<Handle> {
 impl Router {
     /// A router with these tables, in the thread's namespace.
     pub fn new(tables: &[Table]) -> Self {
+        Self::with(tables, &BTreeMap::new())
+    }
+
+    /// The same, where arriving packets get what these places give them.
+    pub fn with(tables: &[Table], arriving: &BTreeMap<DeviceName, Arriving>) -> Self {
+        weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         feed("nft -f -", QUIET);
         feed("ip -batch -", DEVICES);
         for (key, value) in SETTINGS {
@@ -186,7 +192,17 @@ impl Router {
             .enable_all()
             .build()
             .unwrap();
-        let state = state_of(tables);
+        let mut state = state_of(tables);
+        for name in arriving.keys() {
+            let device = Device {
+                owned_ifb: false,
+                offloads: None,
+                root: None,
+                origin: Origin::default(),
+            };
+            state.devices.insert(name.clone(), device);
+        }
+        state.arriving.clone_from(arriving);
         let kernel = runtime.block_on(async {
             let kernel = Kernel::open().unwrap();
             let scope = Scope::of([&state]);
@@ -293,39 +309,25 @@ fn observe_classes(tables: &[Table]) {
     );
     if redirects(tables) {
         // What was redirected never passes an egress hook again, so its class
-        // is kept as a mark and written into the IP header.
-        let kept: Vec<String> = classes(tables)
-            .into_iter()
-            .map(|class| {
-                format!(
-                    "{:x}:{:x} : {:#x}",
-                    class.major,
-                    class.minor,
-                    class.as_u32()
-                )
-            })
-            .collect();
+        // is written into the IP header, behind the joining of fragments.
         // The place among the classes, from 1.
         let written: Vec<String> = classes(tables)
             .into_iter()
             .zip(1..)
             .map(|(class, text)| {
-                let mark = class.as_u32();
+                let class = format!("{:x}:{:x}", class.major, class.minor);
                 format!(
-                    "meta mark {mark:#x} ip id set {text}\n\
-                     meta mark {mark:#x} ip6 flowlabel set {text}\n"
+                    "meta priority {class} ip id set {text}\n\
+                     meta priority {class} ip6 flowlabel set {text}\n"
                 )
             })
             .collect();
         let written = written.concat();
         let keep = format!(
             "table inet keep {{\n\
-             chain pre {{ type filter hook prerouting priority -450; \
-             iifname wan meta mark set meta priority map {{ {} }}; }}\n\
-             chain post {{ type filter hook postrouting priority 300;\n\
-             oifname != lan accept\nip id set 0\nip6 flowlabel set 0\n\
+             chain pre {{ type filter hook prerouting priority -350;\n\
+             iifname != wan accept\nip id set 0\nip6 flowlabel set 0\n\
              {written} }}\n}}\n",
-            kept.join(", "),
         );
         text += &keep;
     } else {

@@ -255,7 +255,7 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
             "tc ingress of {device}: what the first payloads of its flow betray: {found}"
         ));
     }
-    if !ifb {
+    if !ifb && !link.bridge {
         steps.push("connection tracking".to_owned());
     }
     for pass in passes {
@@ -269,6 +269,9 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
             }
             Some(Hook::Postrouting { device }) => {
                 format!("postrouting to {device}, priority mangle, before source NAT")
+            }
+            Some(Hook::Egress { device }) => {
+                format!("netdev egress of {device}, bridged: no connection tracking")
             }
             _ => "hook".to_owned(),
         };

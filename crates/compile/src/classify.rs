@@ -4,7 +4,7 @@
 //! Upstream they hang at postrouting, before source NAT: forwarded packets and
 //! the router's own, with inside addresses. Downstream they hang where packets
 //! arrive (IFB), before destination NAT, or at postrouting of the LAN device,
-//! after it. Where packets arrive, conntrack has not seen them: kept decisions
+//! after it; of a bridge at the egress of its two ports (`bridge`). Where packets arrive, conntrack has not seen them: kept decisions
 //! are looked up in the packet's mark, into which `act_ctinfo` has written them
 //! (`arriving`); they are made upstream only. The order is the same everywhere:
 //!
@@ -25,6 +25,7 @@
 //! `classify_when` turns conditions into matches. What the chains mean is in
 //! crate `state`.
 
+use crate::bridge;
 use crate::classify_when::{self, Lists, VERSIONS};
 use crate::naming;
 use crate::part_rules;
@@ -52,7 +53,7 @@ pub(crate) fn chains(
     restored: bool,
 ) -> Vec<Chain> {
     let direction = scheduler.direction;
-    let tracked = !matches!(hook, Hook::Ingress { .. });
+    let tracked = !matches!(hook, Hook::Ingress { .. } | Hook::Egress { .. });
     let mask = policy.mark_mask;
     let wash = policy.dscp.as_ref().filter(|dscp| {
         dscp.wash
@@ -230,7 +231,7 @@ impl Writer<'_> {
         let link = &self.policy.link;
         let direction = self.scheduler.direction;
         let mut rules = Vec::new();
-        if direction == Direction::Down && link.inbound.value == Inbound::Lan {
+        if direction == Direction::Down && link.inbound.value == Inbound::Lan && !link.bridge {
             let other = Match::text(Field::InputDevice, link.device.value.as_str()).negated();
             let origin = Origin::new(link.inbound.line, "does not come from the link");
             rules.push(Rule::classify(vec![other], LOCAL, origin));
@@ -251,6 +252,9 @@ impl Writer<'_> {
         }
         if let (Some(default), true) = (self.scheduler.default_class(), self.is_marking()) {
             rules.extend(rest(default, &Verdict::Continue));
+        }
+        if let (Some(default), true) = (self.scheduler.default_class(), link.bridge) {
+            rules.extend(bridge::hidden(default, &self.ending));
         }
         let mut members = self.scheduler.members.iter();
         if let Some(ack) = members.find(|member| member.class.ack) {

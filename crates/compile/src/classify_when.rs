@@ -12,6 +12,7 @@ use weirgate_policy::{
     ConnectionState, Direction, From, Lengths, Policy, Ports, Prefix, Protocol, Schedule, TcpFlags,
     When,
 };
+use weirgate_signatures::Signature;
 use weirgate_state::{
     Content, Field, IpVersion, Key, Match, Origin, Refreshed, Set, port_protocols,
 };
@@ -426,14 +427,6 @@ fn all_of(
     if let (true, Some(version)) = (when.pure_ack, version) {
         matches.extend(pure_ack(version));
     }
-    if !when.payload.is_empty() {
-        let (mask, lowest) = lists.payload;
-        let values = when
-            .payload
-            .iter()
-            .map(|one| single(u128::from(one.value.number()) << lowest));
-        matches.push(lists.any(Field::Mark { mask }, &values.collect()));
-    }
     if let Some(from) = &when.from {
         let own = Match::text(Field::InputDevice, "");
         matches.push(match from.value {
@@ -450,6 +443,9 @@ fn all_of(
         let each: Vec<Vec<Match>> = when.interfaces.iter().map(each).collect();
         ways = multiplied(&ways, &each);
     }
+    if !when.payload.is_empty() {
+        ways = multiplied(&ways, &payload(when, lists.payload));
+    }
     if !when.ports.is_empty() {
         let list = port_ranges(&when.ports);
         let source = lists.any(Field::SourcePort, &list);
@@ -459,6 +455,20 @@ fn all_of(
         ways = multiplied(&ways, &either);
     }
     Some(ways)
+}
+
+/// What a flow's payload betrays, one way for each: marks stand in the host's
+/// order, in which no set holds them. All of them together is anything.
+fn payload(when: &When, (mask, lowest): (u32, u8)) -> Vec<Vec<Match>> {
+    let field = Field::Mark { mask };
+    let asked = |one: &Signature| when.payload.iter().any(|value| value.value == *one);
+    if Signature::ALL.iter().all(asked) {
+        return vec![vec![Match::one(field, 0).negated()]];
+    }
+    let asked = Signature::ALL.into_iter().filter(asked);
+    asked
+        .map(|one| vec![Match::one(field, u128::from(one.number() << lowest))])
+        .collect()
 }
 
 fn connection(when: &When, matches: &mut Vec<Match>) {

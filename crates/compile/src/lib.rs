@@ -13,6 +13,7 @@
 //! crate `plan`'s work. It knows nothing of files.
 
 mod arriving;
+mod bridge;
 pub mod bounds;
 mod classify;
 mod classify_when;
@@ -107,7 +108,9 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         roots.insert(device.clone(), root);
         let arriving = scheduler.direction == Direction::Down && link.inbound.value == Inbound::Ifb;
         let device = device.clone();
-        let (table, hook) = if arriving {
+        let (table, hook) = if link.bridge {
+            (&mut netdev, Hook::Egress { device })
+        } else if arriving {
             let hook = Hook::Ingress {
                 device: link.device.value.clone(),
                 redirect_to: device,

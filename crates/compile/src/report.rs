@@ -10,9 +10,10 @@ use crate::hosts;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::segments;
+use crate::setup;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Direction, Inbound, Policy, Queue};
+use weirgate_policy::{Direction, Policy, Queue};
 use weirgate_units::{Handle, Rate, Size, Span};
 
 /// What a policy promises.

@@ -2,6 +2,7 @@
 //! What stands between a policy and a kernel, and what its author should know.
 
 use crate::arriving;
+use crate::bridge;
 use crate::codes;
 use crate::engine;
 use crate::hosts;
@@ -40,7 +41,9 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         );
     }
     payload(policy, kernel, &release, problems);
-    if !kernel.nft_postrouting {
+    if policy.link.bridge {
+        bridge::check(policy, kernel, &release, problems);
+    } else if !kernel.nft_postrouting {
         problems.error(
             codes::NO_POSTROUTING,
             link.device.span.clone(),

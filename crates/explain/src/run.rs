@@ -379,6 +379,7 @@ impl<'a, 'c> Run<'a, 'c> {
                 crate::packet::IPV6 => Value::Number(6),
                 _ => Value::Number(0),
             },
+            Field::EtherType => Value::Number(self.packet.ethertype.into()),
             Field::Protocol => match self.headers.version {
                 Some(_) => Value::Number(self.headers.protocol.into()),
                 None => Value::Absent,

@@ -188,6 +188,25 @@ impl Simulator {
         let Some(leaves) = path.leaves.clone() else {
             return;
         };
+        // What leaves by a bridge's port never comes to `inet`.
+        let bridge = self.tables.iter().flat_map(|table| &table.chains);
+        let bridged = bridge
+            .filter(|chain| matches!(&chain.hook, Hook::Egress { device } if *device == leaves));
+        if bridged.count() > 0 {
+            let input = None::<DeviceName>;
+            let unseen = Path {
+                arrives: input,
+                leaves: path.leaves.clone(),
+            };
+            self.hooks(
+                fate,
+                (now, clock),
+                &unseen,
+                None,
+                |hook| matches!(hook, Hook::Egress { device } if *device == leaves),
+            );
+            return;
+        }
         // The rules of `inet` see what is IP and whole.
         let Some(mut headers) = fate.packet.tracked_headers() else {
             return;

@@ -55,6 +55,8 @@ impl Kernel {
         found.nft_postrouting = self
             .table_works(false, Hook::Postrouting { device: lo.clone() }, &lo, index)
             .await?;
+        let egress = Hook::Egress { device: lo.clone() };
+        found.nft_egress = self.table_works(true, egress, &lo, index).await?;
         let ingress = Hook::Ingress {
             device: lo.clone(),
             redirect_to: lo.clone(),

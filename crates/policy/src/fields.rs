@@ -217,6 +217,11 @@ pub const TABLES: &[TableFields] = &[
                 List("lan"),
                 "Inside hosts are reached by these devices",
             ),
+            field(
+                "bridge",
+                Boolean,
+                "Whether `device` and `lan` are the two ports of a transparent bridge",
+            ),
             needed("up", Rate, "The line's upstream rate"),
             field("engine", Word(&["auto", "htb", "cake"]), "What shapes it"),
             field(

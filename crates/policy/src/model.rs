@@ -156,6 +156,8 @@ impl FromStr for Amount {
 pub struct Link {
     /// Where the table begins, for problems that concern the whole link.
     pub span: Span,
+    /// Whether `device` and `lan` are the two ports of a transparent bridge.
+    pub bridge: bool,
     /// Upstream packets leave through this device.
     pub device: Value<DeviceName>,
     /// Inside hosts are reached through these devices. With

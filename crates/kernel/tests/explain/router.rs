@@ -48,7 +48,7 @@ pub fn in_namespace<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static
 }
 
 /// Runs a command with this input.
-fn feed(line: &str, input: &str) {
+pub fn feed(line: &str, input: &str) {
     let mut words = line.split(' ');
     let mut child = Command::new(words.next().unwrap())
         .args(words)
@@ -229,7 +229,7 @@ impl Router {
         }
     }
 
-    pub fn counters(&self, netdev: bool) -> std::collections::BTreeMap<String, u64> {
+    pub fn counters(&self, netdev: bool) -> BTreeMap<String, u64> {
         let counters = self.kernel.rule_counters(netdev, "weirgate");
         let all = self.runtime.block_on(counters).unwrap();
         all.into_iter().map(|(name, c)| (name, c.packets)).collect()
@@ -345,7 +345,7 @@ pub struct Seen {
 }
 
 /// One end of a wire, as a packet socket.
-struct Wire(libc::c_int);
+pub struct Wire(libc::c_int);
 
 impl Drop for Wire {
     fn drop(&mut self) {
@@ -362,7 +362,7 @@ const IGNORE_OUTGOING: libc::c_int = 23;
 
 #[expect(unsafe_code, reason = "packet sockets are not in rustix")]
 impl Wire {
-    fn open(device: &str) -> Self {
+    pub fn open(device: &str) -> Self {
         let text = std::ffi::CString::new(device).unwrap();
         // SAFETY: `text` is a C string; the address is a plain structure whose
         // size is given with it.
@@ -398,7 +398,7 @@ impl Wire {
         }
     }
 
-    fn send(&self, frame: &[u8]) {
+    pub fn send(&self, frame: &[u8]) {
         // SAFETY: the buffer is as long as it is said to be.
         let sent = unsafe { libc::send(self.0, frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(sent, frame.len() as isize, "{}", Error::last_os_error());

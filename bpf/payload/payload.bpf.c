@@ -14,12 +14,6 @@
 
 #include "signatures.h"
 
-#define FLOWS 65536
-/* Packets with payload that are looked at, of each flow. */
-#define LOOKS 8
-/* IPv6 extension headers that are passed over. */
-#define EXTENSIONS 4
-
 /* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h, in.h */
 enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 enum { BPF_HDR_START_NET = 1 };
@@ -43,7 +37,7 @@ struct __sk_buff {
 	__u32 protocol;
 };
 
-/* Set before the program is loaded: the lowest of the mark's three bits. */
+/* Set before the program is loaded: the lowest of the mark's BITS bits. */
 const volatile __u32 mark_shift;
 
 struct end {
@@ -226,7 +220,7 @@ static __always_inline __u8 found(struct __sk_buff *skb)
 SEC("tc")
 int payload(struct __sk_buff *skb)
 {
-	__u32 mask = 7U << mark_shift;
+	__u32 mask = ((1U << BITS) - 1) << mark_shift;
 	__u32 is = found(skb);
 
 	/* Bits that came with the packet must not pass for a finding. */

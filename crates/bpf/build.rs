@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for folder in ["aqm", "bpf"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
+    fs::write(out.join("patterns.h"), weirgate_signatures::header())?;
     let compiler = COMPILERS
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok())
@@ -55,6 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let object = out.join(format!("{name}.bpf.o"));
         let mut command = Command::new(compiler);
         command.args(FLAGS).arg(format!("-I{headers}"));
+        command.arg(format!("-I{}", out.display()));
         for folder in [
             "bpf/include",
             "bpf/qdisc",

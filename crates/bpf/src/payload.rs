@@ -4,6 +4,7 @@
 
 use crate::error::BpfError;
 use crate::{log, programs};
+use weirgate_signatures::BITS;
 use libbpf_rs::{ErrorExt, Object, ObjectBuilder, ProgramInput};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -25,20 +26,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The mark's bits that it writes, counted from the lowest.
-    pub const BITS: u32 = 3;
-
-    /// What it finds, by the number that it writes into these bits; 0 is
-    /// nothing.
-    pub const FOUND: [(&'static str, u32); 4] = [
-        ("bittorrent", 1),
-        ("edonkey", 2),
-        ("gnutella", 3),
-        ("direct-connect", 4),
-    ];
-
-    /// Loads it; it will write into the mark's bits from `lowest` on, which is
-    /// at most 29. Needs CAP_BPF and CAP_NET_ADMIN, and no type information of
+    /// Loads it; it will write [`Signature::number`](weirgate_signatures::Signature::number)
+    /// into the mark's [`BITS`] bits from `lowest` on, which is at most 29. Needs CAP_BPF and CAP_NET_ADMIN, and no type information of
     /// the kernel.
     pub fn load(lowest: u32) -> Result<Self, BpfError> {
         let bytes = programs::named(NAME).ok_or(BpfError::NoProgram(NAME))?;
@@ -48,7 +37,7 @@ impl Payload {
             let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
             let map = maps.find(|map| map.name().to_string_lossy().ends_with(".rodata"));
             let mut map = map.ok_or_else(missing).context("the program's constants")?;
-            map.set_initial_value(&lowest.min(32 - Self::BITS).to_ne_bytes())
+            map.set_initial_value(&lowest.min(32 - BITS).to_ne_bytes())
                 .context("the program's constants")?;
             drop((map, maps));
             open.load()
@@ -59,6 +48,12 @@ impl Payload {
             log,
         })?;
         Ok(Self { object })
+    }
+
+    /// Loads it and gives the program alone: it is gone when that is closed,
+    /// unless a device has it by then.
+    pub fn attachable(lowest: u8) -> Result<OwnedFd, BpfError> {
+        Self::load(lowest.into())?.program()
     }
 
     /// The program, for a filter that acts by itself (`direct-action` of

@@ -95,13 +95,21 @@ pub fn run(arguments: &Arguments) -> Outcome {
              before destination NAT: write the addresses that stand on the wire there",
             policy.link.device.value
         ));
-        if !state.arriving.is_empty() {
+        let restores = |place: &weirgate_state::Arriving| place.restore.is_some();
+        if state.arriving.values().any(restores) {
             general.push(format!(
                 "decisions that their connections keep are in their marks all the same: act_ctinfo \
                  looks the connection up as they arrive on {} and copies its mark's bits",
                 policy.link.device.value
             ));
         }
+    }
+    if policy.looks_at_payloads() {
+        general.push(
+            "each device learns by itself what payloads betray, from the packets that arrive on it \
+             and as their addresses are there; of 65536 flows at a time"
+                .to_owned(),
+        );
     }
     general.push(
         "upstream packets are seen before source NAT: write inside addresses; checksums are taken \

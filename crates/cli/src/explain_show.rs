@@ -247,7 +247,15 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
         Some(device) => steps.push(format!("arrives on {device}")),
         None => steps.push("made by the router itself".to_owned()),
     }
-    if !ifb {
+    if let (Some(device), Some(fate)) = (arrives, fate)
+        && about.simulator.looks_at(device)
+    {
+        let found = fate.payload.map_or("nothing yet", |found| found.name());
+        steps.push(format!(
+            "tc ingress of {device}: what the first payloads of its flow betray: {found}"
+        ));
+    }
+    if !ifb && !link.bridge {
         steps.push("connection tracking".to_owned());
     }
     for pass in passes {
@@ -261,6 +269,9 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
             }
             Some(Hook::Postrouting { device }) => {
                 format!("postrouting to {device}, priority mangle, before source NAT")
+            }
+            Some(Hook::Egress { device }) => {
+                format!("netdev egress of {device}, bridged: no connection tracking")
             }
             _ => "hook".to_owned(),
         };
@@ -318,6 +329,9 @@ fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
                 Unknown::CutOff => {
                     "the capture cut the packet off before a field that a rule looks at, which is \
                      taken for absent"
+                }
+                Unknown::Payload => {
+                    "the payload is cut off; it is taken to betray nothing"
                 }
                 Unknown::SourceMac => {
                     "the sender's MAC address is not known, and rules that ask for it do not \

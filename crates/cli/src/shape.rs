@@ -29,6 +29,16 @@ pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
         let planned = planned(&site, path, adopt).await.map_err(asked)?;
         let plan = planned.0.plan;
         describe(&plan, commands)?;
+        if !plan.steps.is_empty() {
+            let loaded = policy::read(path)?;
+            let mark = if commands { "# " } else { "" };
+            for setup in weirgate_compile::setups(loaded.policy()) {
+                let text = setup.to_string();
+                let lines = text.lines().map(|line| format!("{mark}{line}"));
+                let lines: Vec<String> = lines.collect();
+                output::data(&format!("\n{}", lines.join("\n")))?;
+            }
+        }
         Ok(if plan.steps.is_empty() {
             Status::Done
         } else {
@@ -181,7 +191,8 @@ pub fn show(state: &Path) -> Outcome {
 async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Vec<Source>), Failure> {
     let loaded = policy::read(path)?;
     let capabilities = site.kernel.capabilities().await;
-    let capabilities = capabilities.map_err(|error| refused(error.into()))?;
+    let mut capabilities = capabilities.map_err(|error| refused(error.into()))?;
+    capabilities.payload &= !loaded.policy().looks_at_payloads() || weirgate_kernel::can_look();
     let wanted = loaded.compile(&capabilities)?;
     let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
     Ok((planned, loaded.sources))

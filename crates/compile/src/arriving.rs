@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
-use weirgate_state::{Arriving, Capabilities, DeviceName, Field, Match, Origin, Table};
+use weirgate_state::{Arriving, Capabilities, DeviceName, Field, Match, Origin, Payload, Table};
 
 /// Whether a rule keeps a decision that the upstream makes: only there, or on
 /// a LAN device, have packets a connection to keep it on.
@@ -21,6 +21,44 @@ pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
 
 /// The places for arriving packets that the tables rely on.
 pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, Arriving> {
+    let mut places = restoring(policy, tables);
+    let payload = Some(Payload {
+        lowest: policy.payload_lowest,
+        stale: false,
+    });
+    for direction in Direction::BOTH {
+        let devices = match direction {
+            Direction::Up => policy.link.lan.as_slice(),
+            Direction::Down => std::slice::from_ref(&policy.link.device),
+        };
+        let mut looking = policy.rules.iter().filter(|rule| {
+            rule.payload().is_some()
+                && rule.directions.contains(direction)
+                && policy.line_rate(direction).is_some()
+        });
+        let Some(first) = looking.next() else {
+            continue;
+        };
+        let line = match policy.sources.included(&first.span) {
+            Some(_) => 0,
+            None => first.line,
+        };
+        for device in devices {
+            let place = places.entry(device.value.clone()).or_insert_with(|| {
+                let stream = direction.stream();
+                let why = format!("what the first payloads of {stream} flows betray");
+                Arriving {
+                    origin: Origin::new(line, why),
+                    ..Arriving::default()
+                }
+            });
+            place.payload = payload;
+        }
+    }
+    places
+}
+
+fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, Arriving> {
     let mask = policy.mark_mask;
     let asks = |one: &Match| one.field() == Some(Field::Mark { mask });
     let mut rules = tables

@@ -4,7 +4,7 @@
 //! Upstream they hang at postrouting, before source NAT: forwarded packets and
 //! the router's own, with inside addresses. Downstream they hang where packets
 //! arrive (IFB), before destination NAT, or at postrouting of the LAN device,
-//! after it. Where packets arrive, conntrack has not seen them: kept decisions
+//! after it; of a bridge at the egress of its two ports (`bridge`). Where packets arrive, conntrack has not seen them: kept decisions
 //! are looked up in the packet's mark, into which `act_ctinfo` has written them
 //! (`arriving`); they are made upstream only. The order is the same everywhere:
 //!
@@ -25,6 +25,7 @@
 //! `classify_when` turns conditions into matches. What the chains mean is in
 //! crate `state`.
 
+use crate::bridge;
 use crate::classify_when::{self, Lists, VERSIONS};
 use crate::naming;
 use crate::part_rules;
@@ -37,7 +38,8 @@ use weirgate_policy::{
     Protocol, Rule as PolicyRule,
 };
 use weirgate_state::{
-    Chain, Content, Count, Effect, Field, Hook, IpVersion, Match, Meter, Origin, Rule, Set, Verdict,
+    Chain, Content, Count, DeviceName, Effect, Field, Hook, IpVersion, Match, Meter, Origin, Rule,
+    Set, Verdict,
 };
 use weirgate_units::Dscp;
 
@@ -51,7 +53,7 @@ pub(crate) fn chains(
     restored: bool,
 ) -> Vec<Chain> {
     let direction = scheduler.direction;
-    let tracked = !matches!(hook, Hook::Ingress { .. });
+    let tracked = !matches!(hook, Hook::Ingress { .. } | Hook::Egress { .. });
     let mask = policy.mark_mask;
     let wash = policy.dscp.as_ref().filter(|dscp| {
         dscp.wash
@@ -122,6 +124,76 @@ pub(crate) fn chains(
     chains
 }
 
+/// Where packets are shaped as they arrive, what their payloads betray cannot
+/// be kept there: the chain that does so where they leave for the inside, by
+/// which it holds for the upstream too. Rules of rule sets are left out, as
+/// they may be off. `None` where nothing is to be learnt.
+pub(crate) fn learning(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    (device, number): (&DeviceName, usize),
+    sets: &mut Vec<Set>,
+) -> Option<Chain> {
+    let mask = policy.mark_mask;
+    let field = Field::ConnectionMark { mask };
+    let mut writer = Writer {
+        policy,
+        scheduler,
+        lists: Lists::new(policy, sets),
+        tracked: true,
+        decisions: Some(field),
+        ending: Verdict::Final,
+        called: Vec::new(),
+        kept: 0,
+    };
+    let comes = Match::text(Field::InputDevice, policy.link.device.value.as_str());
+    let mut rules = Vec::new();
+    let keeping = policy.rules.iter().filter(|rule| rule.keep.is_some());
+    for (rule, number) in keeping.zip(1..) {
+        let both = Direction::BOTH
+            .into_iter()
+            .all(|direction| rule.directions.contains(direction));
+        if rule.payload().is_none() || rule.ruleset.is_some() || !both {
+            continue;
+        }
+        let value = number << mask.trailing_zeros();
+        let name = match &rule.name {
+            Some(name) => format!("learn_{}", name.value.replace('-', "_")),
+            None => format!("learn_{}", naming::provisional(rule)),
+        };
+        for (matches, late) in writer.alternatives(rule, Some(value), &name) {
+            rules.push(Rule {
+                matches: [vec![comes.clone()], matches, late].concat(),
+                counter: None,
+                effects: vec![Effect::ConnectionMark { mask, value }],
+                verdict: if rule.last {
+                    Verdict::Final
+                } else {
+                    Verdict::Continue
+                },
+                origin: Origin::new(
+                    writer.origin(rule).line,
+                    "what a payload from outside betrays holds for the connection",
+                ),
+            });
+        }
+    }
+    let name = match number {
+        0 => "learn".to_owned(),
+        more => format!("learn_{}", more + 1),
+    };
+    let chain = Chain {
+        name,
+        hook: Hook::Postrouting {
+            device: device.clone(),
+        },
+        rules,
+    };
+    let mut chains = vec![chain];
+    naming::settle(&mut chains, sets);
+    chains.pop().filter(|chain| !chain.rules.is_empty())
+}
+
 /// The chain of a rule set in a direction; its switch is named after it.
 #[must_use]
 pub fn ruleset_chain(direction: Direction, name: &str) -> String {
@@ -159,7 +231,7 @@ impl Writer<'_> {
         let link = &self.policy.link;
         let direction = self.scheduler.direction;
         let mut rules = Vec::new();
-        if direction == Direction::Down && link.inbound.value == Inbound::Lan {
+        if direction == Direction::Down && link.inbound.value == Inbound::Lan && !link.bridge {
             let other = Match::text(Field::InputDevice, link.device.value.as_str()).negated();
             let origin = Origin::new(link.inbound.line, "does not come from the link");
             rules.push(Rule::classify(vec![other], LOCAL, origin));
@@ -180,6 +252,9 @@ impl Writer<'_> {
         }
         if let (Some(default), true) = (self.scheduler.default_class(), self.is_marking()) {
             rules.extend(rest(default, &Verdict::Continue));
+        }
+        if let (Some(default), true) = (self.scheduler.default_class(), link.bridge) {
+            rules.extend(bridge::hidden(default, &self.ending));
         }
         let mut members = self.scheduler.members.iter();
         if let Some(ack) = members.find(|member| member.class.ack) {

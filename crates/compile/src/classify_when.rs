@@ -13,6 +13,7 @@ use weirgate_policy::{
     ConnectionState, Direction, From, Lengths, Policy, Ports, Prefix, Protocol, Schedule, TcpFlags,
     When,
 };
+use weirgate_signatures::Signature;
 use weirgate_state::{
     Content, Field, IpVersion, Key, Match, Origin, Refreshed, Set, port_protocols,
 };
@@ -31,6 +32,9 @@ pub(crate) struct Lists<'a> {
     named: Vec<(String, Key, Ranges)>,
     /// Names of groups that are looked up.
     refreshed: Vec<(String, Refreshed)>,
+    /// The bits of a packet's mark that say what its payload betrays, and the
+    /// lowest of them.
+    payload: (u32, u8),
 }
 
 impl<'a> Lists<'a> {
@@ -74,6 +78,7 @@ impl<'a> Lists<'a> {
             places,
             named,
             refreshed,
+            payload: (policy.payload_mask(), policy.payload_lowest),
         }
     }
 
@@ -445,6 +450,9 @@ fn all_of(
         let each: Vec<Vec<Match>> = when.interfaces.iter().map(each).collect();
         ways = multiplied(&ways, &each);
     }
+    if !when.payload.is_empty() {
+        ways = multiplied(&ways, &payload(when, lists.payload));
+    }
     if !when.ports.is_empty() {
         let list = port_ranges(&when.ports);
         let source = lists.any(Field::SourcePort, &list);
@@ -454,6 +462,20 @@ fn all_of(
         ways = multiplied(&ways, &either);
     }
     Some(ways)
+}
+
+/// What a flow's payload betrays, one way for each: marks stand in the host's
+/// order, in which no set holds them. All of them together is anything.
+fn payload(when: &When, (mask, lowest): (u32, u8)) -> Vec<Vec<Match>> {
+    let field = Field::Mark { mask };
+    let asked = |one: &Signature| when.payload.iter().any(|value| value.value == *one);
+    if Signature::ALL.iter().all(asked) {
+        return vec![vec![Match::one(field, 0).negated()]];
+    }
+    let asked = Signature::ALL.into_iter().filter(asked);
+    asked
+        .map(|one| vec![Match::one(field, u128::from(one.number() << lowest))])
+        .collect()
 }
 
 fn connection(when: &When, matches: &mut Vec<Match>) {

@@ -36,6 +36,8 @@ codes! {
     ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
     NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets that are shaped as they arrive (warning).";
     ACK_FILTER "C215" "The link asks for cake's ACK filter, and no cake is upstream.";
+    PAYLOAD "C216" "Payloads shall be looked at, and the kernel cannot, or the policy does not say where the packets arrive.";
+    BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port.";
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@
 //!   (`tree`), queues (`leaf`), nftables rules (`classify`), devices.
 //! * [`bounds`] derives the worst-case waits, and from them the buckets that
 //!   `tree` gives to classes: bound and tree are one calculation.
+//! * [`setups`] holds the exact set-up beside the naive one.
 //! * [`check_report`] is what `weirgate check` prints.
 //!
 //! This crate never sees what a kernel holds at the moment; comparing is
 //! crate `plan`'s work. It knows nothing of files.
 
 mod arriving;
+mod bridge;
 pub mod bounds;
 mod classify;
 mod classify_when;
@@ -26,6 +28,7 @@ mod parts;
 mod report;
 mod scheduler;
 mod segments;
+mod setup;
 mod tree;
 mod verdict;
 mod write;
@@ -38,6 +41,7 @@ pub use report::{
     check_report,
 };
 pub use scheduler::{Member, Scheduler};
+pub use setup::{OfSize, Setup, setups};
 
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems};
@@ -104,7 +108,9 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         roots.insert(device.clone(), root);
         let arriving = scheduler.direction == Direction::Down && link.inbound.value == Inbound::Ifb;
         let device = device.clone();
-        let (table, hook) = if arriving {
+        let (table, hook) = if link.bridge {
+            (&mut netdev, Hook::Egress { device })
+        } else if arriving {
             let hook = Hook::Ingress {
                 device: link.device.value.clone(),
                 redirect_to: device,
@@ -115,6 +121,13 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         };
         let chains = classify::chains(policy, scheduler, hook, &mut table.sets, restored);
         table.chains.extend(chains);
+        if arriving && restored {
+            for (number, lan) in link.lan.iter().enumerate() {
+                let place = (&lan.value, number);
+                let learnt = classify::learning(policy, scheduler, place, &mut inet.sets);
+                inet.chains.extend(learnt);
+            }
+        }
     }
     for table in [&mut inet, &mut netdev] {
         classify_when::complete(&mut table.sets, &table.chains);

@@ -10,9 +10,10 @@ use crate::hosts;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::segments;
+use crate::setup;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Direction, Inbound, Policy, Queue};
+use weirgate_policy::{Direction, Policy, Queue};
 use weirgate_units::{Handle, Rate, Size, Span};
 
 /// What a policy promises.
@@ -188,14 +189,7 @@ fn direction_report(
 ) -> DirectionReport {
     let link = &policy.link;
     let layer = link.layer.value;
-    let device = match (scheduler.direction, link.inbound.value) {
-        (Direction::Up, _) => link.device.value.to_string(),
-        (Direction::Down, Inbound::Lan) => link
-            .lan
-            .first()
-            .map_or_else(String::new, |lan| lan.value.to_string()),
-        (Direction::Down, _) => link.ifb.value.to_string(),
-    };
+    let device = setup::device(policy, scheduler.direction);
     let sizes = [link.mtu.value, 576, 40];
     DirectionReport {
         direction: scheduler.direction,

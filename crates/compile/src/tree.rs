@@ -48,7 +48,8 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         link.device_kind.value
     };
     let mut classes = vec![gate(policy, scheduler)];
-    if on_lan {
+    // A bridge's port to the inside has nothing but what comes from the link.
+    if on_lan && !link.bridge {
         classes.push(local(policy, scheduler));
     }
     Qdisc {

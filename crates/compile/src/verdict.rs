@@ -2,6 +2,7 @@
 //! What stands between a policy and a kernel, and what its author should know.
 
 use crate::arriving;
+use crate::bridge;
 use crate::codes;
 use crate::engine;
 use crate::hosts;
@@ -39,12 +40,42 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
             "load or build nf_tables and nft_fwd_netdev, or write `inbound = \"lan\"`",
         );
     }
-    if !kernel.nft_postrouting {
+    payload(policy, kernel, &release, problems);
+    if policy.link.bridge {
+        bridge::check(policy, kernel, &release, problems);
+    } else if !kernel.nft_postrouting {
         problems.error(
             codes::NO_POSTROUTING,
             link.device.span.clone(),
             format!("{release} cannot classify packets with nftables"),
             "load or build nf_tables and nft_meta",
+        );
+    }
+}
+
+/// What looking at payloads needs.
+fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let mut looking = policy.rules.iter().filter(|rule| rule.payload().is_some());
+    let Some(first) = looking.clone().next() else {
+        return;
+    };
+    let own = first.when.payload.first();
+    let place = own.map_or_else(|| first.span.clone(), |own| own.span.clone());
+    if !kernel.payload {
+        problems.error(
+            codes::PAYLOAD,
+            place.clone(),
+            format!("{release} has no cls_bpf, by which payloads are looked at"),
+            "load or build the module cls_bpf, or leave the rule out",
+        );
+    }
+    let upstream = looking.any(|rule| rule.directions.contains(Direction::Up));
+    if upstream && policy.link.lan.is_empty() {
+        problems.error(
+            codes::PAYLOAD,
+            place,
+            "upstream payloads are looked at where packets come from the inside, which is not said",
+            "name the inside devices, such as `lan = \"eth1\"`, or write `direction = \"down\"`",
         );
     }
 }

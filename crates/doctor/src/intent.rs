@@ -24,6 +24,9 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
             needed.insert(Ability::NftForward);
         }
     }
+    if policy.looks_at_payloads() {
+        needed.insert(Ability::ClsBpf);
+    }
     for rule in &policy.rules {
         match rule.meter.as_ref().map(|meter| meter.value.count) {
             Some(Count::Connections(_)) => needed.insert(Ability::NftConnections),

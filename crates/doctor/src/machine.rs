@@ -4,6 +4,7 @@
 use crate::intent::{counts_connections, named_hosts, needs};
 use crate::link::{Line, told};
 use crate::{Finding, Question, Severity};
+use weirgate_policy::Policy;
 use weirgate_state::{Ability, Conntrack, Presence};
 use weirgate_units::Span;
 
@@ -29,6 +30,17 @@ pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Ve
             "this process lacks CAP_NET_ADMIN in this network namespace".to_owned(),
             "`plan`, `apply`, `remove`, `show` and `keep` are refused".to_owned(),
             "run them as root, or with `setpriv --ambient-caps +net_admin`".to_owned(),
+        ));
+    }
+    let looks = question.policy.is_some_and(Policy::looks_at_payloads);
+    if looks && !question.machine.privileges.bpf {
+        findings.push(kernel(
+            Severity::Note,
+            "privilege",
+            "this process lacks CAP_BPF".to_owned(),
+            "the policy looks at payloads: its classifier cannot be loaded, and `apply` is refused"
+                .to_owned(),
+            "run it as root, or with `setpriv --ambient-caps +net_admin,+bpf`".to_owned(),
         ));
     }
 }

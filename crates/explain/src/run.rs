@@ -64,6 +64,9 @@ pub enum Unknown {
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
+    /// The payload, which ends before the bytes that are looked at; taken for one
+    /// that betrays nothing.
+    Payload,
     /// Whether the kernel has already struck connections that ended off its
     /// count, where the answer hangs on it; taken as if only packets made it
     /// look.
@@ -376,6 +379,7 @@ impl<'a, 'c> Run<'a, 'c> {
                 crate::packet::IPV6 => Value::Number(6),
                 _ => Value::Number(0),
             },
+            Field::EtherType => Value::Number(self.packet.ethertype.into()),
             Field::Protocol => match self.headers.version {
                 Some(_) => Value::Number(self.headers.protocol.into()),
                 None => Value::Absent,

@@ -5,11 +5,12 @@ use crate::count::Counting;
 use crate::fragments::Fragments;
 use crate::meter::Meters;
 use crate::packet::Packet;
-use crate::run::{Context, Pass, Run};
+use crate::run::{Context, Pass, Run, Unknown};
 use crate::track::{Tracked, Tracker};
 use crate::tuple::Tuple;
 use std::collections::BTreeMap;
-use weirgate_state::{Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Table};
+use weirgate_signatures::{Signature, Watch};
+use weirgate_state::{Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Payload, Table};
 
 /// The way of a packet through the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Fate {
     /// True where it waits for other fragments: connection tracking makes
     /// packets whole before their class is decided.
     pub waits: bool,
+    /// What its flow's payload has betrayed by now, where it is looked at.
+    pub payload: Option<Signature>,
     /// The packet as it leaves.
     pub packet: Packet,
 }
@@ -63,6 +66,8 @@ pub struct Simulator {
     counting: Counting,
     /// Bits of the connection's mark that arriving packets get, by device.
     restores: BTreeMap<DeviceName, u32>,
+    /// What looks at payloads, by device: each learns by itself.
+    looks: BTreeMap<DeviceName, (Payload, Watch)>,
 }
 
 impl Simulator {
@@ -81,6 +86,7 @@ impl Simulator {
             tracks: tables.iter().any(asks_for_connections),
             counting: Counting::default(),
             restores: BTreeMap::new(),
+            looks: BTreeMap::new(),
         }
     }
 
@@ -91,6 +97,11 @@ impl Simulator {
             .iter()
             .filter_map(|(name, place)| Some((name.clone(), place.restore?)));
         self.restores = masks.collect();
+        let looks = places.iter().filter_map(|(name, place)| {
+            let looks = (place.payload?, Watch::default());
+            Some((name.clone(), looks))
+        });
+        self.looks = looks.collect();
         self
     }
 
@@ -106,6 +117,12 @@ impl Simulator {
     pub fn tracking(mut self) -> Self {
         self.tracks = true;
         self
+    }
+
+    /// Whether payloads are looked at that arrive on a device.
+    #[must_use]
+    pub fn looks_at(&self, device: &DeviceName) -> bool {
+        self.looks.contains_key(device)
     }
 
     /// Its tables.
@@ -141,48 +158,82 @@ impl Simulator {
             passes: Vec::new(),
             connection: None,
             waits: false,
+            payload: None,
             packet,
         };
-        let arrives = path.arrives.clone();
+        let cut_off = self.arrive(&mut fate, path, now);
+        self.travel(&mut fate, path, now, clock);
+        if let (true, Some(first)) = (cut_off, fate.passes.first_mut()) {
+            first.unknown.push(Unknown::Payload);
+        }
+        fate
+    }
+
+    /// What happens to a packet where it arrives, before any table. Whether
+    /// what its payload betrays could not be told.
+    fn arrive(&mut self, fate: &mut Fate, path: &Path, now: u64) -> bool {
         self.restore(&mut fate.packet, path, now);
+        self.look(fate, path)
+    }
+
+    fn travel(&mut self, fate: &mut Fate, path: &Path, now: u64, clock: Option<i64>) {
+        let arrives = path.arrives.clone();
         self.hooks(
-            &mut fate,
+            fate,
             (now, clock),
             path,
             None,
             |hook| matches!(hook, Hook::Ingress { device, .. } if Some(device) == arrives.as_ref()),
         );
         let Some(leaves) = path.leaves.clone() else {
-            return fate;
+            return;
         };
+        // What leaves by a bridge's port never comes to `inet`.
+        let bridge = self.tables.iter().flat_map(|table| &table.chains);
+        let bridged = bridge
+            .filter(|chain| matches!(&chain.hook, Hook::Egress { device } if *device == leaves));
+        if bridged.count() > 0 {
+            let input = None::<DeviceName>;
+            let unseen = Path {
+                arrives: input,
+                leaves: path.leaves.clone(),
+            };
+            self.hooks(
+                fate,
+                (now, clock),
+                &unseen,
+                None,
+                |hook| matches!(hook, Hook::Egress { device } if *device == leaves),
+            );
+            return;
+        }
         // The rules of `inet` see what is IP and whole.
         let Some(mut headers) = fate.packet.tracked_headers() else {
-            return fate;
+            return;
         };
         let mut tracked = None;
         if self.tracks {
             if headers.more || headers.fragment != 0 {
                 let Some(whole) = self.fragments.take(&fate.packet, &headers, now) else {
                     fate.waits = true;
-                    return fate;
+                    return;
                 };
                 fate.packet = whole;
                 headers = match fate.packet.tracked_headers() {
                     Some(headers) => headers,
-                    None => return fate,
+                    None => return,
                 };
             }
             tracked = Some(self.tracker.take(&fate.packet, Some(headers), now));
         }
         self.hooks(
-            &mut fate,
+            fate,
             (now, clock),
             path,
             tracked,
             |hook| matches!(hook, Hook::Postrouting { device } if *device == leaves),
         );
         fate.connection = tracked.map(|tracked| self.summary(tracked));
-        fate
     }
 
     /// What `act_ctinfo` does (`tcf_ctinfo_act`, net/sched/act_ctinfo.c): looks
@@ -202,6 +253,21 @@ impl Simulator {
         if let Some(mark) = packet.told.mark.or_else(found) {
             packet.mark = mark & mask;
         }
+    }
+
+    /// What the classifier of payloads does, which runs next: it writes what the
+    /// packet's flow is into bits of its mark. Whether it could not be told.
+    fn look(&mut self, fate: &mut Fate, path: &Path) -> bool {
+        let device = path.arrives.as_ref();
+        let Some((payload, watch)) = device.and_then(|device| self.looks.get_mut(device)) else {
+            return false;
+        };
+        let packet = &mut fate.packet;
+        let look = watch.see(packet.ethertype, &packet.bytes, packet.length);
+        let found = look.found.map_or(0, Signature::number);
+        packet.mark = packet.mark & !payload.mask() | found << payload.lowest;
+        fate.payload = look.found;
+        look.cut_off
     }
 
     fn hooks(

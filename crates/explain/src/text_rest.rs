@@ -14,6 +14,8 @@ struct Rest<'a> {
     line: Line,
     blueprint: Blueprint,
     length: Option<(Word<'a>, usize)>,
+    payload: Option<usize>,
+    data: Option<(Word<'a>, Vec<u8>)>,
     told: Told,
     mark: u32,
     mac: Option<u64>,
@@ -28,6 +30,29 @@ fn mac(text: &str) -> Option<u64> {
     let bytes: Vec<u8> = bytes.collect::<Result<_, _>>().ok()?;
     let fold = |all, byte: &u8| all << 8 | u64::from(*byte);
     (six && plain).then(|| bytes.iter().fold(0, fold))
+}
+
+/// Bytes as text, with `\xNN` for any byte and `\\` for a backslash.
+fn data(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match rest.next()? {
+            b'\\' => out.push(b'\\'),
+            b'x' => {
+                let pair = [rest.next()?, rest.next()?];
+                let digits = std::str::from_utf8(&pair).ok()?;
+                let plain = pair.iter().all(u8::is_ascii_hexdigit);
+                out.push(u8::from_str_radix(digits, 16).ok().filter(|_| plain)?);
+            }
+            _ => return None,
+        }
+    }
+    Some(out)
 }
 
 /// A multiple of `step` up to `most`.
@@ -54,6 +79,8 @@ pub(crate) fn rest(
         },
         blueprint,
         length: None,
+        payload: None,
+        data: None,
         told: Told::default(),
         mark: 0,
         mac: None,
@@ -108,7 +135,14 @@ impl<'a> Rest<'a> {
             "payload" => {
                 let right = "write a number of bytes, up to 65000";
                 let read = |text: &str| number(text).filter(|n| *n <= 65_000);
-                one.payload = reading.value(word, right, read).unwrap_or(0) as usize;
+                self.payload = reading.value(word, right, read).map(|length| length as usize);
+                one.payload = self.payload.unwrap_or(0);
+            }
+            "data" => {
+                let right = "write what the payload begins with, such as \
+                             `\\x13BitTorrent\\x20protocol`: no spaces, bytes as `\\x20`";
+                let found = reading.value(word, right, data);
+                self.data = found.map(|bytes| (word.clone(), bytes));
             }
             "options" => {
                 let right = "write a multiple of 4 up to 40";
@@ -218,6 +252,9 @@ impl<'a> Rest<'a> {
 
     fn finish(mut self, reading: &mut Reading<'_>) -> Option<Line> {
         let headers = self.blueprint.header_length();
+        if let (None, Some((_, data))) = (self.payload, &self.data) {
+            self.blueprint.payload = data.len();
+        }
         if let Some((word, length)) = &self.length {
             if let Some(payload) = length.checked_sub(headers) {
                 self.blueprint.payload = payload;
@@ -226,6 +263,14 @@ impl<'a> Rest<'a> {
                 let right = format!("write `len {headers}` or more");
                 reading.wrong(Some(word), wrong, right);
             }
+        }
+        if let Some((word, data)) = self.data.take() {
+            if data.len() > self.blueprint.payload {
+                let (wanted, room) = (data.len(), self.blueprint.payload);
+                let wrong = format!("the payload has {room} bytes, and these are {wanted}");
+                reading.wrong(Some(&word), wrong, "write less data, or a longer packet");
+            }
+            self.blueprint.content = data;
         }
         if headers + self.blueprint.payload > 65_535 {
             reading.wrong(

@@ -103,12 +103,13 @@ pub(crate) fn ecn(text: &str) -> Option<u8> {
 }
 
 /// All words that may follow the two ends.
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 25] = [
     "dscp",
     "tos",
     "ecn",
     "len",
     "payload",
+    "data",
     "options",
     "ip-options",
     "id",

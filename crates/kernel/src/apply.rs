@@ -13,8 +13,10 @@ use crate::link;
 use crate::nft;
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
+use crate::payload;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
+use std::os::fd::AsRawFd;
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
 use weirgate_state::{DeviceName, State, Table};
 
@@ -199,7 +201,11 @@ impl Kernel {
                 } => {
                     self.flush(&mut batch).await?;
                     let index = self.index(device).await?;
-                    let change = tc::arriving::change(index, before.as_ref(), after.as_ref());
+                    let (before, after) = (before.as_ref(), after.as_ref());
+                    let looks = tc::arriving::new_payload(before, after);
+                    let program = payload::program(looks)?;
+                    let program = program.as_ref().map(AsRawFd::as_raw_fd);
+                    let change = tc::arriving::change(index, before, after, program);
                     batch = requests(step, change);
                     if let Err(error) = self.flush(&mut batch).await {
                         // A place that was made for a filter goes with it.

@@ -11,6 +11,7 @@ use crate::channel::Request;
 use crate::error::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, KernelError, Refusal};
 use crate::link;
 use crate::nft;
+use crate::payload;
 use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
@@ -23,6 +24,9 @@ const NLM_F_CREATE_EXCL: u16 = 0x600;
 impl Kernel {
     /// Asks the kernel for everything that [`Capabilities`] names. Needs
     /// CAP_NET_ADMIN, as the changes themselves do.
+    ///
+    /// Of the classifier of payloads it says only whether this process has one;
+    /// [`can_look`](crate::can_look) looks for what it needs.
     pub async fn capabilities(&self) -> Result<Capabilities, KernelError> {
         let mut found = Capabilities {
             release: rustix::system::uname()
@@ -47,9 +51,12 @@ impl Kernel {
         found.ifb = ifb.is_some_and(|refusal| refusal.errno == EINVAL);
         let ctinfo = self.ask(tc::arriving::probe(), "act_ctinfo").await?;
         found.restore_marks = ctinfo.is_some_and(|refusal| refusal.errno == EINVAL);
+        found.payload = payload::is_provided();
         found.nft_postrouting = self
             .table_works(false, Hook::Postrouting { device: lo.clone() }, &lo, index)
             .await?;
+        let egress = Hook::Egress { device: lo.clone() };
+        found.nft_egress = self.table_works(true, egress, &lo, index).await?;
         let ingress = Hook::Ingress {
             device: lo.clone(),
             redirect_to: lo.clone(),

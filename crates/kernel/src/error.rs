@@ -36,6 +36,14 @@ pub enum KernelError {
     /// Occurs when a state that was only ever observed shall be written.
     #[error("K315: {0}: this cannot be written")]
     Unwritable(String),
+    /// Occurs when the classifier of payloads cannot be loaded.
+    #[error("K316: the classifier of payloads cannot be loaded: {source}{denial}")]
+    Program {
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+        /// The capability that is missing, as the end of the message.
+        denial: &'static str,
+    },
     /// Occurs when a device is not in this namespace.
     #[error("K301: {0}: there is no such network device")]
     NoDevice(String),

@@ -29,6 +29,7 @@ mod observe_machine;
 mod observe_settings;
 mod offload;
 mod parts;
+mod payload;
 mod stamp;
 mod tc;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use fault::Fault;
 pub use namespace::namespace_cookie;
 pub use nft::object::RuleCounter;
 pub use observe::{Observed, Scope};
+pub use payload::{Loader, can_look, provide};
 pub use stamp::Stamp;
 pub use tc::stats::{Counters, DeviceCounters};
 

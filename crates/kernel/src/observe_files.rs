@@ -100,6 +100,16 @@ fn symbol(ability: Ability) -> Option<&'static str> {
     })
 }
 
+/// Whether a kernel has one part.
+pub(crate) fn presence(ability: Ability) -> Presence {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let found = abilities(&release, &mut Vec::new());
+    found.get(&ability).copied().unwrap_or(Presence::Unknown)
+}
+
 /// What is in the kernel shows as its functions' names, what could be loaded
 /// in the list of modules.
 fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Presence> {

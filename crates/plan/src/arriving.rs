@@ -11,6 +11,10 @@ use weirgate_state::{Arriving, DeviceName, Origin, State};
 /// filter of his own.
 pub const RESTORE_PREFERENCE: u16 = 87;
 
+/// That of the classifier of payloads: behind the one that restores marks,
+/// which overwrites them.
+pub const PAYLOAD_PREFERENCE: u16 = 88;
+
 /// Devices whose places hold something else of weirgate's than is desired: the
 /// name, what is desired, what is there.
 pub fn pairs<'a>(
@@ -74,9 +78,19 @@ pub fn run(
 
 /// What a place holds of weirgate's, in words.
 pub fn text(place: Option<&Arriving>) -> String {
-    match place.and_then(|place| place.restore) {
-        Some(mask) => format!("the connection's mark under {mask:#010x}"),
-        None => "nothing of weirgate's".to_owned(),
+    let restored = place
+        .and_then(|place| place.restore)
+        .map(|mask| format!("the connection's mark under {mask:#010x}"));
+    let payload = place
+        .and_then(|place| place.payload)
+        .map(|payload| match payload.stale {
+            true => format!("what another version finds in payloads in {:#010x}", payload.mask()),
+            false => format!("what is found in payloads in {:#010x}", payload.mask()),
+        });
+    match (restored, payload) {
+        (Some(one), Some(other)) => format!("{one}, and {other}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "nothing of weirgate's".to_owned(),
     }
 }
 
@@ -86,13 +100,25 @@ pub fn describe(
     device: &DeviceName,
     after: Option<&Arriving>,
 ) -> fmt::Result {
-    match after.and_then(|place| place.restore) {
-        Some(mask) => write!(
-            f,
-            "{device}: arriving packets get their connection's mark under {mask:#010x}"
-        ),
-        None => write!(f, "{device}: arriving packets get nothing any more"),
+    if after.is_none_or(Arriving::is_bare) {
+        return write!(f, "{device}: arriving packets get nothing any more");
     }
+    let (restored, payload) = (
+        after.and_then(|place| place.restore),
+        after.and_then(|place| place.payload),
+    );
+    write!(f, "{device}: arriving packets get ")?;
+    if let Some(mask) = restored {
+        write!(f, "their connection's mark under {mask:#010x}")?;
+    }
+    if restored.is_some() && payload.is_some() {
+        f.write_str(" and ")?;
+    }
+    if let Some(payload) = payload {
+        let mask = payload.mask();
+        write!(f, "what is found in their flow's payload in {mask:#010x} of their mark")?;
+    }
+    Ok(())
 }
 
 /// The nearest command lines.
@@ -101,16 +127,32 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
     if before.is_none() {
         lines.push(format!("tc qdisc add dev {device} clsact"));
     }
-    if before.is_some_and(|place| place.restore.is_some()) {
+    let old = before.and_then(|place| place.restore);
+    let new = after.and_then(|place| place.restore);
+    if old.is_some() && old != new {
         lines.push(format!(
             "tc filter del dev {device} ingress pref {RESTORE_PREFERENCE}"
         ));
     }
-    if let Some(mask) = after.and_then(|place| place.restore) {
+    if let Some(mask) = new.filter(|_| old != new) {
         lines.push(format!(
             "tc filter add dev {device} ingress pref {RESTORE_PREFERENCE} protocol all handle 1 \
              matchall skip_hw action ctinfo cpmark {mask:#010x} continue cookie {COOKIE_HEX}"
         ));
+    }
+    let old = before.and_then(|place| place.payload);
+    let new = after.and_then(|place| place.payload);
+    match new.filter(|_| old != new) {
+        Some(payload) => lines.push(format!(
+            "tc filter replace dev {device} ingress pref {PAYLOAD_PREFERENCE} protocol all \
+             handle 1 bpf direct-action skip_hw object-file payload.bpf.o section tc  # bits \
+             {:#010x} of the mark",
+            payload.mask()
+        )),
+        None if old.is_some() && new.is_none() => lines.push(format!(
+            "tc filter del dev {device} ingress pref {PAYLOAD_PREFERENCE}"
+        )),
+        None => {}
     }
     if after.is_none() && before.is_some_and(|place| !place.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
@@ -124,7 +166,7 @@ const COOKIE_HEX: &str = "7765697267617465";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::Device;
+    use weirgate_state::{Device, Payload};
 
     fn state(place: Option<Arriving>) -> State {
         let name = DeviceName::new("wan").unwrap();
@@ -149,6 +191,41 @@ mod tests {
             restore: Some(mask),
             ..Arriving::default()
         }
+    }
+
+    #[test]
+    fn the_classifier_of_payloads_comes_goes_and_is_exchanged() {
+        let place = |restore, payload| {
+            Some(Arriving {
+                restore,
+                payload,
+                ..Arriving::default()
+            })
+        };
+        let looking = |lowest, stale| Some(Payload { lowest, stale });
+        let with = place(None, looking(24, false));
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter replace dev wan ingress",
+        ];
+        assert_eq!(lines(None, with.clone()), add);
+        assert_eq!(lines(with.clone(), with.clone()), Vec::<String>::new());
+        let delete = [
+            "tc filter del dev wan ingress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(lines(with.clone(), None), delete);
+        let both = place(Some(1), looking(24, false));
+        let only = ["tc filter add dev wan ingress"];
+        assert_eq!(lines(with.clone(), both.clone()), only);
+        assert_eq!(lines(both, with.clone()), delete[..1]);
+        // Other bits, or a program of another version.
+        assert_eq!(lines(place(None, looking(20, false)), with.clone()), add[1..]);
+        let (stale, with) = (state(place(None, looking(24, true))), state(with));
+        let plan = crate::plan(&stale, &with).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(crate::verify(&stale, &with).len(), 1);
+        assert_eq!(crate::verify(&with, &stale), [], "the old one cannot come back");
     }
 
     fn lines(before: Option<Arriving>, after: Option<Arriving>) -> Vec<String> {

@@ -299,6 +299,13 @@ impl Found {
                     format!("weirgate cannot hang a chain at {text}"),
                     "use postrouting or ingress",
                 ),
+                Hook::Egress { .. } if !table.netdev => self.add(
+                    "K304",
+                    &label,
+                    &none,
+                    "a device's egress is a netdev table's place only",
+                    "put the chain into a netdev table",
+                ),
                 Hook::Ingress { .. } if !table.netdev => self.add(
                     "K304",
                     &label,
@@ -321,6 +328,7 @@ impl Found {
                     );
                 }
                 Hook::Postrouting { .. }
+                | Hook::Egress { .. }
                 | Hook::Ingress { .. }
                 | Hook::Called
                 | Hook::Switched { .. } => {}

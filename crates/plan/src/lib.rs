@@ -35,7 +35,7 @@ mod tree;
 mod verify;
 
 pub use action::{Action, Place, Step};
-pub use arriving::RESTORE_PREFERENCE;
+pub use arriving::{PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
 pub use check::Problem;
 pub use export::{Export, bare, export};
 pub use loss::Loss;

@@ -133,6 +133,11 @@ const PURE_ACK: Field = field(
     Boolean,
     "A TCP acknowledgement without data, by its exact payload length",
 );
+const PAYLOAD: Field = field(
+    "payload",
+    Words(&["bittorrent", "edonkey", "gnutella", "directconnect"]),
+    "What the first payloads of the packet's flow betray; the rule must keep its decision",
+);
 const CONNECTION: Field = field(
     "connection",
     Table("connection"),
@@ -211,6 +216,11 @@ pub const TABLES: &[TableFields] = &[
                 "lan",
                 List("lan"),
                 "Inside hosts are reached by these devices",
+            ),
+            field(
+                "bridge",
+                Boolean,
+                "Whether `device` and `lan` are the two ports of a transparent bridge",
             ),
             needed("up", Rate, "The line's upstream rate"),
             field("engine", Word(&["auto", "htb", "cake"]), "What shapes it"),
@@ -405,6 +415,7 @@ pub const TABLES: &[TableFields] = &[
         about: "Which packets go into which class: all conditions must hold, of a list any element",
         fields: conditions![
             PURE_ACK,
+            PAYLOAD,
             CONNECTION,
             field(
                 "class",
@@ -475,7 +486,7 @@ pub const TABLES: &[TableFields] = &[
     TableFields {
         name: "match",
         about: "One way to be of a service",
-        fields: conditions![PURE_ACK, CONNECTION],
+        fields: conditions![PURE_ACK, PAYLOAD, CONNECTION],
     },
     TableFields {
         name: "connection",
@@ -608,10 +619,13 @@ pub const TABLES: &[TableFields] = &[
     TableFields {
         name: "marks",
         about: "The bits of a connection's mark that keep decisions",
-        fields: &[field(
-            "mask",
-            Text("0x0000ff00"),
-            "The bits, which stand together",
-        )],
+        fields: &[
+            field("mask", Text("0x0000ff00"), "The bits, which stand together"),
+            field(
+                "payload",
+                Text("0x07000000"),
+                "Three bits of a packet's mark that say what its payload betrays",
+            ),
+        ],
     },
 ];

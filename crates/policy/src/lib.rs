@@ -121,6 +121,7 @@ pub fn parse_with(
             read_file(&mut root, &env, main, &mut parts);
         });
     }
+    let marks = parts.marks.unwrap_or_default();
     let policy = Policy {
         link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
         ack: parts.ack,
@@ -131,7 +132,8 @@ pub fn parse_with(
         dscp: parts.dscp,
         shares: parts.shares,
         caps: parts.caps,
-        mark_mask: parts.mark_mask.unwrap_or(treatment::MARK_MASK),
+        mark_mask: marks.mask,
+        payload_lowest: marks.payload_lowest,
         sources: files.sources,
     };
     verdict::check(&policy, &problems);
@@ -162,7 +164,7 @@ struct Parts {
     dscp: Option<DscpTreatment>,
     shares: Vec<GroupShare>,
     caps: Vec<HostCap>,
-    mark_mask: Option<u32>,
+    marks: Option<treatment::Marks>,
     /// What has been defined so far, by kind and name.
     defined: BTreeSet<(&'static str, String)>,
 }
@@ -200,7 +202,7 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
         };
         parts.ack = root.table("ack").and_then(class::read_ack);
         parts.dscp = root.table("dscp").map(treatment::read_dscp);
-        parts.mark_mask = root.table("marks").map(treatment::read_marks);
+        parts.marks = root.table("marks").map(treatment::read_marks);
     } else {
         for key in OF_THE_POLICY {
             if root.has(key) {

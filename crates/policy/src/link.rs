@@ -36,6 +36,7 @@ pub(crate) fn placeholder(span: Span) -> Link {
     let raw = LinkLayer::custom(0, 0, Framing::None).expect("nothing added is in range");
     Link {
         span: span.clone(),
+        bridge: false,
         device: at(()).map(|()| unread()),
         lan: Vec::new(),
         up: at(()).map(|()| Rate::default()),
@@ -160,7 +161,10 @@ fn read_inbound(table: &mut Reader<'_, '_>, link: &mut Link) {
         ("none", Inbound::None),
     ];
     let stated = word(table, "inbound", &WORDS);
-    let implied_kind = if table.has("down") {
+    link.bridge = table.boolean("bridge").is_some_and(|flag| flag.value);
+    let implied_kind = if table.has("down") && link.bridge {
+        Inbound::Lan
+    } else if table.has("down") {
         Inbound::Ifb
     } else {
         Inbound::None
@@ -175,7 +179,22 @@ fn read_inbound(table: &mut Reader<'_, '_>, link: &mut Link) {
             "add the line's rate, such as `down = \"2mbit\"`, or write `inbound = \"none\"`",
         );
     }
-    if kind == Inbound::Lan && link.lan.len() != 1 {
+    if kind == Inbound::Ifb && link.bridge {
+        table.problems().error(
+            codes::INBOUND,
+            span.clone(),
+            "on a bridge the downstream is shaped where it leaves by the port to the inside",
+            "write `inbound = \"lan\"`, or leave `inbound` out",
+        );
+    }
+    if link.bridge && link.lan.len() != 1 {
+        table.problems().error(
+            codes::INBOUND,
+            table.span(),
+            "a transparent bridge has two ports: `device` to the outside, one in `lan`",
+            "write `lan = \"...\"`",
+        );
+    } else if kind == Inbound::Lan && link.lan.len() != 1 {
         table.problems().error(
             codes::INBOUND,
             span,

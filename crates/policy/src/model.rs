@@ -10,6 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
 use weirgate_linklayer::{DeviceKind, LinkLayer};
+use weirgate_signatures::Signature;
 use weirgate_state::{CakeAckFilter, DeviceName};
 use weirgate_units::{Dscp, ParseError, Rate, Share, Size, Span as Delay};
 
@@ -36,6 +37,9 @@ pub struct Policy {
     pub dscp: Option<DscpTreatment>,
     /// The bits of a connection's mark that keep decisions; contiguous.
     pub mark_mask: u32,
+    /// The lowest of the bits of a packet's mark that say what was found in
+    /// its flow's payload.
+    pub payload_lowest: u8,
     /// The files it was read from.
     pub sources: Sources,
 }
@@ -152,6 +156,8 @@ impl FromStr for Amount {
 pub struct Link {
     /// Where the table begins, for problems that concern the whole link.
     pub span: Span,
+    /// Whether `device` and `lan` are the two ports of a transparent bridge.
+    pub bridge: bool,
     /// Upstream packets leave through this device.
     pub device: Value<DeviceName>,
     /// Inside hosts are reached through these devices. With
@@ -346,6 +352,8 @@ pub struct When {
     pub from: Option<Value<From>>,
     /// The packet's mark, set by something else.
     pub mark: Option<Value<Mark>>,
+    /// What a packet's flow has betrayed of itself in its first payloads.
+    pub payload: Vec<Value<Signature>>,
     /// What connection tracking says.
     pub connection: Connection,
 }
@@ -422,7 +430,30 @@ pub struct DscpTreatment {
     pub map: Vec<(Dscp, Dscp)>,
 }
 
+impl Rule {
+    /// Where the rule, or the first of its services, asks for a payload.
+    #[must_use]
+    pub fn payload(&self) -> Option<&Value<Signature>> {
+        std::iter::once(&self.when)
+            .chain(&self.services)
+            .find_map(|when| when.payload.first())
+    }
+}
+
 impl Policy {
+    /// Whether a rule asks for what payloads betray.
+    #[must_use]
+    pub fn looks_at_payloads(&self) -> bool {
+        self.rules.iter().any(|rule| rule.payload().is_some())
+    }
+
+    /// The bits of a packet's mark that say what was found in its flow's
+    /// payload.
+    #[must_use]
+    pub const fn payload_mask(&self) -> u32 {
+        ((1 << weirgate_signatures::BITS) - 1) << self.payload_lowest
+    }
+
     /// The line's rate in a direction, `None` where the policy does not shape
     /// it.
     #[must_use]

@@ -31,6 +31,7 @@ fn holds(earlier: &When, later: &When) -> bool {
         && earlier.interfaces.is_empty()
         && earlier.from.is_none()
         && earlier.mark.is_none()
+        && earlier.payload.is_empty()
         && earlier.local_names.is_none()
         && earlier.remote_names.is_none()
         && earlier.connection == Connection::default();

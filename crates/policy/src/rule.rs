@@ -73,6 +73,17 @@ pub(crate) fn read(
         );
     }
     when::one_version(&table, &rule.when);
+    if let (Some(payload), None) = (rule.payload(), &rule.keep) {
+        // A service's own place is in another text.
+        let place = rule.when.payload.first().map(|own| own.span.clone());
+        let name = payload.value.name();
+        table.problems().error(
+            codes::PAYLOAD,
+            place.unwrap_or_else(|| table.span()),
+            format!("only the first packets of a flow betray that it is {name}"),
+            "write `keep = true`, so that the decision holds for the whole connection",
+        );
+    }
     one_way(&table, &rule);
     rule
 }

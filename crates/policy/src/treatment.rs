@@ -7,10 +7,11 @@ use crate::matching::number;
 use crate::model::{Directions, DscpTreatment};
 use crate::read::{understood, word};
 use weirgate_document::{Problems, Reader, Value};
+use weirgate_signatures::BITS;
 use weirgate_units::Dscp;
 
 /// The bits of a connection's mark without `[marks]`: 255 kept rules.
-pub(crate) const MARK_MASK: u32 = 0x00ff_0000;
+const MARK_MASK: u32 = 0x00ff_0000;
 
 const WORDS: [(&str, Directions); 3] = [
     ("up", Directions::Up),
@@ -72,8 +73,41 @@ fn code_point(text: &Value<String>, problems: &Problems) -> Option<Dscp> {
     }
 }
 
-/// Reads `[marks]`: the mask.
-pub(crate) fn read_marks(mut table: Reader<'_, '_>) -> u32 {
+/// The lowest of the bits for what payloads betray, without `[marks]`.
+const PAYLOAD_LOWEST: u8 = 24;
+
+/// Bits of marks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Marks {
+    /// Those of a connection's mark that keep decisions.
+    pub(crate) mask: u32,
+    /// The lowest of those of a packet's that say what a payload betrays.
+    pub(crate) payload_lowest: u8,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self {
+            mask: MARK_MASK,
+            payload_lowest: PAYLOAD_LOWEST,
+        }
+    }
+}
+
+/// Reads `[marks]`.
+pub(crate) fn read_marks(mut table: Reader<'_, '_>) -> Marks {
+    let standard = Marks::default();
+    let payload = understood(&mut table, "payload", codes::MARK, |text| {
+        let mask = number(text)?;
+        let lowest = mask.trailing_zeros();
+        if mask.checked_shr(lowest) != Some((1 << BITS) - 1) {
+            return Err((
+                format!("`{text}` is not {BITS} bits that stand together"),
+                "write a mask such as `0x07000000`".to_owned(),
+            ));
+        }
+        Ok(lowest as u8)
+    });
     let mask = understood(&mut table, "mask", codes::MARK, |text| {
         let mask = number(text)?;
         let run = mask.checked_shr(mask.trailing_zeros()).unwrap_or(0);
@@ -85,5 +119,8 @@ pub(crate) fn read_marks(mut table: Reader<'_, '_>) -> u32 {
         }
         Ok(mask)
     });
-    mask.map_or(MARK_MASK, |mask| mask.value)
+    Marks {
+        mask: mask.map_or(standard.mask, |mask| mask.value),
+        payload_lowest: payload.map_or(standard.payload_lowest, |lowest| lowest.value),
+    }
 }

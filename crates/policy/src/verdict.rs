@@ -214,6 +214,7 @@ fn rules(policy: &Policy, problems: &Problems) {
         target(policy, rule, problems);
     }
     names_of_rules(policy, problems);
+    payload_bits(policy, problems);
     let kept: Vec<_> = policy
         .rules
         .iter()
@@ -229,6 +230,40 @@ fn rules(policy: &Policy, problems: &Problems) {
                 kept.len()
             ),
             "give `[marks]` a wider mask, or keep fewer",
+        );
+    }
+}
+
+/// What payloads betray must stand apart from kept decisions, and from marks of
+/// others that rules look at.
+fn payload_bits(policy: &Policy, problems: &Problems) {
+    let Some(looks) = policy.rules.iter().find_map(Rule::payload) else {
+        return;
+    };
+    let bits = policy.payload_mask();
+    if bits & policy.mark_mask != 0 {
+        problems.error(
+            codes::MARK,
+            looks.span.clone(),
+            format!(
+                "what payloads betray would stand in {bits:#010x} of the mark, and decisions are \
+                 kept in {:#010x}",
+                policy.mark_mask
+            ),
+            "give `[marks]` a `payload` of three other bits",
+        );
+    }
+    let marks = policy.rules.iter().flat_map(|rule| {
+        let all = std::iter::once(&rule.when).chain(&rule.never);
+        all.chain(&rule.services)
+            .filter_map(|when| when.mark.as_ref())
+    });
+    for mark in marks.filter(|mark| mark.value.mask & bits != 0) {
+        problems.error(
+            codes::MARK,
+            mark.span.clone(),
+            format!("{bits:#010x} of the mark says what payloads betray"),
+            "look at other bits, or give `[marks]` a `payload` of three other bits",
         );
     }
 }

@@ -10,6 +10,7 @@ use crate::matching::{
 use crate::model::{Connection, When};
 use crate::read::{choose, device, one_of, understood, understood_list, word};
 use weirgate_document::{Reader, Span, Value};
+use weirgate_signatures::Signature;
 use weirgate_units::{Dscp, Size};
 
 /// The longest packet without TCP payload: two headers of 60 bytes.
@@ -24,7 +25,7 @@ const TOS: [(&str, u8); 3] = [
 ];
 
 /// Fields that are conditions, but for `pure-ack`, which may say no.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "protocol",
     "local-port",
     "remote-port",
@@ -40,8 +41,21 @@ const FIELDS: [&str; 16] = [
     "interface",
     "from",
     "mark",
+    "payload",
     "connection",
 ];
+
+/// What a flow's payload may betray, by name.
+const SIGNATURES: [(&str, Signature); Signature::ALL.len()] = {
+    let mut words = [("", Signature::BitTorrent); Signature::ALL.len()];
+    let mut at = 0;
+    while at < words.len() {
+        let one = Signature::ALL[at];
+        words[at] = (one.name(), one);
+        at += 1;
+    }
+    words
+};
 
 /// Whether a table has any condition.
 pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
@@ -53,6 +67,14 @@ pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
 pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
     let mut when = read_plain(table, groups);
     when.pure_ack = table.boolean("pure-ack").is_some_and(|flag| flag.value);
+    when.payload = understood_list(table, "payload", codes::PAYLOAD, |text| {
+        one_of(text, &SIGNATURES).ok_or_else(|| {
+            (
+                format!("no signature is known of `{text}`"),
+                choose(text, &SIGNATURES),
+            )
+        })
+    });
     when.connection = match table.table("connection") {
         Some(table) => connection(table),
         None => Connection::default(),
@@ -106,6 +128,7 @@ fn read_plain(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
         interfaces: understood_list(table, "interface", codes::DEVICE, device),
         from: word(table, "from", &FROM),
         mark: understood(table, "mark", codes::MARK, Mark::read),
+        payload: Vec::new(),
         connection: Connection::default(),
     }
 }
@@ -298,6 +321,13 @@ fn contradictions(when: &When) -> Vec<Finding> {
         } else if has_ports && !protocol.value.has_ports() {
             let wrong = format!("{} has no ports", protocol.value);
             add(&protocol.span, wrong, "make a rule of its own for it");
+        }
+    }
+    if let (Some(payload), false) = (when.payload.first(), when.protocols.is_empty()) {
+        let carried = [Protocol::TCP, Protocol::UDP];
+        if !when.protocols.iter().any(|one| carried.contains(&one.value)) {
+            let wrong = "payload is looked at in TCP and UDP only".to_owned();
+            add(&payload.span, wrong, "leave `protocol` out");
         }
     }
     if let Some(kind) = when.icmp_types.first() {

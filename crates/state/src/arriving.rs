@@ -18,6 +18,9 @@ pub struct Arriving {
     /// not seen, also behind address translation); all other bits of the
     /// packet's mark become 0. A packet without a connection keeps its mark.
     pub restore: Option<u32>,
+    /// The classifier of payloads, which runs after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -26,17 +29,48 @@ pub struct Arriving {
     pub origin: Origin,
 }
 
+/// A filter that looks for signatures in the first packets of a flow
+/// (`bpf/payload`), and writes what it found into the mark of every packet of
+/// the flow from then on, also where the packet's mark was restored before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Payload {
+    /// The lowest of the mark's bits that it writes, at most 29; other bits
+    /// stay.
+    pub lowest: u8,
+    /// Whether its program is another than this weirgate's: observed only,
+    /// never desired, so that a plan exchanges it.
+    #[serde(default)]
+    pub stale: bool,
+}
+
+impl Payload {
+    /// The bits of the mark that it writes.
+    #[must_use]
+    pub const fn mask(self) -> u32 {
+        ((1 << weirgate_signatures::BITS) - 1) << self.lowest
+    }
+}
+
 impl Arriving {
     /// Whether nothing of weirgate's is there.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
-        self.restore.is_none()
+        self.restore.is_none() && self.payload.is_none()
     }
 
-    /// Whether two places hold the same of weirgate's; one that does not exist
-    /// holds nothing.
+    /// Whether a place holds what is wanted of weirgate's; one that does not
+    /// exist holds nothing. This weirgate's classifier will do where another's
+    /// was: that one cannot be made again.
     #[must_use]
-    pub fn same(one: Option<&Self>, other: Option<&Self>) -> bool {
-        one.and_then(|place| place.restore) == other.and_then(|place| place.restore)
+    pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
+        let restore = |place: Option<&Self>| place.and_then(|place| place.restore);
+        let payload = |place: Option<&Self>| place.and_then(|place| place.payload);
+        let looks = match (payload(wanted), payload(seen)) {
+            (Some(wanted), Some(seen)) => {
+                wanted.lowest == seen.lowest && (wanted.stale || !seen.stale)
+            }
+            (wanted, seen) => wanted.is_none() && seen.is_none(),
+        };
+        restore(wanted) == restore(seen) && looks
     }
 }

@@ -28,6 +28,13 @@ pub struct Capabilities {
     /// which kept decisions need where packets are shaped on an IFB.
     #[serde(default)]
     pub restore_marks: bool,
+    /// `netdev` tables with an egress chain, which a bridge's ports need.
+    #[serde(default)]
+    pub nft_egress: bool,
+    /// The classifier of payloads can be attached where packets arrive
+    /// (`cls_bpf`), by a program that has it.
+    #[serde(default)]
+    pub payload: bool,
 }
 
 impl Capabilities {
@@ -42,6 +49,8 @@ impl Capabilities {
             nft_postrouting: true,
             nft_ingress_forward: true,
             restore_marks: true,
+            nft_egress: true,
+            payload: true,
         }
     }
 

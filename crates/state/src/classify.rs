@@ -145,6 +145,16 @@ pub enum Hook {
         /// The IFB device whose egress gets them.
         redirect_to: DeviceName,
     },
+    /// `netdev` egress of a device, a port of a bridge: every packet that leaves
+    /// there, also bridged ones, which never come to `inet`. It has not passed
+    /// connection tracking, and shows no device that it came in through. A tag
+    /// of 802.1Q that stands beside the packet does not hide what is in it; what
+    /// PPPoE carries is hidden (`nft_do_chain_netdev`,
+    /// net/netfilter/nft_chain_filter.c).
+    Egress {
+        /// The device.
+        device: DeviceName,
+    },
     /// Nowhere: run by [`Verdict::Jump`] or [`Verdict::Goto`].
     Called,
     /// Nowhere, and jumped to only while it is switched on. The switch is a
@@ -596,7 +606,7 @@ impl Table {
     /// The devices on which its chains hang or to which they redirect.
     pub fn devices(&self) -> impl Iterator<Item = &DeviceName> {
         self.chains.iter().flat_map(|chain| match &chain.hook {
-            Hook::Postrouting { device } => vec![device],
+            Hook::Postrouting { device } | Hook::Egress { device } => vec![device],
             Hook::Ingress {
                 device,
                 redirect_to,

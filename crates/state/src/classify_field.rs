@@ -32,6 +32,9 @@ impl IpVersion {
 pub enum Field {
     /// The IP version, 4 or 6; only IP packets have one.
     Version,
+    /// The ethertype (`meta protocol`) of what is neither IPv4 nor IPv6, in
+    /// tables of family `netdev`; those two are [`Field::Version`].
+    EtherType,
     /// The upper-layer protocol number (`meta l4proto`).
     Protocol,
     /// The source address as a number.
@@ -161,6 +164,7 @@ impl Field {
                 Key::Long
             }
             Self::Version
+            | Self::EtherType
             | Self::InputDevice
             | Self::InputKind
             | Self::ConnectionState { .. }
@@ -188,6 +192,7 @@ impl Field {
             Self::ConnectionBytes | Self::ConnectionPackets | Self::ConnectionMeanSize => {
                 u64::MAX as u128
             }
+            Self::EtherType => u16::MAX as u128,
             other => match other.key() {
                 Some(key) => key.greatest(),
                 None => u32::MAX as u128,

@@ -359,6 +359,11 @@ fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
             None,
             Some(format!("fwd to \"{redirect_to}\"")),
         ),
+        Hook::Egress { device } => (
+            format!("type filter hook egress device \"{device}\" priority filter; policy accept;"),
+            None,
+            None,
+        ),
         Hook::Called => (String::new(), None, None),
         Hook::Switched { on } => (
             format!("# switched {}", if *on { "on" } else { "off" }),
@@ -449,6 +454,7 @@ const fn ip(version: IpVersion) -> &'static str {
 fn field_text(field: Field, netdev: bool) -> String {
     match field {
         Field::Version if netdev => "meta protocol".into(),
+        Field::EtherType => "meta protocol".into(),
         Field::Version => "meta nfproto".into(),
         Field::Protocol => "meta l4proto".into(),
         Field::Source(version) => format!("{} saddr", ip(version)),
@@ -504,6 +510,7 @@ fn test_text(field: Field, negated: bool, values: &Values, netdev: bool) -> Stri
         (Field::Version, 4) if netdev => "ip".to_owned(),
         (Field::Version, _) if netdev => "ip6".to_owned(),
         (Field::Version, number) => format!("ipv{number}"),
+        (Field::EtherType, number) => format!("{number:#06x}"),
         (Field::Dscp(_) | Field::TcpFlags { .. }, value) => format!("{value:#04x}"),
         (Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. }, v) => {
             format!("{v:#x}")

@@ -15,7 +15,7 @@ mod device;
 mod machine;
 mod qdisc;
 
-pub use arriving::Arriving;
+pub use arriving::{Arriving, Payload};
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,

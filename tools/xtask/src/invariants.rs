@@ -8,7 +8,14 @@ use std::path::{Path, PathBuf};
 /// Crates in order of purity: a crate may depend only on crates of a lower
 /// level, or on those of its own level listed before it.
 const LEVELS: [&[&str]; 6] = [
-    &["units", "document", "state", "linklayer", "aqm"],
+    &[
+        "signatures",
+        "units",
+        "document",
+        "state",
+        "linklayer",
+        "aqm",
+    ],
     &[
         "policy",
         "plan",
@@ -25,7 +32,8 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
+    "signatures",
     "units",
     "document",
     "state",

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_bpf::Payload;
+use weirgate_signatures::Signature;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -128,9 +129,9 @@ fn signed() -> Vec<(u8, &'static str, Vec<u8>)> {
             "gnutella",
             b"GET /uri-res/N2R?urn:sha1:PLSTHIPQ HTTP/1.1\r\n".to_vec(),
         ),
-        (TCP, "direct-connect", b"$Lock EXTENDEDPROTOCOL|".to_vec()),
-        (TCP, "direct-connect", b"$MyNick someone|".to_vec()),
-        (TCP, "direct-connect", b"HSUP ADBASE ADTIGR\n".to_vec()),
+        (TCP, "directconnect", b"$Lock EXTENDEDPROTOCOL|".to_vec()),
+        (TCP, "directconnect", b"$MyNick someone|".to_vec()),
+        (TCP, "directconnect", b"HSUP ADBASE ADTIGR\n".to_vec()),
     ]
 }
 
@@ -167,8 +168,8 @@ fn signatures() {
     for version in [4, 6] {
         for (protocol, name, payload) in signed() {
             let flow = next(version, protocol);
-            let is = Payload::FOUND.iter().find(|found| found.0 == name);
-            let is = is.expect("a name").1;
+            let is = Signature::ALL.into_iter().find(|one| one.name() == name);
+            let is = is.expect("a name").number();
             let place = format!("{name} over IPv{version}: {payload:?}");
             let data = |back, payload: &[u8]| of(&filter, &frame(flow, back, 0x18, payload));
             assert_eq!(data(false, b""), 0, "{place}: nothing yet");

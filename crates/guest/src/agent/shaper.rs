@@ -30,8 +30,10 @@ impl Shaper {
         let (policy, problems) = weirgate_policy::parse(text);
         note(&mut report, &problems, name, text)?;
         let policy = policy.with_context(|| format!("{name} cannot be used"))?;
+        weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         let kernel = Kernel::open_in(nodes.space(Node::Gateway)?)?;
-        let capabilities = kernel.capabilities().await?;
+        let mut capabilities = kernel.capabilities().await?;
+        capabilities.payload &= !policy.looks_at_payloads() || weirgate_kernel::can_look();
         let (desired, problems) = weirgate_compile::compile(&policy, &capabilities);
         note(&mut report, &problems, name, text)?;
         let desired = desired.with_context(|| format!("{name} cannot be compiled"))?;

@@ -9,7 +9,7 @@ use super::read::{self, Known, Read};
 use super::rule::End;
 use super::sets::{ConstantSet, NFTA_DATA_VALUE, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS};
 use super::{
-    HOOK_INGRESS, HOOK_POSTROUTING, NFGENMSG, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY,
+    HOOK_EGRESS, HOOK_INGRESS, HOOK_POSTROUTING, NFGENMSG, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY,
     NFTA_CHAIN_TABLE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
     NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, PRIORITY_MANGLE,
 };
@@ -182,6 +182,10 @@ fn base(
             }
             _ => None,
         },
+        (HOOK_EGRESS, 0, Some(device)) => {
+            let device = device.clone();
+            Some((Hook::Egress { device }, End::Accept))
+        }
         _ => None,
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
     };
     match field {
         Field::Version if netdev => plain(Load::Meta(MetaKey::Protocol)),
+        Field::EtherType => plain(Load::Meta(MetaKey::Protocol)),
         Field::Version => plain(Load::Meta(MetaKey::NfProto)),
         Field::Protocol => plain(Load::Meta(MetaKey::L4Proto)),
         Field::Source(IpVersion::V4) => plain(Load::Network(12, 4)),
@@ -144,6 +145,7 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .iter()
             .find(|known| known.0 == value)
             .map_or(vec![0], |known| vec![known.1]),
+        Field::EtherType => last(2, value),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             (value as u32).to_ne_bytes().to_vec()
@@ -168,6 +170,7 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         .fold(0, |all, byte| all << 8 | u128::from(*byte));
     let found = match field {
         Field::Version if netdev => ETHERTYPES.iter().find(|known| known.1 == bytes)?.0,
+        Field::EtherType if ETHERTYPES.iter().any(|known| known.1 == bytes) => return None,
         Field::Version => FAMILIES.iter().find(|known| [known.1] == bytes)?.0,
         Field::Dscp(IpVersion::V4) => whole >> 2,
         Field::Dscp(IpVersion::V6) => whole >> 6,

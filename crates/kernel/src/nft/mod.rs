@@ -57,6 +57,8 @@ pub(crate) const NFGENMSG: usize = 4;
 pub(crate) const HOOK_POSTROUTING: u32 = 4;
 /// `NF_NETDEV_INGRESS`.
 pub(crate) const HOOK_INGRESS: u32 = 0;
+/// `NF_NETDEV_EGRESS`.
+pub(crate) const HOOK_EGRESS: u32 = 1;
 /// `NF_IP_PRI_MANGLE`: before source NAT, so inside addresses are seen.
 pub(crate) const PRIORITY_MANGLE: i32 = -150;
 

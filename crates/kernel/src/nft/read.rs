@@ -197,6 +197,17 @@ fn read_match<'a>(
     let (source, rest) = read_source(exprs, 0)?;
     let field = field::field(&source, known.netdev, version)?;
     let (first, rest) = rest.split_first()?;
+    // What is neither IP version is another ethertype.
+    let field = match first {
+        RuleExpr::Cmp { data, .. }
+            if known.netdev
+                && field == Field::Version
+                && field::value(field, true, data).is_none() =>
+        {
+            Field::EtherType
+        }
+        _ => field,
+    };
     let value = |bytes: &[u8]| field::value(field, known.netdev, bytes);
     let test = |negated, values| Match::Test {
         field,

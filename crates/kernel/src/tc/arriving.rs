@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Filters of weirgate's where packets arrive: requests out, listings in.
 //!
-//! A filter is known for weirgate's by its preference, its kind and the cookie
-//! of its action. Its action answers "continue", so that filters of others
-//! with a greater preference see each packet as they would without it.
+//! The filter that restores marks is known for weirgate's by its preference,
+//! its kind and the cookie of its action; the classifier of payloads by its
+//! preference, its kind and its name, which says into which bits it writes and
+//! of which version its program is. Both answer "continue", so that filters of
+//! others with a greater preference see each packet as they would without them.
 
 use super::decode::Entry;
 use super::encode::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
 use super::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use crate::wire::{self, Attrs};
 use nlink::netlink::MessageBuilder;
-use weirgate_plan::RESTORE_PREFERENCE;
-use weirgate_state::Arriving;
+use std::os::fd::RawFd;
+use weirgate_plan::{PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
+use weirgate_signatures::BITS;
+use weirgate_state::{Arriving, Payload};
 
 /// Message types (linux/rtnetlink.h).
 const RTM_NEWTFILTER: u16 = 44;
@@ -36,6 +40,13 @@ const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_ACT_COOKIE: u16 = 6;
 const TCA_ACT_TAB: u16 = 1;
+const TCA_BPF_FD: u16 = 6;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_FLAGS_GEN: u16 = 9;
+const TCA_BPF_TAG: u16 = 10;
+/// The program's answer is the action.
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// The filters that follow are asked.
 const TC_ACT_UNSPEC: i32 = -1;
 
@@ -56,6 +67,7 @@ pub(crate) fn change(
     ifindex: u32,
     before: Option<&Arriving>,
     after: Option<&Arriving>,
+    program: Option<RawFd>,
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
     if before.is_none() {
@@ -64,18 +76,37 @@ pub(crate) fn change(
         add.append_attr_str(TCA_KIND, "clsact");
         out.push(add);
     }
-    if before.is_some_and(|place| place.restore.is_some()) {
-        let mut delete = filter(RTM_DELTFILTER, 0, ifindex);
+    let (old, new) = (
+        before.and_then(|place| place.restore),
+        after.and_then(|place| place.restore),
+    );
+    if old.is_some() && old != new {
+        let mut delete = filter(RTM_DELTFILTER, 0, ifindex, RESTORE_PREFERENCE);
         delete.append_attr_str(TCA_KIND, "matchall");
         out.push(delete);
     }
-    if let Some(mask) = after.and_then(|place| place.restore) {
+    if let Some(mask) = new.filter(|_| old != new) {
         out.push(restore(ifindex, mask));
+    }
+    let looked = before.and_then(|place| place.payload);
+    if let (Some(payload), Some(program)) = (new_payload(before, after), program) {
+        out.push(look(ifindex, payload, program));
+    } else if looked.is_some() && after.is_none_or(|place| place.payload.is_none()) {
+        let mut delete = filter(RTM_DELTFILTER, 0, ifindex, PAYLOAD_PREFERENCE);
+        delete.append_attr_str(TCA_KIND, "bpf");
+        out.push(delete);
     }
     if after.is_none() && before.is_some_and(|place| !place.others) {
         out.push(remove(ifindex));
     }
     out
+}
+
+/// The classifier that such a change attaches; `None` where it attaches none.
+pub(crate) fn new_payload(before: Option<&Arriving>, after: Option<&Arriving>) -> Option<Payload> {
+    let wanted = after.and_then(|place| place.payload)?;
+    let there = before.and_then(|place| place.payload);
+    (there != Some(wanted)).then_some(wanted)
 }
 
 /// Deletes the place with all filters.
@@ -99,7 +130,8 @@ pub(crate) fn probe() -> MessageBuilder {
 }
 
 fn restore(ifindex: u32, mask: u32) -> MessageBuilder {
-    let mut message = filter(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, ifindex);
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    let mut message = filter(RTM_NEWTFILTER, flags, ifindex, RESTORE_PREFERENCE);
     message.append_attr_str(TCA_KIND, "matchall");
     let options = message.nest_start(TCA_OPTIONS);
     // A card could not look into the connection.
@@ -120,9 +152,30 @@ fn restore(ifindex: u32, mask: u32) -> MessageBuilder {
     message
 }
 
-/// A request about the filter for arriving packets, with its preference.
-fn filter(kind: u16, flags: u16, ifindex: u32) -> MessageBuilder {
-    let info = u32::from(RESTORE_PREFERENCE) << 16 | u32::from(ETH_P_ALL.to_be());
+/// The classifier of payloads, in place of one that is there: a program is
+/// exchanged between two packets (`cls_bpf_change`, net/sched/cls_bpf.c).
+fn look(ifindex: u32, payload: Payload, program: RawFd) -> MessageBuilder {
+    let mut message = filter(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, PAYLOAD_PREFERENCE);
+    message.append_attr_str(TCA_KIND, "bpf");
+    let options = message.nest_start(TCA_OPTIONS);
+    message.append_attr_u32(TCA_BPF_FD, program.cast_unsigned());
+    message.append_attr_str(TCA_BPF_NAME, &look_name(payload.lowest));
+    message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+    message.append_attr_u32(TCA_BPF_FLAGS_GEN, TCA_CLS_FLAGS_SKIP_HW);
+    message.nest_end(options);
+    message
+}
+
+const LOOK_NAME: &str = "weirgate-payload-";
+
+/// The name of the classifier: the lowest bit that it writes, and its version.
+fn look_name(lowest: u8) -> String {
+    format!("{LOOK_NAME}{lowest}-{:08x}", weirgate_signatures::digest())
+}
+
+/// A request about a filter for arriving packets, by its preference.
+fn filter(kind: u16, flags: u16, ifindex: u32, preference: u16) -> MessageBuilder {
+    let info = u32::from(preference) << 16 | u32::from(ETH_P_ALL.to_be());
     message(kind, flags, ifindex, 1, TC_H_MIN_INGRESS, info)
 }
 
@@ -157,9 +210,12 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> Arriving {
         let Some(entry) = Entry::of(payload).filter(is_filter) else {
             continue;
         };
-        match restored(payload, &entry) {
-            Some(mask) => place.restore = Some(mask),
-            None => place.others = true,
+        if let Some(mask) = restored(payload, &entry) {
+            place.restore = Some(mask);
+        } else if let Some(found) = looked(payload, &entry) {
+            place.payload = Some(found);
+        } else {
+            place.others = true;
         }
     }
     place
@@ -167,7 +223,31 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> Arriving {
 
 /// Whether a filter is weirgate's.
 pub(crate) fn is_own(payload: &[u8], entry: &Entry<'_>) -> bool {
-    restored(payload, entry).is_some()
+    restored(payload, entry).is_some() || looked(payload, entry).is_some()
+}
+
+/// The classifier of payloads that a filter is; `None` for any other filter.
+fn looked(payload: &[u8], entry: &Entry<'_>) -> Option<Payload> {
+    let preference = wire::u32_at(payload, 16)? >> 16;
+    if preference != u32::from(PAYLOAD_PREFERENCE)
+        || entry.parent != TC_H_MIN_INGRESS
+        || entry.kind != "bpf"
+    {
+        return None;
+    }
+    let options = entry.attrs.nest(TCA_OPTIONS);
+    let name = options.text(TCA_BPF_NAME)?;
+    let lowest = name.strip_prefix(LOOK_NAME)?.split('-').next()?;
+    let lowest: u8 = lowest.parse().ok()?;
+    let direct = options
+        .u32(TCA_BPF_FLAGS)
+        .is_some_and(|flags| flags & TCA_BPF_FLAG_ACT_DIRECT != 0);
+    // A classic program has no tag.
+    let whole = direct && options.has(TCA_BPF_TAG);
+    (u32::from(lowest) <= 32 - BITS).then(|| Payload {
+        lowest,
+        stale: !whole || name != look_name(lowest),
+    })
 }
 
 /// The mask of a filter that restores marks as weirgate makes it; `None` for
@@ -212,6 +292,35 @@ mod tests {
         assert_eq!(place.restore, Some(0xff_0000));
         assert!(!place.others);
         assert_eq!(read(&[]), Arriving::default());
+    }
+
+    #[test]
+    fn a_classifier_is_known_by_its_name() {
+        let payload = Payload {
+            lowest: 24,
+            stale: false,
+        };
+        let tagged = |name: &str| {
+            let mut message = filter(RTM_NEWTFILTER, 0, 7, PAYLOAD_PREFERENCE);
+            message.append_attr_str(TCA_KIND, "bpf");
+            let options = message.nest_start(TCA_OPTIONS);
+            message.append_attr_str(TCA_BPF_NAME, name);
+            message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+            message.append_attr(TCA_BPF_TAG, &[7; 8]);
+            message.nest_end(options);
+            read(&[listed(message)])
+        };
+        let own = tagged(&look_name(24));
+        assert_eq!(own.payload, Some(payload));
+        assert!(!own.others);
+        let old = tagged("weirgate-payload-24-00000000");
+        assert_eq!(old.payload.map(|one| one.stale), Some(true));
+        let foreign = tagged("weirgate-payload-30-00000000");
+        assert!(foreign.others && foreign.payload.is_none());
+        assert!(tagged("other").others);
+        // What a request asks for has no tag yet.
+        let asked = read(&[listed(look(7, payload, 3))]);
+        assert_eq!(asked.payload.map(|one| one.stale), Some(true));
     }
 
     #[test]

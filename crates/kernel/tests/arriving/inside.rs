@@ -37,7 +37,7 @@ dscp = "EF"
 keep = true
 "#;
 
-fn run(line: &str) -> String {
+pub fn run(line: &str) -> String {
     let mut words = line.split_whitespace();
     let output = Command::new(words.next().unwrap())
         .args(words)
@@ -52,7 +52,7 @@ fn run(line: &str) -> String {
 }
 
 /// Devices and the outside, which sends datagrams to port 7 back.
-fn outside() {
+pub fn outside() {
     let (ready, wait) = channel();
     let (moved, go) = channel::<()>();
     thread::spawn(move || {
@@ -90,14 +90,14 @@ pub fn desired() -> State {
     compile(&policy, &Capabilities::all()).0.unwrap()
 }
 
-fn rt() -> tokio::runtime::Runtime {
+pub fn rt() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap()
 }
 
-async fn apply(kernel: &Kernel, wanted: &State, previous: &State) -> usize {
+pub async fn apply(kernel: &Kernel, wanted: &State, previous: &State) -> usize {
     let before = kernel
         .observe(&Scope::of([wanted, previous]))
         .await
@@ -124,7 +124,7 @@ fn exchange(port: u16, dscp: u32) {
     assert_eq!(socket.recv_from(&mut space).unwrap().0, 5);
 }
 
-async fn counted(kernel: &Kernel, netdev: bool, name: &str) -> u64 {
+pub async fn counted(kernel: &Kernel, netdev: bool, name: &str) -> u64 {
     let counters = kernel.rule_counters(netdev, "weirgate").await.unwrap();
     counters
         .get(name)

@@ -12,6 +12,7 @@
 
 mod inside;
 mod simulated;
+mod tunnels;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -26,7 +27,7 @@ fn in_the_guest(name: &str) {
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = format!("inside::{name}");
+    let function = name.to_owned();
     let words = [
         file.as_str(),
         "--exact",
@@ -46,10 +47,15 @@ fn in_the_guest(name: &str) {
 
 #[test]
 fn a_kept_decision_reaches_what_arrives_behind_nat() {
-    in_the_guest("kept_behind_nat");
+    in_the_guest("inside::kept_behind_nat");
 }
 
 #[test]
 fn the_place_is_shared_and_left_as_it_was() {
-    in_the_guest("shared");
+    in_the_guest("inside::shared");
+}
+
+#[test]
+fn a_mark_of_the_inner_packet_is_on_the_outer() {
+    in_the_guest("tunnels::marks_survive");
 }

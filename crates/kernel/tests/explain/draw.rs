@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_explain::{Blueprint, IPV4, IPV6, Packet};
+use weirgate_signatures::{Length, PATTERNS, Pattern};
 use weirgate_state::IpVersion;
 
 /// A packet to send, in one part or more.
@@ -111,6 +112,8 @@ pub enum Event {
         options: (usize, usize),
         icmp: (u8, u8),
         ecn: u8,
+        /// A pattern that its payload has, and how it is spoilt.
+        betrays: Option<(usize, u8)>,
     },
     /// The beginning of a TCP connection, as it should be.
     Handshake { up: bool },
@@ -145,14 +148,16 @@ pub fn event() -> impl Strategy<Value = Event> {
         3 => Just((0, 0)),
         1 => (0_u8..20, Just(0)),
     ];
-    let plain = (any::<bool>(), flags, length, options, icmp, 0_u8..4).prop_map(
-        |(up, flags, payload, options, icmp, ecn)| Event::Plain {
+    let betrays = prop::option::weighted(0.25, (0..PATTERNS.len(), 0_u8..10));
+    let plain = (any::<bool>(), flags, length, options, icmp, 0_u8..4, betrays).prop_map(
+        |(up, flags, payload, options, icmp, ecn, betrays)| Event::Plain {
             up,
             flags,
             payload,
             options,
             icmp,
             ecn,
+            betrays,
         },
     );
     prop_oneof![
@@ -162,6 +167,32 @@ pub fn event() -> impl Strategy<Value = Event> {
         1 => (any::<bool>(), 16_usize..1200, any::<bool>())
             .prop_map(|(up, payload, swapped)| Event::Fragments { up, payload, swapped }),
     ]
+}
+
+/// A payload that has a pattern, of a length as far as that is free; for some
+/// of `spoilt` a byte is another or missing.
+fn content(pattern: &Pattern, payload: usize, spoilt: u8) -> Vec<u8> {
+    let end = pattern.bytes.iter().map(|(at, bytes)| at + bytes.len());
+    let end = end.max().unwrap_or_default();
+    let length = match pattern.length {
+        Length::Exactly(exact) => exact as usize,
+        Length::Any | Length::Stated => end.max(payload),
+    };
+    let mut out = vec![0; length];
+    if let (Length::Stated, Some(rest)) = (pattern.length, length.checked_sub(5)) {
+        out[1..5].copy_from_slice(&(rest as u32).to_le_bytes());
+    }
+    for (at, bytes) in pattern.bytes {
+        out[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    match spoilt {
+        0 => out[end - 1] ^= 1,
+        1 => out.truncate(end - 1),
+        2 => out.push(0),
+        3 => out.insert(0, 0),
+        _ => {}
+    }
+    out
 }
 
 /// The echo type in the flow's version.
@@ -222,10 +253,15 @@ impl Flow {
                 options,
                 icmp: kind,
                 ecn,
+                betrays,
             } => {
                 let mut one = self.blueprint(*up);
                 one.flags = *flags;
                 one.payload = *payload;
+                if let Some((pattern, spoilt)) = betrays {
+                    one.content = content(&PATTERNS[*pattern], *payload, *spoilt);
+                    one.payload = one.content.len();
+                }
                 one.ip_options = options.0;
                 one.tcp_options = options.1;
                 one.icmp = icmp(self.version, *kind);

@@ -9,6 +9,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "says how much was compared")]
 
+mod bridge;
 mod draw;
 mod random;
 mod router;

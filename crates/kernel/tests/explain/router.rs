@@ -4,7 +4,7 @@
 //! which class they had: rules of the test's own, behind those that are tested,
 //! write `skb->priority` there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use weirgate_explain::{Packet, Path};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{
-    Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State,
+    Arriving, Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State,
     Table,
 };
 use weirgate_units::Handle;
@@ -48,7 +48,7 @@ pub fn in_namespace<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static
 }
 
 /// Runs a command with this input.
-fn feed(line: &str, input: &str) {
+pub fn feed(line: &str, input: &str) {
     let mut words = line.split(' ');
     let mut child = Command::new(words.next().unwrap())
         .args(words)
@@ -176,6 +176,12 @@ fn classes(tables: &[Table]) -> BTreeSet<Handle> {
 impl Router {
     /// A router with these tables, in the thread's namespace.
     pub fn new(tables: &[Table]) -> Self {
+        Self::with(tables, &BTreeMap::new())
+    }
+
+    /// The same, where arriving packets get what these places give them.
+    pub fn with(tables: &[Table], arriving: &BTreeMap<DeviceName, Arriving>) -> Self {
+        weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         feed("nft -f -", QUIET);
         feed("ip -batch -", DEVICES);
         for (key, value) in SETTINGS {
@@ -186,7 +192,17 @@ impl Router {
             .enable_all()
             .build()
             .unwrap();
-        let state = state_of(tables);
+        let mut state = state_of(tables);
+        for name in arriving.keys() {
+            let device = Device {
+                owned_ifb: false,
+                offloads: None,
+                root: None,
+                origin: Origin::default(),
+            };
+            state.devices.insert(name.clone(), device);
+        }
+        state.arriving.clone_from(arriving);
         let kernel = runtime.block_on(async {
             let kernel = Kernel::open().unwrap();
             let scope = Scope::of([&state]);
@@ -213,7 +229,7 @@ impl Router {
         }
     }
 
-    pub fn counters(&self, netdev: bool) -> std::collections::BTreeMap<String, u64> {
+    pub fn counters(&self, netdev: bool) -> BTreeMap<String, u64> {
         let counters = self.kernel.rule_counters(netdev, "weirgate");
         let all = self.runtime.block_on(counters).unwrap();
         all.into_iter().map(|(name, c)| (name, c.packets)).collect()
@@ -293,39 +309,25 @@ fn observe_classes(tables: &[Table]) {
     );
     if redirects(tables) {
         // What was redirected never passes an egress hook again, so its class
-        // is kept as a mark and written into the IP header.
-        let kept: Vec<String> = classes(tables)
-            .into_iter()
-            .map(|class| {
-                format!(
-                    "{:x}:{:x} : {:#x}",
-                    class.major,
-                    class.minor,
-                    class.as_u32()
-                )
-            })
-            .collect();
+        // is written into the IP header, behind the joining of fragments.
         // The place among the classes, from 1.
         let written: Vec<String> = classes(tables)
             .into_iter()
             .zip(1..)
             .map(|(class, text)| {
-                let mark = class.as_u32();
+                let class = format!("{:x}:{:x}", class.major, class.minor);
                 format!(
-                    "meta mark {mark:#x} ip id set {text}\n\
-                     meta mark {mark:#x} ip6 flowlabel set {text}\n"
+                    "meta priority {class} ip id set {text}\n\
+                     meta priority {class} ip6 flowlabel set {text}\n"
                 )
             })
             .collect();
         let written = written.concat();
         let keep = format!(
             "table inet keep {{\n\
-             chain pre {{ type filter hook prerouting priority -450; \
-             iifname wan meta mark set meta priority map {{ {} }}; }}\n\
-             chain post {{ type filter hook postrouting priority 300;\n\
-             oifname != lan accept\nip id set 0\nip6 flowlabel set 0\n\
+             chain pre {{ type filter hook prerouting priority -350;\n\
+             iifname != wan accept\nip id set 0\nip6 flowlabel set 0\n\
              {written} }}\n}}\n",
-            kept.join(", "),
         );
         text += &keep;
     } else {
@@ -343,7 +345,7 @@ pub struct Seen {
 }
 
 /// One end of a wire, as a packet socket.
-struct Wire(libc::c_int);
+pub struct Wire(libc::c_int);
 
 impl Drop for Wire {
     fn drop(&mut self) {
@@ -360,7 +362,7 @@ const IGNORE_OUTGOING: libc::c_int = 23;
 
 #[expect(unsafe_code, reason = "packet sockets are not in rustix")]
 impl Wire {
-    fn open(device: &str) -> Self {
+    pub fn open(device: &str) -> Self {
         let text = std::ffi::CString::new(device).unwrap();
         // SAFETY: `text` is a C string; the address is a plain structure whose
         // size is given with it.
@@ -396,7 +398,7 @@ impl Wire {
         }
     }
 
-    fn send(&self, frame: &[u8]) {
+    pub fn send(&self, frame: &[u8]) {
         // SAFETY: the buffer is as long as it is said to be.
         let sent = unsafe { libc::send(self.0, frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(sent, frame.len() as isize, "{}", Error::last_os_error());

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 use weirgate_compile::compile;
 use weirgate_explain::{Line, Simulator, Way, parse_line};
-use weirgate_state::{Capabilities, Table};
+use weirgate_state::{Capabilities, State, Table};
 
 const SITE: &str = r#"version = 1
 link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", inbound = "lan", layer = "raw" }
@@ -23,11 +23,11 @@ class = "hit"
 "#;
 
 /// The class of a service's own packets and that of others.
-fn tables(conditions: &str) -> Vec<Table> {
+fn state(conditions: &str) -> State {
     let source = format!("{SITE}{conditions}\n");
     let (policy, problems) = weirgate_policy::parse(&source);
     let policy = policy.unwrap_or_else(|| panic!("{problems:?}"));
-    compile(&policy, &Capabilities::all()).0.unwrap().tables
+    compile(&policy, &Capabilities::all()).0.unwrap()
 }
 
 /// How the compiler explains the rule of the default class.
@@ -79,7 +79,9 @@ fn packets_of_every_service_get_the_class_expected_of_them() {
             assert!(!lines.is_empty(), "{stem}: {service}");
             packets += lines.len();
             let place = format!("{stem}.packets, service {service}");
-            let conditions = format!("service = \"{service}\"");
+            // What else the rule says, such as that it keeps its decision.
+            let (service, more) = service.split_once(' ').unwrap_or((&service, ""));
+            let conditions = format!("service = \"{service}\"\n{more}");
             in_namespace(move || check(&place, &conditions, &lines));
         }
     }
@@ -151,9 +153,11 @@ fn syn_limits_hold_for_all_and_for_each_host() {
 }
 
 fn check(place: &str, conditions: &str, lines: &[(usize, Line)]) {
-    let tables = tables(conditions);
-    let router = Router::new(&tables);
-    let mut simulator = Simulator::new(&tables);
+    let State {
+        tables, arriving, ..
+    } = state(conditions);
+    let router = Router::with(&tables, &arriving);
+    let mut simulator = Simulator::new(&tables).arriving(&arriving);
     let start = Instant::now();
     for (number, line) in lines {
         let up = line.way == Some(Way::Up);

@@ -15,6 +15,7 @@ mod cookie;
 mod harness;
 mod in_place;
 mod parts;
+mod payload;
 mod scheme;
 mod stamp;
 mod values;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A transparent bridge of two ports: what its packets do not have, and what
+//! hides in them.
+
+use crate::codes;
+use weirgate_document::{Problems, Span};
+use weirgate_policy::{Connection, Count, Per, Policy, Rule as PolicyRule};
+use weirgate_state::{Capabilities, Field, Match, Origin, Rule, Verdict};
+
+use crate::scheduler::Member;
+
+/// What carries others' traffic and is not looked into: PPPoE sessions
+/// (RFC 2516), a second VLAN tag (802.1Q, 802.1ad), MPLS (RFC 3032).
+const HIDING: [u16; 5] = [0x8864, 0x8100, 0x88a8, 0x8847, 0x8848];
+
+/// What hides in other headers is the default class's: it must not be served
+/// before all, as what no rule sees is.
+pub(crate) fn hidden(default: &Member, ending: &Verdict) -> Vec<Rule> {
+    let origin = Origin::new(default.class.line, "hidden in PPPoE, a second tag or MPLS");
+    let rule = |kind: u16| Rule {
+        verdict: ending.clone(),
+        ..Rule::classify(
+            vec![Match::one(Field::EtherType, kind.into())],
+            default.id,
+            origin.clone(),
+        )
+    };
+    HIDING.map(rule).to_vec()
+}
+
+/// What stands in a bridge's way.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    if !kernel.nft_egress {
+        problems.error(
+            codes::BRIDGE,
+            policy.link.device.span.clone(),
+            format!("{release} cannot classify what leaves by a bridge's port"),
+            "netdev tables have an egress hook since Linux 5.16 (CONFIG_NETFILTER_EGRESS)",
+        );
+    }
+    for rule in &policy.rules {
+        if let Some((span, what)) = lacking(rule) {
+            problems.error(
+                codes::BRIDGE,
+                span,
+                format!("bridged packets have {what}"),
+                "use conditions on the packet itself, or route instead of bridging",
+            );
+        }
+    }
+}
+
+/// What a rule asks for that bridged packets do not have.
+fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
+    const CONNECTION: &str = "no connection: they do not pass connection tracking";
+    const INPUT: &str = "no device here that they came in through, and no mark";
+    if let Some(keep) = rule.keep.as_ref().filter(|_| rule.payload().is_none()) {
+        return Some((keep.clone(), CONNECTION));
+    }
+    if let Some(meter) = &rule.meter
+        && (meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_)))
+    {
+        return Some((meter.span.clone(), CONNECTION));
+    }
+    let all = std::iter::once(&rule.when).chain(&rule.never);
+    for when in all.chain(&rule.services) {
+        // A service's places are in another text.
+        let own = std::ptr::eq(when, &raw const rule.when);
+        let place = |span: Span| if own { span } else { rule.span.clone() };
+        if when.connection != Connection::default() {
+            let span = when.connection.span().unwrap_or_else(|| rule.span.clone());
+            return Some((place(span), CONNECTION));
+        }
+        let mac = when.macs.first().map(|one| one.span.clone());
+        let device = when.interfaces.first().map(|one| one.span.clone());
+        let from = when.from.as_ref().map(|one| one.span.clone());
+        let mark = when.mark.as_ref().map(|one| one.span.clone());
+        if let Some(span) = mac.or(device).or(from).or(mark) {
+            return Some((place(span), INPUT));
+        }
+    }
+    None
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table as C, for the classifier, and a number that tells one classifier
+//! from another.
+
+use crate::{BITS, EXTENSIONS, FLOWS, HEAD, LOOKS, Length, PATTERNS, Pattern, Transport};
+use std::fmt::Write as _;
+
+/// The classifier's own text and what it includes by hand.
+const TEXTS: [&str; 2] = [
+    include_str!("../../../bpf/payload/payload.bpf.c"),
+    include_str!("../../../bpf/payload/signatures.h"),
+];
+
+/// What `bpf/payload` includes as `patterns.h`.
+#[must_use]
+pub fn header() -> String {
+    let mut out = String::from(
+        "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n\
+         /* Written by the build from crates/signatures. */\n",
+    );
+    let numbers = [
+        ("HEAD", HEAD as u64),
+        ("FLOWS", FLOWS.into()),
+        ("LOOKS", LOOKS.into()),
+        ("EXTENSIONS", EXTENSIONS as u64),
+        ("BITS", BITS.into()),
+    ];
+    // Writing to a string cannot fail.
+    for (name, value) in numbers {
+        let _ = writeln!(out, "#define {name} {value}");
+    }
+    for (transport, name) in [(Transport::Tcp, "TCP"), (Transport::Udp, "UDP")] {
+        let _ = write!(out, "#define {name}_PATTERNS(payload)");
+        let each = PATTERNS.iter().filter(|one| one.transport == transport);
+        for pattern in each {
+            let (number, test) = (pattern.is.number(), test(pattern));
+            let _ = write!(out, " \\\n\tif ({test}) \\\n\t\treturn {number};");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn test(pattern: &Pattern) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    match pattern.length {
+        Length::Any => {}
+        Length::Exactly(length) => parts.push(format!("(payload)->length == {length}")),
+        Length::Stated => parts.push("stated(payload)".to_owned()),
+    }
+    for (place, bytes) in pattern.bytes {
+        // Three digits each, so that no digit behind belongs to one.
+        let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        parts.push(format!("AT(payload, {place}, \"{octal}\")"));
+    }
+    parts.join(" && ")
+}
+
+/// A number made of the table and the classifier's text (FNV-1a), by which a
+/// classifier in the kernel is known for this one.
+#[must_use]
+pub fn digest() -> u32 {
+    let table = header();
+    let bytes = TEXTS.iter().flat_map(|text| text.bytes());
+    bytes
+        .chain(table.bytes())
+        .fold(0x811c_9dc5, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_has_every_pattern_once() {
+        let text = header();
+        assert_eq!(text.matches("\treturn ").count(), PATTERNS.len());
+        assert!(text.contains("AT(payload, 0, \"\\023\\102\\151"), "{text}");
+        assert_ne!(digest(), 0);
+    }
+}

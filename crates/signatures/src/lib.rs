@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What betrays a protocol in the first packets of a flow: the one table from
+//! which the classifier in the kernel (`bpf/payload`) is compiled, and with
+//! which an explanation of a packet looks.
+//!
+//! A pattern is fixed bytes at fixed places of a packet's payload, with the
+//! text that says so ([`PATTERNS`]). There are no regular expressions: what
+//! cannot be said by a few bytes is not looked for, and what is encrypted has
+//! none. [`Watch`] is what the classifier remembers of flows.
+
+mod header;
+mod table;
+mod watch;
+
+pub use header::{digest, header};
+pub use table::PATTERNS;
+pub use watch::{Look, Watch};
+
+/// Bytes of a payload that are looked at; no pattern ends behind them.
+pub const HEAD: usize = 64;
+/// Packets with payload that are looked at, of each flow.
+pub const LOOKS: u8 = 8;
+/// Flows that the classifier of a device remembers; the one that was used least
+/// recently makes room.
+pub const FLOWS: u32 = 65_536;
+/// IPv6 extension headers that are passed over.
+pub const EXTENSIONS: usize = 4;
+/// Bits of a packet's mark that say what its flow is.
+pub const BITS: u32 = 3;
+
+/// What a flow is found to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signature {
+    /// `BitTorrent`, with its DHT, trackers over UDP, and uTP.
+    BitTorrent,
+    /// eDonkey, eMule.
+    EDonkey,
+    /// Gnutella.
+    Gnutella,
+    /// Direct Connect: NMDC and ADC.
+    DirectConnect,
+}
+
+impl Signature {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::BitTorrent,
+        Self::EDonkey,
+        Self::Gnutella,
+        Self::DirectConnect,
+    ];
+
+    /// Its name, as policies have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BitTorrent => "bittorrent",
+            Self::EDonkey => "edonkey",
+            Self::Gnutella => "gnutella",
+            Self::DirectConnect => "directconnect",
+        }
+    }
+
+    /// Its number in a packet's mark; 0 is nothing.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::BitTorrent => 1,
+            Self::EDonkey => 2,
+            Self::Gnutella => 3,
+            Self::DirectConnect => 4,
+        }
+    }
+}
+
+/// What carries a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Transport {
+    /// By the number of the protocol; `None` for others, which nobody looks at.
+    #[must_use]
+    pub const fn of(protocol: u8) -> Option<Self> {
+        match protocol {
+            6 => Some(Self::Tcp),
+            17 => Some(Self::Udp),
+            _ => None,
+        }
+    }
+}
+
+/// What the length of a payload must be, beside reaching to the last byte that
+/// is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// Any.
+    Any,
+    /// Exactly this.
+    Exactly(u32),
+    /// What the four bytes after the first say, in little endian, counts all
+    /// that follows them.
+    Stated,
+}
+
+/// One way to know a protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct Pattern {
+    /// What a flow is that has it.
+    pub is: Signature,
+    /// What carries it.
+    pub transport: Transport,
+    /// Bytes by the place where they stand; all must be there.
+    pub bytes: &'static [(usize, &'static [u8])],
+    /// The payload's length.
+    pub length: Length,
+    /// The text that says so.
+    pub source: &'static str,
+}
+
+impl Pattern {
+    /// Whether a payload has it, of which `head` is the begin: [`HEAD`] bytes,
+    /// or all where there are fewer.
+    #[must_use]
+    pub fn is_in(&self, head: &[u8], length: u32) -> bool {
+        let there = |(place, bytes): &(usize, &[u8])| {
+            let end = place.saturating_add(bytes.len());
+            length as usize >= end && head.get(*place..end) == Some(*bytes)
+        };
+        let long = match self.length {
+            Length::Any => true,
+            Length::Exactly(exact) => length == exact,
+            Length::Stated => {
+                let said = head.get(1..5).and_then(|four| four.try_into().ok());
+                said.map(u32::from_le_bytes) == length.checked_sub(5)
+            }
+        };
+        long && self.bytes.iter().all(there)
+    }
+}
+
+/// What a payload betrays. `head` is its begin: [`HEAD`] bytes, or all where
+/// there are fewer; `length` is the whole payload's.
+#[must_use]
+pub fn find(transport: Transport, head: &[u8], length: u32) -> Option<Signature> {
+    PATTERNS
+        .iter()
+        .find(|pattern| pattern.transport == transport && pattern.is_in(head, length))
+        .map(|pattern| pattern.is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_end_within_the_head_and_say_where_they_are_from() {
+        for pattern in PATTERNS {
+            assert!(!pattern.bytes.is_empty() && !pattern.source.is_empty());
+            for (place, bytes) in pattern.bytes {
+                assert!(place + bytes.len() <= HEAD && !bytes.is_empty(), "{pattern:?}");
+            }
+        }
+        for (at, one) in Signature::ALL.iter().enumerate() {
+            assert!(one.number() < 1 << BITS);
+            assert_eq!(one.number() as usize, at + 1);
+            assert!(PATTERNS.iter().any(|pattern| pattern.is == *one));
+        }
+    }
+
+    #[test]
+    fn lengths_count() {
+        let tcp = |payload: &[u8]| find(Transport::Tcp, payload, payload.len() as u32);
+        let udp = |payload: &[u8]| find(Transport::Udp, payload, payload.len() as u32);
+        assert_eq!(tcp(b"\x13BitTorrent protocol"), Some(Signature::BitTorrent));
+        assert_eq!(tcp(b"\x13BitTorrent protoco"), None);
+        assert_eq!(udp(b"\x13BitTorrent protocol"), None);
+        assert_eq!(tcp(b"\xe3\x05\0\0\0\x01abcd"), Some(Signature::EDonkey));
+        assert_eq!(tcp(b"\xe3\x05\0\0\0\x01abc"), None);
+        assert_eq!(tcp(b"\xe3\x05\0\0"), None);
+        let connect = b"\0\0\x04\x17\x27\x10\x19\x80\0\0\0\0abcd";
+        assert_eq!(udp(connect), Some(Signature::BitTorrent));
+        assert_eq!(udp(&connect[..15]), None);
+        assert_eq!(tcp(b""), None);
+    }
+}

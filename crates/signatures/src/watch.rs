@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the classifier of a device does with packets one after the other, step
+//! by step as `bpf/payload/payload.bpf.c` does it. The kernel's run of the
+//! program is held against this.
+
+use crate::{EXTENSIONS, HEAD, LOOKS, Signature, Transport, find};
+use std::collections::BTreeMap;
+
+/// Ethertypes.
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+/// IPv6 extension headers that are passed over: hop-by-hop options, routing,
+/// destination options.
+const PASSED_OVER: [u8; 3] = [0, 43, 60];
+/// SYN and ACK of TCP's flags.
+const SYN_ACK: u8 = 0x12;
+const SYN: u8 = 0x02;
+
+/// An address, IPv4 in the first four bytes, and a port.
+type End = ([u8; 16], u16);
+
+/// Both ends, the smaller first, so that both directions are one flow; and the
+/// protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Flow {
+    ends: [End; 2],
+    protocol: u8,
+}
+
+/// What is remembered of a flow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    looks: u8,
+    found: Option<Signature>,
+}
+
+/// What a packet turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// What its flow is, as far as it is known by now.
+    pub found: Option<Signature>,
+    /// Whether bytes were wanted that the packet has and that are not known.
+    pub cut_off: bool,
+}
+
+/// The flows that a classifier has seen. It forgets none, where the one in the
+/// kernel makes room after [`FLOWS`](crate::FLOWS).
+#[derive(Debug, Clone, Default)]
+pub struct Watch {
+    flows: BTreeMap<Flow, Known>,
+}
+
+/// A packet from its network header on, and how much of it is known.
+struct Bytes<'a> {
+    known: &'a [u8],
+    length: usize,
+    cut_off: bool,
+}
+
+impl Bytes<'_> {
+    fn load<const N: usize>(&mut self, at: usize) -> Option<[u8; N]> {
+        self.some(at, N)?.try_into().ok()
+    }
+
+    fn some(&mut self, at: usize, length: usize) -> Option<&[u8]> {
+        let end = at.checked_add(length)?;
+        let found = self.known.get(at..end);
+        self.cut_off |= found.is_none() && end <= self.length;
+        found
+    }
+}
+
+/// Where the transport header begins, and the packet's end as it says itself.
+struct Place {
+    transport: usize,
+    end: usize,
+}
+
+fn short(bytes: &[u8], at: usize) -> usize {
+    let byte = |at: usize| bytes.get(at).copied().map_or(0, usize::from);
+    byte(at) << 8 | byte(at + 1)
+}
+
+fn ipv4(bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
+    let header: [u8; 20] = bytes.load(0)?;
+    // A fragment: more to come, or an offset.
+    if short(&header, 6) & 0x3fff != 0 {
+        return None;
+    }
+    let address = |at: usize| {
+        let mut whole = [0; 16];
+        whole[..4].copy_from_slice(&header[at..at + 4]);
+        whole
+    };
+    let flow = Flow {
+        ends: [(address(12), 0), (address(16), 0)],
+        protocol: header[9],
+    };
+    let place = Place {
+        transport: usize::from(header[0] & 0xf) * 4,
+        end: short(&header, 2),
+    };
+    Some((flow, place))
+}
+
+fn ipv6(bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
+    let header: [u8; 40] = bytes.load(0)?;
+    let mut protocol = header[6];
+    let mut at = 40;
+    for _ in 0..EXTENSIONS {
+        if !PASSED_OVER.contains(&protocol) {
+            break;
+        }
+        let next: [u8; 2] = bytes.load(at)?;
+        protocol = next[0];
+        at += (usize::from(next[1]) + 1) * 8;
+    }
+    let address = |from: usize| {
+        let mut whole = [0; 16];
+        whole.copy_from_slice(&header[from..from + 16]);
+        whole
+    };
+    let flow = Flow {
+        ends: [(address(8), 0), (address(24), 0)],
+        protocol,
+    };
+    let place = Place {
+        transport: at,
+        end: 40 + short(&header, 4),
+    };
+    Some((flow, place))
+}
+
+impl Watch {
+    /// Lets a packet pass: its ethertype, its bytes from the network header on
+    /// as far as they are known, and how many there are.
+    pub fn see(&mut self, ethertype: u16, known: &[u8], length: usize) -> Look {
+        let mut bytes = Bytes {
+            known,
+            length,
+            cut_off: false,
+        };
+        let found = self.found(ethertype, &mut bytes);
+        Look {
+            found: found.flatten(),
+            cut_off: bytes.cut_off,
+        }
+    }
+
+    fn found(&mut self, ethertype: u16, bytes: &mut Bytes<'_>) -> Option<Option<Signature>> {
+        let (mut flow, place) = match ethertype {
+            IPV4 => ipv4(bytes)?,
+            IPV6 => ipv6(bytes)?,
+            _ => return None,
+        };
+        let transport = Transport::of(flow.protocol)?;
+        let (ports, begin, flags) = match transport {
+            Transport::Tcp => {
+                let header: [u8; 14] = bytes.load(place.transport)?;
+                let begin = place.transport + usize::from(header[12] >> 4) * 4;
+                ([header[0], header[1], header[2], header[3]], begin, header[13])
+            }
+            Transport::Udp => (bytes.load(place.transport)?, place.transport + 8, 0),
+        };
+        flow.ends[0].1 = short(&ports, 0) as u16;
+        flow.ends[1].1 = short(&ports, 2) as u16;
+        if flow.ends[0] > flow.ends[1] {
+            flow.ends.swap(0, 1);
+        }
+        // SYN without ACK: the ports may have been another flow's.
+        if flags & SYN_ACK == SYN {
+            self.flows.remove(&flow);
+            return None;
+        }
+        let before = self.flows.get(&flow).copied().unwrap_or_default();
+        if before.found.is_some() || before.looks >= LOOKS {
+            return Some(before.found);
+        }
+        let length = place.end.checked_sub(begin).filter(|length| *length > 0)?;
+        let head = bytes.some(begin, length.min(HEAD));
+        let found = head.and_then(|head| find(transport, head, length as u32));
+        let looks = before.looks + 1;
+        self.flows.insert(flow, Known { looks, found });
+        Some(found)
+    }
+}

@@ -2,7 +2,7 @@
 //! What runs in the guest. Ignored elsewhere.
 
 mod net;
-mod parity;
+pub mod parity;
 mod payload;
 
 use net::{Far, Flood};

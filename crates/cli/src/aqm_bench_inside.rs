@@ -373,6 +373,7 @@ impl Bench {
                 guarantee_bytes_s: RATE / u64::from(CLASSES) / 2,
                 ceiling_bytes_s: 0,
                 weight: 1,
+                credit_ns: 0,
                 priority: u32::from(number),
                 settings: settings.clone(),
             };

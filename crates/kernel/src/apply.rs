@@ -13,6 +13,7 @@ use crate::link;
 use crate::nft;
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
+use crate::shaper;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
@@ -154,6 +155,15 @@ impl Kernel {
     async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {
         let mut batch = Vec::new();
         for step in steps {
+            if let Some((device, kit, there)) = shaper::of_step(&step.action) {
+                self.flush(&mut batch).await?;
+                let index = self.index(device).await?;
+                self.set_kit(step, index, kit).await?;
+                if !there {
+                    batch = requests(step, traffic_control(&step.action, index));
+                }
+                continue;
+            }
             match &step.action {
                 Action::CreateIfb { device } => {
                     self.flush(&mut batch).await?;
@@ -227,7 +237,8 @@ impl Kernel {
                 }
             }
         }
-        self.flush(&mut batch).await
+        self.flush(&mut batch).await?;
+        self.tidy_kit().await
     }
 
     /// Writes a table in one transaction: whole, or what differs from the one

@@ -36,6 +36,15 @@ pub enum KernelError {
     /// Occurs when a state that was only ever observed shall be written.
     #[error("K315: {0}: this cannot be written")]
     Unwritable(String),
+    /// Occurs when a program or a map of the kit is refused, or cannot be used.
+    #[error("K316: {object}: {source}")]
+    Kit {
+        /// The object and what should happen to it.
+        object: String,
+        /// The cause.
+        #[source]
+        source: weirgate_bpf::BpfError,
+    },
     /// Occurs when a device is not in this namespace.
     #[error("K301: {0}: there is no such network device")]
     NoDevice(String),

@@ -29,6 +29,7 @@ mod observe_machine;
 mod observe_settings;
 mod offload;
 mod parts;
+mod shaper;
 mod stamp;
 mod tc;
 #[cfg(test)]

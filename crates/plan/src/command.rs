@@ -4,6 +4,7 @@
 
 use crate::action::{Action, Place, table_name};
 use crate::export::{self, class_text};
+use crate::kit;
 use weirgate_state::{CakeAckFilter, CakeFlowMode, CakeFraming, Htb, Qdisc, QdiscKind, Stab};
 
 impl Action {
@@ -193,6 +194,7 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
                 q.rtt.as_nanos() / 1_000
             )
         }
+        QdiscKind::Kit(own) => kit::text(own),
         QdiscKind::Other(name) => name.clone(),
     }
 }

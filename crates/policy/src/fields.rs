@@ -213,7 +213,11 @@ pub const TABLES: &[TableFields] = &[
                 "Inside hosts are reached by these devices",
             ),
             needed("up", Rate, "The line's upstream rate"),
-            field("engine", Word(&["auto", "htb", "cake"]), "What shapes it"),
+            field(
+                "engine",
+                Word(&["auto", "htb", "cake", "kit"]),
+                "What shapes it",
+            ),
             field(
                 "ack-filter",
                 Word(&["off", "on", "aggressive"]),

@@ -28,6 +28,10 @@ pub struct Capabilities {
     /// which kept decisions need where packets are shaped on an IFB.
     #[serde(default)]
     pub restore_marks: bool,
+    /// Programs can be qdiscs (`CONFIG_NET_SCH_BPF`), as far as that shows
+    /// without loading one: it has type information and is Linux 6.16 or later.
+    #[serde(default)]
+    pub kit: bool,
 }
 
 impl Capabilities {
@@ -42,6 +46,7 @@ impl Capabilities {
             nft_postrouting: true,
             nft_ingress_forward: true,
             restore_marks: true,
+            kit: true,
         }
     }
 

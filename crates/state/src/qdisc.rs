@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queueing disciplines and their classes.
 
-use crate::Origin;
+use crate::{Kit, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -35,6 +35,8 @@ pub enum QdiscKind {
     Red(Red),
     /// Common applications kept enhanced, as a leaf or a root.
     Cake(Cake),
+    /// The kit's shaper with classes, at a root.
+    Kit(Kit),
     /// Any other discipline, by name: observed only, never desired.
     Other(String),
 }
@@ -296,6 +298,7 @@ impl QdiscKind {
             Self::Bfifo(_) => "bfifo",
             Self::Red(_) => "red",
             Self::Cake(_) => "cake",
+            Self::Kit(_) => Kit::KIND,
             Self::Other(name) => name,
         }
     }

@@ -193,6 +193,7 @@ fn class(minor: u32, priority: u32, kbit: u64, weight: u64, name: &str) -> Class
         guarantee_bytes_s: kbit * 125,
         ceiling_bytes_s: 0,
         weight,
+        credit_ns: 0,
         priority,
         settings: Settings::new(Discipline::named(name).expect("a discipline")),
     }

@@ -256,7 +256,8 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
             }
             message.nest_end(nest);
         }
-        QdiscKind::Other(_) => {}
+        // A BPF qdisc takes no options.
+        QdiscKind::Kit(_) | QdiscKind::Other(_) => {}
     }
 }
 

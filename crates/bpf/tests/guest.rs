@@ -80,6 +80,26 @@ fn shaper_shares_the_wire() {
 }
 
 #[test]
+fn codel_decides_as_the_kernels() {
+    println!("{}", in_the_guest("equal::codel"));
+}
+
+#[test]
+fn fq_codel_decides_as_the_kernels() {
+    println!("{}", in_the_guest("equal::fq_codel"));
+}
+
+#[test]
+fn pie_follows_the_kernels_probability() {
+    println!("{}", in_the_guest("equal::pie"));
+}
+
+#[test]
+fn shaper_holds_every_rate() {
+    println!("{}", in_the_guest("rate::sweep"));
+}
+
+#[test]
 fn kernel_and_native_host_agree() {
     println!("{}", in_the_guest("parity::quick"));
 }

@@ -32,8 +32,8 @@ pub use machine::{
     Timers,
 };
 pub use qdisc::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeWire, FqCodel, Htb, HtbClass, Pfifo,
-    Qdisc, QdiscKind, Red, Sfq, Stab,
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, FqCodel, Htb,
+    HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 
 use serde::{Deserialize, Serialize};

@@ -173,10 +173,23 @@ pub struct Cake {
     pub split_gso: bool,
     /// Most bytes held; 0 lets cake choose.
     pub memory_limit: u32,
+    /// Into which tins packets go.
+    #[serde(default)]
+    pub tins: CakeTins,
     /// What a packet costs on the wire; `None` counts as the qdisc above does,
     /// or as the device (`raw`).
     #[serde(default)]
     pub wire: Option<CakeWire>,
+}
+
+/// cake's classes, which it calls tins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum CakeTins {
+    /// One: what a class's own queue needs.
+    #[default]
+    BestEffort,
+    /// Four, by code point.
+    Diffserv4,
 }
 
 /// What cake adds to each IP packet (`cake_calc_overhead`, net/sched/sch_cake.c).

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What runs in the guest. Ignored elsewhere.
 
+mod equal;
 mod net;
 pub mod parity;
 mod payload;
+mod rate;
 
 use net::{Far, Flood};
 use std::net::Shutdown;

@@ -114,8 +114,8 @@ static __always_inline __u32 describe(struct seen *seen, struct sk_buff *skb)
 	/* codel_skb_cb begins with its enqueue_time. */
 	bpf_probe_read_kernel(
 		&came, sizeof(came),
-		(void *)cb +
-			bpf_core_field_offset(struct qdisc_skb_cb___data, data));
+		(void *)cb + bpf_core_field_offset(struct qdisc_skb_cb___data,
+						   data));
 	return came;
 }
 

@@ -459,7 +459,7 @@ static __always_inline u32 shaper_settle_on(struct Qdisc *sch)
 	struct net_device *dev = sch->dev_queue->dev;
 
 	return shaper_settle(sch->limit - 1, dev->mtu + dev->hard_header_len,
-		      dev->tx_queue_len);
+			     dev->tx_queue_len);
 }
 
 /* The class of a packet, by its skb->priority. */

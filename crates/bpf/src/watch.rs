@@ -104,7 +104,7 @@ impl Watch {
                 let wanted = own(&program.name().to_string_lossy());
                 program.set_autoload(wanted);
             }
-            let mut object = open.load()?;
+            let object = open.load()?;
             let mut links = Vec::new();
             for program in object.progs_mut() {
                 if own(&program.name().to_string_lossy()) {

@@ -19,7 +19,9 @@
 	P(limit_packets, AQM_PACKETS, 0, 0, 1 << 20, \
 	  "packets queued at most; 0: the device's own queue length") \
 	P(limit_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "bytes queued at most; 0: only packets count")
+	  "bytes queued at most; 0: only packets count") \
+	P(measure, "bytes|wire", 0, 0, 1, \
+	  "which bytes: as the device counts, or on the wire")
 
 /* What it remembers from one packet to the next. All zero at the start. */
 #define DROPTAIL_VARS(N) \
@@ -60,10 +62,12 @@ AQM_FN struct aqm_verdict droptail_arrive(struct droptail_vars *v,
 					  const struct aqm_packet *packet,
 					  const struct aqm_moment *at)
 {
+	u64 bytes = p->measure ? at->wire + packet->wire :
+				 at->bytes + packet->len;
+
 	if (at->packets > s->longest_packets)
 		s->longest_packets = at->packets;
-	if (at->packets >= v->limit_packets ||
-	    at->bytes + packet->len > v->limit_bytes)
+	if (at->packets >= v->limit_packets || bytes > v->limit_bytes)
 		return aqm_drop(AQM_LIMIT_REASON);
 	return aqm_pass(0);
 }

@@ -29,7 +29,7 @@
 #define SHAPER_CLASSES 8
 #define SHAPER_PRIORITIES 8
 
-/* A class that is owed less than this much of its guarantee has had it. */
+/* How many packets the guarantee may fall behind where nothing else is said. */
 #define SHAPER_GUARANTEE_PACKETS 2
 
 /* What is said of a class. */
@@ -37,6 +37,7 @@ struct shaper_rule {
 	u64 guarantee_bytes_s; /* 0: none */
 	u64 ceiling_bytes_s; /* 0: the link */
 	u64 weight; /* share of the excess among equals, from 1 */
+	u64 credit_ns; /* how far the guarantee may fall behind; 0: packets */
 	u32 priority; /* 0, most urgent, to SHAPER_PRIORITIES - 1 */
 	u32 classid; /* packets of this skb->priority are its own */
 };
@@ -47,6 +48,7 @@ struct shaper_class {
 	struct aqm_gate ceiling;
 	u64 credit_ns; /* how far the guarantee may fall behind */
 	u64 start; /* of the next packet, in 2^-16 bytes a weight */
+	u64 rest; /* of the division that gave it, in 2^-16 bytes */
 	u64 packets; /* queued */
 };
 
@@ -72,10 +74,10 @@ AQM_FN void shaper_setup(struct shaper_class *class,
 		class->rule.priority = SHAPER_PRIORITIES - 1;
 	class->guarantee.rate_bytes_s = rule->guarantee_bytes_s;
 	class->ceiling.rate_bytes_s = rule->ceiling_bytes_s;
-	class->credit_ns = rule->guarantee_bytes_s ?
-				   SHAPER_GUARANTEE_PACKETS * mtu * 1000000000 /
-					   rule->guarantee_bytes_s :
-				   0;
+	class->credit_ns = rule->credit_ns;
+	if (!class->credit_ns && rule->guarantee_bytes_s)
+		class->credit_ns = SHAPER_GUARANTEE_PACKETS * mtu * 1000000000 /
+				   rule->guarantee_bytes_s;
 }
 
 /* The class of a packet. */
@@ -164,6 +166,8 @@ AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 AQM_FN void shaper_sent(struct shaper *shaper, struct shaper_class *class,
 			u32 wire, u64 now_ns)
 {
+	u64 work, step;
+
 	if (class->packets)
 		class->packets--;
 	aqm_gate_pass(&shaper->gate, wire, now_ns, AQM_GATE_SLACK_NS);
@@ -175,7 +179,12 @@ AQM_FN void shaper_sent(struct shaper *shaper, struct shaper_class *class,
 	}
 	shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)] =
 		class->start;
-	class->start += ((u64)wire << 16) / class->rule.weight;
+	/* What is left of the division goes on to the next packet, so that
+	 * shares are exact whatever the weights. */
+	work = ((u64)wire << 16) + class->rest;
+	step = work / class->rule.weight;
+	class->rest = work - step * class->rule.weight;
+	class->start += step;
 }
 
 #endif

@@ -8,8 +8,8 @@
  * for HTB, so the same nftables rules serve both.
  *
  * Instances, places and changes are as in qdisc.bpf.h, with one difference: a
- * class whose discipline is changed for another starts empty, so what it had
- * queued is dropped; everything else keeps its packets.
+ * class that is changed for another, or gets another discipline, starts empty,
+ * so what was queued there is dropped; everything else keeps its packets.
  */
 #include "kernel.h"
 #include "aqm.h"
@@ -360,7 +360,7 @@ static __always_inline void class_settle(u64 kind, u32 slot, u32 class)
 	}
 }
 
-/* Frees what a class holds and returns how many packets that were. */
+/* Frees what a class holds and returns how many bytes that were. */
 __noinline u32 class_free(u32 queue)
 {
 	u32 freed = 0;
@@ -375,13 +375,13 @@ __noinline u32 class_free(u32 queue)
 		skb = bpf_kptr_xchg(&kept->skb, NULL);
 		if (skb) {
 			bpf_kfree_skb(skb);
-			freed++;
+			freed += kept->slot.packet.len;
 		}
 	}
 	return freed;
 }
 
-/* Takes one class's settings over. */
+/* Takes one class's settings over and returns the bytes that were dropped. */
 __noinline u32 shaper_settle_class(u32 slot, u32 i)
 {
 	struct shaper_hosted *one = bpf_map_lookup_elem(&instances, &slot);
@@ -389,6 +389,7 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 	struct shaper_settings *wanted;
 	struct shaper_rule rule = {};
 	struct shaper_class *class;
+	u32 freed = 0;
 	u64 kind = 0;
 
 	if (!one || i >= SHAPER_CLASSES)
@@ -399,24 +400,33 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 		kind = wanted->class[i].kind;
 		rule = wanted->class[i].rule;
 	}
-	if (one->kinds[i] != kind || i >= one->shaper.classes) {
-		class_free(queue);
+	/* Another class in this place, or another discipline: not its packets. */
+	if (one->kinds[i] != kind || i >= one->shaper.classes ||
+	    class->rule.classid != rule.classid) {
+		if (class->packets)
+			freed = class_free(queue);
 		class_clear(one->kinds[i], queue, 0);
 		class->packets = 0;
+		class->start = 0;
+		class->rest = 0;
+		class->guarantee.opens_ns = 0;
+		class->ceiling.opens_ns = 0;
 		class_clear(kind, queue, 1);
 		one->kinds[i] = kind;
 	}
 	shaper_setup(class, &rule, &one->link);
 	class_settle(kind, slot, i);
-	return 0;
+	return freed;
 }
 
-/* Takes settings over, or makes one class of everything. */
+/* Takes settings over, or makes one class of everything; returns the bytes that
+ * were dropped. */
 __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 {
 	struct shaper_hosted *one = bpf_map_lookup_elem(&instances, &slot);
 	struct shaper_settings *wanted;
 	struct aqm_link *link;
+	u32 freed = 0;
 	u32 i;
 
 	if (!one)
@@ -440,16 +450,16 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 	if (!link->room_packets || link->room_packets > ROOM)
 		link->room_packets = ROOM;
 	bpf_for (i, 0, SHAPER_CLASSES)
-		shaper_settle_class(slot, i);
-	return 0;
+		freed += shaper_settle_class(slot, i);
+	return freed;
 }
 
-static __always_inline void shaper_settle_on(struct Qdisc *sch)
+static __always_inline u32 shaper_settle_on(struct Qdisc *sch)
 {
 	struct net_device *dev = sch->dev_queue->dev;
 
-	shaper_settle(sch->limit - 1, dev->mtu + dev->hard_header_len,
-		      dev->tx_queue_len);
+	return shaper_settle(sch->limit - 1, dev->mtu + dev->hard_header_len,
+			     dev->tx_queue_len);
 }
 
 /* The class of a packet, by its skb->priority. */
@@ -540,7 +550,7 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	count = bpf_map_lookup_elem(&changes, &key);
 	if (count && *count != one->changes_seen) {
 		one->changes_seen = *count;
-		shaper_settle_on(sch);
+		sch->qstats.backlog -= shaper_settle_on(sch);
 		shaper_recount(one, sch);
 	}
 	i = shaper_class_of(key, skb->priority) & (SHAPER_CLASSES - 1);

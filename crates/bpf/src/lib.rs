@@ -28,6 +28,7 @@ mod recorder;
 mod shaper;
 mod store;
 mod verifier;
+mod watch;
 
 pub use bench::{Copies, Least, Sender};
 pub use error::BpfError;
@@ -40,3 +41,4 @@ pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
 pub use store::Store;
 pub use verifier::{Cost, Refused, verify};
+pub use watch::{Seen, SeenKind, Watch, Watched};

@@ -19,7 +19,11 @@ pub const CLASSES: usize = 8;
 const KIND: &str = "weir_shaper";
 
 /// Bytes of `struct class_settings`: the rule, the kind, parameters.
-const CLASS_BYTES: usize = 32 + 8 + 8 * MOST_PARAMS;
+const CLASS_BYTES: usize = RULE_BYTES + 8 + 8 * MOST_PARAMS;
+
+/// Bytes of `struct shaper_rule`, and the words before its last.
+const RULE_BYTES: usize = 40;
+const RULE_WORDS: usize = RULE_BYTES / 8 - 1;
 
 /// Parameters that a class has room for (`MOST_PARAMS`).
 const MOST_PARAMS: usize = 32;
@@ -29,7 +33,7 @@ const SETTINGS_BYTES: usize = size_of::<LinkFacts>() + 16 + CLASSES * CLASS_BYTE
 
 /// Offsets in `struct shaper_hosted`, and its size.
 const COUNT_AT: usize = 88;
-const KINDS_AT: usize = 960;
+const KINDS_AT: usize = 1088;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
 const USED_AT: usize = PLACE_AT + crate::place::BYTES;
 const HOSTED_BYTES: usize = USED_AT + 16;
@@ -44,6 +48,9 @@ pub struct Class {
     pub guarantee_bytes_s: u64,
     /// What it never exceeds, in bytes a second on the wire; 0 for the link.
     pub ceiling_bytes_s: u64,
+    /// How far it may fall behind its guarantee and still get it, in
+    /// nanoseconds; 0 for two packets.
+    pub credit_ns: u64,
     /// Its share of the excess among classes of the same priority, from 1.
     pub weight: u64,
     /// 0, the most urgent, to 7.
@@ -158,10 +165,11 @@ impl Shaper {
     }
 
     /// States how the shaper at a place is to work: the one that is there, from
-    /// its next packet on, or one still to come. A class that gets another
-    /// discipline loses what it had queued; nothing else is lost.
+    /// its next packet on, or one still to come. A class that goes, or gets
+    /// another discipline, loses what it had queued; nothing else is lost.
     pub fn set(&self, place: Place, classes: &Classes) -> Result<(), BpfError> {
-        let bytes = encode(classes)?;
+        let there = self.setup(place)?;
+        let bytes = encode(&arranged(there.as_ref(), classes))?;
         self.settings
             .update(&place.to_bytes(), &bytes, MapFlags::ANY)
             .map_err(failed(KIND, SETTINGS, "written"))?;
@@ -173,7 +181,9 @@ impl Shaper {
         Ok(())
     }
 
-    /// What was set for a place; `None` where nothing was.
+    /// What was set for a place; `None` where nothing was. Classes are in the
+    /// order of the kernel's, which is that of [`Shaper::instances`], and where
+    /// one went that order may have a class 0 that no packet names.
     pub fn setup(&self, place: Place) -> Result<Option<Classes>, BpfError> {
         let bytes = self
             .settings
@@ -239,6 +249,57 @@ impl Shaper {
     }
 }
 
+/// The same classes, each where it is already: its queue is there. Others take
+/// places that are free; one that stays free before the last is a class that
+/// has no number.
+fn arranged(there: Option<&Classes>, wanted: &Classes) -> Classes {
+    let at = |id: u32| {
+        let classes = there.map_or(&[][..], |there| &there.classes);
+        classes.iter().position(|class| class.classid == id)
+    };
+    let mut places: Vec<Option<&Class>> = vec![None; CLASSES.max(wanted.classes.len())];
+    let (known, new): (Vec<&Class>, Vec<&Class>) = wanted
+        .classes
+        .iter()
+        .partition(|class| at(class.classid).is_some());
+    for class in known {
+        if let Some(place) = at(class.classid) {
+            places[place] = Some(class);
+        }
+    }
+    for class in new {
+        if let Some(free) = places.iter_mut().find(|place| place.is_none()) {
+            *free = Some(class);
+        }
+    }
+    let last = places.iter().rposition(Option::is_some).unwrap_or(0);
+    places.truncate(last + 1);
+    let none = || {
+        Some(Class {
+            classid: 0,
+            guarantee_bytes_s: 0,
+            ceiling_bytes_s: 0,
+            credit_ns: 0,
+            weight: 1,
+            priority: 0,
+            settings: Settings::new(*Discipline::all().first()?),
+        })
+    };
+    let other = wanted.classes.get(wanted.other).map(|class| class.classid);
+    let classes: Vec<Class> = places
+        .into_iter()
+        .filter_map(|place| place.cloned().or_else(none))
+        .collect();
+    let other = classes
+        .iter()
+        .position(|class| Some(class.classid) == other);
+    Classes {
+        other: other.unwrap_or(wanted.other),
+        classes,
+        ..wanted.clone()
+    }
+}
+
 /// The first eight bytes.
 fn word(bytes: &[u8]) -> u64 {
     bytes
@@ -254,14 +315,16 @@ fn decode(bytes: &[u8]) -> Option<Classes> {
     let mut classes = Vec::new();
     for class in bytes.get(start + 16..)?.chunks(CLASS_BYTES).take(count) {
         let words: Vec<u64> = class.as_chunks::<8>().0.iter().map(|it| word(it)).collect();
-        let discipline = *Discipline::all().get(*words.get(4)? as usize)?;
+        let kind = RULE_BYTES / 8;
+        let discipline = *Discipline::all().get(*words.get(kind)? as usize)?;
         classes.push(Class {
-            classid: (words.get(3)? >> 32) as u32,
+            classid: (words.get(RULE_WORDS)? >> 32) as u32,
             guarantee_bytes_s: *words.first()?,
             ceiling_bytes_s: *words.get(1)?,
             weight: *words.get(2)?,
-            priority: *words.get(3)? as u32,
-            settings: Settings::from_values(discipline, words.get(5..)?)?,
+            credit_ns: *words.get(3)?,
+            priority: *words.get(RULE_WORDS)? as u32,
+            settings: Settings::from_values(discipline, words.get(kind + 1..)?)?,
         });
     }
     Some(Classes {
@@ -295,7 +358,12 @@ fn encode(setup: &Classes) -> Result<Vec<u8>, BpfError> {
         let own = class.settings.discipline();
         let kind = disciplines.iter().position(|one| *one == own).unwrap_or(0);
         let start = bytes.len();
-        for number in [class.guarantee_bytes_s, class.ceiling_bytes_s, class.weight] {
+        for number in [
+            class.guarantee_bytes_s,
+            class.ceiling_bytes_s,
+            class.weight,
+            class.credit_ns,
+        ] {
             bytes.extend(number.to_ne_bytes());
         }
         bytes.extend(class.priority.to_ne_bytes());
@@ -330,6 +398,7 @@ mod tests {
             guarantee_bytes_s: 7 << 33,
             ceiling_bytes_s: 9,
             weight: 3,
+            credit_ns: 11,
             priority: 5,
             settings: Settings::new(discipline),
         };
@@ -345,6 +414,37 @@ mod tests {
             other: 6,
         };
         assert_eq!(decode(&encode(&setup).expect("settings")), Some(setup));
+    }
+
+    #[test]
+    fn a_class_stays_where_its_queue_is() {
+        let classes = |ids: &[u32], other| Classes {
+            link: LinkFacts::default(),
+            gate_bytes_s: 1,
+            classes: ids
+                .iter()
+                .map(|id| Class {
+                    classid: *id,
+                    guarantee_bytes_s: 0,
+                    ceiling_bytes_s: 0,
+                    credit_ns: 0,
+                    weight: 1,
+                    priority: 0,
+                    settings: Settings::new(Discipline::all()[0]),
+                })
+                .collect(),
+            other,
+        };
+        let ids = |all: &Classes| -> Vec<u32> { all.classes.iter().map(|it| it.classid).collect() };
+        let there = classes(&[7, 8, 9], 0);
+        let next = arranged(Some(&there), &classes(&[9, 5, 7], 1));
+        assert_eq!((ids(&next), next.other), (vec![7, 5, 9], 1));
+        // A hole that nobody fills, and a class that fills it later.
+        let next = arranged(Some(&there), &classes(&[9], 0));
+        assert_eq!((ids(&next), next.other), (vec![0, 0, 9], 2));
+        let next = arranged(Some(&next), &classes(&[9, 4], 0));
+        assert_eq!((ids(&next), next.other), (vec![4, 0, 9], 2));
+        assert_eq!(ids(&arranged(None, &there)), [7, 8, 9]);
     }
 
     #[test]

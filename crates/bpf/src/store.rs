@@ -36,6 +36,9 @@ pub struct Store {
 }
 
 impl Store {
+    /// Where the shaper's pins are, if it is loaded.
+    pub const SHAPER_FOLDER: &'static str = "/sys/fs/bpf/weirgate/shaper";
+
     /// Opens the pins, and waits for another process that does. Needs root;
     /// mounts the BPF file system where it is not.
     pub fn open() -> Result<Self, BpfError> {

@@ -7,18 +7,20 @@
 
 mod inside;
 
+use inside::parity::{DISCIPLINE, PACKETS};
 use std::collections::BTreeSet;
 use std::env;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use weirgate_aqm::Discipline;
 use weirgate_lab::{Lab, Limits, Options};
 
 /// Set in the guest: which function to run.
 fn in_the_guest(name: &str) -> String {
-    within(name, Limits::default())
+    run(&[], name, Limits::default())
 }
 
-/// The same with bounds of its own.
-fn within(name: &str, limits: Limits) -> String {
+/// The same with bounds of its own, and with variables of the environment.
+fn run(variables: &[&str], name: &str, limits: Limits) -> String {
     let own = env::current_exe().expect("own path");
     let file = own
         .file_name()
@@ -27,18 +29,15 @@ fn within(name: &str, limits: Limits) -> String {
         .into_owned();
     let own = own.to_string_lossy().into_owned();
     let options = Options {
-        programs: BTreeSet::from([own, "ip".into(), "tc".into()]),
+        programs: BTreeSet::from([own, "env".into(), "ip".into(), "tc".into()]),
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     let function = format!("inside::{name}");
-    let words = [
-        file.as_str(),
-        "--exact",
-        &function,
-        "--ignored",
-        "--nocapture",
-    ];
+    let mut words = vec!["env"];
+    words.extend(variables);
+    words.extend([file.as_str(), "--exact", &function]);
+    words.extend(["--ignored", "--nocapture"]);
     let output = lab
         .execute(&words, 1, limits)
         .unwrap_or_else(|error| panic!("{error}"));
@@ -81,17 +80,52 @@ fn shaper_shares_the_wire() {
 }
 
 #[test]
+fn codel_decides_as_the_kernels() {
+    println!("{}", in_the_guest("equal::codel"));
+}
+
+#[test]
+fn fq_codel_decides_as_the_kernels() {
+    println!("{}", in_the_guest("equal::fq_codel"));
+}
+
+#[test]
+fn pie_follows_the_kernels_probability() {
+    println!("{}", in_the_guest("equal::pie"));
+}
+
+#[test]
+fn shaper_holds_every_rate() {
+    println!("{}", in_the_guest("rate::sweep"));
+}
+
+#[test]
 fn kernel_and_native_host_agree() {
     println!("{}", in_the_guest("parity::quick"));
 }
 
-/// Must show 4 of the kit: `cargo xtask aqm-parity` runs it.
+/// Must show 4 of the kit: `cargo xtask aqm-parity` runs it, with the number of
+/// packets in the environment.
 #[test]
-#[ignore = "takes an hour on a busy machine"]
-fn kernel_and_native_host_agree_on_a_million_packets() {
+#[ignore = "a million packets take an hour on a busy machine"]
+fn kernel_and_native_host_agree_on_many_packets() {
     let limits = Limits {
         wall: Duration::from_hours(2),
         ..Limits::default()
     };
-    println!("{}", within("parity::million", limits));
+    let packets = env::var(PACKETS).unwrap_or_else(|_| "1000000".to_owned());
+    for discipline in Discipline::all() {
+        let began = Instant::now();
+        let variables = [
+            &*format!("{PACKETS}={packets}"),
+            &format!("{DISCIPLINE}={}", discipline.name()),
+        ];
+        let text = run(&variables, "parity::many", limits);
+        let told = text.lines().find(|line| line.contains("the same"));
+        println!(
+            "{}; {} s of wall time",
+            told.expect("what was compared"),
+            began.elapsed().as_secs()
+        );
+    }
 }

@@ -15,7 +15,7 @@ use weirgate_lab::{Lab, Limits, Options};
 /// Of what there is a goal: the most that a packet of drop tail may cost, and
 /// of meredt with shaper and classes, as a part of cake.
 const DROPTAIL: (&str, f64) = ("droptail", 1_600.0);
-const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake", 0.5);
+const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake+tins", 0.5);
 
 /// What is printed as JSON.
 #[derive(Serialize)]
@@ -178,11 +178,14 @@ mod tests {
     fn goals_are_judged() {
         let text = table(&[
             figure("droptail", Way::Bursts, 1_601.0),
-            figure("kernel-cake", Way::Paced, 10_000.0),
+            figure("kernel-cake+tins", Way::Paced, 10_000.0),
             figure("meredt+classes", Way::Paced, 5_000.0),
         ]);
         assert!(text.contains("droptail at most 1600: missed"), "{text}");
-        assert!(text.contains("0.5 of kernel-cake: 0.50, met"), "{text}");
+        assert!(
+            text.contains("0.5 of kernel-cake+tins: 0.50, met"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -30,8 +30,8 @@ use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
 use weirgate_state::{
-    Cake, CakeAckFilter, CakeFlowMode, Device, DeviceName, FqCodel, Htb, HtbClass, Origin, Pfifo,
-    QdiscKind, Red, Sfq, State,
+    Cake, CakeAckFilter, CakeFlowMode, CakeTins, Device, DeviceName, FqCodel, Htb, HtbClass,
+    Origin, Pfifo, QdiscKind, Red, Sfq, State,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -65,6 +65,10 @@ const MAJOR: u16 = 1;
 const MINOR: u16 = 0x10;
 const CLASSES: u16 = 4;
 
+/// Bytes of the field of code points, by class: CS1, none, CS4 and EF, each of
+/// another of cake's four tins (`diffserv4`, net/sched/sch_cake.c).
+const CODES: [u8; 4] = [0x20, 0x00, 0x80, 0xb8];
+
 /// What is measured: its name in the table and how packets come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -91,7 +95,7 @@ const BARE: &str = "noqueue";
 const BARE_PACED: &str = "noqueue-paced";
 
 /// Names of rivals, beside the kit's disciplines.
-const RIVALS: [(&str, Way); 9] = [
+const RIVALS: [(&str, Way); 10] = [
     (BARE, Way::Bursts),
     ("kernel-pfifo", Way::Bursts),
     ("least-bpf", Way::Bursts),
@@ -100,6 +104,7 @@ const RIVALS: [(&str, Way); 9] = [
     ("kernel-sfq", Way::Bursts),
     (BARE_PACED, Way::Paced),
     ("kernel-cake", Way::Paced),
+    ("kernel-cake+tins", Way::Paced),
     ("kernel-htb+fq_codel", Way::Paced),
 ];
 
@@ -373,6 +378,7 @@ impl Bench {
                 guarantee_bytes_s: RATE / u64::from(CLASSES) / 2,
                 ceiling_bytes_s: 0,
                 weight: 1,
+                credit_ns: 0,
                 priority: u32::from(number),
                 settings: settings.clone(),
             };
@@ -444,6 +450,8 @@ fn packet(flow: u8) -> Vec<u8> {
     packet[12..14].copy_from_slice(&[0x08, 0x00]);
     let length = (BYTES - 14) as u16;
     packet[14] = 0x45;
+    // Every fourth packet is of one class, and so are its flow's others.
+    packet[15] = CODES[usize::from(flow % 4)];
     packet[16..18].copy_from_slice(&length.to_be_bytes());
     packet[22..24].copy_from_slice(&[64, 17]);
     packet[26..30].copy_from_slice(&[10, 0, 0, 1]);
@@ -477,20 +485,26 @@ fn rival(name: &str) -> Option<QdiscKind> {
             perturb: 0,
             quantum: 1_514,
         }),
-        "kernel-cake" => QdiscKind::Cake(Cake {
-            bandwidth: Some(rate),
-            rtt: Span::from_nanos(100_000_000),
-            flow_mode: CakeFlowMode::Triple,
-            nat: false,
-            ack_filter: CakeAckFilter::No,
-            ingress: false,
-            split_gso: true,
-            memory_limit: 4 << 20,
-            wire: None,
-        }),
+        "kernel-cake" => QdiscKind::Cake(cake(rate, CakeTins::BestEffort)),
+        "kernel-cake+tins" => QdiscKind::Cake(cake(rate, CakeTins::Diffserv4)),
         "kernel-htb+fq_codel" => QdiscKind::Htb(htb(rate)),
         _ => return None,
     })
+}
+
+fn cake(rate: Rate, tins: CakeTins) -> Cake {
+    Cake {
+        bandwidth: Some(rate),
+        rtt: Span::from_nanos(100_000_000),
+        flow_mode: CakeFlowMode::Triple,
+        nat: false,
+        ack_filter: CakeAckFilter::No,
+        ingress: false,
+        split_gso: true,
+        memory_limit: 4 << 20,
+        tins,
+        wire: None,
+    }
 }
 
 fn fq_codel() -> FqCodel {

@@ -182,6 +182,7 @@ fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
         guarantee_bytes_s: 0,
         ceiling_bytes_s: 0,
         weight: 1,
+        credit_ns: 0,
         priority: 0,
         settings: queue.clone(),
     };

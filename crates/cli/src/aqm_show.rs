@@ -104,6 +104,10 @@ fn collect(
                 let setup = shaper.setup(one.place).map_err(failed)?;
                 for (number, instance) in one.classes.into_iter().enumerate() {
                     let class = setup.as_ref().and_then(|setup| setup.classes.get(number));
+                    // A place that a class left.
+                    if class.is_some_and(|class| class.classid == 0) {
+                        continue;
+                    }
                     shown.push(Shown {
                         device: device.clone(),
                         kind: shaper.kind().to_owned(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shapes a link: the gated HTB tree, or cake with its own shaper.
+//! What shapes a link: the gated HTB tree, cake with its own shaper, or the
+//! kit's shaper (`kit`), where the policy asks for it.
 //!
 //! The tree is the choice wherever the kernel has HTB, because it alone keeps
 //! guarantees, ceilings and priorities of classes and bounds waits. cake fits a
@@ -10,6 +11,7 @@
 
 use crate::codes;
 use crate::hosts;
+use crate::kit;
 use crate::leaf;
 use crate::scheduler::{OUTER, Scheduler};
 use weirgate_document::Problems;
@@ -23,6 +25,7 @@ use weirgate_units::Handle;
 pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
     match policy.link.engine.as_ref().map(|engine| engine.value) {
         Some(Engine::Cake) => Engine::Cake,
+        Some(Engine::Kit) => Engine::Kit,
         Some(Engine::Htb) => Engine::Htb,
         Some(Engine::Auto) | None => {
             let without = kernel.is_some_and(|kernel| !kernel.has_qdisc("htb"));
@@ -100,8 +103,32 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     })
 }
 
+/// Why the kit's shaper cannot be taken where it is asked for.
+fn check_kit(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let Some(engine) = &policy.link.engine else {
+        return;
+    };
+    if let Some((wrong, right)) = kit::misfit(policy) {
+        let message = format!("the kit's shaper cannot carry this policy: {wrong}");
+        problems.error(codes::ENGINE, engine.span.clone(), message, right);
+    }
+    if !kernel.kit {
+        problems.error(
+            codes::ENGINE,
+            engine.span.clone(),
+            format!("{release} has no qdiscs made of BPF programs, which the kit needs"),
+            "use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF, or write \
+             `engine = \"auto\"`",
+        );
+    }
+}
+
 /// Why the engine that is asked for cannot be taken.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    if chosen(policy, Some(kernel)) == Engine::Kit {
+        check_kit(policy, kernel, release, problems);
+        return;
+    }
     let cake = chosen(policy, Some(kernel)) == Engine::Cake;
     if let (Some(engine), true) = (&policy.link.engine, cake)
         && engine.value == Engine::Cake
@@ -170,6 +197,11 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
         Engine::Cake => Some(
             "Engine: cake with its own shaper, as the link asks for it. It shares between hosts \
              and flows; it knows no guarantees, and what no rule sees has no class of its own."
+                .to_owned(),
+        ),
+        Engine::Kit => Some(
+            "Engine: the kit's shaper, a BPF qdisc, as the link asks for it. It keeps guarantees, \
+             ceilings and priorities as the tree does; it cannot mark ECN, and drops instead."
                 .to_owned(),
         ),
         Engine::Htb => Some("Engine: the gated HTB tree, as the link asks for it.".to_owned()),

@@ -7,7 +7,7 @@ use crate::hosts;
 use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::{CakeQueue, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
-use weirgate_state::{Bfifo, Cake, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq};
+use weirgate_state::{Bfifo, Cake, CakeTins, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq};
 use weirgate_units::{Handle, Rate, Span};
 
 /// Below this, queues are kept short in packets and memory (as OpenWrt does).
@@ -130,6 +130,7 @@ pub(crate) fn cake(queue: &CakeQueue, scheduler: &Scheduler, fair: Option<Fair>)
         ingress: false,
         split_gso: true,
         memory_limit: cake_memory(queue, scheduler),
+        tins: CakeTins::BestEffort,
         wire: None,
     }
 }

@@ -20,6 +20,7 @@ mod classify_when;
 mod codes;
 mod engine;
 mod hosts;
+mod kit;
 mod leaf;
 mod naming;
 mod number;
@@ -103,6 +104,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         };
         let root = match engine {
             Engine::Cake => engine::cake(policy, scheduler),
+            Engine::Kit => kit::root(policy, scheduler),
             Engine::Htb | Engine::Auto => tree::root(policy, scheduler),
         };
         roots.insert(device.clone(), root);

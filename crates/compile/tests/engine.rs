@@ -77,6 +77,90 @@ fn the_engine_is_chosen_or_refused() {
     assert_eq!(problems[0].code, "C213");
 }
 
+const TWO_CLASSES: &str = "[[class]]\nname = \"all\"\nshare = \"60%\"\ndefault = true\n\
+    queue = { kind = \"red\", limit = \"60kB\", min = \"15kB\", max = \"45kB\", adaptive = true }\n\
+    [[class]]\nname = \"voice\"\nshare = \"40%\"\npriority = 0\nceiling = \"50%\"\n\
+    queue = \"bfifo 20000\"\n[[rule]]\nclass = \"voice\"\ndscp = \"EF\"\n";
+
+/// The kit's shaper has the tree's classes with the tree's figures.
+#[test]
+fn the_kit_has_the_classes_of_the_tree() {
+    let with = |engine: &str| {
+        let policy = policy(&format!("{SLOW_LINK}engine = \"{engine}\"\n{TWO_CLASSES}"));
+        let (state, problems) = compile(&policy, &Capabilities::all());
+        let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+        let wan = &state.devices[&DeviceName::new("wan").expect("a name")];
+        (wan.root.clone().expect("shaped"), state.tables)
+    };
+    let (tree, tables) = with("htb");
+    let (root, same) = with("kit");
+    assert_eq!(tables, same, "rules are the same");
+    let QdiscKind::Kit(kit) = &root.kind else {
+        panic!("{root:?}");
+    };
+    let gate = &htb(&tree).classes[0];
+    let inner = htb(gate.leaf.as_ref().expect("the scheduler"));
+    assert_eq!((kit.gate, root.stab.is_none()), (gate.rate, true));
+    assert_eq!(kit.other.minor, inner.default_minor);
+    assert_eq!((kit.wire.overhead, kit.mtu), (-4, 1514));
+    let leaves = inner.classes.iter().filter(|class| class.leaf.is_some());
+    let mut leaves: Vec<_> = leaves.collect();
+    leaves.sort_by_key(|class| class.id);
+    assert_eq!(leaves.len(), kit.classes.len());
+    for (leaf, class) in leaves.iter().zip(&kit.classes) {
+        assert_eq!((leaf.id, leaf.rate), (class.id, class.guarantee));
+        assert_eq!((leaf.prio, leaf.quantum), (class.prio, class.weight));
+        assert_eq!(leaf.buffer, class.credit);
+        assert_eq!(class.ceiling.map(|_| leaf.ceil), class.ceiling);
+        let value = |name: &str| {
+            let setting = class.settings.iter().find(|one| one.name == name);
+            setting.map(|one| one.value)
+        };
+        match &leaf.leaf.as_ref().expect("a queue").kind {
+            QdiscKind::Bfifo(_) => {
+                assert_eq!(class.discipline, "droptail");
+                assert_eq!(
+                    (value("limit_bytes"), value("measure")),
+                    (Some(20_000), Some(1))
+                );
+                assert!(class.ceiling.is_some());
+            }
+            _ => {
+                assert_eq!(class.discipline, "ared");
+                assert_eq!(
+                    (value("min_bytes"), value("measure")),
+                    (Some(15_000), Some(2))
+                );
+            }
+        }
+    }
+}
+
+/// What the kit's shaper cannot do is refused with its reason.
+#[test]
+fn the_kit_is_refused_what_it_cannot_do() {
+    let told = |fields: &str, classes: &str, kernel: &Capabilities| {
+        let policy = policy(&format!("{SLOW_LINK}engine = \"kit\"\n{fields}\n{classes}"));
+        let (state, problems) = compile(&policy, kernel);
+        assert!(state.is_none());
+        let own = problems.into_iter().find(|problem| problem.code == "C213");
+        own.expect("about the engine").message
+    };
+    let all = Capabilities::all();
+    let sfq = format!("{ONE_CLASS}queue = \"sfq\"\n");
+    assert!(told("", &sfq, &all).contains("no queue `sfq`"));
+    assert!(told("fair = \"hosts\"", ONE_CLASS, &all).contains("between hosts"));
+    assert!(told("inbound = \"lan\"", ONE_CLASS, &all).contains("LAN device"));
+    let nine: String = (0..8)
+        .map(|number| format!("[[class]]\nname = \"c{number}\"\nshare = \"1%\"\n"))
+        .collect();
+    let nine = format!("{nine}[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n");
+    assert!(told("", &nine, &all).contains("9 are"));
+    let mut old = Capabilities::all();
+    old.kit = false;
+    assert!(told("", ONE_CLASS, &old).contains("BPF programs"));
+}
+
 /// The ACK filter is cake's, upstream only, at the root or in a class.
 #[test]
 fn acknowledgements_are_filtered_where_a_cake_is() {

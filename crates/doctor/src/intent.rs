@@ -97,6 +97,10 @@ fn of_tree(qdisc: &Qdisc, needed: &mut BTreeSet<Ability>) {
         QdiscKind::Sfq(_) => Ability::Sfq,
         QdiscKind::Red(_) => Ability::Red,
         QdiscKind::Cake(_) => Ability::Cake,
+        QdiscKind::Kit(_) => {
+            needed.insert(Ability::Btf);
+            Ability::BpfQdisc
+        }
         QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Other(_) => return,
     };
     needed.insert(ability);

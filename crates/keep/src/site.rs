@@ -587,7 +587,7 @@ fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -
             .devices
             .get(name)
             .is_some_and(|wanted| verify(&only(device), &only(wanted)).is_empty());
-        as_wanted || (matches!(root.kind, QdiscKind::Htb(_)) && marked())
+        as_wanted || (matches!(root.kind, QdiscKind::Htb(_) | QdiscKind::Kit(_)) && marked())
     });
     if !own {
         return device.clone();

@@ -14,6 +14,7 @@ use crate::nft;
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
 use crate::payload;
+use crate::shaper;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::AsRawFd;
@@ -156,6 +157,15 @@ impl Kernel {
     async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {
         let mut batch = Vec::new();
         for step in steps {
+            if let Some((device, kit, there)) = shaper::of_step(&step.action) {
+                self.flush(&mut batch).await?;
+                let index = self.index(device).await?;
+                self.set_kit(step, index, kit).await?;
+                if !there {
+                    batch = requests(step, traffic_control(&step.action, index));
+                }
+                continue;
+            }
             match &step.action {
                 Action::CreateIfb { device } => {
                     self.flush(&mut batch).await?;
@@ -233,7 +243,8 @@ impl Kernel {
                 }
             }
         }
-        self.flush(&mut batch).await
+        self.flush(&mut batch).await?;
+        self.tidy_kit().await
     }
 
     /// Writes a table in one transaction: whole, or what differs from the one

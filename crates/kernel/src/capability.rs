@@ -14,12 +14,26 @@ use crate::nft;
 use crate::payload;
 use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
+use std::path::Path;
 use weirgate_state::{
     Capabilities, Chain, DeviceName, Field, Hook, IpVersion, Match, Origin, Rule, Table,
 };
 use weirgate_units::Handle;
 
 const NLM_F_CREATE_EXCL: u16 = 0x600;
+
+/// The kernel's type information (`CONFIG_DEBUG_INFO_BTF`).
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Whether a release is one that can have qdiscs made of programs
+/// (net/sched/bpf_qdisc.c, Linux 6.16). Whether it has shows when one is loaded.
+fn takes_programs(release: &str) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|word| word.parse::<u32>().unwrap_or(0));
+    let own = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    own >= (6, 16)
+}
 
 impl Kernel {
     /// Asks the kernel for everything that [`Capabilities`] names. Needs
@@ -62,6 +76,7 @@ impl Kernel {
             redirect_to: lo.clone(),
         };
         found.nft_ingress_forward = self.table_works(true, ingress, &lo, index).await?;
+        found.kit = Path::new(TYPES).exists() && takes_programs(&found.release);
         Ok(found)
     }
 
@@ -154,5 +169,23 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName) -> Table {
                 rule(vec![Match::one(Field::DestinationPort, 1)]),
             ],
         }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_qdiscs_from_a_release_on() {
+        for (release, able) in [
+            ("6.16.0", true),
+            ("7.3.4+deb14-cloud-amd64", true),
+            ("6.1.0-31-amd64", false),
+            ("6.9.12", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_programs(release), able, "{release}");
+        }
     }
 }

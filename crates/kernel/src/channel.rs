@@ -8,8 +8,10 @@
 
 use crate::error::{Denial, KernelError, Refusal};
 use crate::fault::{self, Ledger, Verdict};
+use crate::namespace::cookie_of;
 use crate::wire::{self, Attrs};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -80,6 +82,11 @@ impl Channel {
             tables,
             ledger: Arc::clone(ledger),
         })
+    }
+
+    /// The number of the namespace that it speaks to.
+    pub(crate) async fn namespace(&self) -> io::Result<u64> {
+        cookie_of(&*self.socket.lock().await)
     }
 
     /// Sends all requests in one call and returns the first refusal, if any.

@@ -44,6 +44,15 @@ pub enum KernelError {
         /// The capability that is missing, as the end of the message.
         denial: &'static str,
     },
+    /// Occurs when a program or a map of the kit is refused, or cannot be used.
+    #[error("K317: {object}: {source}")]
+    Kit {
+        /// The object and what should happen to it.
+        object: String,
+        /// The cause.
+        #[source]
+        source: weirgate_bpf::BpfError,
+    },
     /// Occurs when a device is not in this namespace.
     #[error("K301: {0}: there is no such network device")]
     NoDevice(String),

@@ -30,6 +30,7 @@ mod observe_settings;
 mod offload;
 mod parts;
 mod payload;
+mod shaper;
 mod stamp;
 mod tc;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Which network namespace this is.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
 
 /// A number of the calling thread's network namespace that no other has until
@@ -10,17 +10,21 @@ use std::os::unix::net::UnixDatagram;
 /// `/proc/PID/ns/net` is not one: it is used again when a namespace has gone.
 ///
 /// `Unsupported` or `ENOPROTOOPT` on older kernels.
-#[expect(unsafe_code, reason = "no crate in use has this socket option")]
 pub fn namespace_cookie() -> io::Result<u64> {
     // Any socket belongs to the namespace of the thread that makes it.
-    let socket = UnixDatagram::unbound()?;
+    cookie_of(&UnixDatagram::unbound()?)
+}
+
+/// The same of a socket's namespace.
+#[expect(unsafe_code, reason = "no crate in use has this socket option")]
+pub(crate) fn cookie_of(socket: &impl AsFd) -> io::Result<u64> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the kernel writes at most `length`
     // bytes to `cookie`, which has as many.
     let outcome = unsafe {
         libc::getsockopt(
-            socket.as_raw_fd(),
+            socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_NETNS_COOKIE,
             (&raw mut cookie).cast(),

@@ -169,6 +169,11 @@ impl Kernel {
         let own = of_device(&qdiscs);
         let arriving = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
         let mut root = decode::tree(&own, &of_device(&classes), &scope.stabs);
+        if let Some(root) = &mut root
+            && let Some(kit) = self.read_kit(link.index, &root.kind).await
+        {
+            root.kind = QdiscKind::Kit(kit);
+        }
         if let Some(root) = &mut root {
             // Filters are not in the state; a tree that has some is not one
             // that could be put back.
@@ -297,7 +302,10 @@ impl Kernel {
 fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     // Plain queues have no classes, and so no filters (`tc_dump_tfilter`,
     // net/sched/cls_api.c).
-    if matches!(qdisc.kind, QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_)) {
+    if matches!(
+        qdisc.kind,
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Kit(_)
+    ) {
         return;
     }
     places.push(qdisc.handle);

@@ -2,10 +2,13 @@
 //! One step of a plan: what it does to the kernel, why, and how it reads.
 
 use crate::arriving;
+use crate::kit;
 use crate::table;
 use std::collections::BTreeSet;
 use std::fmt;
-use weirgate_state::{Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
+use weirgate_state::{
+    Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, QdiscKind, Stab, Table,
+};
 use weirgate_units::Handle;
 
 /// A step with its reason.
@@ -289,12 +292,22 @@ impl fmt::Display for Action {
 }
 
 impl fmt::Display for Step {
-    /// The action and, where known, the policy line behind it.
+    /// The action and, where known, the policy line behind it; below, what the
+    /// kit's shaper is told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.action)?;
-        if self.origin.line == 0 && self.origin.reason.is_empty() {
-            return Ok(());
+        if self.origin.line != 0 || !self.origin.reason.is_empty() {
+            write!(f, "  # {}", self.origin)?;
         }
-        write!(f, "  # {}", self.origin)
+        // The kit's classes have no steps of their own.
+        match &self.action {
+            Action::AddQdisc { qdisc, .. }
+            | Action::ReplaceRoot { qdisc, .. }
+            | Action::ChangeQdisc { qdisc, .. } => match &qdisc.kind {
+                QdiscKind::Kit(kit) => write!(f, "\n    {}", kit::listed(kit)),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 }

@@ -3,10 +3,11 @@
 //! kernel could hold, and things in the observed state that are not ours.
 
 use crate::Options;
+use crate::kit;
 use crate::settle;
 use crate::tree;
 use std::collections::BTreeSet;
-use weirgate_state::{Device, DeviceName, Hook, Htb, Origin, Qdisc, QdiscKind, State, Table};
+use weirgate_state::{Device, DeviceName, Hook, Htb, Kit, Origin, Qdisc, QdiscKind, State, Table};
 use weirgate_units::Handle;
 
 /// Occurs when no plan can be made; nothing has been changed.
@@ -47,7 +48,7 @@ pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Pro
 }
 
 /// Whether the root qdisc of an observed device is one that weirgate made: on
-/// its own IFB, or remembered by the caller, or an HTB or a cake `1:` on a device that one of
+/// its own IFB, or remembered by the caller, or an HTB, or a cake or the kit's shaper `1:`, on a device that one of
 /// weirgate's tables names.
 fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options) -> bool {
     let own_ifb = observed.devices.get(name).is_some_and(|d| d.owned_ifb);
@@ -59,7 +60,7 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
     // No one else gives a cake the handle 1: unasked.
     let of_kind = match &root.kind {
         QdiscKind::Htb(_) => true,
-        QdiscKind::Cake(_) => root.handle == Handle::new(1, 0),
+        QdiscKind::Cake(_) | QdiscKind::Kit(_) => root.handle == Handle::new(1, 0),
         _ => false,
     };
     let marked = of_kind
@@ -214,6 +215,24 @@ impl Found {
             | QdiscKind::Bfifo(_)
             | QdiscKind::Red(_)
             | QdiscKind::Cake(_) => {}
+            QdiscKind::Kit(kit) => self.kit(place, qdisc, kit),
+        }
+    }
+
+    fn kit(&mut self, place: &Place<'_>, qdisc: &Qdisc, kit: &Kit) {
+        let label = format!("{} qdisc {}", place.device, qdisc.handle);
+        if !place.at_root {
+            let what = "the kit's shaper works at a root only";
+            self.add("K304", &label, &qdisc.origin, what, "put it at the root");
+        }
+        for (class, what, hint) in kit::faults(kit) {
+            match class {
+                None => self.add("K304", &label, &qdisc.origin, what, hint),
+                Some(class) => {
+                    let label = format!("{} class {}", place.device, class.id);
+                    self.add("K304", &label, &class.origin, what, hint);
+                }
+            }
         }
     }
 

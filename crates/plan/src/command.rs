@@ -4,7 +4,10 @@
 
 use crate::action::{Action, Place, table_name};
 use crate::export::{self, class_text};
-use weirgate_state::{CakeAckFilter, CakeFlowMode, CakeFraming, Htb, Qdisc, QdiscKind, Stab};
+use crate::kit;
+use weirgate_state::{
+    CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, Htb, Qdisc, QdiscKind, Stab,
+};
 
 impl Action {
     /// The nearest command line; several lines for a table. A size table is
@@ -165,6 +168,10 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
                 CakeFlowMode::DualSrcHost => "dual-srchost",
                 CakeFlowMode::DualDstHost => "dual-dsthost",
             };
+            let tins = match q.tins {
+                CakeTins::BestEffort => "besteffort",
+                CakeTins::Diffserv4 => "diffserv4",
+            };
             let acks = match q.ack_filter {
                 CakeAckFilter::No => "no-ack-filter",
                 CakeAckFilter::Filter => "ack-filter",
@@ -186,13 +193,14 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
                 },
             );
             format!(
-                "cake {rate} besteffort {mode} {} {acks} {} {} rtt {}us {wire}{memory}",
+                "cake {rate} {tins} {mode} {} {acks} {} {} rtt {}us {wire}{memory}",
                 flag(q.nat, "nat", "nonat"),
                 flag(q.ingress, "ingress", "egress"),
                 flag(q.split_gso, "split-gso", "no-split-gso"),
                 q.rtt.as_nanos() / 1_000
             )
         }
+        QdiscKind::Kit(own) => kit::text(own),
         QdiscKind::Other(name) => name.clone(),
     }
 }

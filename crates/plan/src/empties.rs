@@ -3,6 +3,7 @@
 
 use crate::Plan;
 use crate::action::{Action, Place};
+use crate::kit;
 use weirgate_state::{HtbClass, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 
@@ -31,6 +32,19 @@ impl Plan {
                 Place::Class(id) => of_class(*id),
             },
             Action::DeleteClass { id, .. } => of_class(*id),
+            Action::ChangeQdisc { qdisc, .. } => {
+                let (QdiscKind::Kit(was), QdiscKind::Kit(kit)) = (&root?.kind, &qdisc.kind) else {
+                    return None;
+                };
+                let gone = kit::emptied(was, kit);
+                let gone: Vec<String> = gone.iter().map(Handle::to_string).collect();
+                let plural = if gone.len() == 1 {
+                    "queue of class"
+                } else {
+                    "queues of classes"
+                };
+                (!gone.is_empty()).then(|| format!("empties the {plural} {}", gone.join(", ")))
+            }
             _ => None,
         }
     }

@@ -25,6 +25,7 @@ mod check;
 mod command;
 mod empties;
 mod export;
+mod kit;
 mod loss;
 mod model;
 mod nft;

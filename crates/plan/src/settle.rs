@@ -6,6 +6,7 @@
 //! value is settled before it is compared, so that rounding is no difference
 //! and a real difference is never excused by a tolerance.
 
+use crate::kit;
 use weirgate_state::{
     Bfifo, Cake, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Sfq,
 };
@@ -75,6 +76,13 @@ fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {
             rtt: micros(own.rtt),
             ..own.clone()
         }),
+        QdiscKind::Kit(own) => {
+            let seen = match seen {
+                Some(QdiscKind::Kit(seen)) => Some(seen),
+                _ => None,
+            };
+            QdiscKind::Kit(kit::settled(own, seen))
+        }
         QdiscKind::Other(name) => QdiscKind::Other(name.clone()),
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `engine` of the link: what shapes it; and `ack-filter`, what only cake does.
 
-use crate::codes;
 use crate::read::word;
 use weirgate_document::{Reader, Value};
 use weirgate_state::CakeAckFilter;
@@ -16,6 +15,8 @@ pub enum Engine {
     Htb,
     /// cake with its own shaper.
     Cake,
+    /// The kit's shaper with classes.
+    Kit,
 }
 
 /// Reads `ack-filter`; nothing where it is off.
@@ -31,20 +32,10 @@ pub(crate) fn read_ack_filter(table: &mut Reader<'_, '_>) -> Option<Value<CakeAc
 /// Reads `engine`.
 pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Engine>> {
     let words = [
-        ("auto", Some(Engine::Auto)),
-        ("htb", Some(Engine::Htb)),
-        ("cake", Some(Engine::Cake)),
-        ("kit", None),
+        ("auto", Engine::Auto),
+        ("htb", Engine::Htb),
+        ("cake", Engine::Cake),
+        ("kit", Engine::Kit),
     ];
-    let found = word(table, "engine", &words)?;
-    if found.value.is_none() {
-        table.problems().error(
-            codes::ENGINE,
-            found.span.clone(),
-            "disciplines of the kit cannot carry a policy's classes yet",
-            "write `engine = \"auto\"`, or load one by itself with `weirgate aqm load`",
-        );
-    }
-    let (span, line) = (found.span, found.line);
-    found.value.map(|value| Value { value, span, line })
+    word(table, "engine", &words)
 }

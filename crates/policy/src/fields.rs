@@ -223,7 +223,11 @@ pub const TABLES: &[TableFields] = &[
                 "Whether `device` and `lan` are the two ports of a transparent bridge",
             ),
             needed("up", Rate, "The line's upstream rate"),
-            field("engine", Word(&["auto", "htb", "cake"]), "What shapes it"),
+            field(
+                "engine",
+                Word(&["auto", "htb", "cake", "kit"]),
+                "What shapes it",
+            ),
             field(
                 "ack-filter",
                 Word(&["off", "on", "aggressive"]),

@@ -35,6 +35,10 @@ pub struct Capabilities {
     /// (`cls_bpf`), by a program that has it.
     #[serde(default)]
     pub payload: bool,
+    /// Programs can be qdiscs (`CONFIG_NET_SCH_BPF`), as far as that shows
+    /// without loading one: it has type information and is Linux 6.16 or later.
+    #[serde(default)]
+    pub kit: bool,
 }
 
 impl Capabilities {
@@ -51,6 +55,7 @@ impl Capabilities {
             restore_marks: true,
             nft_egress: true,
             payload: true,
+            kit: true,
         }
     }
 

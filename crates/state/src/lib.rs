@@ -12,6 +12,7 @@ mod classify_change;
 mod classify_field;
 mod classify_text;
 mod device;
+mod kit;
 mod machine;
 mod qdisc;
 
@@ -25,13 +26,14 @@ pub use classify::{
 pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
+pub use kit::{Kit, KitClass, KitSetting, KitWire};
 pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
     Timers,
 };
 pub use qdisc::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeWire, FqCodel, Htb, HtbClass, Pfifo,
-    Qdisc, QdiscKind, Red, Sfq, Stab,
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, FqCodel, Htb,
+    HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 
 use serde::{Deserialize, Serialize};

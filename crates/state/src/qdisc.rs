@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queueing disciplines and their classes.
 
-use crate::Origin;
+use crate::{Kit, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -35,6 +35,8 @@ pub enum QdiscKind {
     Red(Red),
     /// Common applications kept enhanced, as a leaf or a root.
     Cake(Cake),
+    /// The kit's shaper with classes, at a root.
+    Kit(Kit),
     /// Any other discipline, by name: observed only, never desired.
     Other(String),
 }
@@ -171,10 +173,23 @@ pub struct Cake {
     pub split_gso: bool,
     /// Most bytes held; 0 lets cake choose.
     pub memory_limit: u32,
+    /// Into which tins packets go.
+    #[serde(default)]
+    pub tins: CakeTins,
     /// What a packet costs on the wire; `None` counts as the qdisc above does,
     /// or as the device (`raw`).
     #[serde(default)]
     pub wire: Option<CakeWire>,
+}
+
+/// cake's classes, which it calls tins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum CakeTins {
+    /// One: what a class's own queue needs.
+    #[default]
+    BestEffort,
+    /// Four, by code point.
+    Diffserv4,
 }
 
 /// What cake adds to each IP packet (`cake_calc_overhead`, net/sched/sch_cake.c).
@@ -296,6 +311,7 @@ impl QdiscKind {
             Self::Bfifo(_) => "bfifo",
             Self::Red(_) => "red",
             Self::Cake(_) => "cake",
+            Self::Kit(_) => Kit::KIND,
             Self::Other(name) => name,
         }
     }

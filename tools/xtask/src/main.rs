@@ -53,8 +53,12 @@ enum Task {
         #[arg(long, default_value_t = 10_000)]
         sequences: u32,
     },
-    /// Compare kernel and native host on a million packets of every discipline.
-    AqmParity,
+    /// Compare kernel and native host on many packets of every discipline.
+    AqmParity {
+        /// Packets of each.
+        #[arg(long, default_value_t = 1_000_000)]
+        packets: u64,
+    },
     /// Load and unload a discipline a thousand times under traffic.
     AqmCycles,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
@@ -77,7 +81,7 @@ fn main() -> ExitCode {
         Task::Deb => deb::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
-        Task::AqmParity => aqm::parity(&root()),
+        Task::AqmParity { packets } => aqm::parity(&root(), packets),
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };

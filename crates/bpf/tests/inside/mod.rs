@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What runs in the guest. Ignored elsewhere.
 
+mod equal;
 mod net;
-mod parity;
+pub mod parity;
 mod payload;
+mod rate;
 
 use net::{Far, Flood};
 use std::net::Shutdown;
@@ -193,6 +195,7 @@ fn class(minor: u32, priority: u32, kbit: u64, weight: u64, name: &str) -> Class
         guarantee_bytes_s: kbit * 125,
         ceiling_bytes_s: 0,
         weight,
+        credit_ns: 0,
         priority,
         settings: Settings::new(Discipline::named(name).expect("a discipline")),
     }

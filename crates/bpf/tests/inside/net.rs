@@ -171,16 +171,22 @@ impl Flood {
 
     /// Bursts of 20 datagrams of so many bytes, 100 times a second.
     pub fn paced(pair: u8, bytes: usize) -> Self {
+        Self::bursts(pair, 0, bytes, 20)
+    }
+
+    /// Bursts of so many datagrams in a class, 100 times a second.
+    pub fn bursts(pair: u8, class: u32, bytes: usize, count: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
         socket
             .connect((format!("10.0.{pair}.2"), 11))
             .expect("an address");
+        classify(&socket, class);
         thread::spawn(move || {
             let data = vec![0; bytes];
             while !stopped.load(Ordering::Relaxed) {
-                for _ in 0..20 {
+                for _ in 0..count {
                     let _ = socket.send(&data);
                 }
                 thread::sleep(Duration::from_millis(10));

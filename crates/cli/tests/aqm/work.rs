@@ -95,6 +95,26 @@ fn an_unbounded_loop_is_refused() {
     refused(folder.path(), "verify mean", &[&place, "AQM_LOOP"]);
 }
 
+/// Its bound shows, but a packet must not take so long.
+#[test]
+fn a_loop_that_is_too_long_is_refused() {
+    let folder = fresh();
+    let code = format!(
+        "\tu64 odd = packet->len;\n\tu32 i;\n\n\tAQM_LOOP (i, 100000000)\n\t\todd = odd * 3 + i;\n\
+         \ts->longest_packets += odd & 1;\n{DECIDES}"
+    );
+    let line = change(folder.path(), DECIDES, &code) + 3;
+    let places = [line, line + 1].map(|line| format!("mean.c:{line}: the verifier refuses it"));
+    let output = weirgate(folder.path(), "verify mean --lab");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(places.iter().any(|place| said.contains(place)), "{said}");
+    assert!(
+        said.contains("too large") || said.contains("too complex"),
+        "{said}"
+    );
+}
+
 /// The host owns packets; what a discipline can do is to keep them for ever.
 #[test]
 fn a_leak_is_refused() {

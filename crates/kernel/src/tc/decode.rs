@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a device's tree is, from the kernel's listings of qdiscs and classes.
 //!
-//! A qdisc whose settings the state cannot express (cake with tins, RED in
+//! A qdisc whose settings the state cannot express (cake with three tins, RED in
 //! `sfq`, HTB with its own link-layer sizes) is read as [`QdiscKind::Other`]:
 //! to call it the nearest thing that can be written would lose what it was.
 
-use super::encode::{ACK_FILTERS, FLOW_MODES, FRAMINGS};
+use super::encode::{ACK_FILTERS, FLOW_MODES, FRAMINGS, TINS};
 use super::{
-    CAKE_BESTEFFORT, LINKLAYER_ATM, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_CAKE_ACK_FILTER,
-    TCA_CAKE_ATM, TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE,
-    TCA_CAKE_INGRESS, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW,
-    TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO, TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN,
-    TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT,
-    TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT,
-    TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB,
-    TCA_STAB_BASE, TCMSG,
+    LINKLAYER_ATM, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_CAKE_ACK_FILTER, TCA_CAKE_ATM,
+    TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_INGRESS,
+    TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT,
+    TCA_CAKE_SPLIT_GSO, TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
+    TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM,
+    TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS,
+    TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE,
+    TCMSG,
 };
 use crate::wire::{self, Attrs};
 use std::collections::BTreeSet;
@@ -222,10 +222,8 @@ fn red(options: &Attrs<'_>) -> Option<Red> {
 }
 
 fn cake(options: &Attrs<'_>) -> Option<Cake> {
-    let one_tin = options.u32(TCA_CAKE_DIFFSERV_MODE)? == CAKE_BESTEFFORT;
-    if !one_tin {
-        return None;
-    }
+    let mode = options.u32(TCA_CAKE_DIFFSERV_MODE)?;
+    let tins = TINS.iter().find(|pair| pair.1 == mode)?.0;
     let wire = if options.has(TCA_CAKE_RAW) {
         None
     } else {
@@ -248,6 +246,7 @@ fn cake(options: &Attrs<'_>) -> Option<Cake> {
         ingress: options.u32(TCA_CAKE_INGRESS)? != 0,
         split_gso: options.u32(TCA_CAKE_SPLIT_GSO)? != 0,
         memory_limit: options.u32(TCA_CAKE_MEMORY)?,
+        tins,
         wire,
     })
 }

@@ -3,11 +3,11 @@
 //! values of the state: buckets in ticks, size tables slot by slot.
 
 use super::{
-    CAKE_BESTEFFORT, HTB_VERSION, LINKLAYER_ETHERNET, RED_ADAPTIVE, RED_ECN, RTM_DELQDISC,
-    RTM_DELTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS, TC_H_ROOT, TCA_CAKE_ACK_FILTER, TCA_CAKE_ATM,
-    TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_INGRESS,
-    TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT,
-    TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
+    CAKE_BESTEFFORT, CAKE_DIFFSERV4, HTB_VERSION, LINKLAYER_ETHERNET, RED_ADAPTIVE, RED_ECN,
+    RTM_DELQDISC, RTM_DELTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS, TC_H_ROOT, TCA_CAKE_ACK_FILTER,
+    TCA_CAKE_ATM, TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE,
+    TCA_CAKE_INGRESS, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW,
+    TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
     TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM,
     TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS,
     TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB, TCA_STAB,
@@ -16,7 +16,7 @@ use super::{
 use nlink::netlink::MessageBuilder;
 use weirgate_plan::{Place, TICK_NANOS};
 use weirgate_state::{
-    CakeAckFilter, CakeFlowMode, CakeFraming, HtbClass, Qdisc, QdiscKind, Red, Stab,
+    CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, HtbClass, Qdisc, QdiscKind, Red, Stab,
 };
 use weirgate_units::{Handle, Rate, Span};
 
@@ -233,7 +233,7 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
             let rtt = micros(q.rtt).max(1);
             message.append_attr_u64(TCA_CAKE_BASE_RATE64, rate);
             for (kind, value) in [
-                (TCA_CAKE_DIFFSERV_MODE, CAKE_BESTEFFORT),
+                (TCA_CAKE_DIFFSERV_MODE, tins(q.tins)),
                 (TCA_CAKE_FLOW_MODE, flow_mode(q.flow_mode)),
                 (TCA_CAKE_RTT, rtt),
                 // tc's own choice for an `rtt`.
@@ -256,7 +256,8 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
             }
             message.nest_end(nest);
         }
-        QdiscKind::Other(_) => {}
+        // A BPF qdisc takes no options.
+        QdiscKind::Kit(_) | QdiscKind::Other(_) => {}
     }
 }
 
@@ -276,12 +277,23 @@ pub(super) const ACK_FILTERS: [(CakeAckFilter, u32); 3] = [
     (CakeAckFilter::Aggressive, 2),
 ];
 
+/// `CAKE_DIFFSERV_*` (linux/pkt_sched.h).
+pub(super) const TINS: [(CakeTins, u32); 2] = [
+    (CakeTins::BestEffort, CAKE_BESTEFFORT),
+    (CakeTins::Diffserv4, CAKE_DIFFSERV4),
+];
+
 /// `CAKE_ATM_*` (net/sched/sch_cake.c).
 pub(super) const FRAMINGS: [(CakeFraming, u32); 3] = [
     (CakeFraming::None, 0),
     (CakeFraming::Atm, 1),
     (CakeFraming::Ptm, 2),
 ];
+
+fn tins(tins: CakeTins) -> u32 {
+    let found = TINS.iter().find(|pair| pair.0 == tins);
+    found.map_or(CAKE_BESTEFFORT, |pair| pair.1)
+}
 
 fn framing(framing: CakeFraming) -> u32 {
     let found = FRAMINGS.iter().find(|pair| pair.0 == framing);

@@ -71,5 +71,6 @@ pub(crate) const TCA_CAKE_MPU: u16 = 14;
 pub(crate) const TCA_CAKE_INGRESS: u16 = 15;
 pub(crate) const TCA_CAKE_ACK_FILTER: u16 = 16;
 pub(crate) const TCA_CAKE_SPLIT_GSO: u16 = 17;
-/// `CAKE_DIFFSERV_BESTEFFORT`: one tin, since the class decides already.
+/// `CAKE_DIFFSERV_*` (linux/pkt_sched.h).
+pub(crate) const CAKE_DIFFSERV4: u32 = 1;
 pub(crate) const CAKE_BESTEFFORT: u32 = 3;

@@ -92,6 +92,7 @@ fn leaves() -> [[QdiscKind; 2]; 6] {
             ingress: bandwidth.is_some(),
             split_gso: bandwidth.is_none(),
             memory_limit: 0,
+            tins: weirgate_state::CakeTins::Diffserv4,
             wire: None,
         })
     };

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kit's codel, fq_codel and pie beside the kernel's own.
+//!
+//! The kernel's discipline works on a device; every packet that came and left
+//! is recorded with the time that the discipline took. The kit's is then given
+//! the same arrivals and the same opportunities to send, at the same times.
+
+use super::net::{self, Flood};
+use super::seconds;
+use std::collections::BTreeMap;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use weirgate_aqm::{Discipline, Link, Packet, Queue, Settings};
+use weirgate_bpf::{Seen, SeenKind, Watch, Watched};
+
+/// What the kernel's qdiscs take for the largest packet of an Ethernet device.
+const MTU: u32 = 1_514;
+
+/// Runs one of the kernel's disciplines behind a rate, under TCP and datagrams,
+/// and returns what was seen of it.
+fn seen(of: Watched, queue: &str, seconds_long: u64) -> Vec<Seen> {
+    let _far = net::Far::new(1);
+    // The module must be there before its functions can be watched.
+    net::run(&format!("tc qdisc add dev wan0 root {queue}"));
+    let watch = Watch::begin(of).unwrap_or_else(|error| panic!("{error}"));
+    net::run("tc qdisc replace dev wan0 root handle 1: htb default 10");
+    net::run(
+        "tc class add dev wan0 parent 1: classid 1:10 htb rate 4mbit ceil 4mbit burst 1600 \
+         cburst 1600",
+    );
+    net::run(&format!(
+        "tc qdisc add dev wan0 parent 1:10 handle 10: {queue}"
+    ));
+    let going = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&going);
+    let reader = thread::spawn(move || {
+        let mut all = Vec::new();
+        let more = || asked.load(Ordering::Relaxed);
+        watch.follow(|seen| all.push(seen), more).expect("a ring");
+        assert_eq!(watch.lost().expect("a map"), 0, "events were lost");
+        all
+    });
+    let flows: Vec<_> = [0; 4].map(net::bulk).into();
+    for part in 0..4 {
+        // Now and then more than the line carries, in packets of two sizes.
+        let floods = [600, 1_200].map(|bytes| Flood::bursts(0, 0, bytes, 1 + part));
+        seconds(seconds_long / 8);
+        drop(floods);
+        seconds(seconds_long / 8);
+    }
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    seconds(1);
+    going.store(false, Ordering::Relaxed);
+    reader.join().expect("the reader")
+}
+
+/// The kit's discipline with the kernel's settings.
+fn native(name: &str, settings: &[(&str, u64)]) -> Queue<usize> {
+    let discipline = Discipline::named(name).expect("a discipline");
+    let mut own = Settings::new(discipline);
+    for (name, value) in settings {
+        own.set(name, *value).expect("a parameter");
+    }
+    let link = Link {
+        mtu_bytes: MTU,
+        ..Link::default()
+    };
+    Queue::new(&own, &link)
+}
+
+fn packet(seen: &Seen, at_ns: u64) -> Packet {
+    Packet {
+        arrived_ns: at_ns,
+        len: seen.len,
+        wire: seen.len,
+        flow: seen.hash,
+        ecn: 0,
+    }
+}
+
+/// Nanoseconds of a time in CoDel's unit.
+const CODEL_UNIT: u64 = 1 << 10;
+
+/// Gives the kit what the kernel had. At every opportunity to send both must
+/// let the same packet go, and both have dropped the same before it: of each
+/// flow, those that came before one that left and have not left themselves.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn compare(all: &[Seen], mut kit: Queue<usize>, name: &str) {
+    let mut queued: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut flow_of = Vec::new();
+    // Of each flow, packets of the kernel that have neither left nor are known
+    // to be dropped, in order.
+    let mut waiting: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut kit_dropped = Vec::new();
+    let mut kernel_dropped = Vec::new();
+    let mut now = 0;
+    let mut sent = 0_u64;
+    for (number, seen) in all.iter().enumerate() {
+        match seen.kind {
+            SeenKind::Came(taken) => {
+                assert!(taken, "{name}: the kernel's limit was reached");
+                let which = flow_of.len();
+                now = now.max(seen.time * CODEL_UNIT);
+                let came = kit.arrive(&packet(seen, seen.time * CODEL_UNIT), 0, which);
+                assert!(came.refused.is_none() && came.evicted.is_empty());
+                let flow = (u64::from(seen.hash) * 1_024 >> 32) as u32;
+                flow_of.push(flow);
+                waiting.entry(flow).or_default().push(which);
+                queued.insert(seen.packet, which);
+            }
+            SeenKind::Left => {
+                if seen.packet != 0 {
+                    now = seen.time * CODEL_UNIT;
+                }
+                let left = kit.depart(now);
+                kit_dropped.extend(left.dropped.iter().map(|(_, which)| *which));
+                let kit_sent = left.sent.map(|(_, _, which)| which);
+                let kernel_sent = queued.get(&seen.packet).copied();
+                if seen.packet != 0 {
+                    queued.remove(&seen.packet);
+                }
+                assert_eq!(
+                    kit_sent, kernel_sent,
+                    "{name}: event {number}, after {sent} packets: {seen:?}"
+                );
+                let Some(which) = kernel_sent else { continue };
+                sent += 1;
+                let own = waiting.entry(flow_of[which]).or_default();
+                let place = own.iter().position(|it| *it == which).expect("it waits");
+                kernel_dropped.extend(own.drain(..=place).filter(|it| *it != which));
+            }
+            SeenKind::Updated => {}
+        }
+    }
+    // What was dropped from flows that sent nothing afterwards is not known of
+    // the kernel; of all others, both must be the same.
+    let unknown: Vec<usize> = waiting.into_values().flatten().collect();
+    kit_dropped.retain(|which| !unknown.contains(which));
+    kit_dropped.sort_unstable();
+    kernel_dropped.sort_unstable();
+    println!(
+        "{name}: {} arrivals, {sent} sent alike, {} dropped alike, {} events",
+        flow_of.len(),
+        kernel_dropped.len(),
+        all.len()
+    );
+    assert_eq!(kit_dropped, kernel_dropped, "{name}: the same are dropped");
+    assert!(
+        sent > 10_000 && kernel_dropped.len() > 100,
+        "{name}: too few"
+    );
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn codel() {
+    let all = seen(Watched::Codel, "codel limit 4000", 40);
+    // One queue: the hash tells nothing.
+    let all: Vec<Seen> = all
+        .into_iter()
+        .map(|seen| Seen { hash: 0, ..seen })
+        .collect();
+    let kit = native("codel", &[("limit_packets", 4_000)]);
+    compare(&all, kit, "codel");
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn fq_codel() {
+    let all = seen(
+        Watched::FqCodel,
+        "fq_codel limit 10240 flows 1024 noecn",
+        40,
+    );
+    let kit = native("fq_codel", &[("ecn", 0)]);
+    compare(&all, kit, "fq_codel");
+}
+
+/// PIE's updates in the kernel come by a timer of whole ticks: 16 ms is a
+/// number of them at 250 and at 1000 Hz.
+const UPDATE_NS: u64 = 16_000_000;
+
+/// The probability of the kernel's PIE and of the kit's, the queue being the
+/// kernel's: what it dropped is dropped here, what it kept is kept.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn pie() {
+    let all = seen(Watched::Pie, "pie limit 1000 target 15ms tupdate 16ms", 40);
+    let mut kit = native("pie", &[("update_ns", UPDATE_NS)]);
+    let (mut compared, mut off, mut kernel_sum, mut kit_sum) = (0_u64, 0.0_f64, 0.0, 0.0);
+    let mut worst = 0.0_f64;
+    for (number, seen) in all.iter().enumerate() {
+        match seen.kind {
+            // A random number that drops whatever may be, or nothing.
+            SeenKind::Came(taken) => {
+                let random = if taken { u32::MAX } else { 0 };
+                let _ = kit.arrive(&packet(seen, seen.time), random, number);
+            }
+            SeenKind::Left => {
+                let _ = kit.depart(seen.time);
+            }
+            SeenKind::Updated => {
+                let one = (1_u64 << 56) as f64;
+                let kernel = seen.probability as f64 / one;
+                let own = kit.var("probability").expect("a number") as f64 / one;
+                // Below a thousandth next to nothing is dropped.
+                if kernel > 0.001 {
+                    compared += 1;
+                    kernel_sum += kernel;
+                    kit_sum += own;
+                    off += (own - kernel).abs() / kernel;
+                    worst = worst.max((own - kernel).abs() / kernel);
+                }
+            }
+        }
+    }
+    let mean = |sum: f64| sum / compared as f64;
+    println!(
+        "pie: {compared} updates; mean probability {:.6} in the kernel, {:.6} in the kit; apart \
+         {:.3} % in the mean, {:.3} % at most",
+        mean(kernel_sum),
+        mean(kit_sum),
+        mean(off) * 100.0,
+        worst * 100.0
+    );
+    assert!(compared > 500);
+    assert!((kit_sum / kernel_sum - 1.0).abs() < 0.01);
+}

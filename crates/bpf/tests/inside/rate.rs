@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The gate's rate over any 100 ms, by the times at which packets leave.
+
+use super::net::{self, Flood};
+use super::{LINE, class, sent};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use weirgate_aqm::Link;
+use weirgate_bpf::{Classes, Place, Shaper};
+
+/// Must show 1 of the kit: any 100 ms, one packet and 0.05 %.
+const WINDOW_NS: u64 = 100_000_000;
+const TOLERANCE: f64 = 0.0005;
+
+/// Bytes on the wire of a packet on [`LINE`]: cells.
+fn wire(length: u64) -> u64 {
+    (length + LINE.overhead_bytes as u64).div_ceil(48) * 53
+}
+
+/// Packets that leave by a device, as the kernel hands them to its driver: when
+/// (nanoseconds) and how long.
+struct Tap {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<(u64, u64)>>,
+}
+
+impl Tap {
+    fn new(device: &str) -> Self {
+        let socket = tap(net::ifindex(device));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut seen = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                seen.extend(next(&socket));
+            }
+            seen
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) -> Vec<(u64, u64)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the tap")
+    }
+}
+
+/// A packet socket on a device with times of the kernel's, woken ten times a
+/// second at least.
+fn tap(ifindex: u32) -> OwnedFd {
+    let protocol = (libc::ETH_P_ALL as u16).to_be();
+    let option = |socket: &OwnedFd, name, value: &[u8]| {
+        #[expect(unsafe_code, reason = "std has no packet sockets")]
+        // SAFETY: the kernel reads as many bytes as the slice has.
+        let status = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                name,
+                value.as_ptr().cast(),
+                value.len() as libc::socklen_t,
+            )
+        };
+        assert_eq!(status, 0, "option {name}");
+    };
+    #[expect(unsafe_code, reason = "std has no packet sockets")]
+    // SAFETY: a descriptor that the kernel has just made is nobody else's; the
+    // address is one of its kind, zero where nothing is said.
+    let socket = unsafe {
+        let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(protocol));
+        assert!(raw >= 0, "a packet socket");
+        let mut address: libc::sockaddr_ll = zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = ifindex as i32;
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        let status = libc::bind(raw, (&raw const address).cast(), length);
+        assert_eq!(status, 0, "bound to the device");
+        OwnedFd::from_raw_fd(raw)
+    };
+    option(&socket, libc::SO_TIMESTAMPNS, &1_i32.to_ne_bytes());
+    option(&socket, libc::SO_RCVBUFFORCE, &(32_i32 << 20).to_ne_bytes());
+    let tenth = [0_i64.to_ne_bytes(), 100_000_i64.to_ne_bytes()].concat();
+    option(&socket, libc::SO_RCVTIMEO, &tenth);
+    socket
+}
+
+/// The next packet that leaves: its time and length.
+fn next(socket: &OwnedFd) -> Option<(u64, u64)> {
+    let mut byte = [0_u8; 1];
+    let mut control = [0_u64; 16];
+    #[expect(unsafe_code, reason = "std has no packet sockets")]
+    // SAFETY: every pointer is to memory of the length beside it that lives
+    // until the call returns; control data is read as the kernel lays it out,
+    // after its level and type were looked at.
+    unsafe {
+        let mut from: libc::sockaddr_ll = zeroed();
+        let mut part = libc::iovec {
+            iov_base: byte.as_mut_ptr().cast(),
+            iov_len: byte.len(),
+        };
+        let mut message: libc::msghdr = zeroed();
+        message.msg_name = (&raw mut from).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        let length = libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_TRUNC);
+        let length = u64::try_from(length).ok()?;
+        if from.sll_pkttype != libc::PACKET_OUTGOING {
+            return None;
+        }
+        let head = libc::CMSG_FIRSTHDR(&raw const message).as_ref()?;
+        assert_eq!(head.cmsg_type, libc::SO_TIMESTAMPNS);
+        let time: libc::timespec = libc::CMSG_DATA(head)
+            .cast::<libc::timespec>()
+            .read_unaligned();
+        Some((
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+            length,
+        ))
+    }
+}
+
+/// By how much any 100 ms carried more, and less, than the rate and one packet,
+/// as parts of what they should have carried.
+fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
+    let due = rate_bytes_s as f64 * WINDOW_NS as f64 / 1e9;
+    let largest = seen.iter().map(|(_, length)| wire(*length)).max();
+    let packet = largest.expect("packets") as f64;
+    let ends = seen.last().expect("packets").0;
+    let (mut more, mut less) = (f64::MIN, f64::MIN);
+    let (mut end, mut within) = (0, 0);
+    for (start, (began, length)) in seen.iter().enumerate() {
+        if began + WINDOW_NS > ends {
+            break;
+        }
+        // From a packet on, it and what ends the window included; and right
+        // behind it, without both.
+        while end < seen.len() && seen[end].0 <= began + WINDOW_NS {
+            within += wire(seen[end].1);
+            end += 1;
+        }
+        more = more.max((within as f64 - due - packet) / due);
+        let inside: u64 = within - wire(*length);
+        let inside = match seen[start..end].last() {
+            Some((at, last)) if *at == began + WINDOW_NS => inside - wire(*last),
+            _ => inside,
+        };
+        less = less.max((due - packet - inside as f64) / due);
+        within -= wire(*length);
+    }
+    (more, less)
+}
+
+/// The shaper with three classes, always with something to send, at rates from
+/// 56 kbit/s to 100 Mbit/s.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn sweep() {
+    let _far = net::Far::new(1);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    let place = Place::root(net::ifindex("wan0")).expect("a place");
+    let classes = || {
+        vec![
+            class(0x10, 3, 0, 1, "droptail"),
+            class(0x20, 3, 0, 3, "droptail"),
+            class(0x30, 3, 0, 4, "droptail"),
+        ]
+    };
+    // kbit/s, seconds, packets in a burst of each class.
+    let rates = [
+        (56, 40, 2),
+        (128, 20, 2),
+        (512, 10, 3),
+        (2_000, 6, 10),
+        (10_000, 4, 12),
+        (100_000, 2, 60),
+    ];
+    let mut failed = Vec::new();
+    for (kbit, seconds, burst) in rates {
+        let rate = kbit * 125;
+        let setup = Classes {
+            link: Link {
+                rate_bytes_s: rate,
+                ..LINE
+            },
+            gate_bytes_s: rate,
+            classes: classes(),
+            other: 2,
+        };
+        shaper.set(place, &setup).expect("settings");
+        net::run(&format!("tc qdisc replace dev wan0 root {}", shaper.kind()));
+        // Where packets of every size keep classes busy, they do.
+        let sizes = if kbit < 10_000 {
+            [1_472, 12, 600]
+        } else {
+            [1_472, 1_472, 1_000]
+        };
+        let bursts = [
+            burst,
+            if kbit < 10_000 { 12 * burst } else { burst },
+            2 * burst,
+        ];
+        let floods: Vec<Flood> = [0x1_0010, 0x1_0020, 0x1_0030]
+            .into_iter()
+            .zip(sizes)
+            .zip(bursts)
+            .map(|((class, bytes), count)| Flood::bursts(0, class, bytes, count))
+            .collect();
+        super::seconds(2);
+        let tap = Tap::new("wan0");
+        let before = sent(&shaper, place);
+        super::seconds(seconds);
+        let after = sent(&shaper, place);
+        let seen = tap.end();
+        drop(floods);
+        let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+        let all: f64 = gained.iter().sum();
+        let shares: Vec<f64> = gained.iter().map(|bytes| bytes / all).collect();
+        let (more, less) = worst(&seen, rate);
+        println!(
+            "{kbit} kbit/s: {} packets; beyond one packet, any 100 ms has at most {:+.4} % more \
+             and {:+.4} % less than the rate; shares {shares:.4?}",
+            seen.len(),
+            more * 100.0,
+            less * 100.0
+        );
+        if more > TOLERANCE || less > TOLERANCE {
+            failed.push(kbit);
+        }
+        // A packet at either end counts for more than 1 % where few were sent.
+        if kbit >= 512 {
+            for (share, due) in shares.iter().zip([0.125, 0.375, 0.5]) {
+                let packet = 2.0 * 1_696.0 / all;
+                assert!(
+                    (share - due).abs() < 0.01 * due + packet,
+                    "{kbit}: {shares:?}"
+                );
+            }
+        }
+        net::run("tc qdisc del dev wan0 root");
+        shaper.unset(place).expect("a map");
+    }
+    assert!(failed.is_empty(), "missed at {failed:?} kbit/s");
+}

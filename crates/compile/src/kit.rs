@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kit's shaper as an engine: the classes of a scheduler behind one gate,
+//! each with a discipline of the kit as its queue.
+//!
+//! It serves as the tree does: guarantees first, by priority, then the rest by
+//! priority and among equals in proportion to guarantees, one packet at a time.
+//! So the bounds that `bounds` derives hold for it, with the same credit. Which
+//! discipline stands for which queue is said in [`queue`].
+
+use crate::leaf;
+use crate::scheduler::{Member, OUTER, Scheduler};
+use weirgate_linklayer::Framing;
+use weirgate_policy::{Class, Direction, Inbound, Policy, Queue, in_kbit};
+use weirgate_state::{
+    CakeFraming, Kit, KitClass, KitSetting, KitWire, Origin, Qdisc, QdiscKind, Red,
+};
+use weirgate_units::{Handle, Span};
+
+/// `AQM_ONE` (aqm/include/aqm.h): what a ratio of one is.
+const ONE: u64 = 1 << 32;
+
+/// Bytes are counted on the wire: `measure` of drop tail, and of RED.
+const DROPTAIL_ON_WIRE: u64 = 1;
+const RED_ON_WIRE: u64 = 2;
+
+/// What of a policy the kit's shaper cannot do, and what would let it.
+pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
+    let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
+    for direction in Direction::BOTH.into_iter().filter(shaped) {
+        let classes: Vec<&Class> = policy.classes_of(direction).collect();
+        let count = classes.len() + usize::from(policy.ack.is_some());
+        if count > Kit::CLASSES {
+            let most = Kit::CLASSES;
+            let stream = direction.stream();
+            return Some((
+                format!("it has room for {most} classes, and {count} are {stream}"),
+                "write `engine = \"htb\"`, or join classes",
+            ));
+        }
+        let queues = classes
+            .iter()
+            .filter_map(|class| Some((&class.queue.as_ref()?.value, &class.name.value)));
+        for (queue, name) in queues {
+            if matches!(queue, Queue::Sfq(_) | Queue::Cake(_)) {
+                return Some((
+                    format!(
+                        "it has no queue `{}`, which `{name}` asks for",
+                        queue.kind()
+                    ),
+                    "write `queue = \"fq_codel\"`, or leave `queue` out",
+                ));
+            }
+        }
+    }
+    let link = policy.link.fair.as_ref();
+    let fair = policy
+        .classes
+        .iter()
+        .filter_map(|class| class.fair.as_ref());
+    if let Some(fair) = fair
+        .chain(link)
+        .find(|fair| fair.value == weirgate_policy::Fair::Hosts)
+    {
+        let at = fair.line;
+        return Some((
+            format!("it does not share between hosts, as line {at} asks"),
+            "write `fair = \"flows\"`",
+        ));
+    }
+    if let Some(share) = policy.shares.first() {
+        let group = &share.group.value;
+        return Some((
+            format!("it has no classes within classes, which the share of `{group}` needs"),
+            "leave `[[share]]` out, or write `engine = \"htb\"`",
+        ));
+    }
+    if let Some(cap) = policy.caps.first() {
+        let group = &cap.group.value;
+        return Some((
+            format!("it has no limit for each host of `{group}`"),
+            "leave `[[cap]]` out, or write `engine = \"htb\"`",
+        ));
+    }
+    let down = policy.line_rate(Direction::Down).is_some();
+    (down && policy.link.inbound.value == Inbound::Lan).then(|| {
+        (
+            "on the LAN device it would slow what does not come from the link as well".to_owned(),
+            "write `inbound = \"ifb\"`",
+        )
+    })
+}
+
+/// The shaper at the root of a direction's device.
+pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
+    let link = &policy.link;
+    let layer = &link.layer.value;
+    let device = link.device_kind.value;
+    let mut classes: Vec<KitClass> = scheduler
+        .members
+        .iter()
+        .map(|member| class(scheduler, member))
+        .collect();
+    classes.sort_by_key(|class| class.id);
+    let reason = format!(
+        "engine kit: {} of a line of {}, counted as on the wire ({layer}); one packet at a time",
+        in_kbit(scheduler.gate),
+        in_kbit(scheduler.line)
+    );
+    Qdisc {
+        handle: Handle::new(OUTER, 0),
+        stab: None,
+        kind: QdiscKind::Kit(Kit {
+            gate: scheduler.gate,
+            wire: KitWire {
+                overhead: layer.overhead_on(device),
+                mpu: layer.mpu(),
+                framing: match layer.framing() {
+                    Framing::None => CakeFraming::None,
+                    Framing::Atm => CakeFraming::Atm,
+                    Framing::Ptm => CakeFraming::Ptm,
+                },
+            },
+            mtu: link.mtu.value + device.counted(),
+            other: scheduler.unseen(),
+            classes,
+        }),
+        origin: Origin::new(
+            link.engine
+                .as_ref()
+                .map_or(link.layer.line, |engine| engine.line),
+            reason,
+        ),
+    }
+}
+
+fn class(scheduler: &Scheduler, member: &Member) -> KitClass {
+    let class = &member.class;
+    let limited = class.ceiling < scheduler.gate;
+    let (discipline, settings) = queue(scheduler, member);
+    let most = if limited {
+        format!(", {} at most", in_kbit(class.ceiling))
+    } else {
+        String::new()
+    };
+    KitClass {
+        id: member.id,
+        guarantee: class.rate,
+        ceiling: limited.then_some(class.ceiling),
+        credit: member.buffer,
+        weight: member.quantum.max(1),
+        prio: class.priority,
+        discipline: discipline.to_owned(),
+        settings: settings
+            .into_iter()
+            .map(|(name, value)| KitSetting {
+                name: name.to_owned(),
+                value,
+                usual: false,
+            })
+            .collect(),
+        origin: Origin::new(
+            class.line,
+            format!(
+                "class {}: {} guaranteed{most}, priority {}",
+                class.name,
+                in_kbit(class.rate),
+                class.priority
+            ),
+        ),
+    }
+}
+
+/// The discipline that stands for a class's queue, and what is said of its
+/// parameters: the tree's own values, with bytes on the wire.
+fn queue(scheduler: &Scheduler, member: &Member) -> (&'static str, Vec<(&'static str, u64)>) {
+    let nanos = |span: Span| span.as_nanos();
+    match leaf::qdisc(scheduler, member).kind {
+        QdiscKind::Bfifo(fifo) => (
+            "droptail",
+            vec![
+                ("limit_packets", 1 << 20),
+                ("limit_bytes", fifo.limit.as_bytes()),
+                ("measure", DROPTAIL_ON_WIRE),
+            ],
+        ),
+        QdiscKind::Pfifo(fifo) => ("droptail", vec![("limit_packets", u64::from(fifo.limit))]),
+        QdiscKind::Red(own) if own.adaptive => ("ared", red(&own)),
+        QdiscKind::Red(own) => ("red", red(&own)),
+        QdiscKind::FqCodel(own) => {
+            let stated = match leaf::stated(member) {
+                Queue::FqCodel(stated) => stated.quantum,
+                _ => None,
+            };
+            let mut settings = vec![
+                ("target_ns", nanos(own.target)),
+                ("interval_ns", nanos(own.interval)),
+                ("limit_packets", u64::from(own.limit.min(1 << 20))),
+                ("ecn", u64::from(own.ecn)),
+            ];
+            // What is left out is one MTU, as the device counts.
+            let quantum = stated.map(|bytes| ("quantum_bytes", u64::from(bytes.min(1 << 20))));
+            settings.extend(quantum);
+            ("fq_codel", settings)
+        }
+        // Refused before (`misfit`), so that this is never written.
+        _ => ("fq_codel", Vec::new()),
+    }
+}
+
+/// RED's parameters in the kit's words. The kernel's RED drops every packet
+/// above its upper threshold.
+fn red(own: &Red) -> Vec<(&'static str, u64)> {
+    vec![
+        ("limit_bytes", own.limit.as_bytes()),
+        ("min_bytes", own.min.as_bytes()),
+        ("max_bytes", own.max.as_bytes()),
+        ("weight", ONE >> own.wlog.min(24)),
+        (
+            "max_p",
+            (ONE * u64::from(own.probability_millionths) / 1_000_000).max(1 << 12),
+        ),
+        ("measure", RED_ON_WIRE),
+        ("gentle", 0),
+        ("ecn", u64::from(own.ecn)),
+    ]
+}

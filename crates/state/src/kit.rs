@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kit's shaper with classes: a BPF qdisc, which must be a root and takes
+//! no options, so that all it is told goes through maps (`bpf/qdisc/shaper.bpf.c`).
+
+use crate::{CakeFraming, Origin};
+use serde::{Deserialize, Serialize};
+use weirgate_units::{Handle, Rate, Span};
+
+/// The shaper: one gate, and classes behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kit {
+    /// The gate's rate, on the wire.
+    pub gate: Rate,
+    /// What a packet costs there.
+    pub wire: KitWire,
+    /// Bytes of the largest packet, as the device counts.
+    pub mtu: u32,
+    /// The class of packets whose `skb->priority` names none.
+    pub other: Handle,
+    /// Classes by id, up to [`Kit::CLASSES`].
+    pub classes: Vec<KitClass>,
+}
+
+impl Kit {
+    /// The kind's name for the kernel.
+    pub const KIND: &'static str = "weir_shaper";
+    /// The most classes (`SHAPER_CLASSES`, aqm/host/shaper.h).
+    pub const CLASSES: usize = 8;
+}
+
+/// What is added to a packet (`aqm_wire`, aqm/include/aqm.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KitWire {
+    /// Bytes beside those that the device counts; may be negative.
+    pub overhead: i32,
+    /// Smallest frame, `overhead` included.
+    pub mpu: u32,
+    /// How bytes travel.
+    pub framing: CakeFraming,
+}
+
+/// A class of the shaper.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KitClass {
+    /// Packets with this `skb->priority` are its own.
+    pub id: Handle,
+    /// What it has before others get any excess, on the wire.
+    pub guarantee: Rate,
+    /// What it never exceeds; `None` is the link.
+    pub ceiling: Option<Rate>,
+    /// How far it may fall behind its guarantee and still get it.
+    pub credit: Span,
+    /// Its share of the excess among equals, from 1.
+    pub weight: u32,
+    /// 0 (first) to 7.
+    pub prio: u8,
+    /// Its discipline of the kit, by name.
+    pub discipline: String,
+    /// What is said of the discipline's parameters, in their order.
+    pub settings: Vec<KitSetting>,
+    /// Which policy line wants it.
+    pub origin: Origin,
+}
+
+/// A parameter of a discipline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KitSetting {
+    /// Its name in the discipline's table.
+    pub name: String,
+    /// Its value, in the table's unit.
+    pub value: u64,
+    /// Observed only: this is what the discipline has where nothing is said.
+    #[serde(default)]
+    pub usual: bool,
+}

@@ -17,7 +17,61 @@ use weirgate_units::Span;
 /// `lone.CLASS-up.max_ms` (a packet with none of its class before it) for every
 /// class and direction, and returns the expectations that no packet waited longer
 /// than it may, wherever waits were measured.
+///
+/// Of an arm that changes its policy while it runs, a class has the bounds that
+/// all of its `policies` state for it, the longest of each: its packets may
+/// have waited under any.
 pub fn of(
+    experiment: &Experiment,
+    arm: &Arm,
+    policies: &[&str],
+    figures: &mut ArmFigures,
+) -> Vec<Expectation> {
+    let mut stated: Option<(BTreeMap<String, f64>, Vec<Expectation>)> = None;
+    for policy in policies {
+        let mut own = figures.clone();
+        let before = own.metrics.clone();
+        let expectations = of_one(experiment, arm, policy, &mut own);
+        let mut bounds = own.metrics;
+        bounds.retain(|name, _| !before.contains_key(name));
+        stated = Some(match stated {
+            None => (bounds, expectations),
+            Some((others, earlier)) => (longest(&others, &bounds), common(&earlier, &expectations)),
+        });
+    }
+    let (bounds, expectations) = stated.unwrap_or_default();
+    figures.metrics.extend(bounds);
+    expectations
+}
+
+/// The bounds that both have, the longer of each.
+fn longest(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let both = one.iter().filter_map(|(name, bound)| {
+        let longer = bound.max(*other.get(name)?);
+        Some((name.clone(), longer))
+    });
+    both.collect()
+}
+
+/// The promises that both make, with the longer bound.
+fn common(one: &[Expectation], other: &[Expectation]) -> Vec<Expectation> {
+    let both = one.iter().filter_map(|expectation| {
+        let alike = |twin: &&Expectation| {
+            (&twin.metric, &twin.source) == (&expectation.metric, &expectation.source)
+        };
+        let twin = other.iter().find(alike)?;
+        let (Promise::AtMost(a), Promise::AtMost(b)) = (expectation.promise, twin.promise) else {
+            return None;
+        };
+        Some(Expectation {
+            promise: Promise::AtMost(a.max(b)),
+            ..expectation.clone()
+        })
+    });
+    both.collect()
+}
+
+fn of_one(
     experiment: &Experiment,
     arm: &Arm,
     policy: &str,

@@ -8,8 +8,8 @@ use crate::markup::escaped;
 use crate::{Findings, Run};
 use std::fmt::Write as _;
 use weirgate_experiment::{
-    Amount, Arm, Buffer, DropEnd, Emulator, Framing, LineSide, Node, ProbeKind, TcpSettings,
-    Traffic, TrafficKind,
+    Amount, Arm, Buffer, Changed, DropEnd, Emulator, Framing, LineSide, Node, ProbeKind,
+    TcpSettings, Traffic, TrafficKind,
 };
 use weirgate_measure::y1541::{self, CLASSES, Minute, Variation};
 use weirgate_units::Span;
@@ -358,9 +358,21 @@ fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
         })
         .collect();
     preformatted(&mut content, "Commands", &commands.join("\n"));
-    if let Some(path) = &arm.policy {
-        let text = findings.policies.get(path).map_or("", String::as_str);
-        preformatted(&mut content, &format!("Policy {path}"), text);
+    let mut shown: Vec<&str> = Vec::new();
+    for path in arm.policies() {
+        if !shown.contains(&path) {
+            let text = findings.policies.get(path).map_or("", String::as_str);
+            preformatted(&mut content, &format!("Policy {path}"), text);
+            shown.push(path);
+        }
+    }
+    for (number, change) in run
+        .recording
+        .iter()
+        .flat_map(|r| r.changes.iter().enumerate())
+    {
+        let (title, text) = changed(number + 1, change);
+        preformatted(&mut content, &title, &text);
     }
     for entry in run
         .recording
@@ -399,6 +411,37 @@ fn tried(content: &mut String, findings: &Findings, arm: &Arm) {
         .collect();
     let caption = format!("Values tried for {}; the lowest is shown", sweep.parameter);
     table(content, &caption, &[&sweep.parameter, &sweep.best], &rows);
+}
+
+/// A change of the policy while traffic ran: what it took, and its requests
+/// with the time since it began.
+fn changed(number: usize, change: &Changed) -> (String, String) {
+    let ms = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e6;
+    let title = format!(
+        "Change {number} at {:.3} s: {}",
+        change.began_ns as f64 / 1e9,
+        change.policy
+    );
+    let mut text = format!(
+        "{} steps, {} requests that change something\n\
+         {:.3} ms until the plan was ready, {:.3} ms until it was carried out and read back\n",
+        change.steps,
+        change.requests.len(),
+        ms(change.began_ns, change.planned_ns),
+        ms(change.planned_ns, change.ended_ns),
+    );
+    if let Some(failure) = &change.failure {
+        let _ = writeln!(text, "failed: {failure}");
+    }
+    for request in &change.requests {
+        let _ = writeln!(
+            text,
+            "{:>9.3} ms  {}",
+            ms(change.began_ns, request.at_ns),
+            request.what
+        );
+    }
+    (title, text)
 }
 
 fn preformatted(content: &mut String, title: &str, text: &str) {

@@ -57,10 +57,11 @@ impl Action {
                 place,
                 qdisc,
             } => format!("tc qdisc add dev {device} {}", qdisc_text(*place, qdisc)),
-            Self::ReplaceRoot { device, qdisc } => format!(
-                "tc qdisc replace dev {device} {}",
-                qdisc_text(Place::Root, qdisc)
-            ),
+            Self::ReplaceQdisc {
+                device,
+                place,
+                qdisc,
+            } => format!("tc qdisc replace dev {device} {}", qdisc_text(*place, qdisc)),
             Self::ChangeQdisc {
                 device,
                 place,

@@ -225,7 +225,6 @@ fn shaped_ns(plan: &Plan, requests: &[Written], began_ns: u64) -> u64 {
     }
     let first = plan.steps.iter().find(|step| match &step.action {
         Action::AddQdisc { device, place, .. } => line(device) && *place == Place::Root,
-        Action::ReplaceRoot { device, .. } => line(device),
         _ => false,
     });
     let what = first.map(|step| step.action.to_string());

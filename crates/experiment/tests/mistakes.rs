@@ -82,10 +82,18 @@ fn each_mistake_has_its_code() {
         ("at = \"30s\"", "at = \"40s\"", "E105"),
         ("at = \"30s\", policy", "policy", "D002"),
         ("at = \"30s\"", "at = \"soon\"", "D004"),
-        ("{ at = \"30s\", policy = \"../policies/c.toml\" }", "{ at = \"30s\" }", "D002"),
+        (
+            "{ at = \"30s\", policy = \"../policies/c.toml\" }",
+            "{ at = \"30s\" }",
+            "D002",
+        ),
         ("\"../policies/c.toml\"", "\"/etc/c.toml\"", "E116"),
         ("metric = \"change.2", "metric = \"change.3", "E112"),
-        ("metric = \"change.2.writing_ms\"", "metric = \"change.2.max_ms\"", "E111"),
+        (
+            "metric = \"change.2.writing_ms\"",
+            "metric = \"change.2.max_ms\"",
+            "E111",
+        ),
         (
             "arm = \"tree\"\nmetric = \"change.2",
             "arm = \"modem-only\"\nmetric = \"change.2",

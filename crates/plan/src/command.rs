@@ -61,7 +61,10 @@ impl Action {
                 device,
                 place,
                 qdisc,
-            } => format!("tc qdisc replace dev {device} {}", qdisc_text(*place, qdisc)),
+            } => format!(
+                "tc qdisc replace dev {device} {}",
+                qdisc_text(*place, qdisc)
+            ),
             Self::ChangeQdisc {
                 device,
                 place,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What arriving packets get, in a kernel that has `act_ctinfo`.
 //!
-//! The test boots the lab's kernel and runs the functions of `inside` there:
+//! The test boots the lab's kernel and runs functions of `inside` and `faults` there:
 //! this very file, packed as a program. It needs qemu, a fetched kernel and the
 //! guest's binary.
 
@@ -10,6 +10,7 @@
     reason = "a test ends at the first thing that is not as expected"
 )]
 
+mod faults;
 mod inside;
 mod simulated;
 
@@ -26,7 +27,7 @@ fn in_the_guest(name: &str) {
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = format!("inside::{name}");
+    let function = name.to_owned();
     let words = [
         file.as_str(),
         "--exact",
@@ -46,10 +47,15 @@ fn in_the_guest(name: &str) {
 
 #[test]
 fn a_kept_decision_reaches_what_arrives_behind_nat() {
-    in_the_guest("kept_behind_nat");
+    in_the_guest("inside::kept_behind_nat");
 }
 
 #[test]
 fn the_place_is_shared_and_left_as_it_was() {
-    in_the_guest("shared");
+    in_the_guest("inside::shared");
+}
+
+#[test]
+fn a_fault_at_any_request_leaves_what_was_before() {
+    in_the_guest("faults::every_request");
 }

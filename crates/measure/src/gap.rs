@@ -116,6 +116,7 @@ mod tests {
     fn packet(direction: Direction, from_ms: u64, to_ms: u64) -> LinePacket {
         let mut packet = sent(direction, (from_ms, from_ms, to_ms), 1500, 0);
         packet.wire_bytes = 1696;
+        packet.flow = None;
         packet
     }
 
@@ -143,15 +144,11 @@ mod tests {
     #[test]
     fn silence_counts_to_the_ends_of_the_window() {
         let experiment = experiment(&[("only", 0, 1)]);
-        let mut recording = recording(1, &[("udp", 0)]);
-        recording.flows.clear();
+        let mut recording = recording(1, &[]);
         let up = [(100, 127), (127, 154), (400, 500)];
         recording.line = up
             .map(|(from, to)| packet(Direction::Up, from, to))
             .to_vec();
-        for packet in &mut recording.line {
-            packet.flow = None;
-        }
         let run = Run::new(&experiment, &recording).unwrap();
         let window = |start: u64, end: u64| Window {
             phase: None,
@@ -169,7 +166,7 @@ mod tests {
     #[test]
     fn what_a_gate_lets_out_is_shaped_and_one_more_is_not() {
         let experiment = experiment(&[("only", 0, 10)]);
-        let mut recording = recording(10, &[("udp", 0)]);
+        let mut recording = recording(10, &[]);
         // 26.5 ms for each: 27 ms apart is slower than the line, 20 faster.
         let counted = |recording: &mut weirgate_experiment::Recording, every: u64, more: &[u64]| {
             let mut times: Vec<u64> = (0..50).map(|number| number * every).collect();

@@ -242,7 +242,10 @@ impl Steps<'_> {
                 place,
                 qdisc: closed(handle),
             },
-            &new.origin,
+            &Origin::new(
+                new.origin.line,
+                "lets nothing pass until the next one is there",
+            ),
         );
     }
 

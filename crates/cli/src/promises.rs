@@ -187,3 +187,40 @@ impl One<'_> {
         list
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{common, longest};
+    use std::collections::BTreeMap;
+    use weirgate_experiment::{Expectation, Promise};
+
+    #[test]
+    fn of_several_policies_the_longest_bound_holds_for_what_all_state() {
+        let bounds = |pairs: &[(&str, f64)]| -> BTreeMap<String, f64> {
+            let owned = pairs.iter().map(|&(name, bound)| (name.to_owned(), bound));
+            owned.collect()
+        };
+        let (one, other) = (
+            bounds(&[("bound.a-up.max_ms", 5.0), ("bound.b-up.max_ms", 7.0)]),
+            bounds(&[("bound.a-up.max_ms", 6.0)]),
+        );
+        let both = bounds(&[("bound.a-up.max_ms", 6.0)]);
+        assert_eq!(longest(&one, &other), both);
+        assert_eq!(longest(&other, &one), both);
+
+        let promise = |metric: &str, source: &str, bound| Expectation {
+            arm: "x".into(),
+            metric: metric.into(),
+            promise: Promise::AtMost(bound),
+            formula: None,
+            source: source.into(),
+        };
+        let one = [
+            promise("a", "full", 5.0),
+            promise("a", "short", 1.0),
+            promise("b", "full", 1.0),
+        ];
+        let other = [promise("a", "full", 4.0), promise("b", "short", 2.0)];
+        assert_eq!(common(&one, &other), [promise("a", "full", 5.0)]);
+    }
+}

@@ -423,7 +423,7 @@ fn changed(number: usize, change: &Changed) -> (String, String) {
         change.policy
     );
     let mut text = format!(
-        "{} steps, {} requests that change something\n\
+        "steps: {}; requests that change something: {}\n\
          {:.3} ms until the plan was ready, {:.3} ms until it was carried out and read back\n",
         change.steps,
         change.requests.len(),
@@ -480,4 +480,35 @@ fn all_figures(out: &mut String, findings: &Findings) {
     let mut content = String::new();
     table(&mut content, "All figures", &columns, &rows);
     folded(out, &format!("All {} figures", names.len()), &content);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed;
+    use weirgate_experiment::{Changed, Written};
+
+    #[test]
+    fn a_change_is_told_with_its_requests_and_its_failure() {
+        let change = Changed {
+            policy: "x.toml".into(),
+            began_ns: 20_000_000_000,
+            planned_ns: 20_004_500_000,
+            ended_ns: 20_010_000_000,
+            shaped_ns: 20_000_000_000,
+            steps: 1,
+            requests: vec![Written {
+                at_ns: 20_005_000_000,
+                what: "wan: add htb 1: at root".into(),
+            }],
+            failure: Some("K310: no".into()),
+        };
+        let (title, text) = changed(2, &change);
+        assert_eq!(title, "Change 2 at 20.000 s: x.toml");
+        assert_eq!(
+            text,
+            "steps: 1; requests that change something: 1\n\
+             4.500 ms until the plan was ready, 5.500 ms until it was carried out and read back\n\
+             failed: K310: no\n    5.000 ms  wan: add htb 1: at root\n"
+        );
+    }
 }

@@ -235,12 +235,12 @@ pub fn unusable(error: LabError, named: Option<&Path>) -> Failure {
 fn policies(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, String>, Failure> {
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     let mut files = BTreeMap::new();
-    for name in experiment.arms.iter().filter_map(|arm| arm.policy.as_ref()) {
+    for name in experiment.arms.iter().flat_map(Arm::policies) {
         if !files.contains_key(name) {
             let path: PathBuf = folder.join(name);
             let text = source::read(&path)?;
             policy::parse(&path, &text)?;
-            files.insert(name.clone(), text);
+            files.insert(name.to_owned(), text);
         }
     }
     Ok(files)

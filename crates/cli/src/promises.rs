@@ -17,7 +17,61 @@ use weirgate_units::Span;
 /// `lone.CLASS-up.max_ms` (a packet with none of its class before it) for every
 /// class and direction, and returns the expectations that no packet waited longer
 /// than it may, wherever waits were measured.
+///
+/// Of an arm that changes its policy while it runs, a class has the bounds that
+/// all of its `policies` state for it, the longest of each: its packets may
+/// have waited under any.
 pub fn of(
+    experiment: &Experiment,
+    arm: &Arm,
+    policies: &[&str],
+    figures: &mut ArmFigures,
+) -> Vec<Expectation> {
+    let mut stated: Option<(BTreeMap<String, f64>, Vec<Expectation>)> = None;
+    for policy in policies {
+        let mut own = figures.clone();
+        let before = own.metrics.clone();
+        let expectations = of_one(experiment, arm, policy, &mut own);
+        let mut bounds = own.metrics;
+        bounds.retain(|name, _| !before.contains_key(name));
+        stated = Some(match stated {
+            None => (bounds, expectations),
+            Some((others, earlier)) => (longest(&others, &bounds), common(&earlier, &expectations)),
+        });
+    }
+    let (bounds, expectations) = stated.unwrap_or_default();
+    figures.metrics.extend(bounds);
+    expectations
+}
+
+/// The bounds that both have, the longer of each.
+fn longest(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let both = one.iter().filter_map(|(name, bound)| {
+        let longer = bound.max(*other.get(name)?);
+        Some((name.clone(), longer))
+    });
+    both.collect()
+}
+
+/// The promises that both make, with the longer bound.
+fn common(one: &[Expectation], other: &[Expectation]) -> Vec<Expectation> {
+    let both = one.iter().filter_map(|expectation| {
+        let alike = |twin: &&Expectation| {
+            (&twin.metric, &twin.source) == (&expectation.metric, &expectation.source)
+        };
+        let twin = other.iter().find(alike)?;
+        let (Promise::AtMost(a), Promise::AtMost(b)) = (expectation.promise, twin.promise) else {
+            return None;
+        };
+        Some(Expectation {
+            promise: Promise::AtMost(a.max(b)),
+            ..expectation.clone()
+        })
+    });
+    both.collect()
+}
+
+fn of_one(
     experiment: &Experiment,
     arm: &Arm,
     policy: &str,
@@ -131,5 +185,42 @@ impl One<'_> {
             shorter(format!("{}.{sojourn}", phase.name), until(phase.end));
         }
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{common, longest};
+    use std::collections::BTreeMap;
+    use weirgate_experiment::{Expectation, Promise};
+
+    #[test]
+    fn of_several_policies_the_longest_bound_holds_for_what_all_state() {
+        let bounds = |pairs: &[(&str, f64)]| -> BTreeMap<String, f64> {
+            let owned = pairs.iter().map(|&(name, bound)| (name.to_owned(), bound));
+            owned.collect()
+        };
+        let (one, other) = (
+            bounds(&[("bound.a-up.max_ms", 5.0), ("bound.b-up.max_ms", 7.0)]),
+            bounds(&[("bound.a-up.max_ms", 6.0)]),
+        );
+        let both = bounds(&[("bound.a-up.max_ms", 6.0)]);
+        assert_eq!(longest(&one, &other), both);
+        assert_eq!(longest(&other, &one), both);
+
+        let promise = |metric: &str, source: &str, bound| Expectation {
+            arm: "x".into(),
+            metric: metric.into(),
+            promise: Promise::AtMost(bound),
+            formula: None,
+            source: source.into(),
+        };
+        let one = [
+            promise("a", "full", 5.0),
+            promise("a", "short", 1.0),
+            promise("b", "full", 1.0),
+        ];
+        let other = [promise("a", "full", 4.0), promise("b", "short", 2.0)];
+        assert_eq!(common(&one, &other), [promise("a", "full", 5.0)]);
     }
 }

@@ -107,11 +107,10 @@ impl ExperimentResult {
             let Some(figures) = figures.get_mut(&arm.name) else {
                 continue;
             };
-            let policy = arm.policy.as_ref().and_then(|path| files.get(path));
-            if let Some(text) = policy {
-                let promised = promises::of(&experiment, &arm, text, figures);
-                experiment.expectations.extend(promised);
-            }
+            let texts = arm.policies().filter_map(|path| files.get(path));
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            let promised = promises::of(&experiment, &arm, &texts, figures);
+            experiment.expectations.extend(promised);
         }
         let verdicts = judge(&experiment, &figures, &predictions);
         let outcome = outcome(&experiment, seed, &recordings, &figures);

@@ -22,14 +22,15 @@ pub use formula::{FUNCTIONS, Formula, FormulaError, NoValue};
 pub use job::Job;
 pub use metric::{Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
-    Amount, Arm, Buffer, Command, DropEnd, Emulator, Expectation, Experiment, Figure, Framing,
-    Line, LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings, Topology,
-    Traffic, TrafficKind,
+    Amount, Arm, Buffer, Change, Command, DropEnd, Emulator, Expectation, Experiment, Figure,
+    Framing, Line, LineSide, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep, TcpSettings,
+    Topology, Traffic, TrafficKind,
 };
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, parse};
 pub use recording::{
-    Capture, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
-    Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked, Transcript,
+    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply,
+    QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked, Transcript,
+    Written,
 };

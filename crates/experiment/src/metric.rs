@@ -29,6 +29,11 @@
 //! | `sackrelease` | flow | `mean_segments` |
 //! | `burst` | flow | `max_ratio` |
 //! | `recovery` | probe | `s` |
+//! | `change` | change (`1`, `2`..., of an arm with `then`) | `ms`, `writing_ms`, `writes`, `steps`, `failures`, `unshaped_packets` |
+//! | `gap` | flow | `max_ms` |
+//! | `silence` | link (`up`, `down`) | `max_ms` |
+//! | `unshaped` | link (`up`) | `packets` |
+//! | `sent` | place | `packets` |
 //! | `tracked` | connections (`all`, `answered`, `unanswered`, `kept`) | `connections` |
 //! | `calculated` | figure | `value` |
 //!
@@ -112,6 +117,17 @@ pub enum Quantity {
     Recovery,
     /// Connections that the gateway tracked when the run ended.
     Tracked,
+    /// A change of the policy while traffic ran.
+    Change,
+    /// Longest time between two datagrams at the receiver, beyond their
+    /// interval.
+    Gap,
+    /// Longest time that the line sent nothing.
+    Silence,
+    /// Packets that came to the line faster than it takes them.
+    Unshaped,
+    /// Packets that left a place.
+    Sent,
     /// A figure of a calculation.
     Calculated,
 }
@@ -139,6 +155,16 @@ pub enum Statistic {
     Variation,
     /// Share of samples at or under so many milliseconds.
     WithinMs(u32),
+    /// From the first look at the plan to what was read back.
+    Writing,
+    /// How many requests change something.
+    Writes,
+    /// How many steps a plan has.
+    Steps,
+    /// How often it failed.
+    Failures,
+    /// Packets that were not shaped.
+    Unshaped,
 }
 
 /// What kind of name a metric's subject is.
@@ -160,6 +186,8 @@ pub enum Subject {
     Connections,
     /// A figure of a calculation.
     Figure,
+    /// A change of the policy, by its number from 1.
+    Change,
 }
 
 /// One row of the grammar.
@@ -195,6 +223,15 @@ const MEAN_P95: &[Statistic] = &[Statistic::Mean, Statistic::P95];
 const MEAN_P50: &[Statistic] = &[Statistic::Mean, Statistic::P50];
 const MEAN_MAX: &[Statistic] = &[Statistic::Mean, Statistic::Max];
 const MEAN_P99_MAX: &[Statistic] = &[Statistic::Mean, Statistic::P99, Statistic::Max];
+const MAX: &[Statistic] = &[Statistic::Max];
+const CHANGE: &[Statistic] = &[
+    Statistic::Only,
+    Statistic::Writing,
+    Statistic::Writes,
+    Statistic::Steps,
+    Statistic::Failures,
+    Statistic::Unshaped,
+];
 const RATES: &[Statistic] = &[Statistic::Mean, Statistic::Min, Statistic::P50];
 const TIMES: &[Statistic] = &[
     Statistic::Min,
@@ -208,7 +245,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 29] = [
+const GRAMMAR: [Row; 34] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -237,6 +274,11 @@ const GRAMMAR: [Row; 29] = [
     row(Quantity::Burst,         "burst",         Subject::Flow,        "ratio",        &[Statistic::Max]),
     row(Quantity::Recovery,      "recovery",      Subject::Probe,       "s",            ONLY),
     row(Quantity::Tracked,       "tracked",       Subject::Connections, "connections",  ONLY),
+    row(Quantity::Change,        "change",        Subject::Change,      "ms",           CHANGE),
+    row(Quantity::Gap,           "gap",           Subject::Flow,        "ms",           MAX),
+    row(Quantity::Silence,       "silence",       Subject::Link,        "ms",           MAX),
+    row(Quantity::Unshaped,      "unshaped",      Subject::Link,        "packets",      ONLY),
+    row(Quantity::Sent,          "sent",          Subject::Place,       "packets",      ONLY),
     row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
 ];
 
@@ -282,6 +324,7 @@ impl Subject {
             Self::Class => "class",
             Self::Connections => "`all`, `answered`, `unanswered` or `kept`",
             Self::Figure => "figure",
+            Self::Change => "number of a change",
         }
     }
 }
@@ -327,6 +370,11 @@ impl Statistic {
             Self::P999 => "p999",
             Self::Max => "max",
             Self::Variation => "variation",
+            Self::Writing => "writing",
+            Self::Writes => "writes",
+            Self::Steps => "steps",
+            Self::Failures => "failures",
+            Self::Unshaped => "unshaped_packets",
         }
     }
 
@@ -336,6 +384,7 @@ impl Statistic {
         match self {
             Self::Only => unit.to_owned(),
             Self::WithinMs(bound) => format!("within_{bound}_ms.ratio"),
+            Self::Writes | Self::Steps | Self::Failures | Self::Unshaped => self.word().to_owned(),
             other => format!("{}_{unit}", other.word()),
         }
     }
@@ -374,7 +423,10 @@ impl Metric {
             | Quantity::AckSpacing
             | Quantity::AckCompressed
             | Quantity::SackRelease
+            | Quantity::Silence
+            | Quantity::Unshaped
             | Quantity::Burst => true,
+            Quantity::Change => self.statistic == Statistic::Unshaped,
             Quantity::Queue | Quantity::Drops | Quantity::Marks => {
                 matches!(self.subject.as_str(), "modem" | "exchange")
             }
@@ -393,6 +445,8 @@ impl Metric {
             | Quantity::Lone
             | Quantity::Jain
             | Quantity::Recovery
+            | Quantity::Gap
+            | Quantity::Sent
             | Quantity::Tracked
             | Quantity::Calculated => false,
         }
@@ -403,6 +457,10 @@ impl Metric {
     pub fn unit(&self) -> &'static str {
         match (self.quantity, self.statistic) {
             (_, Statistic::WithinMs(_)) => "ratio",
+            (_, Statistic::Writes) => "writes",
+            (_, Statistic::Steps) => "steps",
+            (_, Statistic::Failures) => "failures",
+            (_, Statistic::Unshaped) => "packets",
             (Quantity::PacketRate, _) => "packets/s",
             (Quantity::Calculated, _) => "",
             (quantity, _) => quantity.row().unit,
@@ -487,6 +545,7 @@ fn form(quantity: Quantity) -> String {
         Subject::Class => "CLASS",
         Subject::Connections => "CONNECTIONS",
         Subject::Figure => "FIGURE",
+        Subject::Change => "N",
     };
     format!(
         "write `PHASE.{}.{subject}.` and one of {}; the phase may be left out",

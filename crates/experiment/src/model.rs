@@ -347,6 +347,27 @@ pub struct Arm {
     pub without: Vec<String>,
     /// Parameters tried, of which the best is reported.
     pub sweep: Option<Sweep>,
+    /// Policies that take the place of the one before while traffic runs, in
+    /// order of time.
+    pub then: Vec<Change>,
+}
+
+impl Arm {
+    /// Every policy that it applies, in order: the first one, and those that
+    /// follow while traffic runs.
+    pub fn policies(&self) -> impl Iterator<Item = &str> {
+        let later = self.then.iter().map(|change| &change.policy);
+        self.policy.iter().chain(later).map(String::as_str)
+    }
+}
+
+/// A change of the policy while an arm runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// When it begins, in virtual time since the start of traffic.
+    pub at: Span,
+    /// The policy applied then, by path relative to the file.
+    pub policy: String,
 }
 
 /// A command line, run without a shell.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of the encoding; another is refused.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 /// One run of one arm.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,6 +45,44 @@ pub struct Recording {
     pub tracked: Option<Vec<Tracked>>,
     /// What was kept of packets' contents; empty unless asked for.
     pub capture: Capture,
+    /// Policies that were applied while traffic ran, in order.
+    pub changes: Vec<Changed>,
+}
+
+/// A policy applied while traffic ran.
+///
+/// Its times are the lab's: the instructions that reading, planning, writing
+/// and reading back took on one processor that forwarding comes first on, and
+/// the kernel's own waiting. Disks and missed caches take no time there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Changed {
+    /// The policy's path.
+    pub policy: String,
+    /// When its text began to be read.
+    pub began_ns: u64,
+    /// When the plan was ready to be carried out.
+    pub planned_ns: u64,
+    /// When the kernel was found to have what was wanted.
+    pub ended_ns: u64,
+    /// Since when everything that leaves by the line passes a root qdisc of
+    /// the new policy or of the one before: when the request that puts the
+    /// first root on the line's device was made, or when the change began.
+    pub shaped_ns: u64,
+    /// Steps of the plan.
+    pub steps: u32,
+    /// Requests that change something, as they were made.
+    pub requests: Vec<Written>,
+    /// Why it failed; what was there before was there again then.
+    pub failure: Option<String>,
+}
+
+/// A request to the kernel that changes something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// When it was made.
+    pub at_ns: u64,
+    /// What it does, in words.
+    pub what: String,
 }
 
 /// The first bytes of packets at the line, as Ethernet frames.

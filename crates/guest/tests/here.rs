@@ -228,3 +228,67 @@ fn the_machine_itself_is_not_changed() {
         "{said}"
     );
 }
+
+/// One class up and down.
+const HOUSE: &str = r#"
+version = 1
+[link]
+device = "wan"
+lan = "lan"
+up = "512kbit"
+down = "2mbit"
+layer = "adsl:bridged-vc-fcs"
+[[class]]
+name = "all"
+share = "100%"
+queue = "pfifo 50"
+default = true
+"#;
+
+#[test]
+fn a_policy_comes_while_traffic_runs_and_is_applied_again() {
+    let more = r#"
+then = [
+    { at = "500ms", policy = "house.toml" },
+    { at = "1200ms", policy = "house.toml" },
+]
+"#;
+    let mut job = job("then", more);
+    job.files = BTreeMap::from([("house.toml".to_owned(), HOUSE.to_owned())]);
+    let recording = run_here(&job).unwrap();
+    let [first, again] = &recording.changes[..] else {
+        panic!("{:?}", recording.changes);
+    };
+    for (change, at_ns) in [(first, 500_000_000), (again, 1_200_000_000)] {
+        assert_eq!(change.failure, None);
+        assert_eq!(change.policy, "house.toml");
+        assert!(change.began_ns >= at_ns && change.began_ns < change.planned_ns);
+        assert!(change.planned_ns <= change.shaped_ns || change.shaped_ns == change.began_ns);
+        assert!(change.planned_ns < change.ended_ns && change.ended_ns < recording.duration_ns);
+    }
+    let root = first
+        .requests
+        .iter()
+        .find(|one| one.what.contains("add htb 1: at root"));
+    assert!(root.is_some(), "{:?}", first.requests);
+    assert!(first.shaped_ns > first.planned_ns && first.steps > 4);
+    assert_eq!((again.steps, &again.requests[..]), (0, &[][..]));
+    // The root of the policy is sampled from the change on, and is gone in the
+    // end: a run that left something would have failed.
+    let place = recording.places.iter().position(|place| place == "wan 2:1");
+    let place = u16::try_from(place.unwrap()).unwrap();
+    let mut samples = recording
+        .queues
+        .iter()
+        .filter(|sample| sample.place == place);
+    assert!(samples.all(|sample| sample.at_ns > first.planned_ns));
+
+    let broken = ("house.toml".to_owned(), "version = 7\n".to_owned());
+    job.files = BTreeMap::from([broken]);
+    let said = failure(&job);
+    assert!(
+        said.contains("apply the policy house.toml at 500ms"),
+        "{said}"
+    );
+    assert!(said.contains("house.toml has mistakes"), "{said}");
+}

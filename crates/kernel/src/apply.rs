@@ -295,7 +295,7 @@ fn requests(
 fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::MessageBuilder> {
     Some(match action {
         Action::AddQdisc { place, qdisc, .. } => encode::add_qdisc(index, *place, qdisc),
-        Action::ReplaceRoot { qdisc, .. } => encode::replace_root(index, qdisc),
+        Action::ReplaceQdisc { place, qdisc, .. } => encode::replace_qdisc(index, *place, qdisc),
         Action::ChangeQdisc { place, qdisc, .. } => encode::change_qdisc(index, *place, qdisc),
         Action::ChangeStab { handle, stab, .. } => {
             encode::change_stab(index, *handle, stab.as_ref())

@@ -99,11 +99,17 @@ impl Channel {
     }
 
     /// Sends all requests in one call and returns every refusal, in order.
+    /// They are not counted: they ask, or clear away.
     pub(crate) async fn answers(
         &self,
         requests: Vec<Request>,
     ) -> Result<Vec<Refusal>, KernelError> {
         self.exchange(requests, false).await
+    }
+
+    /// The same of requests that change something.
+    pub(crate) async fn each(&self, requests: Vec<Request>) -> Result<Vec<Refusal>, KernelError> {
+        self.exchange(requests, true).await
     }
 
     /// `counted` are requests that are meant to change something.
@@ -129,7 +135,7 @@ impl Channel {
                 raw[6] |= NLM_F_ACK as u8;
                 end = Some(seq);
             }
-            match self.verdict(counted && !request.frame) {
+            match self.verdict(counted && !request.frame, &request.object) {
                 Verdict::Send => {}
                 Verdict::Spoil => raw[4..6].copy_from_slice(&self.no_type().to_ne_bytes()),
                 Verdict::Kill if named.iter().all(|(_, _, _, frame)| *frame) => fault::die(),
@@ -180,9 +186,9 @@ impl Channel {
     }
 
     /// What a test wants to happen to a request; one that only asks is sent.
-    fn verdict(&self, counted: bool) -> Verdict {
+    fn verdict(&self, counted: bool, what: &str) -> Verdict {
         if counted {
-            self.ledger.next()
+            self.ledger.next(what)
         } else {
             Verdict::Send
         }

@@ -123,7 +123,7 @@ impl Kernel {
             })
             .filter_map(|payload| cleared(payload, mask));
         let requests = requests.collect();
-        let refused = self.nft.answers(requests).await?;
+        let refused = self.nft.each(requests).await?;
         match refused.into_iter().find(|refusal| refusal.errno != ENOENT) {
             Some(refusal) => Err(KernelError::Refused(refusal)),
             None => Ok(()),

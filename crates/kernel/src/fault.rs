@@ -3,8 +3,8 @@
 //! so that a test can look at what is left whichever it is.
 
 use rustix::process::{Signal, getpid, kill_process};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// What happens at a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,15 @@ pub enum Fault {
     Killed(usize),
 }
 
+/// Who is told of each request that changes something, in words.
+pub type Witness = Box<dyn Fn(&str) + Send + Sync>;
+
 /// The requests of one [`Kernel`](crate::Kernel).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ledger {
     count: AtomicUsize,
     fault: Mutex<Option<Fault>>,
+    witness: OnceLock<Witness>,
 }
 
 /// What to do with a request.
@@ -33,8 +37,11 @@ pub(crate) enum Verdict {
 }
 
 impl Ledger {
-    /// Counts one request and says what to do with it.
-    pub(crate) fn next(&self) -> Verdict {
+    /// Counts one request, tells of it and says what to do with it.
+    pub(crate) fn next(&self, what: &str) -> Verdict {
+        if let Some(witness) = self.witness.get() {
+            witness(what);
+        }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let Ok(mut fault) = self.fault.lock() else {
             return Verdict::Send;
@@ -46,6 +53,12 @@ impl Ledger {
         };
         *fault = None;
         verdict
+    }
+
+    /// Whom to tell from now on; only the first is kept.
+    pub(crate) fn set_witness(&self, witness: Witness) {
+        // A second one is the caller's mistake, and does no harm.
+        let _ = self.witness.set(witness);
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -42,7 +42,7 @@ pub use apply::Applied;
 pub use conntrack::{Carried, Connection, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use events::{Events, watch};
-pub use fault::Fault;
+pub use fault::{Fault, Witness};
 pub use namespace::namespace_cookie;
 pub use nft::object::RuleCounter;
 pub use observe::{Observed, Scope};
@@ -114,6 +114,12 @@ impl Kernel {
     /// opened or [`Kernel::inject`] was called.
     pub fn requests(&self) -> usize {
         self.ledger.count()
+    }
+
+    /// From now on, every request that changes something is told to `witness`
+    /// in words, just before it is sent.
+    pub fn witness(&self, witness: Witness) {
+        self.ledger.set_witness(witness);
     }
 
     /// Makes one of the next requests that change something fail, counted from

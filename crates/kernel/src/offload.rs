@@ -63,7 +63,7 @@ impl Kernel {
             doing: "switching offloads",
             source,
         };
-        match self.ledger.next() {
+        match self.ledger.next(&format!("{name}: switch offloads")) {
             Verdict::Send => {}
             Verdict::Kill => fault::die(),
             Verdict::Spoil => {

@@ -40,6 +40,12 @@
 //! | `ackcompressed.FLOW.ratio` | ACK pairs closer than half the time that the data acknowledged by the second took on the line |
 //! | `burst.FLOW.max_ratio` | most wire time of the flow's data that came to the line within 100 ms, over 100 ms |
 //! | `sackrelease.FLOW.mean_segments` | data segments that came to the line between an ACK with a SACK block reaching the sender and the next ACK doing so |
+//! | `change.N.ms` | of the arm's N-th change of policy: from reading its text to what was read back; `writing_ms` from the plan on; `writes` requests that change something, `steps` of the plan, `failures` 0 or 1 |
+//! | `change.N.unshaped_packets` | as `unshaped.up.packets`, from when a root of weirgate's is on the line's device to 1 s after the change |
+//! | `gap.FLOW.max_ms` | longest time between two datagrams of a member at the receiver, less their interval; never below 0 |
+//! | `silence.LINK.max_ms` | longest time within the window in which the line transmitted nothing |
+//! | `unshaped.up.packets` | packets that came to the line when a bucket that fills at the line's rate and holds one and a quarter full packets of line bytes was too empty for them; they take nothing from it |
+//! | `sent.PLACE.packets` | that left the place, counted in the window |
 //! | `tracked.KIND.connections` | that connection tracking knew at the end of the whole run, in an arm with a policy; `answered` where a packet came back, `unanswered` where none did, `kept` where a rule with `keep` has left a mark |
 //! | `recovery.PROBE.s` | from the phase's start to the last RTT above minimum + 10 % of the phase's range; only where the phase begins above and ends below |
 //!
@@ -48,10 +54,12 @@
 //! `bytes` to whole numbers, all others to 6 decimals.
 
 mod activity;
+mod change;
 mod connection;
 mod error;
 mod figures;
 mod flow;
+mod gap;
 mod judge;
 mod line;
 pub mod predict;

@@ -8,7 +8,7 @@ use crate::stats::Sorted;
 use crate::window::Window;
 use weirgate_experiment::{Direction, Quantity, QueueSample, Recording, Sojourn, Statistic};
 
-/// `queue`, `drops`, `marks` of sampled places, `sojourn` of classes.
+/// `queue`, `drops`, `sent`, `marks` of sampled places, `sojourn` of classes.
 pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     for place in 0..run.recording.places.len() {
         let samples = samples(run.recording, place);
@@ -39,6 +39,8 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         figures.put(Quantity::Queue, &name, Statistic::Max, Some(max));
         let drops = counted(&samples, window, |sample| sample.drops);
         figures.put(Quantity::Drops, &name, Statistic::Only, drops);
+        let sent = counted(&samples, window, |sample| sample.packets);
+        figures.put(Quantity::Sent, &name, Statistic::Only, sent);
         let marks = counted(&samples, window, |sample| sample.marks);
         figures.put(Quantity::Marks, &name, Statistic::Only, marks);
     }
@@ -73,12 +75,14 @@ fn counted(
     window: &Window,
     counter: impl Fn(&QueueSample) -> u64,
 ) -> Option<f64> {
-    let inside = samples.iter().filter(|sample| sample.at_ns < window.end_ns);
-    let values: Vec<u64> = inside.clone().map(|sample| counter(sample)).collect();
+    let before = samples.partition_point(|sample| sample.at_ns <= window.start_ns);
+    let first = window.phase.map_or(0, |_| before.saturating_sub(1));
+    let inside = samples.iter().skip(first);
+    let inside = inside.filter(|sample| sample.at_ns < window.end_ns);
+    let values: Vec<u64> = inside.map(|sample| counter(sample)).collect();
     if !values.is_sorted() {
         return None;
     }
-    let before = samples.partition_point(|sample| sample.at_ns <= window.start_ns);
     let from = match (window.phase, before) {
         (None, _) => 0,
         (Some(_), 0) => *values.first()?,

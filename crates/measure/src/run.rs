@@ -4,7 +4,9 @@
 use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
 use crate::window::{SECOND, Window, windows};
-use crate::{ArmFigures, MeasureError, connection, flow, line, probe, queue, tcp, tracked};
+use crate::{
+    ArmFigures, MeasureError, change, connection, flow, gap, line, probe, queue, tcp, tracked,
+};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
 
@@ -27,6 +29,7 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
         };
         probe::figures(&run, &window, &mut figures);
         line::figures(&run, &window, &mut figures);
+        gap::of_line(&run, &window, &mut figures);
         queue::figures(&run, &window, &mut figures);
         for subject in &run.subjects {
             let active = clipped(&subject.active, window.start_ns, window.end_ns);
@@ -34,11 +37,13 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
                 continue;
             }
             flow::figures(&run, subject, &active, &mut figures);
+            gap::of_flow(&run, subject, &active, &mut figures);
             tcp::figures(&run, subject, &window, &mut figures);
             connection::figures(&run, subject, &window, &mut figures);
         }
         flow::fairness(&run, &window, &mut figures);
         tracked::figures(recording, &mut figures);
+        change::figures(&run, &mut figures);
     }
     Ok(ArmFigures {
         arm: recording.arm.clone(),

@@ -76,6 +76,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         emulator: Emulator::Own,
         without: Vec::new(),
         sweep: None,
+        then: Vec::new(),
     }
 }
 

@@ -72,11 +72,13 @@ pub enum Action {
         /// The qdisc alone.
         qdisc: Qdisc,
     },
-    /// Puts a root qdisc with a new handle in the place of another, in one
-    /// operation of the kernel.
-    ReplaceRoot {
+    /// Puts a qdisc with a new handle in the place of another, in one operation
+    /// of the kernel: no packet meets anything else there meanwhile.
+    ReplaceQdisc {
         /// The device.
         device: DeviceName,
+        /// Where it hangs.
+        place: Place,
         /// The new qdisc alone.
         qdisc: Qdisc,
     },
@@ -180,7 +182,7 @@ impl Action {
             Self::CreateIfb { device }
             | Self::SetOffloads { device, .. }
             | Self::AddQdisc { device, .. }
-            | Self::ReplaceRoot { device, .. }
+            | Self::ReplaceQdisc { device, .. }
             | Self::ChangeQdisc { device, .. }
             | Self::ChangeStab { device, .. }
             | Self::DeleteQdisc { device, .. }
@@ -227,12 +229,18 @@ impl fmt::Display for Action {
                 qdisc.kind.name(),
                 qdisc.handle
             ),
-            Self::ReplaceRoot { device, qdisc } => write!(
-                f,
-                "{device}: replace the root by {} {}",
-                qdisc.kind.name(),
-                qdisc.handle
-            ),
+            Self::ReplaceQdisc {
+                device,
+                place,
+                qdisc,
+            } => {
+                let what = match place {
+                    Place::Root => String::from("the root"),
+                    Place::Class(id) => format!("the queue of class {id}"),
+                };
+                let (kind, handle) = (qdisc.kind.name(), qdisc.handle);
+                write!(f, "{device}: replace {what} by {kind} {handle}")
+            }
             Self::ChangeQdisc {
                 device,
                 place,

@@ -60,9 +60,13 @@ impl Action {
                 place,
                 qdisc,
             } => format!("tc qdisc add dev {device} {}", qdisc_text(*place, qdisc)),
-            Self::ReplaceRoot { device, qdisc } => format!(
+            Self::ReplaceQdisc {
+                device,
+                place,
+                qdisc,
+            } => format!(
                 "tc qdisc replace dev {device} {}",
-                qdisc_text(Place::Root, qdisc)
+                qdisc_text(*place, qdisc)
             ),
             Self::ChangeQdisc {
                 device,

@@ -14,6 +14,9 @@ impl Plan {
     /// where no queue goes that was there before the plan.
     #[must_use]
     pub fn empties(&self, action: &Action) -> Option<String> {
+        if self.follows(action) {
+            return None;
+        }
         let device = action.device()?;
         let before = self.before.devices.get(device)?;
         let root = before.root.as_ref();
@@ -26,8 +29,10 @@ impl Plan {
         };
         let of_device = || format!("empties the queues of {device}");
         match action {
-            Action::ReplaceRoot { .. } | Action::DeleteIfb { .. } => Some(of_device()),
-            Action::AddQdisc { place, .. } | Action::DeleteQdisc { place, .. } => match place {
+            Action::DeleteIfb { .. } => Some(of_device()),
+            Action::AddQdisc { place, .. }
+            | Action::ReplaceQdisc { place, .. }
+            | Action::DeleteQdisc { place, .. } => match place {
                 Place::Root => Some(of_device()),
                 Place::Class(id) => of_class(*id),
             },
@@ -47,6 +52,23 @@ impl Plan {
             }
             _ => None,
         }
+    }
+}
+
+impl Plan {
+    /// Whether an action replaces what an earlier one of the plan has put
+    /// there: of the state before, nothing is left to lose.
+    pub(crate) fn follows(&self, action: &Action) -> bool {
+        let replaced = |action: &Action| match action {
+            Action::ReplaceQdisc { device, place, .. } => Some((device.clone(), *place)),
+            _ => None,
+        };
+        let Some(own) = replaced(action) else {
+            return false;
+        };
+        let actions = self.steps.iter().map(|step| &step.action);
+        let mut earlier = actions.take_while(|other| *other != action);
+        earlier.any(|other| replaced(other).as_ref() == Some(&own))
     }
 }
 

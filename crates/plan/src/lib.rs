@@ -11,7 +11,9 @@
 //!
 //! 1. `netdev` tables that go: nothing is sent to an IFB any more,
 //! 2. IFB devices that come, offloads that go,
-//! 3. `inet` tables that come: the first packet of a new tree has its class,
+//! 3. `inet` tables that come: the first packet of a new tree has its class;
+//!    so too tables that change where no tree was before, whose classes the
+//!    old rules would name,
 //! 4. the trees of qdiscs and classes, but for classes that go,
 //! 5. what arriving packets get, then tables that change and `netdev` tables
 //!    that come: every class they name is there,
@@ -45,7 +47,7 @@ pub use present::present;
 pub use settle::TICK_NANOS;
 pub use verify::{Difference, verify};
 
-use weirgate_state::{Device, Origin, State, Table};
+use weirgate_state::{Device, Origin, QdiscKind, State, Table};
 
 /// A comparison of two states and the steps from one to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,10 +163,16 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
     // Offloads go before the gate works, and come back when it is gone.
     let (off, on) = offloads(observed, desired);
     out.extend(off);
-    let (early, late): (Vec<&Table>, Vec<&Table>) = desired
-        .tables
-        .iter()
-        .partition(|table| !table.netdev && table::twin(observed, table).is_none());
+    let (come, go) = arriving::steps(observed, desired);
+    let ahead = no_tree_goes(observed, desired) && come.is_empty();
+    let (early, late): (Vec<&Table>, Vec<&Table>) =
+        desired
+            .tables
+            .iter()
+            .partition(|table| match table::twin(observed, table) {
+                None => !table.netdev,
+                Some(seen) => ahead && seen.devices().eq(table.devices()),
+            });
     let set = |tables: Vec<&Table>| {
         let steps = tables
             .into_iter()
@@ -183,7 +191,6 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
             tree::root(&mut out, &mut last, name, old, new.as_ref());
         }
     }
-    let (come, go) = arriving::steps(observed, desired);
     out.extend(come);
     out.extend(set(late));
     out.extend(last);
@@ -198,6 +205,25 @@ fn steps(observed: &State, desired: &State) -> Vec<Step> {
         }
     }
     out
+}
+
+/// Whether some device gets another root, and none of those has a tree, whose
+/// classes rules name.
+fn no_tree_goes(observed: &State, desired: &State) -> bool {
+    let mut others = false;
+    for (name, device) in &desired.devices {
+        let seen = observed.devices.get(name);
+        let old = seen.and_then(|seen| seen.root.as_ref());
+        let new = device.root.as_ref().map(|qdisc| settle::qdisc(qdisc, old));
+        if tree::same(old, new.as_ref()) {
+            continue;
+        }
+        if old.is_some_and(|old| matches!(old.kind, QdiscKind::Htb(_))) {
+            return false;
+        }
+        others = true;
+    }
+    others
 }
 
 /// The changes of offloads that switch something off, and the others.

@@ -2,7 +2,7 @@
 //! What a plan takes away for good: qdiscs of others that the state names but
 //! cannot express, so that no plan can make them again.
 
-use crate::action::Action;
+use crate::action::{Action, Place};
 use crate::{Plan, check};
 use std::fmt;
 use weirgate_state::{DeviceName, HtbClass, Qdisc, QdiscKind};
@@ -94,10 +94,16 @@ impl Plan {
     /// What its steps take away and no other plan can bring back.
     pub fn losses(&self) -> Vec<Loss> {
         let gone = |action: &Action| {
+            if self.follows(action) {
+                return None;
+            }
             let device = action.device()?;
             let root = self.before.devices.get(device)?.root.as_ref()?;
             match action {
-                Action::ReplaceRoot { .. } => Loss::of(device, root),
+                Action::ReplaceQdisc { place, .. } => match place {
+                    Place::Root => Loss::of(device, root),
+                    Place::Class(id) => Loss::of(device, class(root, *id)?.leaf.as_ref()?),
+                },
                 Action::DeleteQdisc { handle, .. } => Loss::of(device, find(root, *handle)?),
                 Action::DeleteClass { id, .. } => {
                     Loss::of(device, class(root, *id)?.leaf.as_ref()?)

@@ -72,13 +72,16 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
             device_mut(state, device)?.offloads = Some(*offloads);
             Ok(())
         }
-        Action::ReplaceRoot { device, qdisc } => {
+        Action::ReplaceQdisc {
+            device,
+            place,
+            qdisc,
+        } => {
             let device = device_mut(state, device)?;
-            let old = device.root.as_ref().ok_or("nothing to replace")?;
-            if tree::handles(old).contains(&qdisc.handle) {
+            if all_handles(device).contains(&qdisc.handle) {
                 return Err("the handle is in use");
             }
-            device.root = Some(settle::qdisc(qdisc, None));
+            *qdisc_mut(device, *place)? = settle::qdisc(qdisc, None);
             Ok(())
         }
         Action::AddQdisc {

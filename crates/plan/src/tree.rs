@@ -8,6 +8,11 @@
 //! would make the kernel hang the old qdisc in the new place as well
 //! (`__tc_modify_qdisc`, net/sched/sch_api.c); but a class that goes altogether
 //! goes last, when no rule names it any more.
+//!
+//! Where a queue is deleted the kernel's default takes its place, and in the
+//! place of a root or of a scheduler that would send packets unshaped or in no
+//! order until the new one is there. So what shapes or schedules is not deleted
+//! but replaced, by a [`closed`] one first where the new has the same handle.
 
 use crate::action::{Action, Place, Step};
 use std::collections::BTreeSet;
@@ -24,10 +29,12 @@ pub fn root(
     desired: Option<&Qdisc>,
 ) {
     let wanted = desired.map(handles).unwrap_or_default();
+    let taken = observed.map(handles).unwrap_or_default();
     let mut steps = Steps {
         out,
         late,
         wanted,
+        taken,
         device,
     };
     match (observed, desired) {
@@ -48,19 +55,11 @@ pub fn root(
                 );
             }
         }
-        (Some(old), Some(new)) if handles(old).contains(&new.handle) => {
-            steps.delete_qdisc(Place::Root, old);
-            steps.build(Place::Root, new);
-        }
-        (Some(_), Some(new)) => {
-            steps.push(
-                Action::ReplaceRoot {
-                    device: device.clone(),
-                    qdisc: alone(new),
-                },
-                &new.origin,
-            );
-            steps.build_below(new);
+        (Some(old), Some(new)) => {
+            if handles(old).contains(&new.handle) {
+                steps.close(Place::Root, new);
+            }
+            steps.replace(Place::Root, new);
         }
     }
 }
@@ -72,6 +71,30 @@ pub fn alone(qdisc: &Qdisc) -> Qdisc {
         htb.classes.clear();
     }
     qdisc
+}
+
+/// An HTB without classes and with no room: it takes the place of another and
+/// lets nothing pass.
+fn closed(handle: Handle) -> Qdisc {
+    Qdisc {
+        handle,
+        stab: None,
+        kind: QdiscKind::Htb(Htb {
+            default_minor: 0,
+            r2q: 10,
+            direct: Some(0),
+            classes: Vec::new(),
+        }),
+        origin: Origin::default(),
+    }
+}
+
+/// Whether one tree takes the place of another within a device.
+fn is_scheduler(old: &Qdisc, new: &Qdisc) -> bool {
+    matches!(
+        (&old.kind, &new.kind),
+        (QdiscKind::Htb(_), QdiscKind::Htb(_))
+    )
 }
 
 /// A class without its leaf.
@@ -179,6 +202,8 @@ struct Steps<'a> {
     late: &'a mut Vec<Step>,
     /// Every handle of the desired tree.
     wanted: BTreeSet<Handle>,
+    /// Every handle of the tree that is there, and of what closes it.
+    taken: BTreeSet<Handle>,
     device: &'a DeviceName,
 }
 
@@ -199,6 +224,42 @@ impl Steps<'_> {
             },
             &Origin::default(),
         );
+    }
+
+    /// Puts a closed qdisc where `new`, which uses a handle of what is there,
+    /// comes next.
+    fn close(&mut self, place: Place, new: &Qdisc) {
+        // Trees of weirgate's leave this one free.
+        let free = (4..u16::MAX).map(|major| Handle::new(major, 0));
+        let used = |handle: &Handle| self.taken.contains(handle) || self.wanted.contains(handle);
+        let Some(handle) = free.into_iter().find(|handle| !used(handle)) else {
+            return;
+        };
+        self.taken.insert(handle);
+        self.push(
+            Action::ReplaceQdisc {
+                device: self.device.clone(),
+                place,
+                qdisc: closed(handle),
+            },
+            &Origin::new(
+                new.origin.line,
+                "lets nothing pass until the next one is there",
+            ),
+        );
+    }
+
+    /// Puts a whole tree in the place of another.
+    fn replace(&mut self, place: Place, qdisc: &Qdisc) {
+        self.push(
+            Action::ReplaceQdisc {
+                device: self.device.clone(),
+                place,
+                qdisc: alone(qdisc),
+            },
+            &qdisc.origin,
+        );
+        self.build_below(qdisc);
     }
 
     /// Everything below `old` that does not stay. Children go before parents.
@@ -229,6 +290,9 @@ impl Steps<'_> {
             let Some(leaf) = &class.leaf else { continue };
             match find(new, class.id).and_then(|class| class.leaf.as_ref()) {
                 Some(next) if changeable(leaf, next) => self.deletions(leaf, next),
+                Some(next) if is_scheduler(leaf, next) => {
+                    self.close(Place::Class(class.id), next);
+                }
                 _ => self.delete_qdisc(Place::Class(class.id), leaf),
             }
         }
@@ -270,6 +334,7 @@ impl Steps<'_> {
                 (Some(was), Some(leaf)) if changeable(was, leaf) => {
                     self.changes(place, was, leaf);
                 }
+                (Some(was), Some(leaf)) if is_scheduler(was, leaf) => self.replace(place, leaf),
                 (_, Some(leaf)) => self.build(place, leaf),
                 (_, None) => {}
             }

@@ -255,6 +255,26 @@ fn held(state: &State) -> State {
     run(&plan(&bare, state).unwrap().steps, &bare).unwrap()
 }
 
+fn outer(tree: Option<&Qdisc>) -> &[HtbClass] {
+    match tree.map(|tree| &tree.kind) {
+        Some(QdiscKind::Htb(htb)) => &htb.classes,
+        _ => &[],
+    }
+}
+
+fn has_class(tree: Option<&Qdisc>, id: Handle) -> bool {
+    outer(tree).iter().any(|class| class.id == id)
+}
+
+/// The class below which a tree has another.
+fn scheduler(tree: Option<&Qdisc>) -> Option<Handle> {
+    let below = |class: &&HtbClass| {
+        let leaf = class.leaf.as_ref();
+        leaf.is_some_and(|leaf| matches!(leaf.kind, QdiscKind::Htb(_)))
+    };
+    outer(tree).iter().find(below).map(|class| class.id)
+}
+
 const OVER: Options<'static> = Options {
     previous: None,
     replace_foreign: true,
@@ -280,6 +300,37 @@ proptest! {
         let back = run(&inverse(&steps, &a).unwrap(), &after).unwrap();
         prop_assert_eq!(verify(&back, &a), vec![]);
         prop_assert_eq!(plan_with(&back, &a, &OVER).unwrap().steps, vec![]);
+    }
+
+    #[test]
+    fn what_shapes_is_never_gone_meanwhile(a in state(), b in state()) {
+        let a = held(&a);
+        let steps = plan_with(&a, &b, &OVER).unwrap().steps;
+        let meanwhile: Vec<State> = (0..=steps.len())
+            .map(|count| run(&steps[..count], &a).unwrap())
+            .collect();
+        for (device, wanted) in &b.devices {
+            let trees: Vec<Option<&Qdisc>> = meanwhile
+                .iter()
+                .map(|state| state.devices.get(device).and_then(|one| one.root.as_ref()))
+                .collect();
+            if trees[0].is_none() || wanted.root.is_none() {
+                continue;
+            }
+            prop_assert!(trees.iter().all(Option::is_some), "{device} has no root meanwhile");
+            // A scheduler below a class that stays is followed by the next one.
+            let schedulers: Vec<Option<Handle>> = trees
+                .iter()
+                .map(|tree| scheduler(*tree))
+                .collect();
+            let ends = (schedulers[0], schedulers[schedulers.len() - 1]);
+            if let (Some(old), Some(new)) = ends && old == new {
+                let class = |tree: &Option<&Qdisc>| has_class(*tree, old);
+                if trees.iter().all(class) {
+                    prop_assert!(schedulers.iter().all(|one| *one == Some(old)));
+                }
+            }
+        }
     }
 
     #[test]

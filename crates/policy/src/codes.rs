@@ -79,7 +79,6 @@ codes! {
     GROUP_SHARE "P177" "Shares of groups are 0, given twice, or sum to more than 99 % of a class.";
     HOST_CAP "P178" "A limit for each host limits nothing, is for too many hosts, or for a class that is divided otherwise.";
     DELAY "P179" "The delay that a class asks for is out of range.";
-    ENGINE "P180" "The engine that the link asks for does not exist.";
     PAYLOAD "P181" "A rule asks for what a flow's first payloads betray and does not keep its decision, or asks for what is not known.";
 }
 

@@ -136,11 +136,18 @@ pub(crate) fn label(metric: &Metric) -> String {
         Statistic::Max => "max",
         Statistic::Variation => "variation",
         Statistic::WithinMs(bound) => return within(metric, bound),
+        Statistic::Writing => "written and read back",
+        Statistic::Writes => "requests",
+        Statistic::Steps => "steps",
+        Statistic::Failures => "failed",
+        Statistic::Unshaped => "unshaped",
     };
     let word = match metric.quantity {
         Quantity::IpRate => "IP rate",
         Quantity::PacketRate => "packets",
         Quantity::Util => "utilisation",
+        Quantity::Gap => "longest gap",
+        Quantity::Silence => "line without a packet",
         Quantity::Calculated => "",
         quantity => quantity.word(),
     };
@@ -184,9 +191,21 @@ fn metrics(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
 
 fn figures(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
     let calculated = experiment.figures.iter().filter(|_| phase.is_none());
-    calculated
-        .map(|figure| Metric::new(Quantity::Calculated, &figure.name, Statistic::Only))
-        .collect()
+    let calculated =
+        calculated.map(|figure| Metric::new(Quantity::Calculated, &figure.name, Statistic::Only));
+    let most = experiment.arms.iter().map(|arm| arm.then.len()).max();
+    let changes = (1..=most.filter(|_| phase.is_none()).unwrap_or(0)).flat_map(|number| {
+        [
+            Statistic::Only,
+            Statistic::Writing,
+            Statistic::Steps,
+            Statistic::Writes,
+            Statistic::Failures,
+            Statistic::Unshaped,
+        ]
+        .map(|statistic| Metric::new(Quantity::Change, number.to_string(), statistic))
+    });
+    calculated.chain(changes).collect()
 }
 
 fn usual(experiment: &Experiment, few: bool) -> Vec<Metric> {

@@ -2,7 +2,7 @@
 //! The section `[[arm]]`.
 
 use super::scope::Scope;
-use super::{codes, field};
+use super::{change, codes, field};
 use crate::{Arm, Command, Emulator, Metric, Sweep};
 use weirgate_document::{Reader, Value, nearest};
 
@@ -26,7 +26,7 @@ pub(super) fn arms(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Arm> {
 fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let name = field::name(table, "arm", &mut scope.arms);
     let about = table.text("about");
-    let policy = table.text("policy").and_then(|path| policy(table, path));
+    let policy = table.text("policy").and_then(|path| file(table, path));
     let words = [("own", Emulator::Own), ("netem", Emulator::Netem)];
     let emulator = field::word(table, "emulator", &words);
     if let (Some(name), Some(Emulator::Netem)) = (&name, emulator) {
@@ -41,7 +41,11 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let module_parameters = module_parameters(table);
     let kernel_options = kernel_options(table);
     let without = without(table, scope);
+    let then = change::changes(table, scope);
     let name = name?;
+    if !then.is_empty() {
+        scope.changes.insert(name.value.clone(), then.len());
+    }
     for command in &commands {
         let program = command.argv.first().map_or("", String::as_str);
         if !programs.iter().any(|known| known == program) && !program.contains('{') {
@@ -63,12 +67,13 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         emulator: emulator?,
         without,
         sweep,
+        then,
     })
 }
 
 /// A relative path to a file, without a way out of the experiments' folder
 /// (but one folder up is allowed: `../policies/home.toml`).
-fn policy(table: &Reader<'_, '_>, path: Value<String>) -> Option<String> {
+pub(super) fn file(table: &Reader<'_, '_>, path: Value<String>) -> Option<String> {
     let text = &path.value;
     let inner = text.strip_prefix("../").unwrap_or(text);
     let plain = !inner.is_empty()

@@ -72,5 +72,6 @@ pub(super) fn arm() -> Arm {
         emulator: Emulator::Own,
         without: Vec::new(),
         sweep: None,
+        then: Vec::new(),
     }
 }

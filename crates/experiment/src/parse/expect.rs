@@ -218,6 +218,10 @@ pub(super) fn measured<'m>(
     arms: &[impl AsRef<str>],
     metrics: impl IntoIterator<Item = &'m Metric>,
 ) -> bool {
+    let metrics: Vec<&Metric> = metrics.into_iter().collect();
+    if !changed(table, scope, text, arms, &metrics) {
+        return false;
+    }
     let mut netem = arms.iter().filter(|arm| scope.netem.contains(arm.as_ref()));
     let Some(arm) = netem.next() else {
         return true;
@@ -233,6 +237,39 @@ pub(super) fn measured<'m>(
     false
 }
 
+/// True if all of these arms have the changes that metrics speak of; reports
+/// the first that has not.
+fn changed(
+    table: &Reader<'_, '_>,
+    scope: &Scope,
+    text: &Value<String>,
+    arms: &[impl AsRef<str>],
+    metrics: &[&Metric],
+) -> bool {
+    let of_changes = |metric: &&&Metric| metric.quantity.subject() == Subject::Change;
+    for metric in metrics.iter().filter(of_changes) {
+        for arm in arms.iter().map(AsRef::as_ref) {
+            let count = scope.changes.get(arm).copied().unwrap_or(0);
+            let number = metric.subject.parse().unwrap_or(usize::MAX);
+            if number <= count {
+                continue;
+            }
+            let message = format!("the arm `{arm}` has no change `{}`", metric.subject);
+            let hint = match count {
+                0 => {
+                    "add `then = [{ at = \"20s\", policy = \"policies/x.toml\" }]` to it".to_owned()
+                }
+                1 => "it has one, `1`".to_owned(),
+                count => format!("it has {count}, `1` to `{count}`"),
+            };
+            let problems = table.problems();
+            problems.error(codes::SUBJECT, text.span.clone(), message, hint);
+            return false;
+        }
+    }
+    true
+}
+
 /// True if the file has what a metric speaks of; reports it otherwise.
 fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &Metric) -> bool {
     if let Some(phase) = &metric.phase
@@ -243,6 +280,10 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         return false;
     }
     let links = || ["up", "down"].map(str::to_owned).into_iter().collect();
+    let changes = || {
+        let most = scope.changes.values().max().copied().unwrap_or(0);
+        (1..=most).map(|number| number.to_string()).collect()
+    };
     let connections = || {
         ["all", "answered", "unanswered", "kept"]
             .map(str::to_owned)
@@ -251,6 +292,8 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
     };
     let compared = || scope.flows.union(&scope.groups).cloned().collect();
     let (what, known) = match metric.quantity.subject() {
+        // What leaves the exchange passes the gateway's gate only after the line.
+        _ if metric.quantity == Quantity::Unshaped => ("link", &["up".to_owned()].into()),
         _ if metric.quantity == Quantity::Jain => ("group or traffic entry", &compared()),
         Subject::Probe => ("probe", &scope.probes),
         Subject::Flow => ("traffic entry", &scope.flows),
@@ -259,6 +302,7 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         Subject::Link => ("link", &links()),
         Subject::Connections => ("kind of connections", &connections()),
         Subject::Figure => ("figure", &scope.figures),
+        Subject::Change => ("change of the policy", &changes()),
         Subject::Place => return place_exists(table, text, metric),
     };
     if known.contains(named(metric)) {

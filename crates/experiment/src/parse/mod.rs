@@ -8,6 +8,7 @@
 
 mod arm;
 mod calculation;
+mod change;
 mod codes;
 mod expect;
 mod field;

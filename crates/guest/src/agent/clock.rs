@@ -76,6 +76,12 @@ impl Clock {
         self.shared.zero_ns.set(monotonic_ns());
     }
 
+    /// `CLOCK_MONOTONIC` at the start of traffic, for [`since`].
+    #[must_use]
+    pub fn zero_ns(&self) -> u64 {
+        self.shared.zero_ns.get()
+    }
+
     /// Nanoseconds since the start of traffic.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
@@ -127,6 +133,12 @@ impl Clock {
             armed_ns: Cell::new(u64::MAX),
         })
     }
+}
+
+/// Nanoseconds since a [`Clock::zero_ns`], for threads that have no clock.
+#[must_use]
+pub fn since(zero_ns: u64) -> u64 {
+    monotonic_ns().saturating_sub(zero_ns)
 }
 
 /// A timer that can be moved while it is being waited for.

@@ -7,10 +7,11 @@
 //! in the event loop. The tasks end when the run drops them, so they record as
 //! they go.
 //!
-//! Everything runs on one thread: a socket belongs to the namespace in which it
+//! Everything but a change of policy runs on one thread: a socket belongs to the namespace in which it
 //! was opened, and the order of events depends on the kernel alone.
 
 mod arm;
+mod change;
 pub mod clock;
 mod limits;
 pub mod line;

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use weirgate_experiment::{
-    Capture, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply, QueueSample,
-    Recording, Sojourn, TcpSample, Tracked, Transcript,
+    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply,
+    QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
 };
 
 /// Stamped packets of one flow between line and receiver that are remembered;
@@ -273,6 +273,17 @@ impl Recorder {
         };
         let transcripts = &mut self.shared.borrow_mut().recording.transcript;
         transcripts.push(transcript);
+    }
+
+    /// Records a change of the policy while traffic ran.
+    pub fn changed(&self, changed: Changed) {
+        self.shared.borrow_mut().recording.changes.push(changed);
+    }
+
+    /// How many changes of the policy were recorded.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.shared.borrow().recording.changes.len()
     }
 
     /// Takes the recording out; what is recorded afterwards is lost.

@@ -7,7 +7,7 @@ use super::line::tap::Emulation;
 use super::recorder::Recorder;
 use super::session::Session;
 use super::shaper::Shaper;
-use super::{arm, topology, traffic};
+use super::{arm, change, topology, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
@@ -62,11 +62,12 @@ pub fn run(
     }
     progress(0, seconds, "building the topology");
     let mut stage = Stage::build(&runtime, job, machine, experiment, arm, recorder.clone())?;
-    stage.play(&runtime, duration_ns, &mut |at| {
+    stage.play(&runtime, job, duration_ns, &mut |at| {
         progress(at, seconds, "traffic");
     })?;
     progress(seconds, seconds, "taking down");
-    if let Some(shaper) = stage.shaper.take() {
+    let shaper = stage.shaper.borrow_mut().take();
+    if let Some(shaper) = shaper {
         let tracked = runtime.block_on(shaper.tracked());
         recorder.tracked(tracked.context("list the connections")?);
         let removed = runtime.block_on(shaper.remove(&recorder));
@@ -106,7 +107,7 @@ struct Stage {
     session: Session,
     failures: UnboundedReceiver<Error>,
     line: Option<Rc<RefCell<Emulation>>>,
-    shaper: Option<Shaper>,
+    shaper: change::InForce,
 }
 
 impl Stage {
@@ -163,7 +164,7 @@ impl Stage {
                 session,
                 failures,
                 line,
-                shaper,
+                shaper: Rc::new(RefCell::new(shaper)),
             })
         })
     }
@@ -172,6 +173,7 @@ impl Stage {
     fn play(
         &mut self,
         runtime: &Runtime,
+        job: &Job,
         duration_ns: u64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
@@ -179,6 +181,7 @@ impl Stage {
         let session = self.session.clone();
         runtime.block_on(tasks.run_until(async {
             traffic::start(&session)?;
+            change::start(&session, &job.files, &self.shaper)?;
             if let Some(line) = &self.line {
                 line.borrow_mut()
                     .discard()
@@ -201,6 +204,11 @@ impl Stage {
                 next_ns += SECOND_NS;
             }
         }))?;
+        let begun = session.arm.then.len();
+        ensure!(
+            self.session.recorder.changes() == begun,
+            "a change of the policy was not through when the run ended; begin it earlier"
+        );
         // Tasks end here, at one instant, wherever they are.
         drop(tasks);
         if let Some(line) = &self.line {

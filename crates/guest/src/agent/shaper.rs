@@ -23,21 +23,22 @@ pub struct Shaper {
     desired: State,
 }
 
+/// What is known of the gateway before a change: its state before any policy,
+/// and what the policy in force asks for.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Before any policy.
+    pub former: State,
+    /// What the policy in force asks for.
+    pub desired: State,
+}
+
 impl Shaper {
     /// Applies the policy `text` on the gateway; `name` is its path.
     pub async fn apply(name: &str, text: &str, nodes: &Nodes, recorder: &Recorder) -> Result<Self> {
         let mut report = String::new();
-        let (policy, problems) = weirgate_policy::parse(text);
-        note(&mut report, &problems, name, text)?;
-        let policy = policy.with_context(|| format!("{name} cannot be used"))?;
-        weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         let kernel = Kernel::open_in(nodes.space(Node::Gateway)?)?;
-        let mut capabilities = kernel.capabilities().await?;
-        capabilities.payload &= !policy.looks_at_payloads() || weirgate_kernel::can_look();
-        let (desired, problems) = weirgate_compile::compile(&policy, &capabilities);
-        note(&mut report, &problems, name, text)?;
-        let desired = desired.with_context(|| format!("{name} cannot be compiled"))?;
-
+        let desired = desired(&kernel, name, text, &mut report).await?;
         let former = kernel.observe(&Scope::of([&desired])).await?;
         let plan = plan(&former, &desired)
             .map_err(|problems| anyhow::anyhow!("there is no plan: {}", list(&problems)))?;
@@ -50,6 +51,24 @@ impl Shaper {
             former,
             desired,
         })
+    }
+
+    /// A policy that was applied by another's doing, to remove in the end.
+    pub fn taken_over(name: &str, known: Known, nodes: &Nodes) -> Result<Self> {
+        Ok(Self {
+            kernel: Kernel::open_in(nodes.space(Node::Gateway)?)?,
+            name: name.to_owned(),
+            former: known.former,
+            desired: known.desired,
+        })
+    }
+
+    /// What a change has to know.
+    pub fn known(&self) -> Known {
+        Known {
+            former: self.former.clone(),
+            desired: self.desired.clone(),
+        }
     }
 
     /// The connections that the gateway tracks.
@@ -91,6 +110,25 @@ impl Shaper {
     }
 }
 
+/// What a policy asks of a kernel. Mistakes in it are an error, warnings go to
+/// the report.
+pub(super) async fn desired(
+    kernel: &Kernel,
+    name: &str,
+    text: &str,
+    report: &mut String,
+) -> Result<State> {
+    let (policy, problems) = weirgate_policy::parse(text);
+    note(report, &problems, name, text)?;
+    let policy = policy.with_context(|| format!("{name} cannot be used"))?;
+    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
+    let mut capabilities = kernel.capabilities().await?;
+    capabilities.payload &= !policy.looks_at_payloads() || weirgate_kernel::can_look();
+    let (desired, problems) = weirgate_compile::compile(&policy, &capabilities);
+    note(report, &problems, name, text)?;
+    desired.with_context(|| format!("{name} cannot be compiled"))
+}
+
 /// Keeps warnings for the record; errors end the run.
 fn note(report: &mut String, problems: &[Problem], name: &str, text: &str) -> Result<()> {
     let mut wrong = String::new();
@@ -108,14 +146,14 @@ fn note(report: &mut String, problems: &[Problem], name: &str, text: &str) -> Re
     Ok(())
 }
 
-fn write_plan(report: &mut String, plan: &Plan) {
+pub(super) fn write_plan(report: &mut String, plan: &Plan) {
     for step in &plan.steps {
         // Writing to a string cannot fail.
         let _ = writeln!(report, "# {step}\n{}", step.action.command());
     }
 }
 
-fn list(items: &[impl Display]) -> String {
+pub(super) fn list(items: &[impl Display]) -> String {
     let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
     texts.join("; ")
 }

@@ -56,9 +56,9 @@ pub(crate) fn add_qdisc(ifindex: u32, place: Place, qdisc: &Qdisc) -> MessageBui
     whole_qdisc(NLM_F_CREATE | NLM_F_EXCL, ifindex, place, qdisc)
 }
 
-/// Puts a root qdisc with a new handle in the place of any other.
-pub(crate) fn replace_root(ifindex: u32, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(NLM_F_CREATE | NLM_F_REPLACE, ifindex, Place::Root, qdisc)
+/// Puts a qdisc with a new handle in the place of any other.
+pub(crate) fn replace_qdisc(ifindex: u32, place: Place, qdisc: &Qdisc) -> MessageBuilder {
+    whole_qdisc(NLM_F_CREATE | NLM_F_REPLACE, ifindex, place, qdisc)
 }
 
 /// Changes a qdisc that exists.

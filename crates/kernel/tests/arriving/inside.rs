@@ -14,7 +14,7 @@ use weirgate_state::{Capabilities, State};
 
 /// Upstream a packet with EF decides for its connection; nothing else is seen
 /// of it downstream.
-const POLICY: &str = r#"
+pub const POLICY: &str = r#"
 version = 1
 [link]
 device = "wan0"
@@ -113,7 +113,7 @@ pub async fn apply(kernel: &Kernel, wanted: &State, previous: &State) -> usize {
 }
 
 /// Sends one datagram from a port and takes what comes back.
-fn exchange(port: u16, dscp: u32) {
+pub fn exchange(port: u16, dscp: u32) {
     let socket = UdpSocket::bind(("10.0.0.1", port)).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(5)))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What arriving packets get, in a kernel that has `act_ctinfo`.
 //!
-//! The test boots the lab's kernel and runs the functions of `inside` there:
+//! The test boots the lab's kernel and runs functions of `inside` and `faults` there:
 //! this very file, packed as a program. It needs qemu, a fetched kernel and the
 //! guest's binary.
 
@@ -10,6 +10,7 @@
     reason = "a test ends at the first thing that is not as expected"
 )]
 
+mod faults;
 mod inside;
 mod simulated;
 mod tunnels;
@@ -58,4 +59,9 @@ fn the_place_is_shared_and_left_as_it_was() {
 #[test]
 fn a_mark_of_the_inner_packet_is_on_the_outer() {
     in_the_guest("tunnels::marks_survive");
+}
+
+#[test]
+fn a_fault_at_any_request_leaves_what_was_before() {
+    in_the_guest("faults::every_request");
 }

@@ -93,7 +93,7 @@ fn changes_in_place_keep_the_tree() {
         // And one with another handle replaces it in one operation.
         let fourth = only(Some(htb(9, 1, vec![class(9, 1, 0, Some(pfifo(0x10, 3)))])));
         let steps = apply(&kernel, &fourth, Some(&first)).await;
-        assert!(matches!(steps[0].action, Action::ReplaceRoot { .. }));
+        assert!(matches!(steps[0].action, Action::ReplaceQdisc { .. }));
     });
 }
 

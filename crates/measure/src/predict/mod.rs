@@ -55,6 +55,10 @@ impl Prediction {
 /// for a policy the caller states gate and classes. An arm with commands or a
 /// policy and no `shaper` is not known, and has no predictions.
 pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> Vec<Prediction> {
+    // What shapes it is not one thing.
+    if !arm.then.is_empty() {
+        return Vec::new();
+    }
     let touched = arm.policy.is_some() || !arm.commands.is_empty();
     if touched && shaper.is_none() {
         return Vec::new();

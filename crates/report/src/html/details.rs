@@ -8,8 +8,8 @@ use crate::markup::escaped;
 use crate::{Findings, Run};
 use std::fmt::Write as _;
 use weirgate_experiment::{
-    Amount, Arm, Buffer, DropEnd, Emulator, Framing, LineSide, Node, ProbeKind, TcpSettings,
-    Traffic, TrafficKind,
+    Amount, Arm, Buffer, Changed, DropEnd, Emulator, Framing, LineSide, Node, ProbeKind,
+    TcpSettings, Traffic, TrafficKind,
 };
 use weirgate_measure::y1541::{self, CLASSES, Minute, Variation};
 use weirgate_units::Span;
@@ -358,9 +358,21 @@ fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
         })
         .collect();
     preformatted(&mut content, "Commands", &commands.join("\n"));
-    if let Some(path) = &arm.policy {
-        let text = findings.policies.get(path).map_or("", String::as_str);
-        preformatted(&mut content, &format!("Policy {path}"), text);
+    let mut shown: Vec<&str> = Vec::new();
+    for path in arm.policies() {
+        if !shown.contains(&path) {
+            let text = findings.policies.get(path).map_or("", String::as_str);
+            preformatted(&mut content, &format!("Policy {path}"), text);
+            shown.push(path);
+        }
+    }
+    for (number, change) in run
+        .recording
+        .iter()
+        .flat_map(|r| r.changes.iter().enumerate())
+    {
+        let (title, text) = changed(number + 1, change);
+        preformatted(&mut content, &title, &text);
     }
     for entry in run
         .recording
@@ -401,6 +413,37 @@ fn tried(content: &mut String, findings: &Findings, arm: &Arm) {
     table(content, &caption, &[&sweep.parameter, &sweep.best], &rows);
 }
 
+/// A change of the policy while traffic ran: what it took, and its requests
+/// with the time since it began.
+fn changed(number: usize, change: &Changed) -> (String, String) {
+    let ms = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e6;
+    let title = format!(
+        "Change {number} at {:.3} s: {}",
+        change.began_ns as f64 / 1e9,
+        change.policy
+    );
+    let mut text = format!(
+        "steps: {}; requests that change something: {}\n\
+         {:.3} ms until the plan was ready, {:.3} ms until it was carried out and read back\n",
+        change.steps,
+        change.requests.len(),
+        ms(change.began_ns, change.planned_ns),
+        ms(change.planned_ns, change.ended_ns),
+    );
+    if let Some(failure) = &change.failure {
+        let _ = writeln!(text, "failed: {failure}");
+    }
+    for request in &change.requests {
+        let _ = writeln!(
+            text,
+            "{:>9.3} ms  {}",
+            ms(change.began_ns, request.at_ns),
+            request.what
+        );
+    }
+    (title, text)
+}
+
 fn preformatted(content: &mut String, title: &str, text: &str) {
     if !text.trim().is_empty() {
         let (title, text) = (escaped(title), escaped(text.trim_end()));
@@ -437,4 +480,35 @@ fn all_figures(out: &mut String, findings: &Findings) {
     let mut content = String::new();
     table(&mut content, "All figures", &columns, &rows);
     folded(out, &format!("All {} figures", names.len()), &content);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed;
+    use weirgate_experiment::{Changed, Written};
+
+    #[test]
+    fn a_change_is_told_with_its_requests_and_its_failure() {
+        let change = Changed {
+            policy: "x.toml".into(),
+            began_ns: 20_000_000_000,
+            planned_ns: 20_004_500_000,
+            ended_ns: 20_010_000_000,
+            shaped_ns: 20_000_000_000,
+            steps: 1,
+            requests: vec![Written {
+                at_ns: 20_005_000_000,
+                what: "wan: add htb 1: at root".into(),
+            }],
+            failure: Some("K310: no".into()),
+        };
+        let (title, text) = changed(2, &change);
+        assert_eq!(title, "Change 2 at 20.000 s: x.toml");
+        assert_eq!(
+            text,
+            "steps: 1; requests that change something: 1\n\
+             4.500 ms until the plan was ready, 5.500 ms until it was carried out and read back\n\
+             failed: K310: no\n    5.000 ms  wan: add htb 1: at root\n"
+        );
+    }
 }

@@ -24,8 +24,7 @@ const CLASSFUL: [&str; 7] = ["htb", "hfsc", "drr", "qfq", "ets", "prio", "cbq"];
 pub fn start(session: &Session, interval: Span) -> Result<()> {
     let gateway = session.nodes.space(Node::Gateway)?;
     let kernel = Kernel::open_in(gateway).context("open netlink sockets in the gateway")?;
-    let names = devices(&session.nodes).context("list the gateway's devices")?;
-    let sampling = sample(session.clone(), kernel, names, interval);
+    let sampling = sample(session.clone(), kernel, interval);
     session.spawn("sample queues of the gateway".to_owned(), sampling);
     Ok(())
 }
@@ -42,20 +41,28 @@ fn devices(nodes: &Nodes) -> io::Result<Vec<DeviceName>> {
     Ok(names.collect())
 }
 
-async fn sample(
-    session: Session,
-    kernel: Kernel,
-    names: Vec<DeviceName>,
-    interval: Span,
-) -> Result<()> {
-    let mut places = Places::default();
-    let mut devices: Vec<(DeviceName, DeviceIndex)> = Vec::new();
+/// The same with their numbers.
+async fn numbered(session: &Session, kernel: &Kernel) -> Result<Vec<(DeviceName, DeviceIndex)>> {
+    let names = devices(&session.nodes).context("list the gateway's devices")?;
+    let mut found = Vec::new();
     for name in names {
         let index = kernel.device(&name).await?;
-        devices.push((name, index));
+        found.push((name, index));
     }
+    Ok(found)
+}
+
+async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> {
+    let mut places = Places::default();
+    let mut devices = numbered(&session, &kernel).await?;
+    // A policy's own devices come and go with it.
+    let mut changes = session.recorder.changes();
     loop {
         tick(&session.clock, interval).await?;
+        if changes != session.recorder.changes() {
+            changes = session.recorder.changes();
+            devices = numbered(&session, &kernel).await?;
+        }
         for (name, index) in &devices {
             // Lets packets pass between one device and the next.
             yield_now().await;

@@ -30,8 +30,8 @@ const ASIDE_NS: u64 = 437_000_000;
 
 /// Has the kernel wait for its grace periods busily instead of tick by tick. A
 /// namespace, a device and a port of a bridge cost several each, so that 200
-/// hosts took virtual minutes of ticks: 110 s and more of the host's time, and
-/// 13 s with this.
+/// hosts took virtual minutes of ticks: more than 100 s of processor time, and
+/// less than 14 s with this.
 const EXPEDITED: &str = "/sys/kernel/rcu_expedited";
 
 const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";

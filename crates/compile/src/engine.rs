@@ -243,7 +243,7 @@ pub(crate) fn cake(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
                     Framing::Ptm => CakeFraming::Ptm,
                 },
             }),
-            ..leaf::cake(&queue, scheduler, None)
+            ..leaf::cake(&queue, scheduler, None, scheduler.gate)
         }),
         origin: Origin::new(
             link.engine

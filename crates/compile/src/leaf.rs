@@ -6,12 +6,12 @@ use crate::bounds;
 use crate::hosts;
 use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
-use weirgate_policy::{CakeQueue, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
+use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{Bfifo, Cake, CakeTins, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq};
 use weirgate_units::{Handle, Rate, Span};
 
 /// Below this, queues are kept short in packets and memory (as OpenWrt does).
-const SMALL_LINK: Rate = Rate::kbit(10_000);
+pub(crate) const SMALL_LINK: Rate = Rate::kbit(10_000);
 
 /// CoDel's target and interval (RFC 8289 sections 4.2 and 4.3).
 const TARGET: Span = Span::from_millis(5);
@@ -38,7 +38,10 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::FqCodel(codel) => {
             QdiscKind::FqCodel(fq_codel(codel, scheduler.full_packet, scheduler.gate))
         }
-        Queue::Cake(cake) => QdiscKind::Cake(self::cake(cake, scheduler, member.class.fair)),
+        Queue::Cake(cake) => {
+            let class = &member.class;
+            QdiscKind::Cake(self::cake(cake, scheduler, class.fair, class.ceiling))
+        },
     };
     Qdisc {
         // The same digits as the class, so that both read alike.
@@ -116,28 +119,31 @@ fn micros(span: Span) -> Span {
     Span::from_micros(span.as_nanos() / 1000)
 }
 
-/// A cake without a shaper, shared as `fair` says.
-pub(crate) fn cake(queue: &CakeQueue, scheduler: &Scheduler, fair: Option<Fair>) -> Cake {
+/// The cake of a class. Upstream it has no shaper; downstream it has one at the
+/// class's ceiling, where the tree has it too, for the sake of what it drops
+/// (`hosts`).
+pub(crate) fn cake(
+    queue: &CakeQueue,
+    scheduler: &Scheduler,
+    fair: Option<Fair>,
+    ceiling: Rate,
+) -> Cake {
     let usual = || hosts::round_trip(scheduler, INTERVAL);
+    let down = scheduler.direction == Direction::Down;
     Cake {
-        bandwidth: None,
+        bandwidth: down.then(|| ceiling.min(scheduler.gate)),
         rtt: queue.rtt.unwrap_or_else(usual),
         flow_mode: hosts::mode(fair, scheduler.direction),
         // Of a packet that has been translated back, cake would take the
         // address that it had before (`nf_ct_get_tuple_skb`): everyone's.
         nat: queue.nat.unwrap_or(!scheduler.inside),
         ack_filter: scheduler.ack_filter,
-        ingress: false,
+        ingress: down,
         split_gso: true,
-        memory_limit: cake_memory(queue, scheduler),
+        memory_limit: hosts::memory(queue.memory, scheduler, ceiling),
         tins: CakeTins::BestEffort,
         wire: None,
     }
-}
-
-/// Bytes that a cake holds at most.
-pub(crate) fn cake_memory(queue: &CakeQueue, scheduler: &Scheduler) -> u32 {
-    hosts::memory(queue.memory, scheduler.gate < SMALL_LINK)
 }
 
 /// Bytes of an average packet, as tc-red(8) recommends.

@@ -304,7 +304,7 @@ fn unordered(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<St
             Some("sfq serves flows in turn: a packet waits for every flow that is active")
         }
         Queue::Cake(cake) => {
-            let memory = leaf::cake_memory(cake, scheduler);
+            let memory = hosts::memory(cake.memory, scheduler, member.class.ceiling);
             return Some(hosts::unbounded(member, memory));
         }
     };

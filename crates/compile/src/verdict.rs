@@ -8,7 +8,7 @@ use crate::engine;
 use crate::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Count, Direction, Directions, Engine, Fair, Inbound, Per, Policy, Rule};
+use weirgate_policy::{Count, Direction, Directions, Engine, Inbound, Per, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -105,7 +105,7 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
         let module = format!("load or build the module sch_{kind}");
         let (span, why, instead) = match (queue, fair) {
             (Some(queue), _) => (&queue.span, "", "choose another queue"),
-            (None, Some(fair)) if fair.value == Fair::Hosts => (
+            (None, Some(fair)) if fair.value.knows_hosts() => (
                 &fair.span,
                 ", which alone shares between hosts",
                 "write `fair = \"flows\"`",

@@ -169,6 +169,8 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
                 CakeFlowMode::FlowBlind => "flowblind",
                 CakeFlowMode::Flows => "flows",
                 CakeFlowMode::Triple => "triple-isolate",
+                CakeFlowMode::SrcHost => "srchost",
+                CakeFlowMode::DstHost => "dsthost",
                 CakeFlowMode::DualSrcHost => "dual-srchost",
                 CakeFlowMode::DualDstHost => "dual-dsthost",
             };

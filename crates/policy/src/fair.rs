@@ -15,6 +15,16 @@ pub enum Fair {
     Flows,
     /// Between inside hosts, and for each host between its flows.
     Hosts,
+    /// Between inside hosts alone: all flows of a host are in one queue.
+    HostsOnly,
+}
+
+impl Fair {
+    /// Whether it needs a queue that knows hosts.
+    #[must_use]
+    pub const fn knows_hosts(self) -> bool {
+        matches!(self, Self::Hosts | Self::HostsOnly)
+    }
 }
 
 /// Reads `fair` of a class or of the link.
@@ -22,7 +32,11 @@ pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Fair>> {
     word(
         table,
         "fair",
-        &[("flows", Fair::Flows), ("hosts", Fair::Hosts)],
+        &[
+            ("flows", Fair::Flows),
+            ("hosts", Fair::Hosts),
+            ("hosts-only", Fair::HostsOnly),
+        ],
     )
 }
 
@@ -38,7 +52,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         class
             .fair
             .as_ref()
-            .is_some_and(|fair| fair.value == Fair::Hosts)
+            .is_some_and(|fair| fair.value.knows_hosts())
     };
     for class in policy.classes.iter().filter(asked) {
         let (Some(queue), Some(fair)) = (&class.queue, &class.fair) else {

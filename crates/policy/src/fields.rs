@@ -101,7 +101,7 @@ const KINDS: FieldKind = Word(&[
     "ppp",
     "tun",
 ]);
-const FAIR: FieldKind = Word(&["flows", "hosts"]);
+const FAIR: FieldKind = Word(&["flows", "hosts", "hosts-only"]);
 const MOST: i64 = u32::MAX as i64;
 
 /// Conditions on a packet that may also stand in `not`.

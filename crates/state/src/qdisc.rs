@@ -223,6 +223,10 @@ pub enum CakeFlowMode {
     Flows,
     /// By host pair, source, destination, then flow (`triple-isolate`).
     Triple,
+    /// By source host alone.
+    SrcHost,
+    /// By destination host alone.
+    DstHost,
     /// By source host, then flow.
     DualSrcHost,
     /// By destination host, then flow.

@@ -262,8 +262,10 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
 }
 
 /// `CAKE_FLOW_*` (net/sched/sch_cake.c).
-pub(super) const FLOW_MODES: [(CakeFlowMode, u32); 5] = [
+pub(super) const FLOW_MODES: [(CakeFlowMode, u32); 7] = [
     (CakeFlowMode::FlowBlind, 0),
+    (CakeFlowMode::SrcHost, 1),
+    (CakeFlowMode::DstHost, 2),
     (CakeFlowMode::Flows, 4),
     (CakeFlowMode::DualSrcHost, 5),
     (CakeFlowMode::DualDstHost, 6),

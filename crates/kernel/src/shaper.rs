@@ -19,7 +19,7 @@ const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFra
 /// The shaper of a step, its device, and whether it is there already.
 pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {
     let (device, qdisc, there) = match action {
-        Action::AddQdisc { device, qdisc, .. } | Action::ReplaceRoot { device, qdisc } => {
+        Action::AddQdisc { device, qdisc, .. } | Action::ReplaceQdisc { device, qdisc, .. } => {
             (device, qdisc, false)
         }
         Action::ChangeQdisc { device, qdisc, .. } => (device, qdisc, true),

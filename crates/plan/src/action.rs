@@ -310,7 +310,7 @@ impl fmt::Display for Step {
         // The kit's classes have no steps of their own.
         match &self.action {
             Action::AddQdisc { qdisc, .. }
-            | Action::ReplaceRoot { qdisc, .. }
+            | Action::ReplaceQdisc { qdisc, .. }
             | Action::ChangeQdisc { qdisc, .. } => match &qdisc.kind {
                 QdiscKind::Kit(kit) => write!(f, "\n    {}", kit::listed(kit)),
                 _ => Ok(()),

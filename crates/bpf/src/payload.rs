@@ -4,9 +4,9 @@
 
 use crate::error::BpfError;
 use crate::{log, programs};
-use weirgate_signatures::BITS;
 use libbpf_rs::{ErrorExt, Object, ObjectBuilder, ProgramInput};
 use std::os::fd::{AsFd, OwnedFd};
+use weirgate_signatures::BITS;
 
 /// Its name, as a file and as a program.
 const NAME: &str = "payload";

@@ -330,9 +330,7 @@ fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
                     "the capture cut the packet off before a field that a rule looks at, which is \
                      taken for absent"
                 }
-                Unknown::Payload => {
-                    "the payload is cut off; it is taken to betray nothing"
-                }
+                Unknown::Payload => "the payload is cut off; it is taken to betray nothing",
                 Unknown::SourceMac => {
                     "the sender's MAC address is not known, and rules that ask for it do not \
                      match (write `mac`)"

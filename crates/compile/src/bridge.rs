@@ -58,7 +58,8 @@ fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
         return Some((keep.clone(), CONNECTION));
     }
     if let Some(meter) = &rule.meter
-        && (meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_)))
+        && (meter.value.per == Per::Connection
+            || matches!(meter.value.count, Count::Connections(_)))
     {
         return Some((meter.span.clone(), CONNECTION));
     }

@@ -13,8 +13,8 @@
 //! crate `plan`'s work. It knows nothing of files.
 
 mod arriving;
-mod bridge;
 pub mod bounds;
+mod bridge;
 mod classify;
 mod classify_when;
 mod codes;

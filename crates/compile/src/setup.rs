@@ -121,7 +121,10 @@ pub(crate) fn device(policy: &Policy, direction: Direction) -> String {
     let device = match (direction, link.inbound.value) {
         (Direction::Up, _) => &link.device.value,
         (Direction::Down, Inbound::Lan) => {
-            return link.lan.first().map_or_else(String::new, |lan| lan.value.to_string());
+            return link
+                .lan
+                .first()
+                .map_or_else(String::new, |lan| lan.value.to_string());
         }
         (Direction::Down, _) => &link.ifb.value,
     };
@@ -221,7 +224,11 @@ mod tests {
         let largest = setup.sizes.last().unwrap();
         assert_eq!(largest.ip, 1_500);
         assert_eq!(largest.beyond, Rate::kbit(0));
-        let naive: u64 = setup.classes.iter().map(|one| one.2.as_bits_per_second()).sum();
+        let naive: u64 = setup
+            .classes
+            .iter()
+            .map(|one| one.2.as_bits_per_second())
+            .sum();
         assert!(setup.naive.as_bits_per_second() - naive < 2);
         let text = setup.to_string();
         assert!(text.contains("452.754 kbit/s"), "{text}");

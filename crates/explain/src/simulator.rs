@@ -10,7 +10,9 @@ use crate::track::{Tracked, Tracker};
 use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 use weirgate_signatures::{Signature, Watch};
-use weirgate_state::{Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Payload, Table};
+use weirgate_state::{
+    Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Payload, Table,
+};
 
 /// The way of a packet through the router.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -135,7 +135,9 @@ impl<'a> Rest<'a> {
             "payload" => {
                 let right = "write a number of bytes, up to 65000";
                 let read = |text: &str| number(text).filter(|n| *n <= 65_000);
-                self.payload = reading.value(word, right, read).map(|length| length as usize);
+                self.payload = reading
+                    .value(word, right, read)
+                    .map(|length| length as usize);
                 one.payload = self.payload.unwrap_or(0);
             }
             "data" => {

@@ -325,7 +325,11 @@ fn contradictions(when: &When) -> Vec<Finding> {
     }
     if let (Some(payload), false) = (when.payload.first(), when.protocols.is_empty()) {
         let carried = [Protocol::TCP, Protocol::UDP];
-        if !when.protocols.iter().any(|one| carried.contains(&one.value)) {
+        if !when
+            .protocols
+            .iter()
+            .any(|one| carried.contains(&one.value))
+        {
             let wrong = "payload is looked at in TCP and UDP only".to_owned();
             add(&payload.span, wrong, "leave `protocol` out");
         }

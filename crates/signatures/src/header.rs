@@ -62,11 +62,9 @@ fn test(pattern: &Pattern) -> String {
 pub fn digest() -> u32 {
     let table = header();
     let bytes = TEXTS.iter().flat_map(|text| text.bytes());
-    bytes
-        .chain(table.bytes())
-        .fold(0x811c_9dc5, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        })
+    bytes.chain(table.bytes()).fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]

@@ -162,7 +162,10 @@ mod tests {
         for pattern in PATTERNS {
             assert!(!pattern.bytes.is_empty() && !pattern.source.is_empty());
             for (place, bytes) in pattern.bytes {
-                assert!(place + bytes.len() <= HEAD && !bytes.is_empty(), "{pattern:?}");
+                assert!(
+                    place + bytes.len() <= HEAD && !bytes.is_empty(),
+                    "{pattern:?}"
+                );
             }
         }
         for (at, one) in Signature::ALL.iter().enumerate() {

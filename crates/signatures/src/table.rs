@@ -57,7 +57,10 @@ pub const PATTERNS: &[Pattern] = &[
     // Queries and answers begin with the node's id, as the keys of a bencoded
     // dictionary are sorted.
     bittorrent(&[(0, b"d1:ad2:id20:")], "BEP 5, \"KRPC protocol\": a query"),
-    bittorrent(&[(0, b"d1:rd2:id20:")], "BEP 5, \"KRPC protocol\": an answer"),
+    bittorrent(
+        &[(0, b"d1:rd2:id20:")],
+        "BEP 5, \"KRPC protocol\": an answer",
+    ),
     // The asker's address is sorted before.
     bittorrent(
         &[(0, b"d2:ip6:"), (13, b"1:rd2:id20:")],

@@ -158,7 +158,11 @@ impl Watch {
             Transport::Tcp => {
                 let header: [u8; 14] = bytes.load(place.transport)?;
                 let begin = place.transport + usize::from(header[12] >> 4) * 4;
-                ([header[0], header[1], header[2], header[3]], begin, header[13])
+                (
+                    [header[0], header[1], header[2], header[3]],
+                    begin,
+                    header[13],
+                )
             }
             Transport::Udp => (bytes.load(place.transport)?, place.transport + 8, 0),
         };

@@ -25,7 +25,11 @@ fn a_policy_comes_and_goes_without_trace() {
     // Behind its steps a plan has both set-ups.
     let (steps, setups) = planned.out.split_once("\n\n").unwrap();
     assert_eq!(applied.out.trim_end(), steps);
-    for part in ["Set-up upstream on wan", "Set-up downstream on ifb-wan", "naive (IP)"] {
+    for part in [
+        "Set-up upstream on wan",
+        "Set-up downstream on ifb-wan",
+        "naive (IP)",
+    ] {
         assert!(setups.contains(part), "{part} in {setups}");
     }
     crate::program::golden(&root().join("tests/cli/both.txt"), &applied.out);

@@ -45,9 +45,21 @@ remote-port = 4789
 
 /// Each tunnel, how it is made, and the address behind it.
 const TUNNELS: [(&str, &str, u8); 3] = [
-    ("gre9", "type gre local 10.0.0.1 remote 10.0.0.2 tos inherit", 1),
-    ("ipip9", "type ipip local 10.0.0.1 remote 10.0.0.2 tos inherit", 2),
-    ("vx9", "type vxlan id 9 local 10.0.0.1 remote 10.0.0.2 dstport 4789", 3),
+    (
+        "gre9",
+        "type gre local 10.0.0.1 remote 10.0.0.2 tos inherit",
+        1,
+    ),
+    (
+        "ipip9",
+        "type ipip local 10.0.0.1 remote 10.0.0.2 tos inherit",
+        2,
+    ),
+    (
+        "vx9",
+        "type vxlan id 9 local 10.0.0.1 remote 10.0.0.2 dstport 4789",
+        3,
+    ),
 ];
 
 /// Sends one datagram into a tunnel.
@@ -91,7 +103,11 @@ fn marks_survive() {
             // By nothing but the outer header.
             send(number, 9, 0);
             sums.2 += if udp { 2 } else { 0 };
-            for (name, count) in [("up_inner", sums.0), ("up_outer", sums.1), ("up_port", sums.2)] {
+            for (name, count) in [
+                ("up_inner", sums.0),
+                ("up_outer", sums.1),
+                ("up_port", sums.2),
+            ] {
                 let found = counted(&kernel, false, name).await;
                 assert_eq!(found, count, "{device} {name}");
             }

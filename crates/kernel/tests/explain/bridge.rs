@@ -73,7 +73,11 @@ fn policy() -> Policy {
 
 /// What each class has sent in a direction.
 async fn sent(kernel: &Kernel, policy: &Policy, direction: Direction) -> BTreeMap<String, u64> {
-    let device = name(if direction == Direction::Up { "wan" } else { "lan" });
+    let device = name(if direction == Direction::Up {
+        "wan"
+    } else {
+        "lan"
+    });
     let index = kernel.device(&device).await.unwrap();
     let counters = kernel.stats(index).await.unwrap();
     let members = scheduler(policy, direction).unwrap().members;
@@ -81,7 +85,9 @@ async fn sent(kernel: &Kernel, policy: &Policy, direction: Direction) -> BTreeMa
         let class = counters.classes.iter().find(|class| class.handle == id);
         class.map_or(0, |class| class.packets)
     };
-    let each = members.into_iter().map(|one| (one.class.name.clone(), of(one.id)));
+    let each = members
+        .into_iter()
+        .map(|one| (one.class.name.clone(), of(one.id)));
     each.collect()
 }
 
@@ -95,17 +101,47 @@ fn frame(up: bool, before: &[u8], bytes: &[u8]) -> Vec<u8> {
 }
 
 const LINES: [(&str, &str); 12] = [
-    ("up tcp 192.168.0.2:40000 > 203.0.113.6:22 ack len 100", "first"),
-    ("down tcp 203.0.113.6:22 > 192.168.0.2:40000 ack len 100", "first"),
-    ("up tcp [2001:db8:1::2]:40000 > [2001:db8:9::1]:22 ack", "first"),
-    ("down icmp [2001:db8:9::1] > [2001:db8:1::2] echo-reply", "first"),
-    ("up udp 192.168.0.2:40000 > 203.0.113.6:4000 payload 500", "rest"),
-    ("down udp [2001:db8:9::1]:4000 > [2001:db8:1::2]:40000 payload 9", "rest"),
+    (
+        "up tcp 192.168.0.2:40000 > 203.0.113.6:22 ack len 100",
+        "first",
+    ),
+    (
+        "down tcp 203.0.113.6:22 > 192.168.0.2:40000 ack len 100",
+        "first",
+    ),
+    (
+        "up tcp [2001:db8:1::2]:40000 > [2001:db8:9::1]:22 ack",
+        "first",
+    ),
+    (
+        "down icmp [2001:db8:9::1] > [2001:db8:1::2] echo-reply",
+        "first",
+    ),
+    (
+        "up udp 192.168.0.2:40000 > 203.0.113.6:4000 payload 500",
+        "rest",
+    ),
+    (
+        "down udp [2001:db8:9::1]:4000 > [2001:db8:1::2]:40000 payload 9",
+        "rest",
+    ),
     ("up tcp 192.168.0.2:41000 > 203.0.113.6:51413 syn", "rest"),
-    (r"up tcp 192.168.0.2:41000 > 203.0.113.6:51413 data \x13BitTorrent\x20protocol", "p2p"),
-    ("up tcp 192.168.0.2:41000 > 203.0.113.6:51413 payload 900", "p2p"),
-    ("down tcp 203.0.113.6:51413 > 192.168.0.2:41000 payload 900", "rest"),
-    (r"down tcp 203.0.113.6:51413 > 192.168.0.2:41000 data \x13BitTorrent\x20protocol", "p2p"),
+    (
+        r"up tcp 192.168.0.2:41000 > 203.0.113.6:51413 data \x13BitTorrent\x20protocol",
+        "p2p",
+    ),
+    (
+        "up tcp 192.168.0.2:41000 > 203.0.113.6:51413 payload 900",
+        "p2p",
+    ),
+    (
+        "down tcp 203.0.113.6:51413 > 192.168.0.2:41000 payload 900",
+        "rest",
+    ),
+    (
+        r"down tcp 203.0.113.6:51413 > 192.168.0.2:41000 data \x13BitTorrent\x20protocol",
+        "p2p",
+    ),
     ("down tcp 203.0.113.6:51413 > 192.168.0.2:41000 ack", "p2p"),
 ];
 
@@ -113,13 +149,25 @@ const LINES: [(&str, &str); 12] = [
 /// PPPoE; and whether rules see what is behind.
 fn wrappings(ethertype: u16) -> [(&'static str, Vec<u8>, bool); 5] {
     let kind = ethertype.to_be_bytes();
-    let ppp = if ethertype == 0x0800 { [0, 0x21] } else { [0, 0x57] };
+    let ppp = if ethertype == 0x0800 {
+        [0, 0x21]
+    } else {
+        [0, 0x57]
+    };
     [
         ("plain", kind.to_vec(), true),
         ("802.1Q", [&[0x81, 0, 0, 7], &kind[..]].concat(), true),
         ("802.1ad", [&[0x88, 0xa8, 0, 7], &kind[..]].concat(), true),
-        ("two tags", [&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9], &kind[..]].concat(), false),
-        ("PPPoE", [&[0x88, 0x64, 0x11, 0, 0, 1, 2, 0], &ppp[..]].concat(), false),
+        (
+            "two tags",
+            [&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9], &kind[..]].concat(),
+            false,
+        ),
+        (
+            "PPPoE",
+            [&[0x88, 0x64, 0x11, 0, 0, 1, 2, 0], &ppp[..]].concat(),
+            false,
+        ),
     ]
 }
 
@@ -194,5 +242,8 @@ async fn bridge() {
     assert_eq!(kernel.observe(&scope).await.unwrap(), former);
     let shown = Command::new("tc").args(["qdisc", "show"]).output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(!shown.contains("clsact") && !shown.contains("htb"), "{shown}");
+    assert!(
+        !shown.contains("clsact") && !shown.contains("htb"),
+        "{shown}"
+    );
 }

@@ -149,17 +149,26 @@ pub fn event() -> impl Strategy<Value = Event> {
         1 => (0_u8..20, Just(0)),
     ];
     let betrays = prop::option::weighted(0.25, (0..PATTERNS.len(), 0_u8..10));
-    let plain = (any::<bool>(), flags, length, options, icmp, 0_u8..4, betrays).prop_map(
-        |(up, flags, payload, options, icmp, ecn, betrays)| Event::Plain {
-            up,
-            flags,
-            payload,
-            options,
-            icmp,
-            ecn,
-            betrays,
-        },
-    );
+    let plain = (
+        any::<bool>(),
+        flags,
+        length,
+        options,
+        icmp,
+        0_u8..4,
+        betrays,
+    )
+        .prop_map(
+            |(up, flags, payload, options, icmp, ecn, betrays)| Event::Plain {
+                up,
+                flags,
+                payload,
+                options,
+                icmp,
+                ecn,
+                betrays,
+            },
+        );
     prop_oneof![
         12 => plain,
         3 => any::<bool>().prop_map(|up| Event::Handshake { up }),

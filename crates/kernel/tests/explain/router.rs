@@ -12,8 +12,8 @@ use weirgate_explain::{Packet, Path};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{
-    Arriving, Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind, State,
-    Table,
+    Arriving, Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind,
+    State, Table,
 };
 use weirgate_units::Handle;
 

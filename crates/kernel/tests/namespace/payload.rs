@@ -60,7 +60,10 @@ fn the_classifier_comes_is_exchanged_and_goes() {
         run("tc qdisc del dev wan clsact");
         let desired = looking(24);
         let before = observe(&kernel, &[&desired]).await;
-        kernel.apply(&plan(&before, &desired).unwrap()).await.unwrap();
+        kernel
+            .apply(&plan(&before, &desired).unwrap())
+            .await
+            .unwrap();
         let now = observe(&kernel, &[&desired]).await;
         kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
         assert!(!run("tc qdisc show dev wan").contains("clsact"));
@@ -101,7 +104,10 @@ fn the_missing_capability_is_named() {
             .remove(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN);
         set_capabilities(None, own).unwrap();
         let error = kernel.apply(&forward).await.unwrap_err().to_string();
-        assert!(error.contains("K316") && error.contains("(this needs CAP_BPF)"), "{error}");
+        assert!(
+            error.contains("K316") && error.contains("(this needs CAP_BPF)"),
+            "{error}"
+        );
         assert!(error.contains("The former state is back"), "{error}");
         assert_eq!(observe(&kernel, &[&desired]).await, before);
     });

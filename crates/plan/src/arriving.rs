@@ -76,6 +76,9 @@ pub fn run(
     Ok(())
 }
 
+/// The classifier of payloads, as tc(8) would take it.
+pub(crate) const PROGRAM: &str = "object-file payload.bpf.o section tc";
+
 /// What a place holds of weirgate's, in words.
 pub fn text(place: Option<&Arriving>) -> String {
     let restored = place
@@ -84,7 +87,10 @@ pub fn text(place: Option<&Arriving>) -> String {
     let payload = place
         .and_then(|place| place.payload)
         .map(|payload| match payload.stale {
-            true => format!("what another version finds in payloads in {:#010x}", payload.mask()),
+            true => format!(
+                "what another version finds in payloads in {:#010x}",
+                payload.mask()
+            ),
             false => format!("what is found in payloads in {:#010x}", payload.mask()),
         });
     match (restored, payload) {
@@ -116,7 +122,10 @@ pub fn describe(
     }
     if let Some(payload) = payload {
         let mask = payload.mask();
-        write!(f, "what is found in their flow's payload in {mask:#010x} of their mark")?;
+        write!(
+            f,
+            "what is found in their flow's payload in {mask:#010x} of their mark"
+        )?;
     }
     Ok(())
 }
@@ -145,8 +154,7 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
     match new.filter(|_| old != new) {
         Some(payload) => lines.push(format!(
             "tc filter replace dev {device} ingress pref {PAYLOAD_PREFERENCE} protocol all \
-             handle 1 bpf direct-action skip_hw object-file payload.bpf.o section tc  # bits \
-             {:#010x} of the mark",
+             handle 1 bpf direct-action skip_hw {PROGRAM}  # bits {:#010x} of the mark",
             payload.mask()
         )),
         None if old.is_some() && new.is_none() => lines.push(format!(
@@ -220,12 +228,19 @@ mod tests {
         assert_eq!(lines(with.clone(), both.clone()), only);
         assert_eq!(lines(both, with.clone()), delete[..1]);
         // Other bits, or a program of another version.
-        assert_eq!(lines(place(None, looking(20, false)), with.clone()), add[1..]);
+        assert_eq!(
+            lines(place(None, looking(20, false)), with.clone()),
+            add[1..]
+        );
         let (stale, with) = (state(place(None, looking(24, true))), state(with));
         let plan = crate::plan(&stale, &with).unwrap();
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(crate::verify(&stale, &with).len(), 1);
-        assert_eq!(crate::verify(&with, &stale), [], "the old one cannot come back");
+        assert_eq!(
+            crate::verify(&with, &stale),
+            [],
+            "the old one cannot come back"
+        );
     }
 
     fn lines(before: Option<Arriving>, after: Option<Arriving>) -> Vec<String> {

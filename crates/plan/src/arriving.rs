@@ -84,15 +84,14 @@ pub fn text(place: Option<&Arriving>) -> String {
     let restored = place
         .and_then(|place| place.restore)
         .map(|mask| format!("the connection's mark under {mask:#010x}"));
-    let payload = place
-        .and_then(|place| place.payload)
-        .map(|payload| match payload.stale {
-            true => format!(
-                "what another version finds in payloads in {:#010x}",
-                payload.mask()
-            ),
-            false => format!("what is found in payloads in {:#010x}", payload.mask()),
-        });
+    let payload = place.and_then(|place| place.payload).map(|payload| {
+        let whose = if payload.stale {
+            "what another version finds"
+        } else {
+            "what is found"
+        };
+        format!("{whose} in payloads in {:#010x}", payload.mask())
+    });
     match (restored, payload) {
         (Some(one), Some(other)) => format!("{one}, and {other}"),
         (Some(one), None) | (None, Some(one)) => one,

@@ -59,8 +59,7 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
     let Some(first) = looking.clone().next() else {
         return;
     };
-    let own = first.when.payload.first();
-    let place = own.map_or_else(|| first.span.clone(), |own| own.span.clone());
+    let place = first.payload_span().unwrap_or_else(|| first.span.clone());
     if !kernel.payload {
         problems.error(
             codes::PAYLOAD,

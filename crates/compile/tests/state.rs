@@ -405,6 +405,50 @@ fn objectives_are_judged() {
     );
 }
 
+#[test]
+fn payloads_need_a_kernel_and_a_place_where_packets_arrive() {
+    let all = Capabilities::all();
+    let without = Capabilities {
+        payload: false,
+        ..all.clone()
+    };
+    let wrong = [("C216", Severity::Error)];
+    for asks in ["payload = \"edonkey\"", "service = \"p2p-payload\""] {
+        let source = format!("{SITE}[[rule]]\nclass = \"all\"\nkeep = true\n{asks}\n");
+        assert_eq!(refused(&source, &all), []);
+        assert_eq!(refused(&source, &without), wrong);
+        let nowhere = source.replace("lan = \"lan\"\n", "");
+        assert!(refused(&nowhere, &all).contains(&wrong[0]));
+    }
+    assert_eq!(refused(SITE, &without), []);
+}
+
+#[test]
+fn bridged_packets_have_no_connection() {
+    let all = Capabilities::all();
+    let site = SITE.replace("[link]", "[link]\nbridge = true");
+    assert_eq!(refused(&site, &all), []);
+    let without = Capabilities {
+        nft_egress: false,
+        ..all.clone()
+    };
+    let wrong = [("C217", Severity::Error)];
+    assert_eq!(refused(&site, &without), wrong);
+    for asks in [
+        "port = 80\nkeep = true",
+        "connection = { packets-over = 3 }",
+        "service = \"long-flow\"",
+        "connections = { over = 3 }",
+        "direction = \"up\"\nfrom = \"router\"",
+        "mark = \"0x10\"",
+    ] {
+        let source = format!("{site}[[rule]]\nclass = \"all\"\n{asks}\n");
+        assert_eq!(refused(&source, &all), wrong, "{asks}");
+    }
+    let kept = format!("{site}[[rule]]\nclass = \"all\"\nkeep = true\npayload = \"edonkey\"\n");
+    assert_eq!(refused(&kept, &all), []);
+}
+
 /// Every code has a test here.
 #[test]
 fn codes_are_those_tested() {
@@ -413,7 +457,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214", "C215"
+            "C212", "C213", "C214", "C215", "C216", "C217"
         ]
     );
 }

@@ -76,20 +76,22 @@ pub fn run(
     Ok(())
 }
 
+/// The classifier of payloads, as tc(8) would take it.
+pub(crate) const PROGRAM: &str = "object-file payload.bpf.o section tc";
+
 /// What a place holds of weirgate's, in words.
 pub fn text(place: Option<&Arriving>) -> String {
     let restored = place
         .and_then(|place| place.restore)
         .map(|mask| format!("the connection's mark under {mask:#010x}"));
-    let payload = place
-        .and_then(|place| place.payload)
-        .map(|payload| match payload.stale {
-            true => format!(
-                "what another version finds in payloads in {:#010x}",
-                payload.mask()
-            ),
-            false => format!("what is found in payloads in {:#010x}", payload.mask()),
-        });
+    let payload = place.and_then(|place| place.payload).map(|payload| {
+        let whose = if payload.stale {
+            "what another version finds"
+        } else {
+            "what is found"
+        };
+        format!("{whose} in payloads in {:#010x}", payload.mask())
+    });
     match (restored, payload) {
         (Some(one), Some(other)) => format!("{one}, and {other}"),
         (Some(one), None) | (None, Some(one)) => one,
@@ -151,8 +153,7 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
     match new.filter(|_| old != new) {
         Some(payload) => lines.push(format!(
             "tc filter replace dev {device} ingress pref {PAYLOAD_PREFERENCE} protocol all \
-             handle 1 bpf direct-action skip_hw object-file payload.bpf.o section tc  # bits \
-             {:#010x} of the mark",
+             handle 1 bpf direct-action skip_hw {PROGRAM}  # bits {:#010x} of the mark",
             payload.mask()
         )),
         None if old.is_some() && new.is_none() => lines.push(format!(

@@ -3,6 +3,7 @@
 //! weirgate, and what such commands cannot say.
 
 use crate::action::Action;
+use crate::arriving::PROGRAM;
 use crate::{Options, Problem, plan_with, settle, tree};
 use std::fmt::Write as _;
 use weirgate_state::{Device, HtbClass, Offloads, Qdisc, QdiscKind, Stab, State};
@@ -72,7 +73,19 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
             let _ = write!(script, "\n# {origin}");
         }
         let command = step.action.command();
-        let lines: Vec<String> = command.lines().map(with_sets).collect();
+        let mut lines: Vec<String> = command.lines().map(with_sets).collect();
+        if let Action::SetArriving {
+            device,
+            after: Some(place),
+            ..
+        } = &step.action
+            && place.payload.is_some()
+        {
+            lines.retain(|line| !line.contains(PROGRAM));
+            inexact.push(format!(
+                "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
+            ));
+        }
         let _ = write!(script, "\n{}\n", lines.join("\n"));
         if let Action::SetOffloads { device, .. } = &step.action {
             // Not every device lets every offload be switched.

@@ -438,6 +438,15 @@ impl Rule {
             .chain(&self.services)
             .find_map(|when| when.payload.first())
     }
+
+    /// The place of that in the policy's own text: the condition, or the rule
+    /// where a service asks.
+    #[must_use]
+    pub fn payload_span(&self) -> Option<Span> {
+        self.payload()?;
+        let own = self.when.payload.first();
+        Some(own.map_or_else(|| self.span.clone(), |own| own.span.clone()))
+    }
 }
 
 impl Policy {

@@ -73,13 +73,11 @@ pub(crate) fn read(
         );
     }
     when::one_version(&table, &rule.when);
-    if let (Some(payload), None) = (rule.payload(), &rule.keep) {
-        // A service's own place is in another text.
-        let place = rule.when.payload.first().map(|own| own.span.clone());
+    if let (Some(payload), Some(place), None) = (rule.payload(), rule.payload_span(), &rule.keep) {
         let name = payload.value.name();
         table.problems().error(
             codes::PAYLOAD,
-            place.unwrap_or_else(|| table.span()),
+            place,
             format!("only the first packets of a flow betray that it is {name}"),
             "write `keep = true`, so that the decision holds for the whole connection",
         );

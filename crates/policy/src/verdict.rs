@@ -237,14 +237,14 @@ fn rules(policy: &Policy, problems: &Problems) {
 /// What payloads betray must stand apart from kept decisions, and from marks of
 /// others that rules look at.
 fn payload_bits(policy: &Policy, problems: &Problems) {
-    let Some(looks) = policy.rules.iter().find_map(Rule::payload) else {
+    let Some(looks) = policy.rules.iter().find_map(Rule::payload_span) else {
         return;
     };
     let bits = policy.payload_mask();
     if bits & policy.mark_mask != 0 {
         problems.error(
             codes::MARK,
-            looks.span.clone(),
+            looks,
             format!(
                 "what payloads betray would stand in {bits:#010x} of the mark, and decisions are \
                  kept in {:#010x}",
@@ -253,15 +253,20 @@ fn payload_bits(policy: &Policy, problems: &Problems) {
             "give `[marks]` a `payload` of three other bits",
         );
     }
-    let marks = policy.rules.iter().flat_map(|rule| {
-        let all = std::iter::once(&rule.when).chain(&rule.never);
-        all.chain(&rule.services)
-            .filter_map(|when| when.mark.as_ref())
+    let places = policy.rules.iter().filter_map(|rule| {
+        let own = std::iter::once(&rule.when).chain(&rule.never);
+        let mut own = own.filter_map(|when| when.mark.as_ref());
+        let own = own.find(|mark| mark.value.mask & bits != 0);
+        let mut others = rule.services.iter().filter_map(|when| when.mark.as_ref());
+        let other = others.any(|mark| mark.value.mask & bits != 0);
+        // A service's own place is in another text.
+        let span = own.map(|mark| mark.span.clone());
+        span.or_else(|| other.then(|| rule.span.clone()))
     });
-    for mark in marks.filter(|mark| mark.value.mask & bits != 0) {
+    for place in places {
         problems.error(
             codes::MARK,
-            mark.span.clone(),
+            place,
             format!("{bits:#010x} of the mark says what payloads betray"),
             "look at other bits, or give `[marks]` a `payload` of three other bits",
         );

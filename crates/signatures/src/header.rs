@@ -50,7 +50,8 @@ fn test(pattern: &Pattern) -> String {
     }
     for (place, bytes) in pattern.bytes {
         // Three digits each, so that no digit behind belongs to one.
-        let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        let octal: Vec<String> = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        let octal = octal.concat();
         parts.push(format!("AT(payload, {place}, \"{octal}\")"));
     }
     parts.join(" && ")

@@ -142,12 +142,12 @@ impl Watch {
         };
         let found = self.found(ethertype, &mut bytes);
         Look {
-            found: found.flatten(),
+            found,
             cut_off: bytes.cut_off,
         }
     }
 
-    fn found(&mut self, ethertype: u16, bytes: &mut Bytes<'_>) -> Option<Option<Signature>> {
+    fn found(&mut self, ethertype: u16, bytes: &mut Bytes<'_>) -> Option<Signature> {
         let (mut flow, place) = match ethertype {
             IPV4 => ipv4(bytes)?,
             IPV6 => ipv6(bytes)?,
@@ -178,13 +178,13 @@ impl Watch {
         }
         let before = self.flows.get(&flow).copied().unwrap_or_default();
         if before.found.is_some() || before.looks >= LOOKS {
-            return Some(before.found);
+            return before.found;
         }
         let length = place.end.checked_sub(begin).filter(|length| *length > 0)?;
         let head = bytes.some(begin, length.min(HEAD));
         let found = head.and_then(|head| find(transport, head, length as u32));
         let looks = before.looks + 1;
         self.flows.insert(flow, Known { looks, found });
-        Some(found)
+        found
     }
 }

@@ -107,7 +107,7 @@ fn compare(all: &[Seen], mut kit: Queue<usize>, name: &str) {
                 now = now.max(seen.time * CODEL_UNIT);
                 let came = kit.arrive(&packet(seen, seen.time * CODEL_UNIT), 0, which);
                 assert!(came.refused.is_none() && came.evicted.is_empty());
-                let flow = (u64::from(seen.hash) * 1_024 >> 32) as u32;
+                let flow = ((u64::from(seen.hash) * 1_024) >> 32) as u32;
                 flow_of.push(flow);
                 waiting.entry(flow).or_default().push(which);
                 queued.insert(seen.packet, which);
@@ -193,7 +193,6 @@ const ENDLESS: u32 = 1 << 30;
 /// none. So both see the same delays.
 #[test]
 #[ignore = "runs in the lab's kernel"]
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn pie() {
     let all = seen(Watched::Pie, "pie limit 1000 target 15ms tupdate 16ms", 40);
     let mut kit = native("pie", &[("update_ns", UPDATE_NS)], ENDLESS);

@@ -116,22 +116,15 @@ fn the_kit_has_the_classes_of_the_tree() {
             let setting = class.settings.iter().find(|one| one.name == name);
             setting.map(|one| one.value)
         };
-        match &leaf.leaf.as_ref().expect("a queue").kind {
-            QdiscKind::Bfifo(_) => {
-                assert_eq!(class.discipline, "droptail");
-                assert_eq!(
-                    (value("limit_bytes"), value("measure")),
-                    (Some(20_000), Some(1))
-                );
-                assert!(class.ceiling.is_some());
-            }
-            _ => {
-                assert_eq!(class.discipline, "ared");
-                assert_eq!(
-                    (value("min_bytes"), value("measure")),
-                    (Some(15_000), Some(2))
-                );
-            }
+        let queue = &leaf.leaf.as_ref().expect("a queue").kind;
+        let named = |first, second| (class.discipline.as_str(), value(first), value(second));
+        if let QdiscKind::Bfifo(_) = queue {
+            let told = named("limit_bytes", "measure");
+            assert_eq!(told, ("droptail", Some(20_000), Some(1)));
+            assert!(class.ceiling.is_some());
+        } else {
+            let told = named("min_bytes", "measure");
+            assert_eq!(told, ("ared", Some(15_000), Some(2)));
         }
     }
 }
@@ -151,10 +144,15 @@ fn the_kit_is_refused_what_it_cannot_do() {
     assert!(told("", &sfq, &all).contains("no queue `sfq`"));
     assert!(told("fair = \"hosts\"", ONE_CLASS, &all).contains("between hosts"));
     assert!(told("inbound = \"lan\"", ONE_CLASS, &all).contains("LAN device"));
-    let nine: String = (0..8)
-        .map(|number| format!("[[class]]\nname = \"c{number}\"\nshare = \"1%\"\n"))
-        .collect();
-    let nine = format!("{nine}[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n");
+    let mut nine = String::from("[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n");
+    for number in 0..8 {
+        let class = [
+            "[[class]]\nname = \"c",
+            &number.to_string(),
+            "\"\nshare = \"1%\"\n",
+        ];
+        nine.push_str(&class.concat());
+    }
     assert!(told("", &nine, &all).contains("9 are"));
     let mut old = Capabilities::all();
     old.kit = false;

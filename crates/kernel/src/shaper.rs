@@ -2,8 +2,8 @@
 //! The kit's shaper in a plan: its program is loaded when a step needs it, what
 //! it is told goes through its maps, and it is unloaded when no device has it.
 
+use crate::Kernel;
 use crate::error::KernelError;
-use crate::{DeviceIndex, Kernel};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{BpfError, Class, Classes, Place, Shaper, Store};
@@ -98,32 +98,6 @@ impl Kernel {
             netns,
             ifindex,
             queue: 0,
-        })
-    }
-
-    /// Packets that wait and were dropped in each class of the shaper at a
-    /// device's root, and what was sent; nothing where there is none.
-    pub async fn kit_queues(
-        &self,
-        device: DeviceIndex,
-    ) -> Result<Vec<(Handle, weirgate_bpf::Instance)>, KernelError> {
-        let place = self.place(device.number()).await?;
-        let found = present().transpose().and_then(|shaper| {
-            let Some(shaper) = shaper else {
-                return Ok(Vec::new());
-            };
-            let setup = shaper.setup(place)?.map(|setup| setup.classes);
-            let queues = shaper.instance(place)?.map(|one| one.classes);
-            let pairs = setup.unwrap_or_default().into_iter();
-            let pairs = pairs.zip(queues.unwrap_or_default());
-            Ok(pairs
-                .filter(|(class, _)| class.classid != 0)
-                .map(|(class, queue)| (Handle::from_u32(class.classid), queue))
-                .collect())
-        });
-        found.map_err(|source| KernelError::Kit {
-            object: format!("read {}", Kit::KIND),
-            source,
         })
     }
 }

@@ -157,15 +157,15 @@ pub(crate) fn text(kit: &Kit) -> String {
 
 /// The shaper for a list of steps, a class to a line with the policy's words.
 pub(crate) fn listed(kit: &Kit) -> String {
-    let mut text = head(kit);
-    for one in &kit.classes {
-        text.push_str("\n    ");
-        text.push_str(&class(one));
-        if !one.origin.reason.is_empty() {
-            text.push_str(&format!("  # {}", one.origin));
-        }
-    }
-    text
+    let line = |one: &KitClass| {
+        let why = match one.origin.reason.as_str() {
+            "" => String::new(),
+            _ => format!("  # {}", one.origin),
+        };
+        format!("\n    {}{why}", class(one))
+    };
+    let classes: Vec<String> = kit.classes.iter().map(line).collect();
+    format!("{}{}", head(kit), classes.concat())
 }
 
 #[cfg(test)]

@@ -126,6 +126,22 @@ fn next(socket: &OwnedFd) -> Option<(u64, u64)> {
     }
 }
 
+/// Without the first half second: until the kernel has begun to take times for
+/// sockets, a packet has the time at which it was read (`net_enable_timestamp`,
+/// net/core/dev.c).
+fn settled(mut seen: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let began = seen.first().expect("packets").0 + 500_000_000;
+    seen.retain(|(at, _)| *at >= began);
+    seen
+}
+
+/// Packets that wait in each class.
+fn queued(shaper: &Shaper, place: Place) -> Vec<u64> {
+    let one = shaper.instance(place).expect("a map").expect("an instance");
+    let queued = |class| super::number(class, "queued_packets");
+    one.classes.iter().map(queued).collect()
+}
+
 /// By how much any 100 ms carried more, and less, than the rate and one packet,
 /// as parts of what they should have carried.
 fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
@@ -217,7 +233,8 @@ fn sweep() {
         let before = sent(&shaper, place);
         super::seconds(seconds);
         let after = sent(&shaper, place);
-        let seen = tap.end();
+        let waiting = queued(&shaper, place);
+        let seen = settled(tap.end());
         drop(floods);
         let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
         let all: f64 = gained.iter().sum();
@@ -225,7 +242,8 @@ fn sweep() {
         let (more, less) = worst(&seen, rate);
         println!(
             "{kbit} kbit/s: {} packets; beyond one packet, any 100 ms has at most {:+.4} % more \
-             and {:+.4} % less than the rate; shares {shares:.4?}",
+             and {:+.4} % less than the rate; shares {shares:.4?}, \
+             {waiting:?} packets wait",
             seen.len(),
             more * 100.0,
             less * 100.0

@@ -324,11 +324,11 @@ proptest! {
                 .map(|tree| scheduler(*tree))
                 .collect();
             let ends = (schedulers[0], schedulers[schedulers.len() - 1]);
-            if let (Some(old), Some(new)) = ends && old == new {
-                let class = |tree: &Option<&Qdisc>| has_class(*tree, old);
-                if trees.iter().all(class) {
-                    prop_assert!(schedulers.iter().all(|one| *one == Some(old)));
-                }
+            if let (Some(old), Some(new)) = ends
+                && old == new
+                && trees.iter().all(|tree| has_class(*tree, old))
+            {
+                prop_assert!(schedulers.iter().all(|one| *one == Some(old)));
             }
         }
     }

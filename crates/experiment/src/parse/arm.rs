@@ -41,11 +41,9 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let module_parameters = module_parameters(table);
     let kernel_options = kernel_options(table);
     let without = without(table, scope);
-    let then = change::changes(table, scope);
+    let (then, changes) = change::changes(table, scope);
     let name = name?;
-    if !then.is_empty() {
-        scope.changes.insert(name.value.clone(), then.len());
-    }
+    scope.changes.insert(name.value.clone(), changes);
     for command in &commands {
         let program = command.argv.first().map_or("", String::as_str);
         if !programs.iter().any(|known| known == program) && !program.contains('{') {

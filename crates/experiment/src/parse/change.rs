@@ -10,14 +10,16 @@ use weirgate_units::Span;
 /// The most changes of one arm.
 const MOST_CHANGES: usize = 32;
 
-/// The changes of an arm, in order of time.
-pub(super) fn changes(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Change> {
+/// The changes of an arm, in order of time, and how many are written: metrics
+/// may speak of one with a mistake, which is reported once.
+pub(super) fn changes(table: &mut Reader<'_, '_>, scope: &Scope) -> (Vec<Change>, usize) {
     let tables = table.tables("then");
+    let written = tables.len();
     if tables.len() > MOST_CHANGES {
         let message = format!("an arm changes its policy at most {MOST_CHANGES} times");
         let problems = table.problems();
         problems.error(codes::LIMIT, field::head(table), message, "leave some out");
-        return Vec::new();
+        return (Vec::new(), written);
     }
     let mut found: Vec<Change> = Vec::new();
     for mut one in tables {
@@ -36,7 +38,7 @@ pub(super) fn changes(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Change> 
         }
         found.push(change);
     }
-    found
+    (found, written)
 }
 
 fn change(table: &mut Reader<'_, '_>, duration: Span) -> Option<Change> {

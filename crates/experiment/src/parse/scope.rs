@@ -28,7 +28,7 @@ pub(super) struct Scope {
     pub(super) arms: BTreeSet<String>,
     /// Arms whose line is the kernel's netem.
     pub(super) netem: BTreeSet<String>,
-    /// How often the policy changes in arms where it does.
+    /// How often the policy changes in each arm.
     pub(super) changes: BTreeMap<String, usize>,
     pub(super) figures: BTreeSet<String>,
     /// Ports taken at nodes, by whom.

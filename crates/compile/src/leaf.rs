@@ -41,7 +41,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::Cake(cake) => {
             let class = &member.class;
             QdiscKind::Cake(self::cake(cake, scheduler, class.fair, class.ceiling))
-        },
+        }
     };
     Qdisc {
         // The same digits as the class, so that both read alike.

@@ -42,8 +42,7 @@ fn leaf(qdisc: &Qdisc, minor: u16) -> Option<Cake> {
         QdiscKind::Htb(htb) => htb
             .classes
             .iter()
-            .filter_map(|class| leaf(class.leaf.as_deref()?, minor))
-            .next(),
+            .find_map(|class| leaf(class.leaf.as_deref()?, minor)),
         QdiscKind::Cake(cake) if qdisc.handle.major == minor => Some(cake.clone()),
         _ => None,
     }

@@ -11,12 +11,15 @@
 //! packets have been translated back, `nat` must be off: it would put the outer
 //! address in the inside host's place (measured: Jain 0.853 with, in the lab).
 //!
-//! Where a class is shared between hosts alone (`srchost`, `dsthost`), all flows
-//! of a host are in one queue. That is for what has thousands of flows of a
+//! Where a class is shared between hosts alone, all flows of a host are in one
+//! queue upstream (`srchost`). That is for what has thousands of flows of a
 //! packet each, port scans and floods of SYNs: DRR++ serves a flow's first
 //! packets before all flows that have more, whosever they are, so that such a
 //! flood takes all of a class, and a full cake drops from the flow that holds the
-//! most bytes, which is one with full packets (`cake_dequeue`, `cake_drop`).
+//! most bytes, which is one with full packets (`cake_dequeue`, `cake_drop`). Ten hosts
+//! with 1 to 100 uploads in 130 kbit/s beside such flows: Jain 0.34 by host and
+//! flow, 0.99 by host alone. Downstream a host's flows keep queues of their own:
+//! what is dropped there has been paid for (Jain 0.96, and 0.89 by host alone).
 //!
 //! # What is dropped downstream
 //!
@@ -58,7 +61,6 @@ pub(crate) fn mode(fair: Option<Fair>, direction: Direction) -> CakeFlowMode {
     match (fair, direction) {
         (Some(Fair::Flows), _) => CakeFlowMode::Flows,
         (Some(Fair::HostsOnly), Direction::Up) => CakeFlowMode::SrcHost,
-        (Some(Fair::HostsOnly), Direction::Down) => CakeFlowMode::DstHost,
         (_, Direction::Up) => CakeFlowMode::DualSrcHost,
         (_, Direction::Down) => CakeFlowMode::DualDstHost,
     }

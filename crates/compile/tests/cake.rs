@@ -42,8 +42,7 @@ fn leaf(qdisc: &Qdisc, minor: u16) -> Option<Cake> {
         QdiscKind::Htb(htb) => htb
             .classes
             .iter()
-            .filter_map(|class| leaf(class.leaf.as_deref()?, minor))
-            .next(),
+            .find_map(|class| leaf(class.leaf.as_deref()?, minor)),
         QdiscKind::Cake(cake) if qdisc.handle.major == minor => Some(cake.clone()),
         _ => None,
     }
@@ -62,12 +61,12 @@ fn what_is_dropped_downstream_counts_against_the_ceiling() {
 }
 
 #[test]
-fn hosts_alone_have_one_queue_each() {
+fn hosts_alone_have_one_queue_each_upstream() {
     let mode = |direction, class| cake(direction, class).0.flow_mode;
     assert_eq!(mode(Direction::Up, "most"), CakeFlowMode::DualSrcHost);
     assert_eq!(mode(Direction::Down, "most"), CakeFlowMode::DualDstHost);
     assert_eq!(mode(Direction::Up, "flood"), CakeFlowMode::SrcHost);
-    assert_eq!(mode(Direction::Down, "flood"), CakeFlowMode::DstHost);
+    assert_eq!(mode(Direction::Down, "flood"), CakeFlowMode::DualDstHost);
 }
 
 /// By hand: the gates are 766.464 kbit/s (0.2 % below the line) and 7.76 Mbit/s,

@@ -15,7 +15,8 @@ pub enum Fair {
     Flows,
     /// Between inside hosts, and for each host between its flows.
     Hosts,
-    /// Between inside hosts alone: all flows of a host are in one queue.
+    /// Between inside hosts alone: all flows of a host are in one queue
+    /// upstream. Downstream as [`Fair::Hosts`].
     HostsOnly,
 }
 

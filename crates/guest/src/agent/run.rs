@@ -11,7 +11,6 @@ use super::{arm, change, topology, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
-use std::io::ErrorKind;
 use std::rc::Rc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -27,12 +26,6 @@ const SETTLE_NS: u64 = 200_000_000;
 /// Progress is told so long after each second: telling takes time, and traffic
 /// begins at round times.
 const ASIDE_NS: u64 = 437_000_000;
-
-/// Has the kernel wait for its grace periods busily instead of tick by tick. A
-/// namespace, a device and a port of a bridge cost several each, so that 200
-/// hosts took virtual minutes of ticks: more than 100 s of processor time, and
-/// less than 14 s with this.
-const EXPEDITED: &str = "/sys/kernel/rcu_expedited";
 
 const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";
 
@@ -88,14 +81,6 @@ pub fn run(
     Ok(recording)
 }
 
-/// Switches [`EXPEDITED`]; a kernel without it is only slower.
-fn expedite(on: bool) -> Result<()> {
-    match fs::write(EXPEDITED, if on { "1" } else { "0" }) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        written => written.with_context(|| format!("write {EXPEDITED}")),
-    }
-}
-
 /// The experiment and arm of a job.
 fn read(job: &Job) -> Result<(Experiment, Arm)> {
     let (experiment, problems) = weirgate_experiment::parse(&job.experiment);
@@ -135,7 +120,6 @@ impl Stage {
         recorder: Recorder,
     ) -> Result<Self> {
         if machine == Machine::Own {
-            expedite(true)?;
             // Ordinary FIFOs where an arm sets nothing else, as the thesis had.
             fs::write(DEFAULT_QDISC, "pfifo").with_context(|| format!("write {DEFAULT_QDISC}"))?;
         }
@@ -175,10 +159,6 @@ impl Stage {
                 }
                 None => None,
             };
-            if machine == Machine::Own {
-                // Traffic finds the kernel as it comes.
-                expedite(false)?;
-            }
             session.clock.pause(SETTLE_NS).await?;
             Ok(Self {
                 session,

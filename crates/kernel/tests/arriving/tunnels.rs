@@ -32,7 +32,6 @@ mark = "0x10/0xff"
 name = "outer"
 class = "first"
 direction = "up"
-from = "router"
 protocol = ["gre", "ipip"]
 dscp = "EF"
 [[rule]]

@@ -198,6 +198,8 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
         }
         Ok(setup + taken)
     })?;
+    // What rules redirect to must be there.
+    time("ip link add ifb-wan type ifb".to_owned())?;
     let reload = several(&|_| time(format!("nft -f {}", file("nft"))))?;
     let figure = |what, value, goal| Figure { what, value, goal };
     Ok(vec![

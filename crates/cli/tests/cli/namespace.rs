@@ -114,7 +114,7 @@ impl Namespace {
             "nft --stateless list ruleset",
             "ethtool -k wan",
             "ethtool -k lan",
-            "find /run -name state.json",
+            "find /run -ignore_readdir_race -name state.json",
         ] {
             // Tables and sets are listed in the order of their making.
             let printed = self.run(line);

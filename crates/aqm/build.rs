@@ -40,9 +40,11 @@ fn main() {
         build.warnings_into_errors(true);
         build
     };
-    common()
-        .file(root.join("host/native/common.c"))
-        .compile("aqm_common");
+    for name in ["common", "meter"] {
+        common()
+            .file(root.join(format!("host/native/{name}.c")))
+            .compile(&format!("aqm_{name}"));
+    }
     for name in DISCIPLINES {
         common()
             .define("AQM_NAME", name)

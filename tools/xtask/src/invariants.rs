@@ -107,7 +107,7 @@ const CHANGES: [(&str, &[&str]); 11] = [
 ];
 
 /// Headers that C below aqm/ may include: the kit's own.
-const AQM_HEADERS: [&str; 13] = [
+const AQM_HEADERS: [&str; 14] = [
     "aqm.h",
     "ared.h",
     "codel.h",
@@ -115,6 +115,7 @@ const AQM_HEADERS: [&str; 13] = [
     "flows.h",
     "gate.h",
     "host.h",
+    "meter.h",
     "native.h",
     "queue.h",
     "record.h",

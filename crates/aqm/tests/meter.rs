@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The meters against their RFCs' definitions: tokens that come one by one,
+//! at the instants k/rate, and buckets that take one at a time.
+
+mod support;
+
+use proptest::prelude::*;
+use support::Chance;
+use weirgate_aqm::{Colour, Meter, MeterKind};
+
+const NS: u128 = 1_000_000_000;
+
+/// What `rate` tokens a second have brought by a time: the k-th comes at k/rate.
+fn come(rate: u64, ns: u64) -> u128 {
+    u128::from(ns) * u128::from(rate) / NS
+}
+
+/// A meter as its RFC words it: no arithmetic but counting.
+struct Definition {
+    kind: MeterKind,
+    aware: bool,
+    begin: Option<u64>,
+    committed: u128,
+    peak: u128,
+    tc: u64,
+    te: u64,
+}
+
+impl Definition {
+    fn new(kind: MeterKind, aware: bool) -> Self {
+        Self {
+            kind,
+            aware,
+            begin: None,
+            committed: 0,
+            peak: 0,
+            tc: 0,
+            te: 0,
+        }
+    }
+
+    fn colour(&mut self, bytes: u32, brings: Colour, now: u64) -> Colour {
+        let bytes = u64::from(bytes);
+        let begin = *self.begin.get_or_insert_with(|| {
+            (self.tc, self.te) = match self.kind {
+                MeterKind::SingleRate { burst, excess, .. } => (burst, excess),
+                MeterKind::TwoRate {
+                    burst, peak_burst, ..
+                } => (burst, peak_burst),
+                MeterKind::Bucket { burst, .. } => (burst, 0),
+                _ => unreachable!("only buckets are defined here"),
+            };
+            now
+        });
+        let brings = if self.aware { brings } else { Colour::Green };
+        let since = now - begin;
+        match self.kind {
+            MeterKind::SingleRate {
+                rate,
+                burst,
+                excess,
+            } => {
+                // RFC 2697 section 3: CIR times a second, Tc by one if less
+                // than CBS, else Te by one if less than EBS, else neither.
+                for _ in self.committed..come(rate, since) {
+                    if self.tc < burst {
+                        self.tc += 1;
+                    } else if self.te < excess {
+                        self.te += 1;
+                    } else {
+                        break;
+                    }
+                }
+                self.committed = come(rate, since);
+                if brings == Colour::Green && self.tc >= bytes {
+                    self.tc -= bytes;
+                    Colour::Green
+                } else if brings != Colour::Red && self.te >= bytes {
+                    self.te -= bytes;
+                    Colour::Yellow
+                } else {
+                    Colour::Red
+                }
+            }
+            MeterKind::TwoRate {
+                rate,
+                burst,
+                peak,
+                peak_burst,
+            } => {
+                for _ in self.committed..come(rate, since) {
+                    if self.tc == burst {
+                        break;
+                    }
+                    self.tc += 1;
+                }
+                for _ in self.peak..come(peak, since) {
+                    if self.te == peak_burst {
+                        break;
+                    }
+                    self.te += 1;
+                }
+                self.committed = come(rate, since);
+                self.peak = come(peak, since);
+                // RFC 2698 section 3: "Tp(t)-B < 0" is red, else "Tc(t)-B < 0"
+                // is yellow and takes from Tp, else green and takes from both.
+                if brings == Colour::Red || self.te < bytes {
+                    Colour::Red
+                } else if brings == Colour::Yellow || self.tc < bytes {
+                    self.te -= bytes;
+                    Colour::Yellow
+                } else {
+                    self.te -= bytes;
+                    self.tc -= bytes;
+                    Colour::Green
+                }
+            }
+            MeterKind::Bucket { rate, burst } => {
+                for _ in self.committed..come(rate, since) {
+                    if self.tc == burst {
+                        break;
+                    }
+                    self.tc += 1;
+                }
+                self.committed = come(rate, since);
+                if brings != Colour::Red && self.tc >= bytes {
+                    self.tc -= bytes;
+                    brings
+                } else {
+                    Colour::Red
+                }
+            }
+            _ => unreachable!("only buckets are defined here"),
+        }
+    }
+}
+
+fn kinds() -> impl Strategy<Value = MeterKind> {
+    let rate = 1_u64..2_000_000;
+    let burst = 1_u64..20_000;
+    prop_oneof![
+        (rate.clone(), 0_u64..20_000, burst.clone()).prop_map(|(rate, burst, excess)| {
+            MeterKind::SingleRate {
+                rate,
+                burst,
+                excess,
+            }
+        }),
+        (rate.clone(), burst.clone(), rate.clone(), burst.clone()).prop_map(
+            |(rate, burst, more, peak_burst)| MeterKind::TwoRate {
+                rate,
+                burst,
+                peak: rate + more,
+                peak_burst,
+            }
+        ),
+        (rate, burst).prop_map(|(rate, burst)| MeterKind::Bucket { rate, burst }),
+    ]
+}
+
+/// The time to the next packet: mostly near what the rates need for one, now
+/// and then an hour, so that buckets run empty, hover and fill.
+fn gap(word: u64) -> u64 {
+    match word % 16 {
+        0 => word * 800,
+        1..=3 => 0,
+        4..=8 => word % 1_000_000,
+        _ => word % 20_000_000,
+    }
+}
+
+fn brought(word: u64) -> Colour {
+    [Colour::Green, Colour::Yellow, Colour::Red][(word % 3) as usize]
+}
+
+/// Compares on `packets` packets of one seed; how many of each colour.
+fn compare(kind: MeterKind, aware: bool, seed: u64, packets: usize) -> [usize; 3] {
+    let mut meter = Meter::new(kind, aware).unwrap();
+    let mut definition = Definition::new(kind, aware);
+    let mut words = Chance(seed);
+    let mut now = u64::from(words.word()) << 20;
+    let mut seen = [0; 3];
+    for packet in 0..packets {
+        now += gap(u64::from(words.word()));
+        let bytes = 20 + (u64::from(words.word()) % 1481) as u32;
+        let brings = brought(u64::from(words.word()));
+        let got = meter.colour(bytes, brings, now);
+        let expected = definition.colour(bytes, brings, now);
+        assert_eq!(got, expected, "packet {packet} of {kind:?}, aware {aware}");
+        seen[got as usize] += 1;
+    }
+    seen
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_meter_decides_as_its_definition(kind in kinds(), aware: bool, seed: u64) {
+        compare(kind, aware, seed, 500);
+    }
+
+    /// Asking more often, with packets of no byte, changes nothing.
+    #[test]
+    fn being_asked_in_between_changes_nothing(kind in kinds(), seed: u64) {
+        let mut often = Meter::new(kind, false).unwrap();
+        let mut seldom = Meter::new(kind, false).unwrap();
+        let mut words = Chance(seed);
+        let mut now = 0;
+        often.colour(0, Colour::Green, now);
+        seldom.colour(0, Colour::Green, now);
+        for _ in 0..200 {
+            for _ in 0..u64::from(words.word()) % 4 {
+                now += u64::from(words.word()) % 3_000_000;
+                often.colour(0, Colour::Green, now);
+            }
+            let bytes = 20 + (u64::from(words.word()) % 1481) as u32;
+            prop_assert_eq!(
+                often.colour(bytes, Colour::Green, now),
+                seldom.colour(bytes, Colour::Green, now)
+            );
+        }
+    }
+}
+
+/// 100,000 packets for each marker, blind and aware; every colour is seen.
+#[test]
+fn a_hundred_thousand_packets_have_the_colours_of_the_rfc() {
+    let single = MeterKind::SingleRate {
+        rate: 80_001,
+        burst: 2_003,
+        excess: 3_001,
+    };
+    let double = MeterKind::TwoRate {
+        rate: 80_011,
+        burst: 2_003,
+        peak: 120_007,
+        peak_burst: 3_001,
+    };
+    for kind in [single, double] {
+        for aware in [false, true] {
+            let seen = compare(kind, aware, 20_261_122, 100_000);
+            assert!(
+                seen.iter().all(|count| *count > 5_000),
+                "{kind:?}: {seen:?}"
+            );
+        }
+    }
+}
+
+/// The fastest rate and the longest pause neither overflow nor lose a token.
+#[test]
+fn the_ends_of_the_range_are_exact() {
+    let kind = MeterKind::SingleRate {
+        rate: 12_500_000_000,
+        burst: (1 << 29) - 1,
+        excess: (1 << 29) - 1,
+    };
+    let mut meter = Meter::new(kind, false).unwrap();
+    for now in [0, u64::MAX / 2, u64::MAX] {
+        for expected in [Colour::Green, Colour::Yellow, Colour::Red] {
+            assert_eq!(meter.colour((1 << 29) - 1, Colour::Green, now), expected);
+        }
+    }
+    // 12.5 bytes come in a nanosecond: 12, then 13.
+    let mut meter = Meter::new(
+        MeterKind::Bucket {
+            rate: 12_500_000_000,
+            burst: 100,
+        },
+        false,
+    )
+    .unwrap();
+    assert_eq!(meter.colour(100, Colour::Green, 0), Colour::Green);
+    assert_eq!(meter.colour(13, Colour::Green, 1), Colour::Red);
+    assert_eq!(meter.colour(12, Colour::Green, 1), Colour::Green);
+    assert_eq!(meter.colour(13, Colour::Green, 2), Colour::Green);
+    // Time that goes backwards brings nothing.
+    assert_eq!(meter.colour(1, Colour::Green, 1), Colour::Red);
+}
+
+/// RFC 3290 section 5.1.1: a rate's bytes in each interval, and no more.
+#[test]
+fn an_average_meter_counts_each_interval_by_itself() {
+    let second = 1_000_000_000;
+    let kind = MeterKind::Average {
+        rate: 10_000,
+        interval: second,
+    };
+    let mut meter = Meter::new(kind, false).unwrap();
+    let mut passed = 0;
+    for packet in 0..100 {
+        let now = packet * second / 10;
+        if meter.colour(1500, Colour::Green, now) == Colour::Green {
+            passed += 1;
+        }
+    }
+    // Six of 1500 bytes fit in 10,000, in each of ten seconds.
+    assert_eq!(passed, 60);
+}
+
+/// RFC 3290 section 5.1.2: the average follows what is offered with its gain,
+/// computed here in real numbers.
+#[test]
+fn a_moving_average_follows_the_formula() {
+    let (rate, interval, gain) = (7_500.0, 1_000_000_000, 0.25);
+    let kind = MeterKind::Moving {
+        rate: 7_500,
+        interval,
+        gain: 1 << 30,
+    };
+    let mut meter = Meter::new(kind, false).unwrap();
+    let (mut average, mut total, mut until) = (0.0, 0.0, interval);
+    let mut words = Chance(7);
+    let (mut now, mut red) = (0, 0);
+    meter.colour(0, Colour::Green, now);
+    for _ in 0..2000 {
+        now += u64::from(words.word()) % 400_000_000;
+        while now >= until {
+            average += gain * (total - average);
+            (total, until) = (0.0, until + interval);
+        }
+        let bytes = (u64::from(words.word()) % 3000) as u32;
+        total += f64::from(bytes);
+        // Between the two lie roundings of 2^-16 byte.
+        let near = (average - rate).abs() < 1.5;
+        let got = meter.colour(bytes, Colour::Green, now);
+        assert!(
+            near || (got == Colour::Red) == (average > rate),
+            "{average}"
+        );
+        red += usize::from(got == Colour::Red);
+    }
+    assert!((200..1800).contains(&red), "{red} of 2000 red");
+}
+
+#[test]
+fn what_no_meter_can_be_is_refused_with_the_range() {
+    let two = |rate, burst, peak, peak_burst| MeterKind::TwoRate {
+        rate,
+        burst,
+        peak,
+        peak_burst,
+    };
+    let single = |rate, burst, excess| MeterKind::SingleRate {
+        rate,
+        burst,
+        excess,
+    };
+    for (kind, message) in [
+        (single(0, 1, 1), "rate is 0; it may be 1 to 12500000000"),
+        (
+            single(1, 0, 0),
+            "the larger burst is 0; it may be 1 to 536870911",
+        ),
+        (
+            two(100, 1, 99, 1),
+            "peak rate is 99; it may be 100 to 12500000000",
+        ),
+        (
+            two(100, 0, 100, 1),
+            "committed burst is 0; it may be 1 to 536870911",
+        ),
+        (
+            MeterKind::Average {
+                rate: 1,
+                interval: 0,
+            },
+            "interval is 0; it may be 1 to 1000000000000",
+        ),
+        (
+            MeterKind::Moving {
+                rate: 1,
+                interval: 1,
+                gain: 0,
+            },
+            "gain is 0; it may be 1 to 4294967296",
+        ),
+    ] {
+        assert_eq!(Meter::new(kind, false).unwrap_err().to_string(), message);
+    }
+}

@@ -18,6 +18,7 @@ mod aqm_work;
 mod campaign;
 mod change;
 mod doctor;
+mod domain;
 mod exit;
 mod explain;
 mod explain_input;
@@ -187,6 +188,11 @@ enum Command {
         #[command(subcommand)]
         command: aqm::Command,
     },
+    /// Describe several routers as one DiffServ domain: check it, write its policies.
+    Domain {
+        #[command(subcommand)]
+        command: domain::Command,
+    },
     /// Draw the report of saved results.
     Report {
         /// Folders that `lab run --out` wrote.
@@ -254,6 +260,7 @@ fn main() -> ExitCode {
         Command::Guard => change::guard(),
         Command::Lab { command } => lab::run(command),
         Command::Aqm { command } => aqm::run(&command),
+        Command::Domain { command } => domain::run(&command),
         Command::Completions { shell } => reference::completions(shell),
         Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),

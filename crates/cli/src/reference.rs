@@ -59,7 +59,7 @@ fn manual_pages() -> Result<BTreeMap<String, Vec<u8>>, Failure> {
 
 fn messages() -> String {
     let mut text = String::from(
-        "# Messages\n\nEvery problem of a policy or an experiment file has a code that keeps its \
+        "# Messages\n\nEvery problem of a policy, an experiment or a domain file has a code that keeps its \
          meaning.\n\n| code | meaning |\n|---|---|\n",
     );
     let policy = weirgate_policy::CODES
@@ -71,6 +71,7 @@ fn messages() -> String {
     let plain = weirgate_document::CODES
         .iter()
         .chain(weirgate_experiment::CODES)
+        .chain(weirgate_domain::CODES)
         .copied();
     let all: BTreeMap<&str, &str> = policy.chain(compile).chain(plain).collect();
     for (code, meaning) in all {

@@ -101,6 +101,8 @@ pub struct ClassReport {
     /// A packet of traffic that keeps to the guaranteed rate and `burst`; the
     /// reason where there is no bound.
     pub within: Result<Bound, String>,
+    /// The rate at which it is served meanwhile, in turns with its equals.
+    pub turns: Rate,
     /// Wire bytes at once that count as keeping to the rate, besides one
     /// packet.
     pub burst: Size,
@@ -155,6 +157,21 @@ pub struct ObjectiveReport {
     pub here: Option<Span>,
     /// True where this hop alone cannot miss it.
     pub met: bool,
+}
+
+impl ClassReport {
+    /// [`within`](Self::within) where no more than `before` wire bytes of the
+    /// class's burst can be waiting, since the lines that bring it need time
+    /// themselves.
+    #[must_use]
+    pub fn within_of(&self, before: u64) -> Option<Bound> {
+        let bound = self.within.as_ref().ok()?;
+        let burst = self.burst.as_bytes();
+        let rest = bound.steps.len() - usize::from(burst > 0);
+        let mut steps = bound.steps[..rest].to_vec();
+        steps.push(own_burst(before.min(burst), self.turns));
+        Some(Bound::of(steps))
+    }
 }
 
 impl Bound {
@@ -264,6 +281,7 @@ fn class_report(
         full: full(scheduler, at, &queue, layer),
         lone,
         within,
+        turns: bounds::turn_rate(scheduler, at),
         burst: class.burst,
         objective,
     }
@@ -340,13 +358,16 @@ fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
     }
     let burst = member.class.burst.as_bytes();
     if burst > 0 {
-        let rate = bounds::turn_rate(scheduler, at);
-        steps.push(Step {
-            what: format!("its own class's burst of {burst} B before it"),
-            time: bounds::time(burst, rate),
-        });
+        steps.push(own_burst(burst, bounds::turn_rate(scheduler, at)));
     }
     Bound::of(steps)
+}
+
+fn own_burst(burst: u64, rate: Rate) -> Step {
+    Step {
+        what: format!("its own class's burst of {burst} B before it"),
+        time: bounds::time(burst, rate),
+    }
 }
 
 fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {

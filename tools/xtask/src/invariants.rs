@@ -26,13 +26,14 @@ const LEVELS: [&[&str]; 6] = [
         "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
-    &["lab", "guest", "keep"],
+    &["domain", "lab", "guest", "keep"],
     &["cli"],
     &[],
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
+    "domain",
     "signatures",
     "units",
     "document",

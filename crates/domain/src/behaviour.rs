@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Per-hop behaviours: their code points and their place among a port's
+//! classes.
+
+use std::fmt;
+
+/// A per-hop behaviour, or a group of them that shares a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Behaviour {
+    /// Expedited forwarding, RFC 3246.
+    Ef,
+    /// A class selector above the default, 1 to 7, RFC 2474 section 4.2.2.
+    ClassSelector(u8),
+    /// A class of assured forwarding, 1 to 4, with its three drop precedences,
+    /// RFC 2597.
+    Af(u8),
+    /// The default, RFC 2474 section 4.1.
+    Default,
+    /// Lower effort, RFC 8622.
+    LowerEffort,
+}
+
+impl Behaviour {
+    /// All of them, in the order in which a port serves them.
+    pub const ALL: [Self; 14] = [
+        Self::Ef,
+        Self::ClassSelector(7),
+        Self::ClassSelector(6),
+        Self::ClassSelector(5),
+        Self::Af(4),
+        Self::ClassSelector(4),
+        Self::Af(3),
+        Self::ClassSelector(3),
+        Self::Af(2),
+        Self::ClassSelector(2),
+        Self::Af(1),
+        Self::Default,
+        Self::ClassSelector(1),
+        Self::LowerEffort,
+    ];
+
+    /// The behaviour of this name, in capitals or not.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let upper = name.to_ascii_uppercase();
+        Self::ALL.into_iter().find(|one| one.to_string() == upper)
+    }
+
+    /// Its code points, as a policy writes them.
+    #[must_use]
+    pub fn code_points(self) -> Vec<String> {
+        match self {
+            Self::Ef => vec!["EF".to_owned()],
+            Self::ClassSelector(number) => vec![format!("CS{number}")],
+            Self::Af(class) => (1..=3).map(|drop| format!("AF{class}{drop}")).collect(),
+            Self::Default => vec!["CS0".to_owned()],
+            Self::LowerEffort => vec!["LE".to_owned()],
+        }
+    }
+
+    /// When its packets are sent, 0 first. EF alone comes before all else
+    /// (RFC 3246 section 2); network control, CS6 and CS7, is kept from it
+    /// (RFC 2474 section 4.2.2.2); assured classes, other selectors and the
+    /// default share by their parts; CS1 and LE get what is left.
+    #[must_use]
+    pub const fn priority(self) -> u8 {
+        match self {
+            Self::Ef => 0,
+            Self::ClassSelector(6..) => 1,
+            Self::ClassSelector(1) => 6,
+            Self::LowerEffort => 7,
+            Self::ClassSelector(_) | Self::Af(_) | Self::Default => 4,
+        }
+    }
+
+    /// Whether its share is also the most that it gets: EF, whose excess a
+    /// node discards (RFC 3246 section 2.8).
+    #[must_use]
+    pub const fn bounded(self) -> bool {
+        matches!(self, Self::Ef)
+    }
+}
+
+impl fmt::Display for Behaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ef => f.write_str("EF"),
+            Self::ClassSelector(number) => write!(f, "CS{number}"),
+            Self::Af(class) => write!(f, "AF{class}"),
+            Self::Default => f.write_str("DF"),
+            Self::LowerEffort => f.write_str("LE"),
+        }
+    }
+}

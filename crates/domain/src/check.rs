@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether a domain can keep what was promised: the sum on every port, and the
+//! worst case of every service; and where not, the smallest change that fits.
+
+use crate::calculus::{NoDelay, delays};
+use crate::{Delay, Domain, Path, Port, PortId, Service};
+use std::collections::BTreeMap;
+use std::fmt;
+use weirgate_policy::{Direction, in_kbit};
+use weirgate_units::{Rate, Span};
+
+/// What a domain promises and whether it can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Every port, as [`PortId`] counts them.
+    pub ports: Vec<Port>,
+    /// Every service's path.
+    pub paths: Vec<Option<Path>>,
+    /// What was promised on each port in each class.
+    pub loads: Vec<Load>,
+    /// Each service's worst case, where there is one.
+    pub delays: Vec<Option<Delay>>,
+    /// What cannot be kept.
+    pub findings: Vec<Finding>,
+}
+
+/// The sum of promises in a class on a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    /// The port.
+    pub port: PortId,
+    /// The class.
+    pub class: String,
+    /// The services, as numbers in [`Domain::services`].
+    pub services: Vec<usize>,
+    /// Their sum on the wire.
+    pub promised: Rate,
+    /// What the class is guaranteed there, on the wire.
+    pub guaranteed: Rate,
+}
+
+/// A promise that cannot be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The service it is about, where it is about one.
+    pub service: Option<usize>,
+    /// The line of the file.
+    pub line: u32,
+    /// What is wrong.
+    pub what: String,
+    /// The smallest changes that would each make it right.
+    pub changes: Vec<String>,
+}
+
+/// One line for a service's promise of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing was promised.
+    Unpromised,
+    /// The worst case is within it.
+    Kept,
+    /// It is not.
+    Broken,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unpromised => "not promised",
+            Self::Kept => "kept",
+            Self::Broken => "broken",
+        })
+    }
+}
+
+impl Outcome {
+    /// Of a promise, beside the worst case.
+    #[must_use]
+    pub fn of(promised: Option<Span>, worst: Span) -> Self {
+        match promised {
+            None => Self::Unpromised,
+            Some(promised) if worst <= promised => Self::Kept,
+            Some(_) => Self::Broken,
+        }
+    }
+}
+
+/// Adds up, derives and compares.
+#[must_use]
+pub fn check(domain: &Domain) -> Check {
+    let ports = domain.ports();
+    let paths = domain.paths();
+    let mut findings = Vec::new();
+    let loads = loads(domain, &ports, &paths, &mut findings);
+    for load in &loads {
+        findings.extend(overload(domain, &ports, load));
+    }
+    let mut worst = vec![None; paths.len()];
+    if findings.is_empty() {
+        match delays(domain, &ports, &paths) {
+            Ok(found) => worst = found,
+            Err(reason) => findings.push(no_delay(domain, &ports, &paths, &reason)),
+        }
+    }
+    for (at, service) in domain.services.iter().enumerate() {
+        if let Some(delay) = &worst[at] {
+            findings.extend(late(at, service, delay));
+        }
+    }
+    findings.sort_by_key(|finding| finding.line);
+    Check {
+        ports,
+        paths,
+        loads,
+        delays: worst,
+        findings,
+    }
+}
+
+/// The sums on every port that some service passes.
+fn loads(
+    domain: &Domain,
+    ports: &[Port],
+    paths: &[Option<Path>],
+    findings: &mut Vec<Finding>,
+) -> Vec<Load> {
+    let mut sums: BTreeMap<(PortId, &str), Vec<usize>> = BTreeMap::new();
+    for (at, path) in paths.iter().enumerate() {
+        for id in path.iter().flatten() {
+            let class = domain.services[at].class.as_str();
+            sums.entry((*id, class)).or_default().push(at);
+        }
+    }
+    let mut loads = Vec::new();
+    let mut refused: Option<PortId> = None;
+    for ((id, class), services) in sums {
+        let port = &ports[id.0];
+        let guaranteed = match crate::node::scheduled(domain, port, &BTreeMap::new()) {
+            Ok((policy, _)) => policy
+                .share_out(Direction::Up)
+                .and_then(|shares| shares.classes.into_iter().find(|one| one.name == class))
+                .map_or(Rate::default(), |class| class.rate),
+            Err(error) => {
+                if refused != Some(id) {
+                    refused = Some(id);
+                    findings.push(unusable(domain, id, &error));
+                }
+                continue;
+            }
+        };
+        let bits = services.iter().map(|at| {
+            let rate = domain.services[*at].wire_rate(&port.layer.layer);
+            rate.as_bits_per_second()
+        });
+        loads.push(Load {
+            port: id,
+            class: class.to_owned(),
+            promised: Rate::bits_per_second(bits.fold(0, u64::saturating_add)),
+            services,
+            guaranteed,
+        });
+    }
+    loads
+}
+
+fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
+    let promised = load.promised.as_bits_per_second();
+    let guaranteed = load.guaranteed.as_bits_per_second();
+    let over = promised.checked_sub(guaranteed).filter(|over| *over > 0)?;
+    let port = &ports[load.port.0];
+    let class = domain.classes.get(&load.class)?;
+    let names: Vec<&str> = load
+        .services
+        .iter()
+        .map(|at| domain.services[*at].name.as_str())
+        .collect();
+    let what = format!(
+        "{} of {} towards {}: {} are promised in `{}`, which has {} there; the sum of {}",
+        port.device,
+        port.router,
+        port.towards,
+        in_kbit(load.promised),
+        load.class,
+        in_kbit(load.guaranteed),
+        names.join(", ")
+    );
+    let mut changes = Vec::new();
+    // The service that can give the most gives the excess.
+    let largest = load
+        .services
+        .iter()
+        .max_by_key(|at| domain.services[**at].rate)?;
+    let largest = &domain.services[*largest];
+    let wire = largest.wire_rate(&port.layer.layer).as_bits_per_second();
+    if wire > over {
+        let ip = u128::from(largest.rate.as_bits_per_second());
+        let left = ip * u128::from(wire - over) / u128::from(wire.max(1));
+        let left = u64::try_from(left).unwrap_or(u64::MAX) / 1000 * 1000;
+        changes.push(format!(
+            "promise `{}` {} in place of {}",
+            largest.name,
+            in_kbit(Rate::bits_per_second(left)),
+            in_kbit(largest.rate)
+        ));
+    }
+    if let (Some(share), 1..) = (class.share, guaranteed) {
+        // Shares are of one whole, so that what is needed is in proportion.
+        let parts = u128::from(share.as_millionths());
+        let needed = (parts * u128::from(promised)).div_ceil(u128::from(guaranteed));
+        let free = 1_000_000_u128.saturating_sub(taken(domain) - parts);
+        // In tenths of a per cent, rounded up.
+        let tenths = needed.div_ceil(1000);
+        if tenths * 1000 <= free {
+            changes.push(format!(
+                "give `{}` a share of {}.{} %",
+                load.class,
+                tenths / 10,
+                tenths % 10
+            ));
+        }
+        let rate = u128::from(port.rate.as_bits_per_second());
+        let rate = (rate * u128::from(promised)).div_ceil(u128::from(guaranteed));
+        let kbit = u64::try_from(rate.div_ceil(1000)).unwrap_or(u64::MAX);
+        changes.push(format!("a link of {}", in_kbit(Rate::kbit(kbit))));
+    }
+    Some(Finding {
+        service: None,
+        line: class.place.line,
+        what,
+        changes,
+    })
+}
+
+/// All shares of the domain's classes.
+fn taken(domain: &Domain) -> u128 {
+    let shares = domain.classes.values().filter_map(|class| class.share);
+    shares.map(|share| u128::from(share.as_millionths())).sum()
+}
+
+fn late(at: usize, service: &Service, delay: &Delay) -> Vec<Finding> {
+    let promises = [
+        ("delay", service.delay, delay.worst()),
+        ("jitter", service.jitter, delay.variation()),
+    ];
+    let broken = promises.into_iter().filter_map(|(field, promised, worst)| {
+        let promised = promised?;
+        (Outcome::of(Some(promised), worst) == Outcome::Broken).then(|| Finding {
+            service: Some(at),
+            line: service.place.line,
+            what: format!(
+                "`{}` is promised a {field} of {promised}; at worst it is {worst}",
+                service.name
+            ),
+            changes: vec![format!("promise {worst}")],
+        })
+    });
+    broken.collect()
+}
+
+fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &NoDelay) -> Finding {
+    let line = domain.services.first().map_or(1, |one| one.place.line);
+    match reason {
+        NoDelay::Circle(circle) => {
+            let way: Vec<String> = circle
+                .iter()
+                .map(|id| format!("{} to {}", ports[id.0].router, ports[id.0].towards))
+                .collect();
+            let turns = |path: &Path| {
+                let pairs = path.windows(2);
+                pairs
+                    .filter(|pair| circle.contains(&pair[0]) && circle.contains(&pair[1]))
+                    .count()
+            };
+            let names = domain.services.iter().zip(paths);
+            let names: Vec<&str> = names
+                .filter(|(_, path)| path.as_ref().is_some_and(|path| turns(path) > 0))
+                .map(|(service, _)| service.name.as_str())
+                .collect();
+            Finding {
+                service: None,
+                line,
+                what: format!(
+                    "the worst case cannot be derived: {} follow one another in a circle, {}",
+                    names.join(", "),
+                    way.join(", ")
+                ),
+                changes: vec![
+                    "take one of these services away, or change a link's `delay` so that one of \
+                     them goes another way"
+                        .to_owned(),
+                ],
+            }
+        }
+        NoDelay::Node(error) => Finding {
+            service: None,
+            line,
+            what: error.to_string(),
+            changes: Vec::new(),
+        },
+        NoDelay::Unbounded(id, reason) => Finding {
+            service: None,
+            line,
+            what: format!(
+                "{} of {} has no worst case: {reason}",
+                ports[id.0].device, ports[id.0].router
+            ),
+            changes: Vec::new(),
+        },
+    }
+}
+
+fn unusable(domain: &Domain, id: PortId, error: &crate::NodeError) -> Finding {
+    let customers = domain.customers.values();
+    let line = match domain.links.get(id.0 / 2) {
+        Some(link) => Some(link.place.line),
+        None => customers
+            .skip(id.0 - domain.links.len() * 2)
+            .map(|customer| customer.place.line)
+            .next(),
+    };
+    Finding {
+        service: None,
+        line: line.unwrap_or(1),
+        what: error.to_string(),
+        changes: Vec::new(),
+    }
+}

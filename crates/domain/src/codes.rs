@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The codes of problems that domain files can have. A code never changes its
+//! meaning.
+
+/// Every code of this crate and what it means.
+pub const CODES: &[(&str, &str)] = &[
+    (
+        VERSION,
+        "the file has a version that this weirgate does not read",
+    ),
+    (NAME, "a name is not allowed, or is given twice"),
+    (WORD, "a word is not one of those that a field takes"),
+    (UNKNOWN, "something is named that the file does not have"),
+    (LIMIT, "a value is outside what a domain can carry out"),
+    (SHARE, "the parts of a link sum to more than the link"),
+    (LINK, "a link does not join two routers"),
+    (PATH, "there is no way from one customer to the other"),
+    (EMPTY, "the file describes nothing"),
+];
+
+pub(crate) const VERSION: &str = "N101";
+pub(crate) const NAME: &str = "N102";
+pub(crate) const WORD: &str = "N103";
+pub(crate) const UNKNOWN: &str = "N104";
+pub(crate) const LIMIT: &str = "N105";
+pub(crate) const SHARE: &str = "N106";
+pub(crate) const LINK: &str = "N107";
+pub(crate) const PATH: &str = "N108";
+pub(crate) const EMPTY: &str = "N109";

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A DiffServ domain: boundary and interior routers, the links between them,
+//! and what customers were promised (RFC 2475).
+//!
+//! * [`parse`] reads a domain file; all problems come in one run.
+//! * [`Domain::paths`] says which way each service's packets go.
+//! * [`policy_text`] writes the policy of one port of a router.
+//! * [`check`] adds up what was promised on every port, and derives the worst
+//!   case of delay and its variation for each service.
+//!
+//! This crate knows no files and no kernels: the policies it writes are texts
+//! that crates `policy` and `compile` read as any other, so that a domain
+//! promises what its routers do.
+
+mod behaviour;
+mod calculus;
+mod check;
+mod codes;
+mod model;
+mod node;
+mod parse;
+mod report;
+mod route;
+
+pub use behaviour::Behaviour;
+pub use calculus::{Delay, Hop};
+pub use check::{Check, Finding, Load, Outcome, check};
+pub use codes::CODES;
+pub use model::{Class, Customer, Domain, Link, Place, Role, Router, Service};
+pub use node::{NodeError, policy_text};
+pub use parse::parse;
+pub use report::Report;
+pub use route::{Path, Port, PortId};

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The policy of one port: the domain's classes as classes of one link, in the
+//! language that every other policy is written in.
+
+use crate::{Class, Domain, Port};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use weirgate_compile::{Scheduler, scheduler};
+use weirgate_policy::{Direction, Policy};
+
+/// A port whose policy weirgate refuses; the domain asks for something there
+/// that no port can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeError {
+    /// The port's router.
+    pub router: String,
+    /// Its device.
+    pub device: String,
+    /// What is wrong and what would be right, one line for each problem.
+    pub problems: Vec<String>,
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            router,
+            device,
+            problems,
+        } = self;
+        write!(f, "{device} of {router}: {}", problems.join("; "))
+    }
+}
+
+impl std::error::Error for NodeError {}
+
+/// A class's queue where nothing is promised in it: flows in turn.
+const UNPROMISED: &str = "fq_codel";
+
+/// A share for a class that has none: the least that HTB can state.
+const NO_SHARE: &str = "1kbit";
+
+/// The policy of a port as text. `bursts` holds, for each class in which
+/// something was promised, the wire bytes that may come at once; such a class
+/// has a queue with room for them and for as much again as arrives while they
+/// wait, the others fq_codel.
+#[must_use]
+pub fn policy_text(domain: &Domain, port: &Port, bursts: &BTreeMap<String, u64>) -> String {
+    let mut text = format!(
+        "# {} of {}, towards {}.\nversion = 1\n\n[link]\ndevice = \"{}\"\nup = \"{}bit\"\n\
+         layer = \"{}\"\n",
+        port.device,
+        port.router,
+        port.towards,
+        port.device,
+        port.rate.as_bits_per_second(),
+        port.layer.name
+    );
+    let mut classes: Vec<(&String, &Class)> = domain.classes.iter().collect();
+    classes.sort_by_key(|(_, class)| class.behaviour);
+    for (name, class) in &classes {
+        write_class(&mut text, domain, port, (name, class), bursts.get(*name));
+    }
+    for (name, class) in &classes {
+        if *name == default_class(domain) {
+            continue;
+        }
+        let points = class.behaviour.code_points();
+        let points: Vec<String> = points.iter().map(|point| format!("\"{point}\"")).collect();
+        let points = points.join(", ");
+        let _ = write!(text, "\n[[rule]]\nclass = \"{name}\"\ndscp = [{points}]\n");
+    }
+    text
+}
+
+fn write_class(
+    text: &mut String,
+    domain: &Domain,
+    port: &Port,
+    (name, class): (&str, &Class),
+    burst: Option<&u64>,
+) {
+    let behaviour = class.behaviour;
+    let _ = write!(text, "\n[[class]]\nname = \"{name}\" # {behaviour}\n");
+    let _ = match class.share {
+        Some(share) => writeln!(text, "share = \"{share}\""),
+        None => writeln!(text, "rate = \"{NO_SHARE}\""),
+    };
+    let _ = writeln!(text, "priority = {}", behaviour.priority());
+    if let (true, Some(share)) = (behaviour.bounded(), class.share) {
+        let _ = writeln!(text, "ceiling = \"{share}\"");
+    }
+    let _ = match burst {
+        Some(burst) => {
+            let full = u64::from(port.layer.layer.wire_bytes(1500));
+            let room = burst.saturating_mul(2).max(full * 2);
+            writeln!(text, "queue = \"bfifo {room}\"\nburst = {burst}")
+        }
+        None => writeln!(text, "queue = \"{UNPROMISED}\""),
+    };
+    if *name == *default_class(domain) {
+        text.push_str("default = true\n");
+    }
+}
+
+/// The class of the default behaviour, which the reader makes sure is there.
+fn default_class(domain: &Domain) -> &str {
+    let default = domain
+        .classes
+        .iter()
+        .find(|(_, class)| class.behaviour == crate::Behaviour::Default);
+    default.map_or("", |(name, _)| name)
+}
+
+/// The policy of a port as crate `policy` reads it, and its scheduler.
+pub(crate) fn scheduled(
+    domain: &Domain,
+    port: &Port,
+    bursts: &BTreeMap<String, u64>,
+) -> Result<(Policy, Scheduler), NodeError> {
+    let refused = |problems| NodeError {
+        router: port.router.clone(),
+        device: port.device.clone(),
+        problems,
+    };
+    let (policy, problems) = weirgate_policy::parse(&policy_text(domain, port, bursts));
+    let Some(policy) = policy else {
+        let lines = problems.iter().map(|problem| {
+            let hint = match problem.hint.as_str() {
+                "" => String::new(),
+                hint => format!(": {hint}"),
+            };
+            format!("{}{hint}", problem.message)
+        });
+        return Err(refused(lines.collect()));
+    };
+    let found = scheduler(&policy, Direction::Up);
+    let scheduler = found.ok_or_else(|| refused(vec!["its link has no rate".to_owned()]))?;
+    Ok((policy, scheduler))
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fields that several sections share.
+
+use crate::codes;
+use crate::model::Layer;
+use std::fmt::Display;
+use std::str::FromStr;
+use weirgate_document::{Reader, Value, nearest};
+use weirgate_linklayer::LinkLayer;
+use weirgate_units::{Rate, Span};
+
+/// The longest name, and the longest name of a device (IFNAMSIZ less the zero,
+/// include/uapi/linux/if.h).
+const LONGEST_NAME: usize = 32;
+const LONGEST_DEVICE: usize = 15;
+
+/// The slowest and the fastest link.
+const SLOWEST: Rate = Rate::kbit(56);
+const FASTEST: Rate = Rate::kbit(100_000_000);
+
+/// The longest way: to a geostationary satellite and back.
+const FARTHEST: Span = Span::from_millis(1000);
+
+/// The tables below `[KEY.NAME]`, each with its well-formed name.
+pub(super) fn named_tables<'d, 'i>(
+    root: &mut Reader<'d, 'i>,
+    key: &'static str,
+    most: usize,
+) -> Vec<(Value<String>, Reader<'d, 'i>)> {
+    let Some(mut all) = root.table(key) else {
+        if !root.has(key) {
+            root.missing::<()>(key, &format!("add a table `[{key}.NAME]`"));
+        }
+        return Vec::new();
+    };
+    let names = all.keys();
+    if let Some(name) = names.get(most) {
+        let message = format!("there are more than {most} of `{key}`");
+        let hint = "divide the domain";
+        root.problems()
+            .error(codes::LIMIT, name.span.clone(), message, hint);
+    }
+    let mut tables = Vec::new();
+    for name in names.into_iter().take(most) {
+        well_formed(&all, &name);
+        if let Some(table) = all.table_named(&name) {
+            tables.push((name, table));
+        }
+    }
+    tables
+}
+
+/// Reports a name that could not stand in a policy or on a screen.
+pub(super) fn well_formed(reader: &Reader<'_, '_>, name: &Value<String>) {
+    let text = &name.value;
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+    if !plain || !starts || text.len() > LONGEST_NAME {
+        let message = format!("`{text}` cannot be a name here");
+        let hint = format!(
+            "use small letters, digits and hyphens, a letter first, at most {LONGEST_NAME}"
+        );
+        reader
+            .problems()
+            .error(codes::NAME, name.span.clone(), message, hint);
+    }
+}
+
+/// A required name of something that is there.
+pub(super) fn known<'n>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    what: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> Option<Value<String>> {
+    let Some(name) = reader.text(key) else {
+        if !reader.has(key) {
+            reader.missing::<()>(key, &format!("name the {what}"));
+        }
+        return None;
+    };
+    exists(reader, &name, what, names).then_some(name)
+}
+
+/// Whether a name is that of something; reports it otherwise.
+pub(super) fn exists<'n>(
+    reader: &Reader<'_, '_>,
+    name: &Value<String>,
+    what: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> bool {
+    if names.clone().any(|known| known == name.value) {
+        return true;
+    }
+    let message = format!("there is no {what} `{}`", name.value);
+    let hint = match nearest(&name.value, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("add the {what}"),
+    };
+    reader
+        .problems()
+        .error(codes::UNKNOWN, name.span.clone(), message, hint);
+    false
+}
+
+/// A value within bounds, both included.
+pub(super) fn bounded<T>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    (least, most): (T, T),
+) -> Option<T>
+where
+    T: FromStr<Err: Display> + PartialOrd + Display + Copy,
+{
+    let value = reader.parsed::<T>(key)?;
+    within(reader, key, &value, (least, most))
+}
+
+/// The value if it is within bounds; reports it otherwise.
+pub(super) fn within<T: PartialOrd + Display + Copy>(
+    reader: &Reader<'_, '_>,
+    key: &str,
+    value: &Value<T>,
+    (least, most): (T, T),
+) -> Option<T> {
+    if (least..=most).contains(&value.value) {
+        return Some(value.value);
+    }
+    let message = format!("`{key}` is out of range");
+    let hint = format!("write a value from {least} to {most}");
+    reader
+        .problems()
+        .error(codes::LIMIT, value.span.clone(), message, hint);
+    None
+}
+
+/// A required rate of a link.
+pub(super) fn rate(reader: &mut Reader<'_, '_>, key: &'static str, hint: &str) -> Option<Rate> {
+    if !reader.has(key) {
+        return reader.missing(key, hint);
+    }
+    bounded(reader, key, (SLOWEST, FASTEST))
+}
+
+/// How long a bit travels: no time where it is not stated.
+pub(super) fn travelling(reader: &mut Reader<'_, '_>) -> Span {
+    bounded(reader, "delay", (Span::ZERO, FARTHEST)).unwrap_or(Span::ZERO)
+}
+
+/// Several rates, each of a link.
+pub(super) fn rates(reader: &mut Reader<'_, '_>, key: &'static str) -> Vec<Rate> {
+    let list = reader.parsed_list::<Rate>(key).unwrap_or_default();
+    let inside = |value: &Value<Rate>| within(reader, key, value, (SLOWEST, FASTEST));
+    list.iter().filter_map(inside).collect()
+}
+
+/// The link layer: `ethernet` where it is not stated.
+pub(super) fn layer(reader: &mut Reader<'_, '_>) -> Option<Layer> {
+    let stated = reader.text("layer");
+    if stated.is_none() && reader.has("layer") {
+        return None;
+    }
+    let place = reader.place("layer");
+    let name = stated.map_or_else(|| "ethernet".to_owned(), |text| text.value);
+    match LinkLayer::named(&name) {
+        Ok(layer) => Some(Layer { name, layer }),
+        Err(error) => {
+            let text = error.to_string();
+            let (wrong, right) = text.split_once("; ").unwrap_or((&text, ""));
+            reader.problems().error(codes::WORD, place, wrong, right);
+            None
+        }
+    }
+}
+
+/// Whether a text can name a network device (`dev_valid_name`, net/core/dev.c);
+/// reports it otherwise.
+pub(super) fn device(reader: &Reader<'_, '_>, name: &Value<String>) -> bool {
+    let text = &name.value;
+    let odd = |c: char| c == '/' || c == ':' || c == '"' || c == '\\' || !c.is_ascii_graphic();
+    let wrong = text.is_empty() || text.len() > LONGEST_DEVICE || text.contains(odd);
+    if wrong || text == "." || text == ".." {
+        let message = format!("`{text}` cannot be a device's name");
+        let hint =
+            format!("write 1 to {LONGEST_DEVICE} letters, digits and signs without `/` and `:`");
+        reader
+            .problems()
+            .error(codes::NAME, name.span.clone(), message, hint);
+        return false;
+    }
+    true
+}

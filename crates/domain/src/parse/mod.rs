@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a domain file's text to a checked [`Domain`]; all problems in one run.
+
+mod customer;
+mod field;
+mod service;
+mod topology;
+
+use crate::codes;
+use crate::{Behaviour, Class, Domain, Place};
+use std::collections::BTreeMap;
+use weirgate_document::{Problem, Problems, Reader, Span};
+use weirgate_units::Share;
+
+/// The only version of the format so far.
+const VERSION: i64 = 1;
+
+/// The most of anything in one file.
+const MOST: usize = 4096;
+
+/// The most classes: a class selector's worth and the rest (`Behaviour::ALL`).
+const MOST_CLASSES: usize = Behaviour::ALL.len();
+
+/// What all classes have together, in millionths.
+const WHOLE: u64 = 1_000_000;
+
+/// The whole file's place, for what concerns no single one.
+const TOP: Span = 0..0;
+
+/// Reads a domain file. The domain is there if no problem is an error.
+#[must_use]
+pub fn parse(source: &str) -> (Option<Domain>, Vec<Problem>) {
+    let problems = Problems::default();
+    let domain = weirgate_document::parse(source, &problems, |mut root| read(&mut root));
+    let domain = domain.filter(|_| !problems.has_errors());
+    (domain, problems.into_sorted())
+}
+
+fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
+    version(root);
+    let routers = topology::routers(root);
+    let links = topology::links(root, &routers);
+    let classes = classes(root);
+    let (customers, names) = customer::customers(root, &routers, &links);
+    let services = service::services(root, &names, &classes);
+    let domain = Domain {
+        routers,
+        links,
+        classes,
+        customers,
+        services,
+    };
+    if root.problems().has_errors() {
+        return None;
+    }
+    for (service, path) in domain.services.iter().zip(domain.paths()) {
+        if path.is_none() {
+            let message = format!(
+                "there is no way from `{}` to `{}`",
+                service.from, service.to
+            );
+            let hint = "join their routers by links";
+            let place = service.place.span.clone();
+            root.problems().error(codes::PATH, place, message, hint);
+        }
+    }
+    Some(domain)
+}
+
+fn version(root: &mut Reader<'_, '_>) {
+    let hint = "write `version = 1`";
+    let found = root.integer("version", 0..=i64::MAX);
+    let Some(version) = found else {
+        if !root.has("version") {
+            root.missing::<()>("version", hint);
+        }
+        return;
+    };
+    if version.value != VERSION {
+        let message = format!(
+            "version {} of the format is not known to this weirgate",
+            version.value
+        );
+        root.problems()
+            .error(codes::VERSION, version.span, message, hint);
+    }
+}
+
+fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
+    let mut classes = BTreeMap::new();
+    let mut used: BTreeMap<Behaviour, String> = BTreeMap::new();
+    let mut sum: u64 = 0;
+    for (name, mut table) in field::named_tables(root, "class", MOST_CLASSES) {
+        let behaviour = behaviour(&mut table);
+        let share = table.parsed::<Share>("share");
+        let stated = table.has("share");
+        let Some(behaviour) = behaviour else { continue };
+        if let Some(other) = used.insert(behaviour, name.value.clone()) {
+            let message = format!("`{other}` is {behaviour} already");
+            let hint = "give each behaviour one class";
+            let place = table.place("behaviour");
+            table.problems().error(codes::NAME, place, message, hint);
+        }
+        let none = behaviour == Behaviour::LowerEffort;
+        if none && stated {
+            let hint = "take `share` away: lower effort has what others leave";
+            let message = "lower effort has no share";
+            let place = table.place("share");
+            table.problems().error(codes::SHARE, place, message, hint);
+        }
+        if !none && !stated {
+            table.missing::<()>(
+                "share",
+                "give its part of each port, such as `share = \"20%\"`",
+            );
+        }
+        if let Some(share) = &share {
+            sum += u64::from(share.value.as_millionths());
+            if share.value.as_millionths() == 0 || sum > WHOLE {
+                let message = if sum > WHOLE {
+                    format!(
+                        "the shares up to here sum to {}",
+                        Share::millionths(u32::try_from(sum).unwrap_or(u32::MAX))
+                    )
+                } else {
+                    "a share of nothing".to_owned()
+                };
+                let hint = "write shares above 0 that sum to 100% at most";
+                let place = share.span.clone();
+                table.problems().error(codes::SHARE, place, message, hint);
+            }
+        }
+        let place = Place {
+            span: name.span.clone(),
+            line: name.line,
+        };
+        let class = Class {
+            behaviour,
+            share: share.map(|share| share.value),
+            place,
+        };
+        classes.insert(name.value, class);
+    }
+    if !used.contains_key(&Behaviour::Default) {
+        let hint = "add a class with `behaviour = \"DF\"`";
+        let message = "no class has the default behaviour";
+        root.problems().error(codes::EMPTY, TOP, message, hint);
+    }
+    classes
+}
+
+fn behaviour(table: &mut Reader<'_, '_>) -> Option<Behaviour> {
+    let hint = "name it: EF, AF1 to AF4, CS1 to CS7, DF or LE";
+    let Some(text) = table.text("behaviour") else {
+        if !table.has("behaviour") {
+            table.missing::<()>("behaviour", hint);
+        }
+        return None;
+    };
+    let found = Behaviour::named(&text.value);
+    if found.is_none() {
+        let message = format!("`{}` is not a behaviour", text.value);
+        table
+            .problems()
+            .error(codes::WORD, text.span, message, hint);
+    }
+    found
+}

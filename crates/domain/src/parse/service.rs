@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `[[service]]`: what was promised.
+
+use super::{MOST, field};
+use crate::codes;
+use crate::{Class, Place, Service};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_document::{Reader, Value};
+use weirgate_units::{Rate, Size, Span};
+
+/// The smallest and the largest IP packet of a service.
+const SMALLEST: Size = Size::bytes(20);
+const LARGEST: Size = Size::bytes(1500);
+/// The largest burst.
+const MOST_BURST: Size = Size::bytes(1_000_000_000);
+/// The least and the most that a service is promised.
+const LEAST_RATE: Rate = Rate::kbit(1);
+const MOST_RATE: Rate = Rate::kbit(100_000_000);
+/// The longest delay that can be promised.
+const LONGEST: Span = Span::from_secs(60);
+
+pub(super) fn services(
+    root: &mut Reader<'_, '_>,
+    customers: &BTreeSet<String>,
+    classes: &BTreeMap<String, Class>,
+) -> Vec<Service> {
+    let mut tables = root.tables("service");
+    if let Some(table) = tables.get(MOST) {
+        let message = format!("there are more than {MOST} services");
+        root.problems()
+            .error(codes::LIMIT, table.span(), message, "divide the domain");
+        tables.truncate(MOST);
+    }
+    let mut used = BTreeSet::new();
+    let services = tables.iter_mut();
+    services
+        .filter_map(|table| service(table, customers, classes, &mut used))
+        .collect()
+}
+
+fn service(
+    table: &mut Reader<'_, '_>,
+    customers: &BTreeSet<String>,
+    classes: &BTreeMap<String, Class>,
+    used: &mut BTreeSet<String>,
+) -> Option<Service> {
+    let place = Place {
+        span: table.span(),
+        line: table.line(),
+    };
+    let name = name(table, used);
+    let ends = customers.iter().map(String::as_str);
+    let from = field::known(table, "from", "customer", ends.clone());
+    let to = field::known(table, "to", "customer", ends);
+    let names = classes.keys().map(String::as_str);
+    let class = field::known(table, "class", "class", names);
+    let rate = if table.has("rate") {
+        field::bounded(table, "rate", (LEAST_RATE, MOST_RATE))
+    } else {
+        table.missing("rate", "write what may be sent, such as `rate = \"1mbit\"`")
+    };
+    let packet = size(table, "packet", (SMALLEST, LARGEST)).unwrap_or(LARGEST);
+    let burst = size(table, "burst", (packet, MOST_BURST)).unwrap_or(packet);
+    let delay = field::bounded(table, "delay", (Span::from_micros(1), LONGEST));
+    let jitter = field::bounded(table, "jitter", (Span::ZERO, LONGEST));
+    let lossless = table.boolean("lossless").is_some_and(|flag| flag.value);
+    let (from, to, class) = (from?, to?, class?);
+    if from.value == to.value {
+        let message = format!("`{}` sends to itself", from.value);
+        let hint = "name two customers";
+        table.problems().error(codes::PATH, to.span, message, hint);
+        return None;
+    }
+    if classes
+        .get(&class.value)
+        .is_some_and(|one| one.share.is_none())
+    {
+        let message = format!("nothing can be promised in `{}`", class.value);
+        let hint = "name a class that has a share";
+        let at = class.span.clone();
+        table.problems().error(codes::SHARE, at, message, hint);
+    }
+    Some(Service {
+        name: name?,
+        from: from.value,
+        to: to.value,
+        class: class.value,
+        rate: rate?,
+        burst,
+        packet,
+        delay,
+        jitter,
+        lossless,
+        place,
+    })
+}
+
+fn name(table: &mut Reader<'_, '_>, used: &mut BTreeSet<String>) -> Option<String> {
+    let Some(name) = table.text("name") else {
+        if !table.has("name") {
+            table.missing::<()>("name", "give the service a name");
+        }
+        return None;
+    };
+    field::well_formed(table, &name);
+    if !used.insert(name.value.clone()) {
+        let message = format!("the name `{}` is taken", name.value);
+        let hint = "give each service a name of its own";
+        table
+            .problems()
+            .error(codes::NAME, name.span, message, hint);
+        return None;
+    }
+    Some(name.value)
+}
+
+/// A size within bounds, in quotes or as a whole number of bytes.
+fn size(table: &mut Reader<'_, '_>, key: &'static str, bounds: (Size, Size)) -> Option<Size> {
+    let list: Vec<Value<Size>> = table.parsed_list(key)?;
+    match &list[..] {
+        [one] => field::within(table, key, one, bounds),
+        _ => {
+            let message = format!("`{key}` takes one size");
+            let place = table.place(key);
+            table
+                .problems()
+                .error(codes::LIMIT, place, message, "write one size");
+            None
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `[router.NAME]` and `[[link]]`.
+
+use super::{MOST, field};
+use crate::codes;
+use crate::{Link, Place, Role, Router};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_document::{Reader, Value};
+use weirgate_units::Rate;
+
+pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
+    let mut routers = BTreeMap::new();
+    for (name, mut table) in field::named_tables(root, "router", MOST) {
+        let role = role(&mut table);
+        let place = Place {
+            span: name.span.clone(),
+            line: name.line,
+        };
+        let role = role.unwrap_or(Role::Interior);
+        routers.insert(name.value, Router { role, place });
+    }
+    routers
+}
+
+fn role(table: &mut Reader<'_, '_>) -> Option<Role> {
+    let hint = "write `boundary` where customers are connected, else `interior`";
+    let Some(word) = table.text("role") else {
+        if !table.has("role") {
+            table.missing::<()>("role", hint);
+        }
+        return None;
+    };
+    match word.value.as_str() {
+        "boundary" => Some(Role::Boundary),
+        "interior" => Some(Role::Interior),
+        other => {
+            let message = format!("`{other}` is not a role");
+            table
+                .problems()
+                .error(codes::WORD, word.span, message, hint);
+            None
+        }
+    }
+}
+
+pub(super) fn links(root: &mut Reader<'_, '_>, routers: &BTreeMap<String, Router>) -> Vec<Link> {
+    let mut tables = root.tables("link");
+    if let Some(table) = tables.get(MOST) {
+        let message = format!("there are more than {MOST} links");
+        root.problems()
+            .error(codes::LIMIT, table.span(), message, "divide the domain");
+        tables.truncate(MOST);
+    }
+    let mut used = BTreeSet::new();
+    let links = tables.iter_mut();
+    links
+        .filter_map(|table| link(table, routers, &mut used))
+        .collect()
+}
+
+fn link(
+    table: &mut Reader<'_, '_>,
+    routers: &BTreeMap<String, Router>,
+    used: &mut BTreeSet<(String, String)>,
+) -> Option<Link> {
+    let place = Place {
+        span: table.span(),
+        line: table.line(),
+    };
+    let between = pair(table, "between", "the two routers that it joins");
+    let devices = pair(table, "devices", "the device of each towards the other");
+    let rates = field::rates(table, "rate");
+    if !table.has("rate") {
+        table.missing::<()>("rate", "write what it carries, such as `rate = \"10mbit\"`");
+    }
+    let delay = field::travelling(table);
+    let layer = field::layer(table);
+    let (between, devices) = (between?, devices?);
+    let mut sound = true;
+    for name in &between {
+        sound &= field::exists(table, name, "router", routers.keys().map(String::as_str));
+    }
+    for name in &devices {
+        sound &= field::device(table, name);
+    }
+    if between[0].value == between[1].value {
+        let message = format!("the link joins `{}` to itself", between[0].value);
+        let hint = "name two routers";
+        let place = between[1].span.clone();
+        table.problems().error(codes::LINK, place, message, hint);
+        sound = false;
+    }
+    for end in [0, 1] {
+        let port = (between[end].value.clone(), devices[end].value.clone());
+        sound &= unused(table, used, port, &devices[end]);
+    }
+    let rates: [Rate; 2] = match rates[..] {
+        [both] => [both, both],
+        [there, back] => [there, back],
+        [] => return None,
+        _ => {
+            let message = "a link has two directions";
+            let hint = "write one rate, or one for each direction";
+            let place = table.place("rate");
+            table.problems().error(codes::LIMIT, place, message, hint);
+            return None;
+        }
+    };
+    let layer = layer?;
+    sound.then(|| Link {
+        between: between.map(|name| name.value),
+        devices: devices.map(|name| name.value),
+        rates,
+        delay,
+        layer,
+        place,
+    })
+}
+
+/// Whether a router's device leads to nothing yet; reports it otherwise.
+pub(super) fn unused(
+    table: &Reader<'_, '_>,
+    used: &mut BTreeSet<(String, String)>,
+    port: (String, String),
+    at: &Value<String>,
+) -> bool {
+    let message = format!("`{}` of `{}` leads elsewhere already", port.1, port.0);
+    if used.insert(port) {
+        return true;
+    }
+    let hint = "give each link a device of its own";
+    table
+        .problems()
+        .error(codes::NAME, at.span.clone(), message, hint);
+    false
+}
+
+/// A required list of two texts.
+fn pair(table: &mut Reader<'_, '_>, key: &'static str, what: &str) -> Option<[Value<String>; 2]> {
+    if !table.has(key) {
+        return table.missing(key, &format!("list {what}"));
+    }
+    let list = table.text_list(key)?;
+    let count = list.len();
+    <[Value<String>; 2]>::try_from(list)
+        .map_err(|_| {
+            let message = format!("`{key}` lists {count}");
+            let hint = format!("list {what}");
+            let place = table.place(key);
+            table.problems().error(codes::LINK, place, message, hint);
+        })
+        .ok()
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A domain's check as text: promises per port, the worst case of each
+//! service with its derivation, and what cannot be kept.
+
+use crate::{Check, Delay, Domain, Outcome, Port, Service};
+use std::fmt;
+use weirgate_policy::in_kbit;
+use weirgate_units::Span;
+
+/// A check beside its domain, to be shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'c> {
+    /// The domain.
+    pub domain: &'c Domain,
+    /// What was found.
+    pub check: &'c Check,
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (domain, check) = (self.domain, self.check);
+        writeln!(
+            f,
+            "{}, {}, {}, {}, {}",
+            counted(domain.routers.len(), "router"),
+            counted(domain.links.len(), "link"),
+            counted(domain.customers.len(), "customer"),
+            counted(domain.classes.len(), "class"),
+            counted(domain.services.len(), "service"),
+        )?;
+        self.loads(f)?;
+        for (at, service) in domain.services.iter().enumerate() {
+            if let Some(delay) = &check.delays[at] {
+                service_text(f, service, delay, &check.ports)?;
+            }
+        }
+        if check.findings.is_empty() {
+            return writeln!(f, "\nEverything that is promised can be kept.");
+        }
+        writeln!(f, "\nWhat cannot be kept:")?;
+        for finding in &check.findings {
+            writeln!(f, "  line {}: {}", finding.line, finding.what)?;
+            let mut lead = "smallest change";
+            for change in &finding.changes {
+                writeln!(f, "    {lead}: {change}")?;
+                lead = "or";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Report<'_> {
+    fn loads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = None;
+        for load in &self.check.loads {
+            if shown != Some(load.port) {
+                shown = Some(load.port);
+                let port = &self.check.ports[load.port.0];
+                writeln!(
+                    f,
+                    "\n{} of {}, towards {}, {} on the wire:",
+                    port.device,
+                    port.router,
+                    port.towards,
+                    in_kbit(port.rate)
+                )?;
+            }
+            let promised = load.promised.as_bits_per_second();
+            let guaranteed = load.guaranteed.as_bits_per_second();
+            let part = promised as f64 / guaranteed.max(1) as f64 * 100.0;
+            writeln!(
+                f,
+                "  {}: {} promised of {} ({part:.1} %)",
+                load.class,
+                in_kbit(load.promised),
+                in_kbit(load.guaranteed)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn service_text(
+    f: &mut fmt::Formatter<'_>,
+    service: &Service,
+    delay: &Delay,
+    ports: &[Port],
+) -> fmt::Result {
+    writeln!(
+        f,
+        "\n{}: {} from {} to {} in `{}`",
+        service.name,
+        in_kbit(service.rate),
+        service.from,
+        service.to,
+        service.class
+    )?;
+    promise(f, "delay", service.delay, delay.worst())?;
+    promise(f, "jitter", service.jitter, delay.variation())?;
+    if service.lossless {
+        writeln!(
+            f,
+            "  loss: none to a full queue, as each has room for what may come at once"
+        )?;
+    }
+    for hop in &delay.hops {
+        let port = &ports[hop.port.0];
+        writeln!(
+            f,
+            "    {:>10}  {} of {}: {:.2} ms on the line, {:.2} ms travelling, waiting:",
+            milliseconds(hop.wait + hop.sending + hop.travelling),
+            port.device,
+            port.router,
+            hop.sending.as_millis_f64(),
+            hop.travelling.as_millis_f64()
+        )?;
+        for (what, time) in &hop.steps {
+            writeln!(f, "    {:>10}    {what}", milliseconds(*time))?;
+        }
+    }
+    Ok(())
+}
+
+fn promise(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    promised: Option<Span>,
+    worst: Span,
+) -> fmt::Result {
+    let outcome = Outcome::of(promised, worst);
+    let promised = promised.map_or(String::new(), |span| format!("promised {span}, "));
+    writeln!(
+        f,
+        "  {what}: {promised}at worst {}: {outcome}",
+        milliseconds(worst)
+    )
+}
+
+fn milliseconds(span: Span) -> String {
+    format!("{:.2} ms", span.as_millis_f64())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match (count, what) {
+        (1, _) => format!("1 {what}"),
+        (_, "class") => format!("{count} classes"),
+        _ => format!("{count} {what}s"),
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ports, and which of them a service's packets pass.
+
+use crate::model::Layer;
+use crate::{Domain, Service};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::{Rate, Span};
+
+/// A device of a router through which packets leave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub usize);
+
+/// A port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// The router.
+    pub router: String,
+    /// Its device.
+    pub device: String,
+    /// The router or customer that the line leads to.
+    pub towards: String,
+    /// What the line carries in this direction.
+    pub rate: Rate,
+    /// What packets cost there.
+    pub layer: Layer,
+    /// How long a bit travels.
+    pub delay: Span,
+}
+
+/// The ports that a service's packets leave by, from boundary to boundary.
+pub type Path = Vec<PortId>;
+
+impl Domain {
+    /// Every port: of each link both, in the order of the links, then of each
+    /// customer the boundary router's.
+    #[must_use]
+    pub fn ports(&self) -> Vec<Port> {
+        let ends = self.links.iter().flat_map(|link| {
+            [0, 1].map(|end| Port {
+                router: link.between[end].clone(),
+                device: link.devices[end].clone(),
+                towards: link.between[1 - end].clone(),
+                rate: link.rates[end],
+                layer: link.layer.clone(),
+                delay: link.delay,
+            })
+        });
+        let accesses = self.customers.iter().map(|(name, customer)| Port {
+            router: customer.router.clone(),
+            device: customer.device.clone(),
+            towards: name.clone(),
+            rate: customer.rate,
+            layer: customer.layer.clone(),
+            delay: customer.delay,
+        });
+        ends.chain(accesses).collect()
+    }
+
+    /// Every service's path, in the order of the services; `None` where there
+    /// is no way. The way is the one of least travelling time, then of fewest
+    /// links, then the first by the routers' names: what shortest-path routing
+    /// with those costs gives.
+    #[must_use]
+    pub fn paths(&self) -> Vec<Option<Path>> {
+        let ports = self.ports();
+        let mut trees: BTreeMap<&str, BTreeMap<&str, Path>> = BTreeMap::new();
+        let path = |service: &Service| {
+            let from = self.customers.get(&service.from)?;
+            let to = self.customers.get(&service.to)?;
+            let tree = trees
+                .entry(&from.router)
+                .or_insert_with(|| self.tree(&ports, &from.router));
+            let mut path = tree.get(to.router.as_str())?.clone();
+            let position = self.customers.keys().position(|name| *name == service.to)?;
+            path.push(PortId(self.links.len() * 2 + position));
+            Some(path)
+        };
+        self.services.iter().map(path).collect()
+    }
+
+    /// The best way from a router to every other (Dijkstra).
+    fn tree<'d>(&'d self, ports: &'d [Port], from: &'d str) -> BTreeMap<&'d str, Path> {
+        let mut done: BTreeMap<&str, Path> = BTreeMap::new();
+        let mut open = BTreeSet::from([(Span::ZERO, 0_usize, vec![from], Path::new())]);
+        while let Some((time, count, way, path)) = open.pop_first() {
+            let Some(here) = way.last().copied() else {
+                continue;
+            };
+            if done.contains_key(here) {
+                continue;
+            }
+            done.insert(here, path.clone());
+            let between = ports.iter().enumerate().take(self.links.len() * 2);
+            for (number, port) in between {
+                if port.router != here || done.contains_key(port.towards.as_str()) {
+                    continue;
+                }
+                let mut further = way.clone();
+                further.push(&port.towards);
+                let mut path = path.clone();
+                path.push(PortId(number));
+                open.insert((time + port.delay, count + 1, further, path));
+            }
+        }
+        done
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a domain promises: sums, worst cases, and what is said where they do
+//! not fit.
+
+use proptest::prelude::*;
+use weirgate_domain::{Check, Domain, Outcome, check, parse, policy_text};
+use weirgate_units::Span;
+
+const ROW: &str = include_str!("domains/five-hops.toml");
+
+fn domain(text: &str) -> Domain {
+    let (domain, problems) = parse(text);
+    assert!(problems.is_empty(), "{problems:?}");
+    domain.unwrap()
+}
+
+fn checked(text: &str) -> Check {
+    check(&domain(text))
+}
+
+fn findings(text: &str) -> Vec<String> {
+    let found = checked(text).findings.into_iter();
+    found
+        .map(|one| format!("{}: {} [{}]", one.line, one.what, one.changes.join(" | ")))
+        .collect()
+}
+
+#[test]
+fn a_row_of_routers_keeps_what_is_promised() {
+    let check = checked(ROW);
+    assert_eq!(check.findings, []);
+    let way: Vec<String> = check.paths[0]
+        .as_ref()
+        .unwrap()
+        .iter()
+        .map(|id| {
+            let port = &check.ports[id.0];
+            format!("{} {}", port.router, port.device)
+        })
+        .collect();
+    assert_eq!(
+        way,
+        [
+            "west core0",
+            "one two0",
+            "two three0",
+            "three east0",
+            "east beta0"
+        ]
+    );
+    let delay = check.delays[0].as_ref().unwrap();
+    // A full packet on 10 Mbit/s Ethernet takes 1538 B, 1.23 ms: each port
+    // adds that, and 0.1 ms for the machine. Only at the first one are the five
+    // packets of 238 B before one another: 0.95 ms. After it they come as fast
+    // as they leave, and a packet waits for one of its own, 0.19 ms.
+    for (number, hop) in delay.hops.iter().enumerate() {
+        let own = if number == 0 { 952 } else { 190 };
+        let least = Span::from_micros(1232 + 100 + own);
+        assert!(
+            hop.wait >= least && hop.wait < least + Span::from_micros(12),
+            "{hop:?}"
+        );
+        let steps = hop.steps.iter().map(|(_, time)| *time);
+        assert_eq!(steps.fold(Span::ZERO, |a, b| a + b), hop.wait);
+    }
+    // What waited may come closer together: the burst grows at each port.
+    let bursts: Vec<u64> = delay.hops.iter().map(|hop| hop.burst).collect();
+    assert_eq!(bursts[0], 5 * 238);
+    assert!(bursts.is_sorted_by(|a, b| a < b), "{bursts:?}");
+    assert_eq!(
+        Outcome::of(domain(ROW).services[0].delay, delay.worst()),
+        Outcome::Kept
+    );
+    let waits = delay.worst().saturating_sub(delay.variation());
+    // Four links of 1 ms, and five times 238 B at 10 Mbit/s.
+    assert_eq!(
+        waits,
+        Span::from_micros(4000 + 5 * 190) + Span::from_nanos(5 * 400)
+    );
+}
+
+#[test]
+fn what_exceeds_a_class_is_refused_with_link_sum_and_change() {
+    let text = ROW.replace("rate = \"1mbit\"\npacket", "rate = \"2600kbit\"\npacket");
+    let found = findings(&text);
+    assert_eq!(found.len(), 5, "{found:#?}");
+    assert_eq!(
+        found[0],
+        "39: core0 of west towards one: 3094 kbit/s are promised in `voice`, which has 2993.696 \
+         kbit/s there; the sum of telephone [promise `telephone` 2515 kbit/s in place of 2600 \
+         kbit/s | give `voice` a share of 31.1 % | a link of 10336 kbit/s]"
+    );
+    // Each change alone is enough there.
+    for changed in [
+        text.replace("2600kbit", "2515kbit"),
+        text.replace("share = \"30%\"", "share = \"31.1%\""),
+        text.replace("10mbit", "10336kbit"),
+    ] {
+        let left = findings(&changed);
+        assert!(
+            left.iter().all(|one| !one.contains("promised in")),
+            "{left:#?}"
+        );
+    }
+    // And a little less is not.
+    assert_eq!(findings(&text.replace("2600kbit", "2517kbit")).len(), 5);
+    assert_eq!(findings(&text.replace("10mbit", "10334kbit")).len(), 5);
+}
+
+#[test]
+fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
+    let text = ROW.replace("delay = \"30ms\"", "delay = \"8ms\"");
+    let found = findings(&text);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("`telephone` is promised a delay of 8ms; at worst it is "));
+    let change = checked(&text).findings[0].changes[0].clone();
+    let least = change.strip_prefix("promise ").unwrap();
+    let mended = ROW.replace("delay = \"30ms\"", &format!("delay = \"{least}\""));
+    assert_eq!(findings(&mended), Vec::<String>::new());
+}
+
+/// Five routers in a ring, each with a customer, and services between them.
+fn ring(services: &[(&str, &str)]) -> String {
+    let mut text = "version = 1\n[class.rest]\nbehaviour = \"DF\"\nshare = \"100%\"\n".to_owned();
+    for (one, next) in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "a")] {
+        text += &format!(
+            "[router.{one}]\nrole = \"boundary\"\n[customer.at-{one}]\nrouter = \"{one}\"\n\
+             device = \"x0\"\nrate = \"10mbit\"\n[[link]]\nbetween = [\"{one}\", \"{next}\"]\n\
+             devices = [\"{next}0\", \"{one}0\"]\nrate = \"10mbit\"\ndelay = \"1ms\"\n"
+        );
+    }
+    for (from, to) in services {
+        text += &format!(
+            "[[service]]\nname = \"{from}-to-{to}\"\nfrom = \"at-{from}\"\nto = \"at-{to}\"\n\
+             class = \"rest\"\nrate = \"1mbit\"\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn services_in_a_circle_are_named() {
+    let all = [("a", "c"), ("b", "d"), ("c", "e"), ("d", "a"), ("e", "b")];
+    let found = findings(&ring(&all));
+    assert_eq!(
+        found,
+        [
+            "60: the worst case cannot be derived: a-to-c, b-to-d, c-to-e, d-to-a, e-to-b follow one \
+          another in a circle, a to b, b to c, c to d, d to e, e to a [take one of these services \
+          away, or change a link's `delay` so that one of them goes another way]"
+        ]
+    );
+    // Each change that is named is enough.
+    assert_eq!(findings(&ring(&all[1..])), Vec::<String>::new());
+    let slow = ring(&all).replacen("delay = \"1ms\"", "delay = \"9ms\"", 1);
+    assert_eq!(findings(&slow), Vec::<String>::new());
+}
+
+/// All mistakes of a file at once, each with its place and what would be right.
+#[test]
+fn a_broken_file_is_refused_with_everything_that_is_wrong() {
+    let source = include_str!("domains/broken.toml");
+    let (domain, problems) = parse(source);
+    assert!(domain.is_none());
+    let rendered = problems.iter().map(|one| one.render("broken.toml", source));
+    insta::assert_snapshot!(rendered.collect::<Vec<_>>().join("\n\n"));
+}
+
+#[test]
+fn the_report_shows_sums_and_derivations() {
+    let domain = domain(ROW);
+    let check = check(&domain);
+    let report = weirgate_domain::Report {
+        domain: &domain,
+        check: &check,
+    };
+    insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn every_port_has_a_policy_that_is_one() {
+    let domain = domain(ROW);
+    for port in domain.ports() {
+        let text = policy_text(&domain, &port, &std::collections::BTreeMap::new());
+        let (policy, problems) = weirgate_policy::parse(&text);
+        assert!(policy.is_some(), "{text}\n{problems:?}");
+    }
+    let first = &domain.ports()[0];
+    let bursts = [("voice".to_owned(), 1190), ("gold".to_owned(), 15380)].into();
+    insta::assert_snapshot!(policy_text(&domain, first, &bursts));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Whatever is promised: nothing panics, and with more to send, no service
+    /// has a shorter worst case.
+    #[test]
+    fn more_load_is_never_faster(rate in 100_u64..900, more in 1_u64..900, burst in 200_u64..5000) {
+        let text = |rate: u64, burst: u64| ROW
+            .replace("rate = \"1mbit\"\npacket", &format!("rate = \"{rate}kbit\"\npacket"))
+            .replace("burst = \"1000B\"", &format!("burst = \"{burst}B\""));
+        let one = checked(&text(rate, burst));
+        let other = checked(&text(rate + more, burst + 200));
+        for at in [0, 1] {
+            let (one, other) = (one.delays[at].as_ref(), other.delays[at].as_ref());
+            let (Some(one), Some(other)) = (one, other) else { continue };
+            prop_assert!(one.worst() <= other.worst());
+        }
+    }
+}

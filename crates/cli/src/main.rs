@@ -31,6 +31,7 @@ mod keeping;
 mod lab;
 mod output;
 mod policy;
+mod probe;
 mod progress;
 mod promises;
 mod reference;
@@ -193,6 +194,11 @@ enum Command {
         #[command(subcommand)]
         command: domain::Command,
     },
+    /// Measure a real link: rates, link layer, buffers, waiting under load.
+    ///
+    /// Contacts nobody but the host that is named, and needs no privilege. It fills the line for
+    /// about half a minute in each direction.
+    Probe(probe::Arguments),
     /// Draw the report of saved results.
     Report {
         /// Folders that `lab run --out` wrote.
@@ -261,6 +267,7 @@ fn main() -> ExitCode {
         Command::Lab { command } => lab::run(command),
         Command::Aqm { command } => aqm::run(&command),
         Command::Domain { command } => domain::run(&command),
+        Command::Probe(arguments) => probe::run(&arguments),
         Command::Completions { shell } => reference::completions(shell),
         Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),

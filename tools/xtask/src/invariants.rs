@@ -26,7 +26,7 @@ const LEVELS: [&[&str]; 6] = [
         "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
-    &["domain", "lab", "guest", "keep"],
+    &["domain", "lab", "guest", "keep", "probe"],
     &["cli"],
     &[],
 ];

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate probe`: a real link, measured from its ends.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+use weirgate_linklayer::{Framing, ack};
+use weirgate_probe::{Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure};
+use weirgate_units::Rate;
+
+/// The port that nobody has to name.
+const PORT: u16 = 7887;
+
+/// Round trips on the idle line.
+const IDLE: u32 = 20;
+
+/// What to measure.
+#[derive(Args)]
+pub struct Arguments {
+    /// The host where `weirgate probe --serve` runs, with a port after a colon if it is another.
+    #[arg(required_unless_present = "serve")]
+    host: Option<String>,
+    /// Serve others: answer, send and receive for whoever asks. Runs until it is ended.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with_all = ["host", "json"])]
+    serve: Option<Option<SocketAddr>>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serves, or measures both directions.
+pub fn run(arguments: &Arguments) -> Outcome {
+    match (&arguments.serve, &arguments.host) {
+        (Some(address), _) => serve(*address),
+        (None, Some(host)) => ask(host, arguments.json),
+        (None, None) => Ok(Status::Done),
+    }
+}
+
+fn serve(address: Option<SocketAddr>) -> Outcome {
+    let address = address.unwrap_or_else(|| (Ipv6Addr::UNSPECIFIED, PORT).into());
+    let refused = |error| Failure::Input(format!("weirgate: {address}: {error}"));
+    let server = Server::bind(address).map_err(refused)?;
+    output::note(&format!("weirgate: answers at {} (UDP)", server.address()?));
+    server.run()?;
+    Ok(Status::Done)
+}
+
+/// What was measured.
+struct Measured {
+    host: String,
+    address: SocketAddr,
+    idle: Duration,
+    up: Direction,
+    down: Direction,
+}
+
+fn ask(host: &str, json: bool) -> Outcome {
+    let address = resolve(host)?;
+    let mut client = Client::greet(address)?;
+    let mut idle = Duration::MAX;
+    for _ in 0..IDLE {
+        idle = idle.min(client.round_trip()?);
+    }
+    let mut one = |way| {
+        measure(&mut client, way, &mut |progress| {
+            output::note(&said(progress))
+        })
+    };
+    let measured = Measured {
+        host: host.to_owned(),
+        address,
+        idle,
+        up: one(Way::Up)?,
+        down: one(Way::Down)?,
+    };
+    if json {
+        output::data(&format!("{:#}\n", measured.json()))?;
+    } else {
+        output::text(&measured.text())?;
+    }
+    Ok(Status::Done)
+}
+
+/// The address of a host; with several, the first that the system names.
+fn resolve(host: &str) -> Result<SocketAddr, Failure> {
+    let wrong = |why: String| Failure::Input(format!("weirgate: {host}: {why}"));
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let with_port = match (host.parse::<SocketAddr>(), bare.parse()) {
+        (Ok(address), _) => return Ok(address),
+        (_, Ok(address)) => return Ok(SocketAddr::new(address, PORT)),
+        _ if host.contains(':') => host.to_owned(),
+        _ => format!("{host}:{PORT}"),
+    };
+    let mut found = with_port
+        .to_socket_addrs()
+        .map_err(|error| wrong(error.to_string()))?;
+    found
+        .next()
+        .ok_or_else(|| wrong("the name has no address".to_owned()))
+}
+
+fn named(way: Way) -> &'static str {
+    match way {
+        Way::Up => "up",
+        Way::Down => "down",
+    }
+}
+
+fn said(progress: Progress) -> String {
+    match progress {
+        Progress::Look(way) => format!("weirgate: {}: how fast is it?", named(way)),
+        Progress::Sweep(way, done, of) => {
+            format!("weirgate: {}: size {} of {of}", named(way), done + 1)
+        }
+        Progress::Fill(way) => format!("weirgate: {}: how much does its buffer hold?", named(way)),
+    }
+}
+
+/// How long a line under load makes others wait, as a grade; the steps are
+/// those of the bufferbloat tests on the web (performance.md names them).
+fn grade(waited: Duration) -> &'static str {
+    match waited.as_millis() {
+        0..5 => "A+",
+        5..30 => "A",
+        30..60 => "B",
+        60..200 => "C",
+        200..400 => "D",
+        _ => "F",
+    }
+}
+
+impl Measured {
+    fn waited(&self) -> Duration {
+        let longest = self.up.queueing.max(self.down.queueing);
+        Duration::from_nanos(longest.as_nanos())
+    }
+
+    /// Full data packets that the downstream carries for each acknowledgement
+    /// that the upstream does (`linklayer::ack`).
+    fn asymmetry(&self) -> Option<f64> {
+        ack::bandwidth_ratio(self.down.ip_rate, self.up.ip_rate, 1500, 52)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} ({}): {:.1} ms there and back on the idle line\n",
+            self.host,
+            self.address,
+            self.idle.as_secs_f64() * 1e3
+        );
+        for (name, direction) in [("up", &self.up), ("down", &self.down)] {
+            let _ = write!(text, "\n{name}:\n{}", described(direction));
+        }
+        let _ = write!(
+            text,
+            "\nUnder load a packet waits up to {:.0} ms longer: grade {}.\n",
+            self.waited().as_secs_f64() * 1e3,
+            grade(self.waited())
+        );
+        if let Some(k) = self.asymmetry() {
+            let _ = writeln!(text, "Asymmetry k: {k:.2} (docs/link-layer.md).");
+        }
+        let _ = write!(text, "\nFor a policy:\n\n{}", self.link());
+        text
+    }
+
+    /// A policy's link section, as far as it is known.
+    fn link(&self) -> String {
+        let rate = |direction: &Direction| {
+            let wire = direction.layer.rate().unwrap_or(direction.ip_rate);
+            format!("\"{:.0}kbit\"", wire.as_kbit())
+        };
+        let layer = match self.up.layer.layers.first() {
+            Some(fit) => format!(
+                "{{ overhead = {}, relative-to = \"ip\", framing = \"{}\" }}",
+                fit.overhead,
+                framing(fit.framing)
+            ),
+            None => "\"raw\" # not known: rates count IP bytes".to_owned(),
+        };
+        format!(
+            "[link]\ndevice = \"wan\" # towards the line\nup = {}\ndown = {}\nlayer = {layer}\n",
+            rate(&self.up),
+            rate(&self.down)
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "host": self.host,
+            "address": self.address.to_string(),
+            "idle_ms": self.idle.as_secs_f64() * 1e3,
+            "up": values(&self.up),
+            "down": values(&self.down),
+            "loaded_ms": self.waited().as_secs_f64() * 1e3,
+            "grade": grade(self.waited()),
+            "asymmetry": self.asymmetry(),
+            "link": self.link(),
+        })
+    }
+}
+
+fn framing(framing: Framing) -> &'static str {
+    match framing {
+        Framing::Atm => "atm",
+        Framing::Ptm => "ptm",
+        Framing::None => "none",
+    }
+}
+
+fn described(direction: &Direction) -> String {
+    let mut text = String::new();
+    let _ = match layer_words(&direction.layer) {
+        Some((words, fit)) => writeln!(
+            text,
+            "  {:.0} kbit/s on the wire, {words}",
+            fit.rate.as_kbit()
+        ),
+        None => writeln!(
+            text,
+            "  the link layer is not sure: times fit none, or several"
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "  {:.0} kbit/s of IP packets of 1400 bytes",
+        direction.ip_rate.as_kbit()
+    );
+    let least = if direction.full { "" } else { "at least " };
+    let _ = writeln!(
+        text,
+        "  its buffer holds {least}{} bytes, {:.0} ms",
+        direction.buffer.as_bytes(),
+        direction.queueing.as_millis_f64()
+    );
+    text
+}
+
+fn layer_words(layer: &Inference) -> Option<(String, Fit)> {
+    let (cut, best) = (layer.cut?, *layer.layers.first()?);
+    let words = match (cut, layer.overhead()) {
+        (cut, Some(overhead)) => format!("in {cut}, {overhead} bytes beside each IP packet"),
+        (cut, None) => {
+            let all = layer.layers.iter().map(|fit| fit.overhead);
+            let (least, most) = all.fold((best.overhead, best.overhead), |(a, b), one| {
+                (a.min(one), b.max(one))
+            });
+            format!(
+                "in {cut}, {} bytes beside each IP packet (not sure: {least} to {most})",
+                best.overhead
+            )
+        }
+    };
+    Some((words, best))
+}
+
+fn values(direction: &Direction) -> Value {
+    let rate = |rate: Rate| rate.as_bits_per_second();
+    json!({
+        "ip_rate_bits": rate(direction.ip_rate),
+        "wire_rate_bits": direction.layer.rate().map(rate),
+        "cells": direction.layer.cut.map(|cut| cut == Cut::Cells),
+        "overhead_bytes": direction.layer.overhead(),
+        "overheads_bytes": direction.layer.layers.iter().map(|fit| fit.overhead).collect::<Vec<_>>(),
+        "queueing_ms": direction.queueing.as_millis_f64(),
+        "buffer_bytes": direction.buffer.as_bytes(),
+        "buffer_full": direction.full,
+    })
+}

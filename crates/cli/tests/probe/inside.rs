@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest: two namespaces, a line of the kernel's own emulator
+//! (netem) between them, and the command at each end.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// A kind of line.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    cells: bool,
+    /// Bytes beside the IP packet.
+    overhead: i32,
+    /// Rates on the wire, up and down.
+    kbit: [u32; 2],
+    /// Packets that the buffers hold.
+    room: [u32; 2],
+}
+
+/// Runs a command line that must succeed.
+fn run(line: &str) -> String {
+    let mut words = line.split(' ');
+    let output = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The two ends, and what serves at the far one.
+struct Ends(Child);
+
+impl Ends {
+    fn new() -> Self {
+        for line in [
+            "ip netns add near",
+            "ip netns add far",
+            "ip link add near0 netns near type veth peer name far0 netns far",
+            "ip -n near addr add 10.0.0.1/24 dev near0",
+            "ip -n far addr add 10.0.0.2/24 dev far0",
+            "ip -n near link set near0 up",
+            "ip -n far link set far0 up",
+        ] {
+            run(line);
+        }
+        let mut server = Command::new("ip")
+            .args(["netns", "exec", "far", "weirgate", "probe", "--serve"])
+            .arg("10.0.0.2:7887")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let said = server.stderr.as_mut().unwrap();
+        BufReader::new(said).read_line(&mut line).unwrap();
+        assert!(line.contains("answers at 10.0.0.2:7887"), "{line}");
+        Self(server)
+    }
+
+    fn measured(&self, line: &Line) -> Value {
+        let cut = if line.cells { " 48 5" } else { " 0 0" };
+        for (place, kbit, room) in [
+            ("near", line.kbit[0], line.room[0]),
+            ("far", line.kbit[1], line.room[1]),
+        ] {
+            // What the device counts has 14 bytes of Ethernet in it.
+            run(&format!(
+                "tc -n {place} qdisc replace dev {place}0 root netem rate {kbit}kbit {}{cut} \
+                 limit {room}",
+                line.overhead - 14
+            ));
+        }
+        let text = run("ip netns exec near weirgate probe --json 10.0.0.2");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// How one direction was measured.
+#[derive(Debug, Default)]
+struct Score {
+    cells: usize,
+    overheads: usize,
+    rates: usize,
+    buffers: usize,
+    all: usize,
+}
+
+impl Score {
+    /// The wire bytes of an IP packet of 1400 bytes.
+    fn full(line: &Line) -> f64 {
+        let frame = f64::from(1400 + line.overhead);
+        if line.cells {
+            (frame / 48.0).ceil() * 53.0
+        } else {
+            frame
+        }
+    }
+
+    fn add(&mut self, line: &Line, at: usize, found: &Value) {
+        let close = |value: &Value, true_one: f64, part: f64| {
+            let value = value.as_f64().unwrap_or(0.0);
+            (value / true_one - 1.0).abs() <= part
+        };
+        let rate = f64::from(line.kbit[at]) * 1e3;
+        let ip_rate = rate * 1400.0 / Self::full(line);
+        self.all += 1;
+        self.cells += usize::from(found["cells"] == line.cells);
+        self.overheads += usize::from(found["overhead_bytes"] == line.overhead);
+        let rates = close(&found["wire_rate_bits"], rate, 0.02)
+            && close(&found["ip_rate_bits"], ip_rate, 0.02);
+        self.rates += usize::from(rates);
+        let held = f64::from(line.room[at]) * 1400.0;
+        self.buffers += usize::from(close(&found["buffer_bytes"], held, 0.1));
+    }
+}
+
+fn score(lines: &[Line]) -> Score {
+    let ends = Ends::new();
+    let mut score = Score::default();
+    for line in lines {
+        let found = ends.measured(line);
+        println!("{line:?}: up {}, down {}", found["up"], found["down"]);
+        score.add(line, 0, &found["up"]);
+        score.add(line, 1, &found["down"]);
+    }
+    println!("{score:?}");
+    score
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn two_lines() {
+    let lines = [
+        Line {
+            cells: true,
+            overhead: 28,
+            kbit: [512, 2000],
+            room: [40, 60],
+        },
+        Line {
+            cells: false,
+            overhead: 22,
+            kbit: [10_000, 50_000],
+            room: [100, 200],
+        },
+    ];
+    let score = score(&lines);
+    assert_eq!(
+        [score.cells, score.overheads, score.rates, score.buffers],
+        [4; 4],
+        "{score:?}"
+    );
+}
+
+/// Half of them in cells, half in bytes, overheads from 8 to 48. Code words of
+/// 65 for 64 run on across packets (ITU-T G.992.3 annex N), so that such a line
+/// is one of bytes with 64/65 of the rate.
+#[test]
+#[ignore = "runs in the guest, for long"]
+fn forty_lines() {
+    let rates = [
+        [128, 1024],
+        [512, 2000],
+        [768, 8000],
+        [2000, 20_000],
+        [10_000, 50_000],
+    ];
+    let lines: Vec<Line> = (0..40_usize)
+        .map(|number| Line {
+            cells: number % 2 == 0,
+            overhead: 8 + number as i32 * 40 / 39,
+            kbit: rates[number % rates.len()],
+            room: [20 + number as u32, 30 + 2 * number as u32],
+        })
+        .collect();
+    let score = score(&lines);
+    assert_eq!(score.cells, 80, "{score:?}");
+    assert!(score.overheads >= 72, "{score:?}");
+    assert_eq!((score.rates, score.buffers), (80, 80), "{score:?}");
+}

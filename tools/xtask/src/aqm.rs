@@ -2,7 +2,7 @@
 //! Tasks of the kit of disciplines: their fuzzing, the long comparisons, and
 //! the format of their C.
 
-use crate::run;
+use crate::{run, test};
 use anyhow::{Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,28 +40,13 @@ pub fn parity(root: &Path, packets: u64) -> Result<()> {
     let name = "kernel_and_native_host_agree_on_many_packets";
     let packets = packets.to_string();
     let size = [("WEIRGATE_PARITY_PACKETS", packets.as_str())];
-    long_test(root, "weirgate-bpf", "guest", name, &size)
+    test::long(root, "weirgate-bpf", "guest", name, &size)
 }
 
 /// A thousand times on and off.
 pub fn cycles(root: &Path) -> Result<()> {
     let name = "nothing_stays_behind_a_thousand_cycles";
-    long_test(root, "weirgate-cli", "aqm", name, &[])
-}
-
-/// Runs a test that is ignored otherwise, and shows what it prints.
-fn long_test(
-    root: &Path,
-    package: &str,
-    target: &str,
-    name: &str,
-    variables: &[(&str, &str)],
-) -> Result<()> {
-    let words = ["test", "--release", "-p", package, "--test", target, "--"];
-    let how = ["--exact", name, "--ignored", "--nocapture"];
-    let mut command = Command::new("cargo");
-    command.current_dir(root).args(words).args(how);
-    run(command.envs(variables.iter().copied()))
+    test::long(root, "weirgate-cli", "aqm", name, &[])
 }
 
 /// Compares every file of aqm/ and bpf/ with what the formatter makes of it.

@@ -59,6 +59,8 @@ enum Task {
         #[arg(long, default_value_t = 1_000_000)]
         packets: u64,
     },
+    /// Measure forty kinds of line with `weirgate probe` in the lab.
+    ProbeLines,
     /// Load and unload a discipline a thousand times under traffic.
     AqmCycles,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),
+        Task::ProbeLines => test::probe_lines(&root()),
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };

@@ -111,3 +111,29 @@ fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("== {part}: {:.1} s", start.elapsed().as_secs_f64());
     outcome
 }
+
+/// Runs a test that is ignored otherwise, and shows what it prints.
+pub fn long(
+    root: &Path,
+    package: &str,
+    target: &str,
+    name: &str,
+    variables: &[(&str, &str)],
+) -> Result<()> {
+    let words = ["test", "--release", "-p", package, "--test", target, "--"];
+    let how = ["--exact", name, "--ignored", "--nocapture"];
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args(words).args(how);
+    run(command.envs(variables.iter().copied()))
+}
+
+/// Forty kinds of line, measured by `weirgate probe` in the lab.
+pub fn probe_lines(root: &Path) -> Result<()> {
+    long(
+        root,
+        "weirgate-cli",
+        "probe",
+        "forty_lines_are_measured",
+        &[],
+    )
+}

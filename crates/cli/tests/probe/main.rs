@@ -52,7 +52,6 @@ fn two_lines_are_measured() {
 fn forty_lines_are_measured() {
     let limits = Limits {
         wall: Duration::from_hours(3),
-        virtual_time: Duration::from_hours(2),
         ..Limits::default()
     };
     println!("{}", in_the_guest("forty_lines", limits));

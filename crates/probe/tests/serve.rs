@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The serving end on loopback: who gets what.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use weirgate_probe::{COOKIE, Client, Message, Server, Train, Way};
+
+fn server() -> SocketAddr {
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = server.address().unwrap();
+    std::thread::spawn(move || server.run());
+    address
+}
+
+fn socket(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server).unwrap();
+    socket
+}
+
+fn told(socket: &UdpSocket, message: &Message) {
+    socket.send(&message.bytes()).unwrap();
+}
+
+/// What comes next; a greeting is answered whatever was said before it, so
+/// that its answer shows that nothing else came.
+fn next(socket: &UdpSocket) -> Message {
+    let mut payload = [0; 2048];
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let length = socket.recv(&mut payload).unwrap();
+    Message::read(&payload[..length]).unwrap()
+}
+
+const TRAIN: Train = Train {
+    id: 7,
+    payload: 100,
+    count: 50,
+    gap_ns: 10_000,
+};
+
+#[test]
+fn trains_go_both_ways() {
+    let mut client = Client::greet(server()).unwrap();
+    assert!(client.round_trip().unwrap() < Duration::from_secs(60));
+    for way in [Way::Up, Way::Down] {
+        let seen = client
+            .train(way, 200, 500, Duration::from_micros(100))
+            .unwrap();
+        // Loopback loses nothing that a socket's buffer holds, and these fit.
+        assert_eq!(seen.received, 500, "{way:?}");
+        assert!(seen.gap_ns > 0.0, "{way:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn without_a_cookie_there_is_only_a_greeting() {
+    let server = server();
+    let one = socket(server);
+    let wrong = [9; COOKIE];
+    for message in [
+        Message::Send {
+            cookie: wrong,
+            train: TRAIN,
+        },
+        Message::Expect {
+            cookie: wrong,
+            train: TRAIN,
+        },
+        Message::Ask {
+            cookie: wrong,
+            id: 7,
+        },
+        Message::Data {
+            id: 7,
+            index: 0,
+            sent_ns: 0,
+        },
+        Message::Hello { nonce: 1 },
+    ] {
+        told(&one, &message);
+    }
+    let Message::Welcome { nonce: 1, cookie } = next(&one) else {
+        panic!("no welcome");
+    };
+    // The cookie is of this address and no other.
+    let other = socket(server);
+    told(
+        &other,
+        &Message::Send {
+            cookie,
+            train: TRAIN,
+        },
+    );
+    told(&other, &Message::Hello { nonce: 2 });
+    assert!(matches!(next(&other), Message::Welcome { nonce: 2, .. }));
+    told(
+        &one,
+        &Message::Send {
+            cookie,
+            train: TRAIN,
+        },
+    );
+    assert!(matches!(
+        next(&one),
+        Message::Data {
+            id: 7,
+            index: 0,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn too_much_is_refused() {
+    let one = socket(server());
+    told(&one, &Message::Hello { nonce: 1 });
+    let Message::Welcome { cookie, .. } = next(&one) else {
+        panic!("no welcome");
+    };
+    for train in [
+        Train {
+            count: u32::MAX,
+            ..TRAIN
+        },
+        Train {
+            payload: u16::MAX,
+            ..TRAIN
+        },
+        Train {
+            payload: 3,
+            ..TRAIN
+        },
+        Train {
+            gap_ns: u64::MAX,
+            ..TRAIN
+        },
+        Train {
+            gap_ns: 1_000_000_000,
+            ..TRAIN
+        },
+        Train { count: 1, ..TRAIN },
+    ] {
+        told(&one, &Message::Send { cookie, train });
+        assert_eq!(next(&one), Message::Refused { id: 7 }, "{train:?}");
+        told(&one, &Message::Expect { cookie, train });
+        assert_eq!(next(&one), Message::Refused { id: 7 }, "{train:?}");
+    }
+    // Four long trains at a time; a fifth is refused.
+    let long = Train {
+        count: 100,
+        gap_ns: 100_000_000,
+        ..TRAIN
+    };
+    for id in 0..5 {
+        told(
+            &one,
+            &Message::Send {
+                cookie,
+                train: Train { id, ..long },
+            },
+        );
+    }
+    let refused = (0..10_000)
+        .map(|_| next(&one))
+        .find(|message| matches!(message, Message::Refused { .. }));
+    assert_eq!(refused, Some(Message::Refused { id: 4 }));
+}

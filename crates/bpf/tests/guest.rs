@@ -65,6 +65,11 @@ fn two_devices_keep_two_states() {
 }
 
 #[test]
+fn flows_are_told_apart() {
+    println!("{}", in_the_guest("flows::told_apart"));
+}
+
+#[test]
 fn shaper_is_taken_by_the_kernel() {
     in_the_guest("shaper_loads");
 }

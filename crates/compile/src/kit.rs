@@ -239,3 +239,17 @@ fn red(own: &Red) -> Vec<(&'static str, u64)> {
         ("ecn", u64::from(own.ecn)),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::no_queue;
+
+    /// Of cells a full packet of 1,514 bytes takes 1,696: it is a queue there.
+    /// Where both counts are the same, it is none.
+    #[test]
+    fn a_full_packet_is_a_queue_behind_a_size_table() {
+        assert_eq!(no_queue(1_514, 1_696), 1_351);
+        assert_eq!(no_queue(1_514, 1_514), 1_514);
+        assert_eq!(no_queue(1_514, 0), 1_514);
+    }
+}

@@ -11,6 +11,12 @@
  * busy. Lateness up to `slack_ns` is made up for by the packets that follow;
  * beyond that it is lost, as it is on a link. So in any time t the gate passes
  * at most rate (t + slack) and one packet.
+ *
+ * A timer for every packet is what a fast link cannot afford: at 1 Gbit/s there
+ * would be 83,000 a second, each dearer than all else that is done for the
+ * packet. So above AQM_GATE_GROUPS_FROM packets leave in groups: whenever the
+ * line is free, as many as begin within AQM_GATE_GROUP_NS of it. The rate is the
+ * same; a queue of so long forms behind the gate and is gone with each group.
  */
 #ifndef AQM_GATE_H
 #define AQM_GATE_H
@@ -19,6 +25,13 @@
 
 /* Lateness that a link's gate makes up for. */
 #define AQM_GATE_SLACK_NS 50000
+
+/* Above this rate, in bytes/s (100 Mbit/s), groups of so long a time. */
+#define AQM_GATE_GROUPS_FROM 12500000
+#define AQM_GATE_GROUP_NS 100000
+
+/* How far before the time it is set for a timer surely has not gone off. */
+#define AQM_LINE_SURE_NS 5000
 
 struct aqm_gate {
 	u64 rate_bytes_s; /* 0: always open */
@@ -30,6 +43,37 @@ struct aqm_gate {
 AQM_FN u64 aqm_gate_opens(const struct aqm_gate *gate)
 {
 	return gate->rate_bytes_s ? gate->opens_ns : 0;
+}
+
+/* What a host keeps beside a link's gate. */
+struct aqm_line {
+	u64 group_ns; /* packets that begin until then are of this group */
+	u64 timer_ns; /* when the host will be woken; 0: not known */
+};
+
+/* Whether the link's gate is shut. */
+AQM_FN int aqm_line_shut(struct aqm_line *line, const struct aqm_gate *gate,
+			 u64 now_ns)
+{
+	u64 opens = aqm_gate_opens(gate);
+
+	if (opens > now_ns)
+		return opens > line->group_ns;
+	line->group_ns = gate->rate_bytes_s > AQM_GATE_GROUPS_FROM ?
+				 now_ns + AQM_GATE_GROUP_NS :
+				 0;
+	return 0;
+}
+
+/* Whether the host has to set its timer for `opens_ns`. It has been set for
+ * that already, if it was and has not gone off: which it has not a while before
+ * that time, whatever the difference between its clock and this one. */
+AQM_FN int aqm_line_timer(struct aqm_line *line, u64 opens_ns, u64 now_ns)
+{
+	if (line->timer_ns == opens_ns && now_ns + AQM_LINE_SURE_NS < opens_ns)
+		return 0;
+	line->timer_ns = opens_ns;
+	return 1;
 }
 
 /* A packet goes. wire < 2^32, so wire * 10^9 < 2^62. */

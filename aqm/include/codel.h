@@ -189,11 +189,13 @@ AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
 
 	if (!packet) {
 		/* An empty queue ends the dropping state, except the one that
-		 * the last packet has just begun. */
+		 * the last packet has just begun. Nothing waits in it, so no
+		 * delay goes on either (RFC 8289 section 5.5; the kernel's since
+		 * 7.x): else a flow of fq_codel that comes back after a pause
+		 * would be dropped from for delays before it. */
 		if (step != CODEL_ENTERED)
 			v->dropping = 0;
-		if (step != CODEL_FRESH)
-			v->first_above = 0;
+		v->first_above = 0;
 		v->step = CODEL_FRESH;
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
 	}

@@ -85,6 +85,12 @@ struct Qdisc {
 
 struct sk_buff {
 	__u32 priority;
+	__u8 l4_hash : 1;
+	__u8 sw_hash : 1;
+	__be16 protocol;
+	__u16 network_header;
+	unsigned char *head;
+	unsigned char *data;
 	char cb[48];
 };
 
@@ -101,6 +107,11 @@ struct bpf_sk_buff_ptr {
 
 struct bpf_iter_num {
 	__u64 opaque[1];
+} __attribute__((aligned(8)));
+
+/* include/uapi/linux/bpf.h */
+struct bpf_dynptr {
+	__u64 opaque[2];
 } __attribute__((aligned(8)));
 
 struct nlattr;
@@ -129,6 +140,11 @@ extern void bpf_qdisc_skb_drop(struct sk_buff *skb,
 			       struct bpf_sk_buff_ptr *to_free) __ksym;
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire,
 					__u64 delta_ns) __ksym;
+/* net/core/filter.c, kernel/bpf/helpers.c */
+extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags,
+			       struct bpf_dynptr *data) __ksym;
+extern void *bpf_dynptr_slice(const struct bpf_dynptr *data, __u64 offset,
+			      void *buffer, __u64 size) __ksym;
 extern void bpf_qdisc_bstats_update(struct Qdisc *sch,
 				    const struct sk_buff *skb) __ksym;
 

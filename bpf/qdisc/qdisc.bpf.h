@@ -27,6 +27,7 @@
  */
 #include "kernel.h"
 #include "aqm.h"
+#include "flow.h"
 #include "gate.h"
 #include "record.h"
 
@@ -67,6 +68,8 @@ struct aqm_hosted {
 	u32 changes_seen;
 	u32 recording;
 	u32 sequence;
+	struct aqm_line line;
+	u64 key; /* of flows' hashes */
 };
 
 struct {
@@ -310,6 +313,9 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
 		one->recording = 0;
+		one->line.group_ns = 0;
+		one->line.timer_ns = 0;
+		one->key = bpf_get_prandom_u32();
 		bpf_settle(one, sch);
 		sch->limit = key + 1;
 		return 0;
@@ -338,7 +344,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.wire = aqm_wire(&one->q.link, packet.len);
 	/* Recorded traffic may be replayed to a discipline that needs more. */
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
-		packet.flow = bpf_skb_get_hash(skb);
+		packet.flow = flow_hash(skb, (u32)one->key);
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->recording)
 		random = bpf_get_prandom_u32();
 	index = AQM_OF(_host_arrive)(&one->q, &packet, random, &verdict);
@@ -387,15 +393,15 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	u32 number = sch->limit - 1;
 	struct sk_buff *skb = NULL;
 	struct aqm_kept *kept;
-	u64 now, opens;
 	u32 index, wire, i;
+	u64 now;
 
 	if (!one || !sch->q.qlen)
 		return NULL;
 	now = bpf_ktime_get_ns();
-	opens = aqm_gate_opens(&one->gate);
-	if (opens > now) {
-		bpf_qdisc_watchdog_schedule(sch, opens, 0);
+	if (aqm_line_shut(&one->line, &one->gate, now)) {
+		if (aqm_line_timer(&one->line, one->gate.opens_ns, now))
+			bpf_qdisc_watchdog_schedule(sch, one->gate.opens_ns, 0);
 		return NULL;
 	}
 	/* Each turn sends or drops a packet or ends a flow's turn. */
@@ -427,7 +433,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	}
 	/* What is queued is asked for again, even if a discipline could not say
 	 * in so many turns what is to go. */
-	if (sch->q.qlen)
+	if (sch->q.qlen && aqm_line_timer(&one->line, now + 1000000, now))
 		bpf_qdisc_watchdog_schedule(sch, now + 1000000, 0);
 	return NULL;
 }
@@ -453,6 +459,8 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 			bpf_kfree_skb(skb);
 	}
 	bpf_clear(one, 0);
+	/* The kernel takes the timer off. */
+	one->line.timer_ns = 0;
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);
 	if (one->recording)
 		bpf_record_event(one, sch->limit - 1, AQM_RESET_EVENT,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a measurement of costs needs of the kernel: a sender inside of it, and
-//! the least qdisc that BPF programs can make.
+//! What a measurement of costs needs of the kernel: a sender inside of it, the
+//! least qdisc that BPF programs can make, and how long programs ran.
 
 use crate::error::BpfError;
 use crate::object::load;
 use crate::{log, programs};
-use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput, ProgramType};
+use std::collections::BTreeMap;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// The sender's program, in its object and by name.
 const SEND: &str = "send";
@@ -99,5 +102,56 @@ impl Least {
     pub fn load() -> Result<Self, BpfError> {
         let (_, link) = load("fifo", Self::KIND, &[])?;
         Ok(Self { _link: link })
+    }
+}
+
+/// What the programs of qdiscs have spent since they were loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// How often it ran.
+    pub runs: u64,
+    /// Nanoseconds in it, what it calls included.
+    pub nanos: u64,
+}
+
+/// The kernel takes the time of every program while this exists, which makes
+/// each of them slower.
+#[derive(Debug)]
+pub struct Timed {
+    _statistics: OwnedFd,
+}
+
+impl Timed {
+    /// Begins. Needs root.
+    pub fn begin() -> Result<Self, BpfError> {
+        #[expect(unsafe_code, reason = "libbpf's own call has no safe form")]
+        // SAFETY: the call takes a number and gives a descriptor or an error.
+        let file = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        if file < 0 {
+            return Err(BpfError::Refused {
+                kind: "run times of programs".to_owned(),
+                source: libbpf_rs::Error::from_raw_os_error(-file),
+                log: String::new(),
+            });
+        }
+        #[expect(unsafe_code, reason = "so is what it gives")]
+        // SAFETY: the descriptor is new, and nobody else's.
+        let _statistics = unsafe { OwnedFd::from_raw_fd(file) };
+        Ok(Self { _statistics })
+    }
+
+    /// What the programs of all qdiscs have spent so far, by name.
+    #[must_use]
+    pub fn spent(&self) -> BTreeMap<String, Spent> {
+        ProgInfoIter::default()
+            .filter(|program| program.ty == ProgramType::StructOps)
+            .map(|program| {
+                let spent = Spent {
+                    runs: program.run_cnt,
+                    nanos: program.run_time_ns,
+                };
+                (program.name.to_string_lossy().into_owned(), spent)
+            })
+            .collect()
     }
 }

@@ -8,6 +8,9 @@ use weirgate_aqm::{Discipline, Link, Row, reasons};
 /// Bytes of `struct aqm_gate`, which lies between an instance and its place.
 const GATE_BYTES: usize = 24;
 
+/// Bytes of what a host keeps beside its gate, and of its key.
+pub(crate) const LINE_BYTES: usize = 24;
+
 /// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
 /// that belong together may be a packet apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub struct Instance {
 
 /// Bytes of `struct aqm_hosted`.
 pub(crate) fn bytes(discipline: Discipline) -> usize {
-    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16
+    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES
 }
 
 impl Instance {

@@ -30,7 +30,7 @@ mod store;
 mod verifier;
 mod watch;
 
-pub use bench::{Copies, Least, Sender};
+pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
 pub use instance::Instance;
 pub use payload::Payload;

@@ -36,7 +36,7 @@ const COUNT_AT: usize = 88;
 const KINDS_AT: usize = 1088;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
 const USED_AT: usize = PLACE_AT + crate::place::BYTES;
-const HOSTED_BYTES: usize = USED_AT + 16;
+const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 4 * CLASSES;
 
 /// A class of traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]

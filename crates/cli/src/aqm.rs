@@ -56,10 +56,8 @@ pub enum Command {
         /// where none is named.
         #[arg(value_name = "DISCIPLINE")]
         disciplines: Vec<String>,
-        /// Packets of the shorter of two runs; the longer one has three times as many. Where a
-        /// rate is held, a quarter of them.
-        #[arg(long, default_value_t = 25_600, value_name = "COUNT")]
-        packets: u64,
+        #[command(flatten)]
+        run: aqm_bench::Run,
         /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
         #[arg(long, value_name = "PATH")]
         kernel: Option<PathBuf>,
@@ -214,11 +212,11 @@ pub fn run(command: &Command) -> Outcome {
         } => aqm_work::fuzz(discipline, *seconds, *floor),
         Command::Bench {
             disciplines,
-            packets,
+            run,
             kernel,
             json,
             inside,
-        } => aqm_bench::bench(disciplines, *packets, kernel.as_deref(), *json, *inside),
+        } => aqm_bench::bench(disciplines, run, kernel.as_deref(), *json, *inside),
         Command::Verify {
             discipline,
             lab,

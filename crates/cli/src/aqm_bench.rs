@@ -2,7 +2,7 @@
 //! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
 
 use crate::aqm::wrong;
-use crate::aqm_bench_inside::{Figure, Way, all, is_named, run};
+use crate::aqm_bench_inside::{self as inside_of, Figure, Way, all, is_named};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use serde::Serialize;
@@ -24,10 +24,22 @@ struct Report<'a> {
     figures: &'a [Figure],
 }
 
+/// How to measure.
+#[derive(clap::Args)]
+pub struct Run {
+    /// Packets of the shorter of two runs; the longer one has three times as many. Where a
+    /// rate is held, a quarter of them.
+    #[arg(long, default_value_t = 25_600, value_name = "COUNT")]
+    packets: u64,
+    /// Say what each program of a BPF qdisc takes, in a further run of each.
+    #[arg(long)]
+    programs: bool,
+}
+
 /// `weirgate aqm bench`.
 pub fn bench(
     words: &[String],
-    packets: u64,
+    run: &Run,
     kernel: Option<&Path>,
     json: bool,
     inside: bool,
@@ -42,15 +54,17 @@ pub fn bench(
             )));
         }
     }
-    let words = if words.is_empty() {
-        all.into_iter().map(|(name, _)| name).collect()
-    } else {
-        words.to_vec()
-    };
     if inside {
-        return run(&words, packets);
+        return inside_of::run(words, run.packets, run.programs);
     }
-    let (kernel, figures) = in_the_lab(&words, packets, kernel)?;
+    let bare = |name: &str| name.starts_with("noqueue");
+    let named = |name: &str| words.is_empty() || words.iter().any(|word| is_named(name, word));
+    let chosen: Vec<String> = all
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| bare(name) || named(name))
+        .collect();
+    let (kernel, figures) = in_the_lab(&chosen, run, kernel)?;
     if json {
         let report = Report {
             kernel: &kernel,
@@ -73,7 +87,7 @@ fn table(figures: &[Figure]) -> String {
     for (way, what) in [
         (
             Way::Bursts,
-            "no rate; bursts of 64 into a device that takes 16",
+            "no rate; bursts of 32 and 96 into a device that takes 16",
         ),
         (Way::Paced, "held to 250 Mbit/s, a timer for every packet"),
     ] {
@@ -96,6 +110,13 @@ fn table(figures: &[Figure]) -> String {
                 let _ = write!(text, "  ({} packets lost)", one.lost);
             }
             text.push('\n');
+            for (name, program) in &one.programs {
+                let _ = writeln!(
+                    text,
+                    "    {name:<20}{:>8.0}, {:.2} times",
+                    program.instructions, program.runs
+                );
+            }
         }
     }
     if let Some(cost) = cost(DROPTAIL.0) {
@@ -125,10 +146,12 @@ fn met(is: bool) -> &'static str {
     if is { "met" } else { "missed" }
 }
 
-/// Runs this very program in the lab's kernel.
+/// Runs this very program in the lab's kernel, a new one for each: what one has
+/// left behind, memory that is still being freed most of all, would be counted
+/// as the next one's.
 fn in_the_lab(
     words: &[String],
-    packets: u64,
+    run: &Run,
     kernel: Option<&Path>,
 ) -> Result<(String, Vec<Figure>), Failure> {
     let own = std::env::current_exe()?;
@@ -139,30 +162,39 @@ fn in_the_lab(
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
-    let packets = packets.to_string();
-    let mut line = vec![&*base, "aqm", "bench", "--inside", "--packets", &packets];
-    line.extend(words.iter().map(String::as_str));
-    let limits = Limits {
-        wall: Duration::from_mins(30),
-        ..Limits::default()
-    };
-    let output = lab.execute(&line, 1, limits).map_err(anyhow::Error::from)?;
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
-    if status != "status: 0" {
-        return Err(Failure::Refused(said.trim_end().to_owned()));
+    let packets = run.packets.to_string();
+    let mut all = (String::new(), Vec::new());
+    for word in words {
+        let mut line = vec![&*base, "aqm", "bench", "--inside", "--packets", &packets];
+        if run.programs {
+            line.push("--programs");
+        }
+        line.push(word);
+        let limits = Limits {
+            wall: Duration::from_mins(30),
+            ..Limits::default()
+        };
+        let output = lab.execute(&line, 1, limits).map_err(anyhow::Error::from)?;
+        let text = String::from_utf8_lossy(&output.result).into_owned();
+        let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+        if status != "status: 0" {
+            return Err(Failure::Refused(said.trim_end().to_owned()));
+        }
+        let figures = said
+            .lines()
+            .find_map(|line| serde_json::from_str::<Vec<Figure>>(line).ok());
+        let figures = figures
+            .ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
+        all.0 = output.kernel;
+        all.1.extend(figures);
     }
-    let figures = said
-        .lines()
-        .find_map(|line| serde_json::from_str(line).ok());
-    let figures =
-        figures.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
-    Ok((output.kernel, figures))
+    Ok(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn figure(name: &str, way: Way, cost: f64) -> Figure {
         Figure {
@@ -171,6 +203,7 @@ mod tests {
             whole: cost,
             cost,
             lost: 0,
+            programs: BTreeMap::new(),
         }
     }
 

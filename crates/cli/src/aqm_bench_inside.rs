@@ -5,17 +5,19 @@
 //! Packets come from inside of the kernel ([`Sender`]), and leave by an IFB,
 //! which is emptied by a softirq. Two ways to keep queues from being empty:
 //!
-//! - **Bursts.** One run of the sender puts [`BURST`] packets on the device
-//!   with softirqs held off. The device takes [`BATCH`] and stops its queue,
-//!   so the rest is queued; then softirqs empty it, [`BATCH`] packets each.
-//! - **Paced**, for what holds a rate. [`STANDING`] packets are queued, then
-//!   one comes for each that leaves, at the line's rate; a timer lets each go.
-//!   Time in which there is nothing to do is spent on turns of known length,
-//!   and what is missing of them is what was done.
+//! - **Bursts.** One run of the sender puts packets on the device with softirqs
+//!   held off. The device takes [`BATCH`] and stops its queue, so the rest is
+//!   queued; then softirqs empty it, [`BATCH`] packets each. As many bursts of
+//!   each of two sizes are sent: what the larger have more was all queued,
+//!   where the first [`BATCH`] of each may have passed the queue by.
+//! - **Paced**, for what holds a rate. [`STANDING`] packets are queued, then as
+//!   many come as leave, at the line's rate but each at another moment between
+//!   two departures; a timer lets each go. Time in which there is nothing to do
+//!   is spent on turns of known length, and what is missing of them is what was
+//!   done. It is done for two counts of packets, and the difference counts.
 //!
-//! Each is done for two counts of packets, and the difference is what counts,
-//! so that making ready cancels out; and each without a qdisc too, which is
-//! taken off.
+//! In either, making ready cancels out; and each is done without a qdisc too,
+//! which is taken off.
 
 use crate::aqm::wrong;
 use crate::aqm_live::failed;
@@ -23,11 +25,14 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::shape::in_runtime;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper};
+use weirgate_bpf::{
+    Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
+};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
 use weirgate_state::{
     Cake, CakeAckFilter, CakeFlowMode, CakeTins, Device, DeviceName, FqCodel, Htb, HtbClass,
@@ -35,8 +40,9 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
-/// Packets of a burst, and those that the device takes before it stops.
-const BURST: u32 = 64;
+/// Packets of the smaller and the larger bursts, and those that the device takes
+/// before it stops.
+const BURSTS: [u32; 2] = [32, 96];
 const BATCH: u32 = 16;
 
 /// Bytes of a packet with its header, and the flows that they are of.
@@ -88,6 +94,19 @@ pub struct Figure {
     pub cost: f64,
     /// Packets that did not leave the device in the end; some spoil a figure.
     pub lost: u64,
+    /// Where that was asked for: what its programs take, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub programs: BTreeMap<String, Program>,
+}
+
+/// A program of a qdisc.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// How often it runs for a packet.
+    pub runs: f64,
+    /// Instructions of a run, with what it calls and with the taking of its
+    /// time, some 100.
+    pub instructions: f64,
 }
 
 /// Without a qdisc.
@@ -136,28 +155,30 @@ pub fn is_named(name: &str, word: &str) -> bool {
 }
 
 /// `weirgate aqm bench --inside`: JSON, for the part outside.
-pub fn run(words: &[String], packets: u64) -> Outcome {
+pub fn run(words: &[String], packets: u64, programs: bool) -> Outcome {
     in_runtime(async {
         let mut bench = Bench::set_up().await?;
         let mut figures = Vec::new();
-        let chosen = all().into_iter().filter(|(name, _)| {
-            name.starts_with("noqueue") || words.iter().any(|word| is_named(name, word))
-        });
+        let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
         for (name, way) in chosen {
-            // Each has a base of its own: what went before may have left the
-            // kernel's memory in another order.
             let bare = match way {
                 Way::Bursts => BARE,
                 Way::Paced => BARE_PACED,
             };
             let (sending, _) = bench.measure(bare, way, packets).await?;
             let (whole, lost) = bench.measure(&name, way, packets).await?;
+            let programs = if programs {
+                bench.programs(&name, way, packets).await?
+            } else {
+                BTreeMap::new()
+            };
             figures.push(Figure {
                 cost: whole - sending,
                 name,
                 way,
                 whole,
                 lost,
+                programs,
             });
         }
         let text = serde_json::to_string(&figures).map_err(anyhow::Error::from)?;
@@ -175,6 +196,9 @@ struct Bench {
     applied: State,
     /// Nanoseconds of an idle turn.
     turn: f64,
+    /// Where programs' times are taken, and what was taken last.
+    timed: Option<Timed>,
+    ran: BTreeMap<String, Spent>,
 }
 
 /// What holds a kind of the kit in the kernel while it is measured.
@@ -260,14 +284,17 @@ impl Bench {
             sink: far,
             applied: desired,
             turn: turn(),
+            timed: None,
+            ran: BTreeMap::new(),
         })
     }
 
     /// Instructions for a packet, and packets that were lost.
     async fn measure(&mut self, name: &str, way: Way, packets: u64) -> Result<(f64, u64), Failure> {
+        self.ran.clear();
         // Without a qdisc a stopped device drops, so it must not stop.
         let bare = name.starts_with("noqueue");
-        let room = if bare { 4 * BURST } else { BATCH };
+        let room = if bare { 2 * BURSTS[1] } else { BATCH };
         let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
         fs::write(&path, room.to_string()).map_err(|error| wrong(format!("{path}: {error}")))?;
         let held = self.put(name).await?;
@@ -278,14 +305,19 @@ impl Bench {
         let before = through()?;
         let mut spent = [0.0; 2];
         let standing = if bare { 0 } else { STANDING };
+        let bursts = packets / u64::from(BURSTS[0]);
+        let packets = bursts * u64::from(BURSTS[0]);
         for (number, of) in [packets, 3 * packets].into_iter().enumerate() {
             spent[number] = match way {
-                Way::Bursts => self.bursts(of)?,
+                Way::Bursts => self.bursts(bursts, BURSTS[number])?,
                 Way::Paced => self.paced(of, standing)?,
             };
         }
         // What stands in the queue leaves within this.
         thread::sleep(2 * STANDING * GAP);
+        if let Some(timed) = &self.timed {
+            self.ran = timed.spent();
+        }
         let due = 4 * packets
             + if way == Way::Paced {
                 u64::from(standing)
@@ -297,13 +329,41 @@ impl Bench {
         Ok(((spent[1] - spent[0]) / (2 * packets) as f64, lost))
     }
 
-    /// Nanoseconds for so many packets, in bursts.
-    fn bursts(&mut self, packets: u64) -> Result<f64, Failure> {
+    /// What the programs of a qdisc take, in a run of their own.
+    async fn programs(
+        &mut self,
+        name: &str,
+        way: Way,
+        packets: u64,
+    ) -> Result<BTreeMap<String, Program>, Failure> {
+        self.timed = Some(Timed::begin().map_err(failed)?);
+        let measured = self.measure(name, way, packets).await;
+        self.timed = None;
+        measured?;
+        let all = match way {
+            Way::Bursts => 4 * packets,
+            Way::Paced => 4 * (packets / FEWER),
+        };
+        let ran = std::mem::take(&mut self.ran).into_iter();
+        let ran = ran.filter(|(_, spent)| spent.runs > 1);
+        Ok(ran
+            .map(|(name, spent)| {
+                let program = Program {
+                    runs: spent.runs as f64 / all as f64,
+                    instructions: spent.nanos as f64 / spent.runs as f64,
+                };
+                (name, program)
+            })
+            .collect())
+    }
+
+    /// Nanoseconds for so many bursts of so many packets.
+    fn bursts(&mut self, bursts: u64, size: u32) -> Result<f64, Failure> {
         let flows: Vec<Vec<u8>> = (0..FLOWS).map(packet).collect();
         let start = Instant::now();
-        for number in 0..packets / u64::from(BURST) {
+        for number in 0..bursts {
             let flow = &flows[number as usize % flows.len()];
-            self.send(flow, number, BURST)?;
+            self.send(flow, number, size)?;
         }
         Ok(start.elapsed().as_nanos() as f64)
     }
@@ -322,7 +382,7 @@ impl Bench {
             } else {
                 self.send(&flows[sent as usize % flows.len()], sent, 1)?;
                 sent += 1;
-                due += GAP;
+                due = GAP * u32::try_from(sent).unwrap_or(u32::MAX) + moment(sent);
             }
         }
         Ok(start.elapsed().as_nanos() as f64 - turns as f64 * self.turn)
@@ -415,6 +475,16 @@ impl Bench {
         let dropped = self.kernel.drop_root(&self.name, self.device);
         dropped.await.map_err(|error| refused(&error))
     }
+}
+
+/// When within a gap a packet comes: everywhere alike often, over and over.
+/// Packets that came always at the same time before a departure would measure
+/// what that time happens to be.
+fn moment(number: u64) -> Duration {
+    // The multiples of 2^64 over the golden ratio.
+    let turn = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let nanos = (u128::from(turn) * GAP.as_nanos()) >> 64;
+    Duration::from_nanos(nanos as u64)
 }
 
 /// Packets that came to the other device, which drops them.

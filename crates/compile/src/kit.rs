@@ -95,10 +95,11 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     let link = &policy.link;
     let layer = &link.layer.value;
     let device = link.device_kind.value;
+    let mtu = link.mtu.value + device.counted();
     let mut classes: Vec<KitClass> = scheduler
         .members
         .iter()
-        .map(|member| class(scheduler, member))
+        .map(|member| class(scheduler, member, mtu))
         .collect();
     classes.sort_by_key(|class| class.id);
     let reason = format!(
@@ -120,7 +121,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
                     Framing::Ptm => CakeFraming::Ptm,
                 },
             },
-            mtu: link.mtu.value + device.counted(),
+            mtu,
             other: scheduler.unseen(),
             classes,
         }),
@@ -133,10 +134,10 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     }
 }
 
-fn class(scheduler: &Scheduler, member: &Member) -> KitClass {
+fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> KitClass {
     let class = &member.class;
     let limited = class.ceiling < scheduler.gate;
-    let (discipline, settings) = queue(scheduler, member);
+    let (discipline, settings) = queue(scheduler, member, mtu);
     let most = if limited {
         format!(", {} at most", in_kbit(class.ceiling))
     } else {
@@ -171,8 +172,13 @@ fn class(scheduler: &Scheduler, member: &Member) -> KitClass {
 }
 
 /// The discipline that stands for a class's queue, and what is said of its
-/// parameters: the tree's own values, with bytes on the wire.
-fn queue(scheduler: &Scheduler, member: &Member) -> (&'static str, Vec<(&'static str, u64)>) {
+/// parameters: the tree's own values, with bytes on the wire. `mtu` is in the
+/// device's bytes.
+fn queue(
+    scheduler: &Scheduler,
+    member: &Member,
+    mtu: u32,
+) -> (&'static str, Vec<(&'static str, u64)>) {
     let nanos = |span: Span| span.as_nanos();
     match leaf::qdisc(scheduler, member).kind {
         QdiscKind::Bfifo(fifo) => (
@@ -196,6 +202,7 @@ fn queue(scheduler: &Scheduler, member: &Member) -> (&'static str, Vec<(&'static
                 ("interval_ns", nanos(own.interval)),
                 ("limit_packets", u64::from(own.limit.min(1 << 20))),
                 ("ecn", u64::from(own.ecn)),
+                ("mtu_bytes", no_queue(mtu, scheduler.full_packet)),
             ];
             // What is left out is one MTU, as the device counts.
             let quantum = stated.map(|bytes| ("quantum_bytes", u64::from(bytes.min(1 << 20))));
@@ -205,6 +212,14 @@ fn queue(scheduler: &Scheduler, member: &Member) -> (&'static str, Vec<(&'static
         // Refused before (`misfit`), so that this is never written.
         _ => ("fq_codel", Vec::new()),
     }
+}
+
+/// What is no queue to CoDel, in the device's bytes. The kernel's takes one MTU
+/// for it and compares with that the bytes behind the tree's size table, which
+/// are those on the wire: there a single full packet of more is a queue.
+fn no_queue(mtu: u32, full_packet: u32) -> u64 {
+    let (mtu, wire) = (u64::from(mtu), u64::from(full_packet).max(1));
+    (mtu * mtu / wire).clamp(1, mtu)
 }
 
 /// RED's parameters in the kit's words. The kernel's RED drops every packet
@@ -223,4 +238,18 @@ fn red(own: &Red) -> Vec<(&'static str, u64)> {
         ("gentle", 0),
         ("ecn", u64::from(own.ecn)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_queue;
+
+    /// Of cells a full packet of 1,514 bytes takes 1,696: it is a queue there.
+    /// Where both counts are the same, it is none.
+    #[test]
+    fn a_full_packet_is_a_queue_behind_a_size_table() {
+        assert_eq!(no_queue(1_514, 1_696), 1_351);
+        assert_eq!(no_queue(1_514, 1_514), 1_514);
+        assert_eq!(no_queue(1_514, 0), 1_514);
+    }
 }

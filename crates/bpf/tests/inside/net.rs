@@ -36,6 +36,21 @@ pub fn ifindex(device: &str) -> u32 {
         .expect("a number")
 }
 
+/// A device's address on the link.
+fn address(device: &str) -> String {
+    let text = fs::read_to_string(format!("/sys/class/net/{device}/address"));
+    text.expect("a device").trim().to_owned()
+}
+
+/// A neighbour that need not be asked: questions and answers would wait in the
+/// queues that are measured, on a slow line for so long that the kernel takes
+/// the neighbour for gone.
+fn known(neighbour: &str, address: &str, device: &str) {
+    run(&format!(
+        "ip neigh replace {neighbour} lladdr {address} dev {device} nud permanent"
+    ));
+}
+
 /// A namespace with a thread in it that takes what arrives.
 pub struct Far {
     end: Sender<()>,
@@ -58,11 +73,12 @@ impl Far {
             ready
                 .send(rustix::thread::gettid())
                 .expect("the other thread");
-            go.recv().expect("the other thread");
+            let near: Vec<String> = go.recv().expect("the other thread");
             run("ip link set lo up");
-            for pair in 0..pairs {
+            for (pair, own) in near.iter().enumerate() {
                 run(&format!("ip addr add 10.0.{pair}.2/24 dev far{pair}"));
                 run(&format!("ip link set far{pair} up"));
+                known(&format!("10.0.{pair}.1"), own, &format!("far{pair}"));
             }
             let listener = TcpListener::bind(("0.0.0.0", 9)).expect("a port");
             thread::spawn(move || {
@@ -83,17 +99,21 @@ impl Far {
             let _ = ended.recv();
         });
         let id = wait.recv().expect("the namespace").as_raw_nonzero();
+        let mut near = Vec::new();
         for pair in 0..pairs {
             run(&format!(
                 "ip link add wan{pair} type veth peer name far{pair}"
             ));
             // One segment a packet, as on a line.
             run(&format!("ip link set wan{pair} gso_max_segs 1"));
+            near.push(address(&format!("wan{pair}")));
+            let far = address(&format!("far{pair}"));
             run(&format!("ip link set far{pair} netns {id}"));
             run(&format!("ip addr add 10.0.{pair}.1/24 dev wan{pair}"));
             run(&format!("ip link set wan{pair} up"));
+            known(&format!("10.0.{pair}.2"), &far, &format!("wan{pair}"));
         }
-        moved.send(()).expect("the namespace");
+        moved.send(near).expect("the namespace");
         wait.recv().expect("the namespace");
         Self {
             end,

@@ -188,12 +188,14 @@ fn sweep() {
             class(0x30, 3, 0, 4, "droptail"),
         ]
     };
-    // kbit/s, seconds, packets in a burst of each class.
+    // kbit/s, seconds, packets in a burst of each class. A class may be off by
+    // its largest packet, 1,696 bytes. That is less than 1 % of an eighth of
+    // what was sent from 1.36 MB on, which takes 194 s at 56 kbit/s.
     let rates = [
-        (56, 40, 2),
-        (128, 20, 2),
-        (512, 10, 3),
-        (2_000, 6, 10),
+        (56, 300, 2),
+        (128, 130, 2),
+        (512, 35, 3),
+        (2_000, 10, 10),
         (10_000, 4, 12),
         (100_000, 2, 60),
     ];
@@ -251,15 +253,8 @@ fn sweep() {
         if more > TOLERANCE || less > TOLERANCE {
             failed.push(kbit);
         }
-        // A packet at either end counts for more than 1 % where few were sent.
-        if kbit >= 512 {
-            for (share, due) in shares.iter().zip([0.125, 0.375, 0.5]) {
-                let packet = 2.0 * 1_696.0 / all;
-                assert!(
-                    (share - due).abs() < 0.01 * due + packet,
-                    "{kbit}: {shares:?}"
-                );
-            }
+        for (share, due) in shares.iter().zip([0.125, 0.375, 0.5]) {
+            assert!((share - due).abs() < 0.01 * due, "{kbit}: {shares:?}");
         }
         net::run("tc qdisc del dev wan0 root");
         shaper.unset(place).expect("a map");

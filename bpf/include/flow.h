@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which flow a packet is of, as a hash.
+ *
+ * What a network card or a socket has told of a packet's flow costs nothing to
+ * read. Else the kernel would dissect the packet, which costs more than most
+ * disciplines do; so TCP and UDP in plain IPv4 and IPv6 are looked at here:
+ * addresses, ports and protocol, in Jenkins' lookup3 with a key of the
+ * instance's own, so that nobody outside can choose packets of one flow that
+ * collide with another's. Everything else (fragments, options, extension
+ * headers, tunnels, tags in the packet) is left to the kernel.
+ */
+#ifndef BPF_FLOW_H
+#define BPF_FLOW_H
+
+#include "kernel.h"
+
+/* Bytes of a header and of the ports behind it. */
+#define FLOW_V4_BYTES 24
+#define FLOW_V6_BYTES 44
+
+/* Types of packets, in the order of the wire. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FLOW_ETH_V4 0x0008
+#define FLOW_ETH_V6 0xdd86
+#else
+#define FLOW_ETH_V4 0x0800
+#define FLOW_ETH_V6 0x86dd
+#endif
+
+#define FLOW_TCP 6
+#define FLOW_UDP 17
+
+static __always_inline __u32 flow_rotate(__u32 word, int bits)
+{
+	return word << bits | word >> (32 - bits);
+}
+
+/* lookup3's final(): every bit of a, b and c goes into c. */
+static __always_inline __u32 flow_final(__u32 a, __u32 b, __u32 c)
+{
+	c ^= b;
+	c -= flow_rotate(b, 14);
+	a ^= c;
+	a -= flow_rotate(c, 11);
+	b ^= a;
+	b -= flow_rotate(a, 25);
+	c ^= b;
+	c -= flow_rotate(b, 16);
+	a ^= c;
+	a -= flow_rotate(c, 4);
+	b ^= a;
+	b -= flow_rotate(a, 14);
+	c ^= b;
+	c -= flow_rotate(b, 24);
+	return c;
+}
+
+/* The hash of an IPv4 packet's flow into `hash`, if it is a plain one. */
+static __always_inline int flow_v4(const struct bpf_dynptr *data, __u32 at,
+				   __u32 key, __u32 *hash)
+{
+	__u8 space[FLOW_V4_BYTES];
+	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
+	const __u32 *words = (const __u32 *)header;
+
+	/* 20 bytes of header, and no fragment. */
+	if (!header || header[0] != 0x45 || (header[6] & 0x3f) || header[7])
+		return 0;
+	if (header[9] != FLOW_TCP && header[9] != FLOW_UDP)
+		return 0;
+	*hash = flow_final(words[3] + key, words[4] + key,
+			   words[5] + key + header[9]);
+	return 1;
+}
+
+/* The same of IPv6: the first three words of either address are mixed with the
+ * other's in turn. */
+static __always_inline int flow_v6(const struct bpf_dynptr *data, __u32 at,
+				   __u32 key, __u32 *hash)
+{
+	__u8 space[FLOW_V6_BYTES];
+	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
+	const __u32 *words = (const __u32 *)header;
+	__u32 mixed;
+
+	if (!header || header[0] >> 4 != 6)
+		return 0;
+	if (header[6] != FLOW_TCP && header[6] != FLOW_UDP)
+		return 0;
+	mixed = flow_final(words[2] + key, words[3] + key, words[4] + key);
+	mixed = flow_final(words[5] + mixed, words[6] + key, words[7] + key);
+	mixed = flow_final(words[8] + mixed, words[9] + key, words[10] + key);
+	*hash = flow_final(mixed, key, header[6]);
+	return 1;
+}
+
+/* The hash of a packet's flow. */
+static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key)
+{
+	struct bpf_dynptr data;
+	__u32 at, hash;
+
+	if (BPF_CORE_READ_BITFIELD(skb, l4_hash) ||
+	    BPF_CORE_READ_BITFIELD(skb, sw_hash))
+		return bpf_skb_get_hash(skb);
+	if (bpf_dynptr_from_skb(skb, 0, &data))
+		return bpf_skb_get_hash(skb);
+	at = (__u32)((__u64)skb->head + skb->network_header - (__u64)skb->data);
+	if (skb->protocol == FLOW_ETH_V4 && flow_v4(&data, at, key, &hash))
+		return hash;
+	if (skb->protocol == FLOW_ETH_V6 && flow_v6(&data, at, key, &hash))
+		return hash;
+	return bpf_skb_get_hash(skb);
+}
+
+#endif

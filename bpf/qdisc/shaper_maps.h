@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What weir_shaper keeps: the disciplines that a class can have, settings,
+ * instances and packets. shaper.bpf.c says how they belong together. */
+#ifndef SHAPER_MAPS_H
+#define SHAPER_MAPS_H
+
+/* Most shapers at a time, settings, and packets of a class. */
+#define SHAPERS 8
+#define PLACES 64
+#define ROOM 4096
+
+/* Room for the parameters of any discipline. */
+#define MOST_PARAMS 32
+
+/* K(number, name): the numbers are the order of `Discipline::all()`. */
+#define KINDS(K) \
+	K(0, droptail) \
+	K(1, red) \
+	K(2, ared) \
+	K(3, mered) \
+	K(4, meredt) \
+	K(5, codel) \
+	K(6, fq_codel) \
+	K(7, pie)
+
+#define aqm_slot(q, i) shaper_slot((q)->host, i)
+
+struct aqm_slot;
+static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
+
+#define AQM_NAME droptail
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME red
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME ared
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME mered
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME meredt
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME codel
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME fq_codel
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME pie
+#include "queue.h"
+#undef AQM_NAME
+
+struct aqm_place {
+	u64 netns;
+	u32 ifindex;
+	u32 queue;
+};
+
+struct class_settings {
+	struct shaper_rule rule;
+	u64 kind;
+	u64 params[MOST_PARAMS];
+};
+
+struct shaper_settings {
+	struct aqm_link link;
+	u64 gate_bytes_s;
+	u32 classes;
+	u32 other;
+	struct class_settings class[SHAPER_CLASSES];
+};
+
+struct shaper_hosted {
+	struct shaper shaper;
+	struct aqm_link link;
+	u64 kinds[SHAPER_CLASSES];
+	struct aqm_place place;
+	u32 used;
+	u32 changes_seen;
+	u64 next_ns;
+	struct aqm_line line;
+	u64 key; /* of flows' hashes */
+	u32 needs[SHAPER_CLASSES]; /* what each discipline has to be told */
+};
+
+struct kept {
+	struct aqm_slot slot;
+	struct sk_buff __kptr *skb;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PLACES);
+	__type(key, struct aqm_place);
+	__type(value, struct shaper_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SHAPERS);
+	__type(key, u32);
+	__type(value, struct shaper_hosted);
+} instances SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SHAPERS);
+	__type(key, u32);
+	__type(value, u32);
+} changes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SHAPERS *SHAPER_CLASSES *ROOM);
+	__type(key, u32);
+	__type(value, struct kept);
+} packets SEC(".maps");
+
+/* One discipline's instances: for each shaper, one for each class. */
+#define QUEUES_MAP(number, name) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		__uint(max_entries, SHAPERS *SHAPER_CLASSES); \
+		__type(key, u32); \
+		__type(value, struct name##_instance); \
+	} queues_##name SEC(".maps");
+KINDS(QUEUES_MAP)
+
+static __always_inline struct kept *shaper_kept(u64 first, u32 index)
+{
+	u32 key = (u32)first + index - 1;
+
+	if (!index || index > ROOM)
+		return NULL;
+	return bpf_map_lookup_elem(&packets, &key);
+}
+
+static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index)
+{
+	struct kept *kept = shaper_kept(first, index);
+
+	return kept ? &kept->slot : NULL;
+}
+
+static __always_inline struct shaper_hosted *shaper_of(const struct Qdisc *sch)
+{
+	u32 key = sch->limit - 1;
+
+	return bpf_map_lookup_elem(&instances, &key);
+}
+
+/* The first slot of a class. */
+static __always_inline u64 first_slot(u32 queue)
+{
+	return (u64)queue * ROOM;
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* How weir_shaper takes settings over: of one class, and of the whole. */
+#ifndef SHAPER_SETTLE_H
+#define SHAPER_SETTLE_H
+
+#include "shaper_turns.h"
+
+/* Empties one discipline's instance; keeps what was counted unless `all`. */
+#define CLEAR(number, name) \
+	__noinline u32 name##_clear(u32 queue, u32 all) \
+	{ \
+		u32 key = queue; \
+		struct name##_instance *q = \
+			bpf_map_lookup_elem(&queues_##name, &key); \
+		u64 *vars, *fifos; \
+		u32 i; \
+		if (!q) \
+			return 0; \
+		vars = (u64 *)&q->vars; \
+		fifos = (u64 *)q->fifos; \
+		bpf_for (i, 0, sizeof(q->vars) / 8) \
+			vars[i] = 0; \
+		bpf_for (i, 0, name##_QUEUES) \
+			fifos[i] = 0; \
+		q->room.fresh = 0; \
+		q->room.free = 0; \
+		q->counts.queued_packets = 0; \
+		q->counts.queued_bytes = 0; \
+		q->counts.queued_wire_bytes = 0; \
+		if (all) { \
+			__builtin_memset(&q->stats, 0, sizeof(q->stats)); \
+			__builtin_memset(&q->counts, 0, sizeof(q->counts)); \
+		} \
+		name##_setup(&q->vars, &q->params, &q->link); \
+		return 0; \
+	}
+KINDS(CLEAR)
+
+#define SETTLE(number, name) \
+	__noinline u32 name##_settle(u32 queue, u32 slot, u32 class) \
+	{ \
+		u32 key = queue; \
+		struct name##_instance *q = \
+			bpf_map_lookup_elem(&queues_##name, &key); \
+		struct shaper_hosted *one = \
+			bpf_map_lookup_elem(&instances, &slot); \
+		struct shaper_settings *all; \
+		struct class_settings *wanted = NULL; \
+		if (!q || !one || class >= SHAPER_CLASSES) \
+			return 0; \
+		all = bpf_map_lookup_elem(&settings, &one->place); \
+		if (all) \
+			wanted = &all->class[class]; \
+		if (wanted) \
+			__builtin_memcpy(&q->params, wanted->params, \
+					 sizeof(q->params)); \
+		else \
+			name##_defaults(&q->params); \
+		q->link = one->link; \
+		q->host = first_slot(queue); \
+		name##_setup(&q->vars, &q->params, &q->link); \
+		return 0; \
+	}
+KINDS(SETTLE)
+
+#define CLEAR_CASE(number, name) \
+	case number: \
+		name##_clear(queue, all); \
+		break;
+static __always_inline void class_clear(u64 kind, u32 queue, u32 all)
+{
+	switch (kind) {
+		KINDS(CLEAR_CASE)
+	}
+}
+
+#define SETTLE_CASE(number, name) \
+	case number: \
+		name##_settle(slot *SHAPER_CLASSES + class, slot, class); \
+		break;
+static __always_inline void class_settle(u64 kind, u32 slot, u32 class)
+{
+	switch (kind) {
+		KINDS(SETTLE_CASE)
+	}
+}
+
+/* Frees what a class holds and returns how many bytes that were. */
+__noinline u32 class_free(u32 queue)
+{
+	u32 freed = 0;
+	u32 i;
+
+	bpf_for (i, 1, ROOM + 1) {
+		struct kept *kept = shaper_kept(first_slot(queue), i);
+		struct sk_buff *skb;
+
+		if (!kept)
+			break;
+		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		if (skb) {
+			bpf_kfree_skb(skb);
+			freed += kept->slot.packet.len;
+		}
+	}
+	return freed;
+}
+
+/* Takes one class's settings over and returns the bytes that were dropped. */
+__noinline u32 shaper_settle_class(u32 slot, u32 i)
+{
+	struct shaper_hosted *one = bpf_map_lookup_elem(&instances, &slot);
+	u32 queue = slot * SHAPER_CLASSES + i;
+	struct shaper_settings *wanted;
+	struct shaper_rule rule = {};
+	struct shaper_class *class;
+	u32 freed = 0;
+	u64 kind = 0;
+
+	if (!one || i >= SHAPER_CLASSES)
+		return 0;
+	class = &one->shaper.class[i];
+	wanted = bpf_map_lookup_elem(&settings, &one->place);
+	if (wanted) {
+		kind = wanted->class[i].kind;
+		rule = wanted->class[i].rule;
+	}
+	/* Another class in this place, or another discipline: not its packets. */
+	if (one->kinds[i] != kind || i >= one->shaper.classes ||
+	    class->rule.classid != rule.classid) {
+		if (class->packets)
+			freed = class_free(queue);
+		class_clear(one->kinds[i], queue, 0);
+		class->packets = 0;
+		class->start = 0;
+		class->rest = 0;
+		class->guarantee.opens_ns = 0;
+		class->ceiling.opens_ns = 0;
+		class_clear(kind, queue, 1);
+		one->kinds[i] = kind;
+	}
+	one->needs[i] = class_needs(kind);
+	shaper_setup(class, &rule, &one->link);
+	class_settle(kind, slot, i);
+	return freed;
+}
+
+/* Takes settings over, or makes one class of everything; returns the bytes that
+ * were dropped. */
+__noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
+{
+	struct shaper_hosted *one = bpf_map_lookup_elem(&instances, &slot);
+	struct shaper_settings *wanted;
+	struct aqm_link *link;
+	u32 freed = 0;
+	u32 i;
+
+	if (!one)
+		return 0;
+	wanted = bpf_map_lookup_elem(&settings, &one->place);
+	link = &one->link;
+	__builtin_memset(link, 0, sizeof(*link));
+	one->shaper.gate.rate_bytes_s = 0;
+	one->shaper.classes = 1;
+	one->shaper.other = 0;
+	if (wanted) {
+		*link = wanted->link;
+		one->shaper.gate.rate_bytes_s = wanted->gate_bytes_s;
+		one->shaper.classes = wanted->classes;
+		one->shaper.other = wanted->other;
+	}
+	if (!link->mtu_bytes)
+		link->mtu_bytes = mtu_bytes;
+	if (!link->queue_packets)
+		link->queue_packets = queue_packets;
+	if (!link->room_packets || link->room_packets > ROOM)
+		link->room_packets = ROOM;
+	bpf_for (i, 0, SHAPER_CLASSES)
+		freed += shaper_settle_class(slot, i);
+	return freed;
+}
+
+static __always_inline u32 shaper_settle_on(struct Qdisc *sch)
+{
+	struct net_device *dev = sch->dev_queue->dev;
+
+	return shaper_settle(sch->limit - 1, dev->mtu + dev->hard_header_len,
+			     dev->tx_queue_len);
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the classes of weir_shaper ask of their disciplines, packet by packet. */
+#ifndef SHAPER_TURNS_H
+#define SHAPER_TURNS_H
+
+#include "shaper_maps.h"
+
+/*
+ * Functions below are global where they are, so that the verifier looks at each
+ * once and by itself, and not at every discipline again for every way to it.
+ * What they are told and say is in one place, because they may be given numbers
+ * and plain memory only.
+ */
+struct turn {
+	struct aqm_packet packet;
+	struct aqm_verdict verdict;
+	u64 now_ns;
+	u32 random;
+	u32 queue;
+};
+
+#define ARRIVE(number, name) \
+	__noinline u32 name##_turn_arrive(struct turn *turn __arg_nonnull) \
+	{ \
+		u32 key = turn->queue; \
+		struct name##_instance *q = \
+			bpf_map_lookup_elem(&queues_##name, &key); \
+		return q ? name##_host_arrive(q, &turn->packet, turn->random, \
+					      &turn->verdict) : \
+			   0; \
+	}
+#define EVICT(number, name) \
+	__noinline u32 name##_turn_evict(struct turn *turn __arg_nonnull) \
+	{ \
+		u32 key = turn->queue; \
+		struct name##_instance *q = \
+			bpf_map_lookup_elem(&queues_##name, &key); \
+		u32 index; \
+		if (!q) \
+			return 0; \
+		index = name##_host_evict(q, turn->now_ns); \
+		if (index) \
+			name##_give_slot(q, index); \
+		return index; \
+	}
+/* The slot is given back at once: until another packet comes, which the qdisc's
+ * lock sees to, what lies in it stays. */
+#define DEPART(number, name) \
+	__noinline u32 name##_turn_depart(struct turn *turn __arg_nonnull) \
+	{ \
+		u32 key = turn->queue; \
+		struct name##_instance *q = \
+			bpf_map_lookup_elem(&queues_##name, &key); \
+		u32 index; \
+		if (!q) \
+			return 0; \
+		index = name##_host_depart(q, turn->now_ns, &turn->verdict); \
+		if (index) \
+			name##_give_slot(q, index); \
+		return index; \
+	}
+KINDS(ARRIVE)
+EVICT(6, fq_codel)
+KINDS(DEPART)
+
+#define ARRIVE_CASE(number, name) \
+	case number: \
+		return name##_turn_arrive(turn);
+#define DEPART_CASE(number, name) \
+	case number: \
+		return name##_turn_depart(turn);
+#define NEEDS_CASE(number, name) \
+	case number: \
+		return name##_NEEDS;
+
+/* What a class's discipline has to be told; finding it out costs time. */
+static __always_inline u32 class_needs(u64 kind)
+{
+	switch (kind) {
+		KINDS(NEEDS_CASE)
+	}
+	return 0;
+}
+
+static __always_inline u32 class_arrive(u64 kind, struct turn *turn)
+{
+	switch (kind) {
+		KINDS(ARRIVE_CASE)
+	}
+	return 0;
+}
+
+static __always_inline u32 class_depart(u64 kind, struct turn *turn)
+{
+	switch (kind) {
+		KINDS(DEPART_CASE)
+	}
+	turn->verdict.action = AQM_EMPTY;
+	return 0;
+}
+
+#endif

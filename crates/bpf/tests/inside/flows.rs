@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the programs tell flows apart: datagrams of a few sockets, again and
+//! again, are as many flows as there are sockets.
+
+use super::net::{self, Far};
+use super::{on_device, read, seconds};
+use std::net::{Shutdown, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use weirgate_aqm::Discipline;
+use weirgate_bpf::{Place, Qdisc};
+
+/// Sockets of each version of IP.
+const SOCKETS: u64 = 6;
+
+/// Multicast groups that the kernel itself tells others of, now and then.
+const OTHERS: u64 = 2;
+
+/// Sends over so many sockets, 20 times a second, until it is told to end.
+fn talk(from: &'static str, to: &'static str, ended: &Arc<AtomicBool>) {
+    for _ in 0..SOCKETS {
+        let ended = Arc::clone(ended);
+        thread::spawn(move || {
+            let socket = UdpSocket::bind((from, 0)).expect("a socket");
+            socket.connect((to, 11)).expect("an address");
+            while !ended.load(Ordering::Relaxed) {
+                let _ = socket.send(&[0; 100]);
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+    }
+}
+
+/// Flows that sent something in the last whole second.
+fn active(qdisc: &Qdisc, place: Place) -> u64 {
+    let vars = read(qdisc, place).vars();
+    let found = vars.iter().find(|(row, _)| row.name == "active");
+    found.expect("it counts flows").1
+}
+
+/// Beside UDP, whose packets have no hash until someone asks, one TCP
+/// connection, whose socket has one.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn told_apart() {
+    let _far = Far::new(1);
+    for line in [
+        "ip -6 addr add fd00::1/64 dev wan0 nodad",
+        "ip neigh replace fd00::2 lladdr 02:00:00:00:00:02 dev wan0 nud permanent",
+    ] {
+        net::run(line);
+    }
+    for name in ["mered", "meredt"] {
+        let discipline = Discipline::named(name).expect("a discipline");
+        let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+        let place = on_device(&qdisc, "wan0", 8_000_000, &[]);
+        let ended = Arc::new(AtomicBool::new(false));
+        for (to, due) in [("10.0.0.2", SOCKETS), ("fd00::2", 2 * SOCKETS)] {
+            let from = if due == SOCKETS { "0.0.0.0" } else { "::" };
+            talk(from, to, &ended);
+            seconds(4);
+            let flows = active(&qdisc, place);
+            println!("{name}: {flows} flows where {due} sockets send");
+            assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");
+        }
+        let flow = net::bulk(0);
+        seconds(4);
+        let flows = active(&qdisc, place);
+        let due = 2 * SOCKETS + 1;
+        assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");
+        let _ = flow.shutdown(Shutdown::Both);
+        ended.store(true, Ordering::Relaxed);
+        net::run("tc qdisc del dev wan0 root");
+        seconds(2);
+    }
+}

@@ -376,6 +376,7 @@ impl Writer<'_> {
             return;
         }
         let alternatives = self.alternatives(rule, decision, &name);
+        out.extend(segments::stated(rule, &alternatives, &body.origin));
         let mut own = Vec::new();
         for (matches, late) in alternatives {
             let body = match (decision, self.tracked) {

@@ -74,6 +74,13 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             }
         }
     }
+    if let Some(slack) = &policy.link.timer_slack {
+        let at = slack.line;
+        return Some((
+            format!("its shaper chooses by itself how late a timer may be, which line {at} states"),
+            "leave `timer-slack` out, or write `engine = \"htb\"`",
+        ));
+    }
     if policy.ack.is_some() {
         return Some((
             "it keeps no rate for acknowledgements".to_owned(),

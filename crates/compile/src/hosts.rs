@@ -16,10 +16,10 @@
 //! packet each, port scans and floods of SYNs: DRR++ serves a flow's first
 //! packets before all flows that have more, whosever they are, so that such a
 //! flood takes all of a class, and a full cake drops from the flow that holds the
-//! most bytes, which is one with full packets (`cake_dequeue`, `cake_drop`). Ten hosts
-//! with 1 to 100 uploads in 130 kbit/s beside such flows: Jain 0.34 by host and
-//! flow, 0.99 by host alone. Downstream a host's flows keep queues of their own:
-//! what is dropped there has been paid for (Jain 0.96, and 0.89 by host alone).
+//! most bytes, which is one with full packets (`cake_dequeue`, `cake_drop`). Downstream
+//! a host's flows keep queues of their own: what is dropped there has been paid for.
+//! No figures stand here: those there were came from runs of different settings,
+//! in which a sender's flows changed their queues with every timeout.
 //!
 //! # What is dropped downstream
 //!

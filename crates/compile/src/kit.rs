@@ -67,6 +67,13 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             "write `fair = \"flows\"`",
         ));
     }
+    if let Some(slack) = &policy.link.timer_slack {
+        let at = slack.line;
+        return Some((
+            format!("its gate chooses by itself how late a timer may be, which line {at} states"),
+            "leave `timer-slack` out, or write `engine = \"htb\"`",
+        ));
+    }
     if let Some(share) = policy.shares.first() {
         let group = &share.group.value;
         return Some((

@@ -117,11 +117,13 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     };
     let members = leaves.iter().map(member).collect();
     let full_time = bounds::time(u64::from(shares.full_packet), shares.gate);
-    let late = if full_time >= SLOW {
+    let chosen = if full_time >= SLOW {
         LATE_SLOW
     } else {
         LATE_FAST
     };
+    let stated = policy.link.timer_slack.as_ref();
+    let late = stated.map_or(chosen, |slack| slack.value);
     let mut scheduler = Scheduler {
         direction,
         inside: direction == Direction::Down && policy.link.inbound.value == Inbound::Lan,

@@ -14,7 +14,7 @@ use crate::classify_when::VERSIONS;
 use crate::codes;
 use crate::scheduler::Scheduler;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{Class, Direction, Policy};
+use weirgate_policy::{Class, Direction, Policy, Rule as PolicyRule};
 use weirgate_state::{Effect, Field, IpVersion, Match, Origin, Rule, TCP, Verdict};
 use weirgate_units::{Rate, Span};
 
@@ -105,6 +105,59 @@ pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
         ),
     };
     VERSIONS.map(rule).to_vec()
+}
+
+/// Before a rule that states a segment: the same for the packets of it that
+/// say how large segments may be. What goes upstream says it for what comes.
+pub(crate) fn stated(
+    rule: &PolicyRule,
+    alternatives: &[(Vec<Match>, Vec<Match>)],
+    origin: &Origin,
+) -> Vec<Rule> {
+    let Some(segment) = &rule.segment else {
+        return Vec::new();
+    };
+    let lowering = |(matches, _): &(Vec<Match>, Vec<Match>), version| {
+        let other = VERSIONS.into_iter().find(|one| *one != version);
+        let of_other = |one: &Match| other.is_some_and(|other| *one == Match::version_is(other));
+        if matches.iter().any(of_other) {
+            return None;
+        }
+        let mut own = vec![
+            Match::version_is(version),
+            Match::one(Field::Protocol, u128::from(TCP)),
+            Match::tcp_flags(SYN, SYN),
+        ];
+        own.extend(
+            matches
+                .iter()
+                .filter(|one| !own.contains(one))
+                .cloned()
+                .collect::<Vec<_>>(),
+        );
+        Some(Rule {
+            matches: own,
+            counter: None,
+            effects: vec![Effect::MaxSegment(
+                segment
+                    .value
+                    .max(u16::try_from(floor(version)).unwrap_or(u16::MAX)),
+            )],
+            verdict: Verdict::Continue,
+            origin: Origin::new(
+                origin.line,
+                format!("segments lowered by the {}", origin.reason),
+            ),
+        })
+    };
+    alternatives
+        .iter()
+        .flat_map(|one| {
+            VERSIONS
+                .into_iter()
+                .filter_map(|version| lowering(one, version))
+        })
+        .collect()
 }
 
 /// What is lowered, in words; for a report.

@@ -198,6 +198,84 @@ fn acknowledgements_are_filtered_where_a_cake_is() {
     );
 }
 
+/// A rule's `segment` lowers what its SYNs ask for, in its direction and for
+/// its packets alone, before the rule itself.
+#[test]
+fn segments_are_lowered_by_a_rule() {
+    let rule = "[[rule]]\nclass = \"all\"\ndirection = \"up\"\nprotocol = [\"tcp\", \"udp\"]\n\
+                remote-port = [80, 443]\nsegment = 536\n";
+    let stated = policy(&format!("{SLOW_LINK}inbound = \"lan\"\n{ONE_CLASS}{rule}"));
+    let (state, problems) = compile(&stated, &Capabilities::all());
+    let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+    let lowering: Vec<&weirgate_state::Rule> = state.tables[0]
+        .chains
+        .iter()
+        .filter(|chain| chain.name == "up")
+        .flat_map(|chain| &chain.rules)
+        .filter(|rule| {
+            let effects = &rule.effects;
+            effects
+                .iter()
+                .any(|one| matches!(one, weirgate_state::Effect::MaxSegment(_)))
+        })
+        .collect();
+    let sizes: Vec<_> = lowering.iter().map(|rule| rule.effects.clone()).collect();
+    assert_eq!(
+        sizes,
+        [536, 1220].map(|size| vec![weirgate_state::Effect::MaxSegment(size)])
+    );
+    let text: String = state
+        .tables
+        .iter()
+        .map(weirgate_state::Table::nft_text)
+        .collect();
+    assert_eq!(text.matches("maxseg").count(), 2, "{text}");
+    let line = text
+        .lines()
+        .find(|line| line.contains("maxseg size set 536"));
+    let line = line.expect("there");
+    for part in ["tcp flags", "l4proto 6", "dport @list"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(state.tables[0].faults().is_empty());
+}
+
+/// What a timer may be late is the gate's bucket, and stands in the bound of
+/// what the modem holds; other engines say that they cannot.
+#[test]
+fn the_gate_may_be_late() {
+    let text = format!("{SLOW_LINK}timer-slack = \"2ms\"\ninbound = \"lan\"\n{ONE_CLASS}");
+    let (state, problems) = compile(&policy(&text), &Capabilities::all());
+    let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+    let mut gates = 0;
+    for device in state.devices.values() {
+        if let Some(QdiscKind::Htb(htb)) = device.root.as_ref().map(|root| &root.kind) {
+            assert_eq!(htb.classes[0].buffer, weirgate_units::Span::from_millis(2));
+            gates += 1;
+        }
+    }
+    assert_eq!(gates, 2);
+    let report = weirgate_compile::check_report(&policy(&text)).to_string();
+    assert!(
+        report.contains("for at most 2.00 ms a second one"),
+        "{report}"
+    );
+    for engine in ["cake", "kit"] {
+        let other = text.replace(
+            "timer-slack",
+            &format!("engine = \"{engine}\"\ntimer-slack"),
+        );
+        let (state, problems) = compile(&policy(&other), &Capabilities::all());
+        assert!(state.is_none(), "{engine}");
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.message.contains("how late a timer may be")),
+            "{engine}: {problems:#?}"
+        );
+    }
+}
+
 /// Segments are lowered downstream where one full packet upstream is too long
 /// for a class, and nowhere else.
 #[test]

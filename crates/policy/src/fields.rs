@@ -229,6 +229,11 @@ pub const TABLES: &[TableFields] = &[
                 "What shapes it",
             ),
             field(
+                "timer-slack",
+                Time,
+                "How late the gate's timer may be before some of the rate is lost",
+            ),
+            field(
                 "ack-filter",
                 Word(&["off", "on", "aggressive"]),
                 "Which acknowledgements cake drops upstream",
@@ -430,6 +435,11 @@ pub const TABLES: &[TableFields] = &[
             field("name", Text("voice"), "The name of its counter"),
             field("final", Boolean, "No later rule sees its packets"),
             field("set-dscp", Text("EF"), "Written into the packet"),
+            field(
+                "segment",
+                Integer(536, 65_495),
+                "The largest TCP segment that its SYNs and SYN-ACKs may ask for",
+            ),
             field(
                 "keep",
                 Boolean,

@@ -46,6 +46,7 @@ mod reach;
 mod read;
 mod rule;
 mod schedule;
+mod segment;
 mod service;
 mod shares;
 mod sums;

@@ -52,6 +52,7 @@ pub(crate) fn placeholder(span: Span) -> Link {
         fair: None,
         engine: None,
         ack_filter: None,
+        timer_slack: None,
     }
 }
 
@@ -88,6 +89,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
     link.fair = fair::read(&mut table);
     link.engine = engine::read(&mut table);
     link.ack_filter = engine::read_ack_filter(&mut table);
+    link.timer_slack = engine::read_timer_slack(&mut table);
     link
 }
 

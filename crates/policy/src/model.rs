@@ -189,6 +189,9 @@ pub struct Link {
     pub fair: Option<Value<Fair>>,
     /// What shapes it; `None` leaves the choice to crate `compile`.
     pub engine: Option<Value<Engine>>,
+    /// How late the gate's timer may be without loss of rate, as what it may let
+    /// out at once; chosen by the link's rate where not stated.
+    pub timer_slack: Option<Value<weirgate_units::Span>>,
     /// Which acknowledgements cake drops upstream; `None` for none.
     pub ack_filter: Option<Value<CakeAckFilter>>,
 }
@@ -305,6 +308,9 @@ pub struct Rule {
     pub keep: Option<Span>,
     /// The code point that it writes.
     pub set_dscp: Option<Value<Dscp>>,
+    /// The largest TCP segment, in bytes of payload, that its SYNs and SYN-ACKs
+    /// may ask for.
+    pub segment: Option<Value<u16>>,
     /// The rule set it belongs to, as an index into [`Policy::rulesets`].
     pub ruleset: Option<usize>,
 }

@@ -8,6 +8,7 @@ use crate::include::Env;
 use crate::meter;
 use crate::model::{Directions, Rule, Ruleset};
 use crate::read::{directions, implied};
+use crate::segment;
 use crate::service;
 use crate::when;
 use weirgate_document::{Reader, Value, nearest};
@@ -23,12 +24,13 @@ pub(crate) fn read(
 ) -> Rule {
     let class = table.text("class");
     let set_dscp: Option<Value<Dscp>> = table.parsed("set-dscp");
-    if class.is_none() && !table.has("class") && !table.has("set-dscp") {
+    let effects = ["class", "set-dscp", "segment"];
+    if !effects.into_iter().any(|key| table.has(key)) {
         table.problems().error(
             codes::NO_EFFECT,
             table.span(),
             "this rule does nothing",
-            "name the `class` that packets go into, or write `set-dscp`",
+            "name the `class` that packets go into, or write `set-dscp` or `segment`",
         );
     }
     let when = when::read(&mut table, &env.groups);
@@ -61,8 +63,10 @@ pub(crate) fn read(
         last,
         keep: keep.filter(|flag| flag.value).map(|flag| flag.span),
         set_dscp,
+        segment: segment::read(&mut table),
         ruleset,
     };
+    segment::check(&table, &rule);
     // A field that is not known was meant as one, most likely.
     if !has_condition && !tried && last && !table.has_unknown() {
         table.problems().error(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The segment size that a SYN from outside brings to an inside host, where a
 //! class's `delay` asks for smaller packets upstream: read from the frame that
-//! comes out at the inside.
+//! comes out at the inside. And what a rule's `segment` does to one that leaves.
 
 use crate::router::{Router, in_namespace};
 use weirgate_compile::compile;
@@ -103,8 +103,11 @@ fn stated(packet: &Packet) -> u16 {
 }
 
 fn router(inbound: &str) -> Router {
-    let text = POLICY.replace("INBOUND", inbound);
-    let (policy, problems) = weirgate_policy::parse(&text);
+    router_of(&POLICY.replace("INBOUND", inbound))
+}
+
+fn router_of(text: &str) -> Router {
+    let (policy, problems) = weirgate_policy::parse(text);
     let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
     let (state, problems) = compile(&policy, &Capabilities::all());
     Router::new(&state.unwrap_or_else(|| panic!("{problems:#?}")).tables)
@@ -133,4 +136,28 @@ fn segments_upstream_are_lowered_by_what_arrives() {
             }
         });
     }
+}
+
+/// A rule's `segment` does so for its own packets, where they leave.
+#[test]
+fn segments_downstream_are_lowered_by_a_rule() {
+    in_namespace(|| {
+        let plain = POLICY.replace("delay = \"12ms\"\n", "");
+        let rule = "[[rule]]\nclass = \"all-2\"\ndirection = \"up\"\nremote-port = PORT\n\
+                    protocol = [\"tcp\", \"udp\"]\nsegment = 700\n";
+        for (port, v4, v6) in [("[80, 443]", 700, 1220), ("443", 1460, 1440)] {
+            let text = plain.replace("INBOUND", "lan") + &rule.replace("PORT", port);
+            let router = router_of(&text);
+            let passed = |up, v6, flags, size| {
+                let (seen, ..) = router.pass(up, &[&segment(v6, up, flags, size)]);
+                stated(&seen.expect("comes out").packet)
+            };
+            for flags in [SYN, SYN | ACK] {
+                assert_eq!(passed(true, false, flags, 1460), v4, "{port}");
+                assert_eq!(passed(true, true, flags, 1440), v6, "{port}");
+            }
+            assert_eq!(passed(true, false, SYN, 600), 600, "{port}");
+            assert_eq!(passed(false, false, SYN, 1460), 1460, "{port}");
+        }
+    });
 }

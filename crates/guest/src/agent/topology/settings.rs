@@ -7,7 +7,7 @@
 use std::io;
 
 /// Files under /proc/sys/net, and values.
-const SETTINGS: [(&str, &str); 17] = [
+const SETTINGS: [(&str, &str); 18] = [
     ("ipv4/ip_forward", "1"),
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
@@ -16,6 +16,11 @@ const SETTINGS: [(&str, &str); 17] = [
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/tcp_timestamps", "1"),
     ("ipv4/tcp_sack", "1"),
+    // A socket's hash of its flow stays with a packet through every veth, so the
+    // gateway's queues share by it, and after each timeout it is another one
+    // (`sk_rethink_txhash`, net/core/sock.c): what is sent again would overtake
+    // what waits. A packet that came by a wire has no such hash.
+    ("core/txrehash", "0"),
     ("ipv6/conf/all/disable_ipv6", "0"),
     ("ipv6/conf/all/forwarding", "1"),
     ("ipv6/conf/default/forwarding", "1"),

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `segment` of a rule: the largest TCP segment that its connections may ask
+//! the other side for.
+
+use crate::codes;
+use crate::matching::Protocol;
+use crate::model::{Rule, When};
+use weirgate_document::{Reader, Value};
+
+/// From what every host must take (RFC 9293 section 3.7.1) to the longest IPv4
+/// packet without its headers.
+const RANGE: std::ops::RangeInclusive<i64> = 536..=65_495;
+
+/// Reads `segment` of a rule.
+pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<u16>> {
+    let bytes = table.integer("segment", RANGE)?;
+    Some(bytes.map(|bytes| u16::try_from(bytes).unwrap_or(u16::MAX)))
+}
+
+/// Finds what could never lower a segment: a rule without TCP, and one that
+/// counts, whose SYNs would be counted twice.
+pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
+    let Some(segment) = &rule.segment else {
+        return;
+    };
+    let no_tcp = |when: &When| {
+        !when.protocols.is_empty() && !when.protocols.iter().any(|one| one.value == Protocol::TCP)
+    };
+    let every_service = !rule.services.is_empty() && rule.services.iter().all(no_tcp);
+    if no_tcp(&rule.when) || every_service {
+        table.problems().error(
+            codes::SEGMENT,
+            segment.span.clone(),
+            "only TCP says in its first packets how large segments may be",
+            "leave `segment` out, or write `protocol = \"tcp\"`",
+        );
+    }
+    if let Some(meter) = &rule.meter {
+        table.problems().error(
+            codes::SEGMENT,
+            meter.span.clone(),
+            "a rule that counts its packets cannot state a `segment` too",
+            "write a rule of its own with `segment`, before this one",
+        );
+    }
+}

@@ -87,8 +87,8 @@ async fn transfer(
         receive(&flow, &settings, sink, &meter, short.bytes, number, end_ns),
     );
     match result {
-        // SYNs or data were lost until the kernel gave up: an observation.
-        Err(error) if is_timeout(&error) => Ok(()),
+        // SYNs or data were lost until a kernel gave up: an observation.
+        Err(error) if gave_up(&error) => Ok(()),
         other => other.map(|_| ()),
     }
 }
@@ -158,7 +158,13 @@ fn connected(flow: &Flow, number: usize) {
     recorder.connection_mut(number, |record| record.connected_ns = Some(connected_ns));
 }
 
-fn is_timeout(error: &anyhow::Error) -> bool {
+/// Whether this side's kernel gave up, or the far one had when data came.
+fn gave_up(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
+    cause.is_some_and(|cause| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::TimedOut | io::ErrorKind::ConnectionReset
+        )
+    })
 }

@@ -249,3 +249,45 @@ fn hybrid_forgives() {
         assert_eq!(place < Some(12), forgiven, "{name}: {order:?}");
     }
 }
+
+/// While all that an elephant sends is dropped, its first packet after a
+/// silence goes through, and no other.
+#[test]
+fn who_comes_after_a_silence_is_let_go() {
+    for (spare_ns, sent) in [(1000 * MS, 8), (0, 0)] {
+        let own = [
+            ("knot1_bytes", 0),
+            ("knot2_bytes", 1),
+            ("knot3_bytes", 1),
+            ("weight1", 0),
+            ("weight2", 1 << 20),
+            ("weight3", 1 << 20),
+            ("max_p", ONE / 2),
+            ("spare_ns", spare_ns),
+        ];
+        let mut params = HELD.to_vec();
+        params.extend(own);
+        let mut kit: Queue<u32> = queue("meredt", &link(8_000_000), &params);
+        // Mice, each of one packet, hold the average below the upper threshold.
+        let mut mice = 100;
+        let mut went = 0;
+        for index in 0..12_000 {
+            let now = index * MS;
+            mice += 1;
+            kit.arrive(&of(mice, now), 0, 0);
+            while kit.packets() > 25 {
+                kit.depart(now);
+            }
+            // Three packets of the elephant each 1.2 s, from the second on.
+            if index > 1200 && index % 1200 < 3 {
+                let arrival = kit.arrive(&of(1, now), 0, 1);
+                let goes = arrival.verdict.action != Action::Drop;
+                assert!(!goes || index % 1200 == 0, "at {index}");
+                went += u64::from(goes);
+            }
+        }
+        // From 2.4 s to 10.8 s; a flow's very first packet follows no silence.
+        assert_eq!(went, sent, "spare_ns {spare_ns}");
+        assert_eq!(kit.stat("returned").is_some_and(|count| count > 0), sent > 0);
+    }
+}

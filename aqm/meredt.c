@@ -10,6 +10,14 @@
  * size may leak away while time goes by, by a share of the link: then it is the
  * flow's rate that counts rather than its length, as in fair queueing.
  *
+ * Who comes after a silence is let go. Mice cannot be held back, so elephants
+ * pay for the queue that a burst of mice makes, and all of their packets go
+ * while it lasts. What TCP sends after that comes one packet to a timeout, and
+ * for each one lost the next comes after twice the time (RFC 6298 section 5.5):
+ * with six lost in a row a link stands idle for a minute. Letting them go bounds
+ * that pause by the first timeout beyond spare_ns, and costs the others one
+ * packet of a flow in that time.
+ *
  * Departures from the thesis: the coin p_p = p_r w_p / w_av is tossed by RED's
  * uniform spacing, which has the same mean and fewer drops in a row; bands
  * beyond two are ours. What defines a flow is the host's to say, by the hash.
@@ -50,6 +58,9 @@ enum meredt_ecn {
 	P(mark, "drop|mark|mark-or-drop", 0, 0, 2, \
 	  "what happens to packets that are chosen; `mark` lets go who " \
 	  "cannot be marked") \
+	P(spare_ns, AQM_NS, 1000000000, 0, 3600000000000ULL, \
+	  "a packet goes through where its flow has sent nothing for this " \
+	  "long; 0: never") \
 	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
 	  "a flow silent for this long is forgotten")
 
@@ -67,7 +78,8 @@ enum meredt_ecn {
 #define MEREDT_OWN_STATS(N) \
 	N(first_packets, AQM_PACKETS, "arrivals for the first band") \
 	N(certain, AQM_PACKETS, \
-	  "arrivals whose probability came out at 1 or more")
+	  "arrivals whose probability came out at 1 or more") \
+	N(returned, AQM_PACKETS, "arrivals let go after a silence")
 
 #define MEREDT_STATS(N) ARED_COUNTED(N) MEREDT_OWN_STATS(N)
 
@@ -151,6 +163,13 @@ AQM_FN u64 meredt_probability(u64 probability, u64 weight, u64 average)
 	return aqm_min((probability * share) >> 16, AQM_ONE);
 }
 
+/* Whether the packet that came is its flow's first after a silence. */
+AQM_FN int meredt_returns(const struct meredt_vars *v,
+			  const struct meredt_params *p)
+{
+	return p->spare_ns && v->flow.silence << FLOW_SHIFT >= p->spare_ns;
+}
+
 AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 					const struct meredt_params *p,
 					struct meredt_stats *s,
@@ -176,8 +195,12 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 	v->weighed = 1;
 	/* Where ARED has no choice left, neither has the weight. */
 	if (probability < AQM_ONE)
-		probability = meredt_probability(probability, weight,
-						 v->average_weight);
+		probability = meredt_returns(v, p) ?
+				      0 :
+				      meredt_probability(probability, weight,
+							 v->average_weight);
+	if (meredt_returns(v, p))
+		s->returned++;
 	if (red_chosen(red, probability, at->random)) {
 		int can = aqm_can_mark(packet);
 

@@ -33,7 +33,9 @@ struct flow {
 	N(epoch, AQM_NUMBER, "which second it is") \
 	N(active, AQM_FLOWS, \
 	  "flows that sent something in the last whole second") \
-	N(active_now, AQM_FLOWS, "flows that have in this one")
+	N(active_now, AQM_FLOWS, "flows that have in this one") \
+	N(silence, AQM_NUMBER, \
+	  "how long the last packet's flow had sent nothing, in 2^20 ns")
 
 struct flow_core {
 	FLOW_CORE(AQM_NUMBER_FIELD)
@@ -93,9 +95,11 @@ found:
 		flow->bytes = flow->bytes > leaked ? flow->bytes - leaked : 0;
 	}
 	flow->seen = now;
+	v->silence = silent;
 	return flow;
 fresh:
 	v->active_now++;
+	v->silence = 0;
 	flow->hash = hash;
 	flow->bytes = 0;
 	flow->seen = now;

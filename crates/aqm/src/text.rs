@@ -2,6 +2,7 @@
 //! Numbers of the tables as people write and read them: `20ms`, `64KiB`,
 //! `0.1`, `on`.
 
+use crate::presets::PRESET;
 use crate::discipline::Row;
 use crate::settings::{Settings, SettingsError};
 use std::fmt::Write as _;
@@ -71,8 +72,12 @@ impl Row {
 }
 
 impl Settings {
-    /// Sets a parameter from text, as [`Row::parse`] reads it.
+    /// Sets a parameter from text, as [`Row::parse`] reads it; or several, by
+    /// [`PRESET`] and the name of one.
     pub fn set_text(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
+        if name == PRESET {
+            return self.set_preset(text.trim());
+        }
         let rows = self.discipline().params();
         let Some(row) = rows.iter().find(|row| row.name == name) else {
             return self.set(name, 0);

@@ -164,3 +164,130 @@ fn pie_holds_its_target() {
     let mean = waited as f64 / f64::from(left) / 1e6;
     assert!((mean - 15.0).abs() < 1.5, "mean wait {mean} ms");
 }
+
+/// A discipline with a preset.
+fn preset(discipline: &str, name: &str, rate_bits_s: u64) -> Queue<u32> {
+    let discipline = weirgate_aqm::Discipline::named(discipline).expect("a discipline");
+    let mut settings = weirgate_aqm::Settings::new(discipline);
+    settings.set_text("preset", name).expect("a preset");
+    // No early drops: order alone is looked at.
+    settings.set("min_bytes", 1 << 20).expect("a parameter");
+    settings.set("max_bytes", 1 << 21).expect("a parameter");
+    Queue::new(&settings, &link(rate_bits_s))
+}
+
+/// Everything queued, in the order in which it leaves.
+fn order(kit: &mut Queue<u32>, now: u64) -> Vec<u32> {
+    std::iter::from_fn(|| kit.depart(now).sent.map(|sent| sent.2)).collect()
+}
+
+/// D7: who has sent least goes first.
+#[test]
+fn sjf_serves_by_what_was_sent() {
+    let mut kit = preset("meredt", "sjf", 8_000_000);
+    // Flows 1 to 4 have sent 1, 4, 10 and 40 packets before this one.
+    for (flow, packets) in [(4, 40), (3, 10), (2, 4), (1, 1)] {
+        for _ in 0..packets {
+            kit.arrive(&of(flow, 1), 0, 0);
+        }
+    }
+    order(&mut kit, 2);
+    for flow in [4, 3, 2, 1] {
+        kit.arrive(&of(flow, 3), 0, flow);
+    }
+    assert_eq!(order(&mut kit, 4), [1, 2, 3, 4]);
+}
+
+/// D7: with the leak, a flow's rate counts and not its length.
+#[test]
+fn fair_serves_who_keeps_to_a_share_first() {
+    // 8 Mbit/s are 1000 packets/s; two flows have 500 each. One sends 250 for
+    // three seconds, the other 900: after 3 s it has sent more by far than the
+    // first, which stays in the first band.
+    for (name, first) in [("fair", 1), ("mered", 9)] {
+        let mut kit = preset("meredt", name, 8_000_000);
+        for index in 0..3000_u64 {
+            let now = index * MS;
+            if index % 4 == 0 {
+                kit.arrive(&of(1, now), 0, 1);
+            }
+            if index % 10 != 0 {
+                kit.arrive(&of(2, now), 0, 2);
+            }
+            order(&mut kit, now);
+        }
+        let now = 3000 * MS;
+        kit.arrive(&of(2, now), 0, 2);
+        kit.arrive(&of(1, now), 0, 1);
+        let order = order(&mut kit, now);
+        if first == 1 {
+            assert_eq!(order, [1, 2], "{name}");
+        } else {
+            assert_eq!(order, [2, 1], "{name}: both are elephants");
+        }
+    }
+}
+
+/// An elephant that pauses is a mouse again by and by.
+#[test]
+fn hybrid_forgives() {
+    for (name, forgiven) in [("hybrid", true), ("sjf", false)] {
+        let mut kit = preset("meredt", name, 8_000_000);
+        for index in 0..100 {
+            kit.arrive(&of(1, index), 0, 0);
+        }
+        order(&mut kit, 1000);
+        // 100 kB less a quarter of 1 MB/s for 1 s.
+        let now = 1000 * MS;
+        kit.arrive(&of(2, now), 0, 9);
+        for _ in 0..12 {
+            kit.arrive(&of(2, now), 0, 2);
+        }
+        kit.arrive(&of(1, now), 0, 1);
+        let order = order(&mut kit, now);
+        let place = order.iter().position(|flow| *flow == 1);
+        assert_eq!(place < Some(12), forgiven, "{name}: {order:?}");
+    }
+}
+
+/// While all that an elephant sends is dropped, its first packet after a
+/// silence goes through, and no other.
+#[test]
+fn who_comes_after_a_silence_is_let_go() {
+    for (spare_ns, sent) in [(1000 * MS, 8), (0, 0)] {
+        let own = [
+            ("knot1_bytes", 0),
+            ("knot2_bytes", 1),
+            ("knot3_bytes", 1),
+            ("weight1", 0),
+            ("weight2", 1 << 20),
+            ("weight3", 1 << 20),
+            ("max_p", ONE / 2),
+            ("spare_ns", spare_ns),
+        ];
+        let mut params = HELD.to_vec();
+        params.extend(own);
+        let mut kit: Queue<u32> = queue("meredt", &link(8_000_000), &params);
+        // Mice, each of one packet, hold the average below the upper threshold.
+        let mut mice = 100;
+        let mut went = 0;
+        for index in 0..12_000 {
+            let now = index * MS;
+            mice += 1;
+            kit.arrive(&of(mice, now), 0, 0);
+            while kit.packets() > 25 {
+                kit.depart(now);
+            }
+            // Three packets of the elephant each 1.2 s, from the second on.
+            if index > 1200 && index % 1200 < 3 {
+                let arrival = kit.arrive(&of(1, now), 0, 1);
+                let goes = arrival.verdict.action != Action::Drop;
+                assert!(!goes || index % 1200 == 0, "at {index}");
+                went += u64::from(goes);
+            }
+        }
+        // From 2.4 s to 10.8 s; a flow's very first packet follows no silence.
+        assert_eq!(went, sent, "spare_ns {spare_ns}");
+        assert_eq!(kit.stat("returned").is_some_and(|count| count > 0), sent > 0);
+    }
+}

@@ -344,6 +344,10 @@ fn list(name: Option<&str>) -> Outcome {
                     row.expected()
                 );
             }
+            for preset in one.presets() {
+                let word = format!("preset={}", preset.name);
+                let _ = writeln!(text, "  {word:<36}{}", preset.help);
+            }
         }
     }
     output::data(&text)?;

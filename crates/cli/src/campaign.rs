@@ -11,6 +11,7 @@ use crate::{output, policy, saved, source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weirgate_aqm::{Discipline, Settings};
 use weirgate_experiment::{Arm, Experiment, Job, Recording};
 use weirgate_lab::{Lab, LabError, Limits, Options, Request};
 use weirgate_report::html::Section;
@@ -24,6 +25,7 @@ struct Setting {
     limit: Duration,
     arms: Vec<String>,
     seed: Option<u64>,
+    seeds: Option<u16>,
 }
 
 /// One experiment, read and checked, with the policies that its arms name.
@@ -48,6 +50,7 @@ impl Setting {
             limit: Duration::from_secs(arguments.limit),
             arms: arguments.arms.clone(),
             seed: arguments.seed,
+            seeds: arguments.seeds,
         }
     }
 }
@@ -61,7 +64,8 @@ pub fn run(arguments: &Run) -> Outcome {
     let setting = Setting::of(arguments);
     let mut loaded = Vec::new();
     for file in &arguments.files {
-        let (text, experiment) = load(file)?;
+        let (text, experiment) = load(file, &arguments.set)?;
+        kits(file, &experiment)?;
         let files = policies(file, &experiment)?;
         for arm in &setting.arms {
             if experiment.arm(arm).is_none() {
@@ -185,6 +189,7 @@ pub fn bundled(
         limit: Duration::from_mins(10),
         arms: Vec::new(),
         seed: None,
+        seeds: None,
     };
     let loaded = Loaded {
         text: text.to_owned(),
@@ -259,18 +264,75 @@ fn experiment(
             seed,
         )?);
     }
-    let planned = plan(setting, &loaded, seed);
+    let seeds = setting.seeds.unwrap_or(loaded.experiment.seeds);
+    let mut result = once(setting, lab, &loaded, seed)?;
+    if seeds > 1 {
+        let mut runs = vec![result.figures.clone()];
+        for further in 1..u64::from(seeds) {
+            // Recordings are large: of the others only the figures stay.
+            runs.push(once(setting, lab, &loaded, seed.wrapping_add(further))?.figures);
+        }
+        result.repeat(runs);
+    }
+    Ok(result)
+}
+
+/// Every arm with one seed.
+fn once(
+    setting: &Setting,
+    lab: Option<&Lab>,
+    loaded: &Loaded,
+    seed: u64,
+) -> Result<ExperimentResult, Failure> {
+    let planned = plan(setting, loaded, seed);
     let runs = match lab {
         Some(lab) => in_machines(setting, lab, &loaded.experiment.name, &planned)?,
         None => here::run(planned.iter().map(|plan| &plan.request.job))?,
     };
     Ok(ExperimentResult::new(
-        loaded.text,
-        loaded.experiment,
+        loaded.text.clone(),
+        loaded.experiment.clone(),
         seed,
-        loaded.files,
+        loaded.files.clone(),
         &runs,
     )?)
+}
+
+/// Checks what arms say of the kit, so that a mistake shows before a machine
+/// boots.
+fn kits(file: &Path, experiment: &Experiment) -> Result<(), Failure> {
+    let mut mistakes = Vec::new();
+    for arm in &experiment.arms {
+        let Some(kit) = &arm.kit else {
+            continue;
+        };
+        let mut wrong = |what: String| {
+            let file = file.display();
+            mistakes.push(format!("weirgate: {file}: arm `{}`: {what}", arm.name));
+        };
+        let Some(discipline) = Discipline::named(&kit.discipline) else {
+            let all = Discipline::all().into_iter().map(Discipline::name);
+            let all: Vec<&str> = all.collect();
+            wrong(format!(
+                "the kit has no discipline `{}`; it has {}",
+                kit.discipline,
+                all.join(", ")
+            ));
+            continue;
+        };
+        let mut settings = Settings::new(discipline);
+        for word in &kit.set {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            if let Err(error) = settings.set_text(name.trim(), value.trim()) {
+                wrong(error.to_string());
+            }
+        }
+    }
+    if mistakes.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Input(mistakes.join("\n")))
+    }
 }
 
 /// Every arm that is asked for, a sweep once for each value.

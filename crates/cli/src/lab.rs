@@ -46,6 +46,14 @@ pub struct Run {
     /// Use this seed instead of the file's.
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Run every arm so often, with seeds from the first on, instead of as often as the file says.
+    ///
+    /// Figures are means with 95 % confidence intervals.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub seeds: Option<u16>,
+    /// Give a parameter of the files another value: `--set rate=2mbit` (repeatable).
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = named)]
+    pub set: Vec<(String, String)>,
     /// Print results as JSON, one document per experiment.
     #[arg(long)]
     pub json: bool,
@@ -68,6 +76,12 @@ pub struct Run {
     /// CAP_NET_ADMIN and CAP_SYS_ADMIN.
     #[arg(long, conflicts_with = "kernel")]
     pub here: bool,
+}
+
+/// `NAME=VALUE`.
+fn named(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Runs the subcommand.
@@ -99,7 +113,7 @@ fn list(paths: &[PathBuf]) -> Outcome {
     };
     let mut text = String::new();
     for file in experiment_files(paths)? {
-        let experiment = load(&file)?.1;
+        let experiment = load(&file, &[])?.1;
         let arms: Vec<&str> = experiment
             .arms
             .iter()
@@ -179,9 +193,16 @@ fn experiment_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Reads and checks an experiment file.
-pub fn load(path: &Path) -> Result<(String, Experiment), Failure> {
-    let text = source::read(path)?;
+/// Reads and checks an experiment file, with other values for some of its
+/// parameters.
+pub fn load(path: &Path, set: &[(String, String)]) -> Result<(String, Experiment), Failure> {
+    let mut text = source::read(path)?;
+    if !set.is_empty() {
+        let changed = weirgate_document::with_parameters(&text, set);
+        text = changed.map_err(|error| {
+            Failure::Input(format!("weirgate: {}: {error}", path.display()))
+        })?;
+    }
     let experiment = source::parse(path, &text, weirgate_experiment::parse)?;
     Ok((text, experiment))
 }

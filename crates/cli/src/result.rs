@@ -6,6 +6,7 @@ use crate::{policy, promises};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
 use weirgate_measure::predict::{Prediction, Shaper, predict};
+use weirgate_measure::repeat::{Intervals, combine, margin};
 use weirgate_measure::{ArmFigures, Verdict, best, calculate, judge, measure, outcome};
 use weirgate_report::{Findings, Tried};
 
@@ -48,6 +49,11 @@ pub struct ExperimentResult {
     pub figures: BTreeMap<String, ArmFigures>,
     /// Calculated figures by arm.
     pub predictions: BTreeMap<String, Vec<Prediction>>,
+    /// Figures of every run by arm, where there were several with seeds of
+    /// their own; else none.
+    pub runs: Vec<BTreeMap<String, ArmFigures>>,
+    /// Half the width of confidence intervals over those.
+    pub intervals: Intervals,
     /// Expectations, judged.
     pub verdicts: Vec<Verdict>,
     /// The document of `--json`.
@@ -123,9 +129,30 @@ impl ExperimentResult {
             tried,
             figures,
             predictions,
+            runs: Vec::new(),
+            intervals: Intervals::new(),
             verdicts,
             outcome,
         })
+    }
+
+    /// Makes it the result of several runs, of which it is the first: figures
+    /// become means, and are judged anew.
+    pub fn repeat(&mut self, runs: Vec<BTreeMap<String, ArmFigures>>) {
+        let (figures, intervals) = combine(&runs);
+        self.verdicts = judge(&self.experiment, &figures, &self.predictions);
+        for verdict in &mut self.verdicts {
+            verdict.margin = margin(verdict, &runs);
+        }
+        let recordings: Vec<&Recording> = self.arms.iter().map(|arm| &arm.recording).collect();
+        self.outcome = outcome(&self.experiment, self.seed, &recordings, &figures);
+        self.outcome.seeds = u16::try_from(runs.len()).unwrap_or(u16::MAX);
+        for (arm, own) in &mut self.outcome.arms {
+            own.interval = intervals.get(arm).cloned().unwrap_or_default();
+        }
+        self.figures = figures;
+        self.intervals = intervals;
+        self.runs = runs;
     }
 
     /// An experiment that is calculated, not run.
@@ -143,6 +170,8 @@ impl ExperimentResult {
             tried: Vec::new(),
             figures,
             predictions: BTreeMap::new(),
+            runs: Vec::new(),
+            intervals: Intervals::new(),
             verdicts,
             outcome,
         })
@@ -184,6 +213,8 @@ impl ExperimentResult {
         show(&Findings {
             experiment: &self.experiment,
             seed: self.seed,
+            seeds: self.outcome.seeds,
+            intervals: &self.intervals,
             runs: &runs,
             verdicts: &self.verdicts,
             calculated: &self.predictions,

@@ -6,7 +6,8 @@
 //! FOLDER/experiment.toml   the file that was run
 //! FOLDER/outcome.json      the figures; equal for equal seeds, byte for byte
 //! FOLDER/run.json          seed, policies, arms; wall time, virtual machine
-//! FOLDER/N.recording       what arm N of run.json observed
+//! FOLDER/seeds.json        the figures of each run, where there were several seeds
+//! FOLDER/N.recording       what arm N of run.json observed, with the first seed
 //! FOLDER/N.pcapng          its packets, where the experiment asks for a capture
 //! ```
 
@@ -23,6 +24,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use weirgate_experiment::{Capture, Recording};
+use weirgate_measure::ArmFigures;
 use weirgate_report::html::{Section, page_with_failures};
 use weirgate_report::pcapng;
 
@@ -92,6 +94,20 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
         "outcome.json",
         serde_json::to_string_pretty(&result.outcome)?.as_bytes(),
     )?;
+    let runs: Vec<BTreeMap<&str, &BTreeMap<String, f64>>> = result
+        .runs
+        .iter()
+        .map(|run| run.iter().map(|(arm, own)| (arm.as_str(), &own.metrics)).collect())
+        .collect();
+    if runs.is_empty() {
+        // None of another result that was written here.
+        match fs::remove_file(place("seeds.json")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error)?,
+            _ => {}
+        }
+    } else {
+        put("seeds.json", serde_json::to_string(&runs)?.as_bytes())?;
+    }
     put("run.json", serde_json::to_string_pretty(&saved)?.as_bytes())
 }
 
@@ -148,13 +164,18 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
             command: arm.command,
         });
     }
-    Ok(ExperimentResult::new(
-        text,
-        experiment,
-        saved.seed,
-        saved.files,
-        &arms,
-    )?)
+    let mut result = ExperimentResult::new(text, experiment, saved.seed, saved.files, &arms)?;
+    if folder.join("seeds.json").exists() {
+        let runs: Vec<BTreeMap<String, BTreeMap<String, f64>>> =
+            serde_json::from_slice(&at("seeds.json")?)
+                .map_err(|error| damaged("seeds.json", &error))?;
+        let figures = |(arm, metrics): (String, BTreeMap<String, f64>)| {
+            (arm.clone(), ArmFigures { arm, metrics })
+        };
+        let runs = runs.into_iter().map(|run| run.into_iter().map(figures).collect());
+        result.repeat(runs.collect());
+    }
+    Ok(result)
 }
 
 /// Writes one HTML file of sections, and of experiments that failed, with why.

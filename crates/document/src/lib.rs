@@ -5,10 +5,12 @@
 //! of every value and collects every problem instead of stopping at the first.
 //! This crate knows TOML and error presentation; it knows nothing of policies.
 
+mod parameters;
 mod problem;
 mod reader;
 mod suggest;
 
+pub use parameters::{ParameterError, with_parameters};
 pub use problem::{CODES, Problem, Problems, Severity, Span};
-pub use reader::{Kind, Reader, Value, parse};
+pub use reader::{Kind, Reader, Value, parse, parse_with_parameters};
 pub use suggest::nearest;

@@ -18,6 +18,7 @@ pub const CODES: &[(&str, &str)] = &[
         "A value is of another type, or its text cannot be read.",
     ),
     ("D005", "A number is out of its range."),
+    ("D006", "A parameter is malformed or used nowhere."),
 ];
 
 /// How bad a problem is.

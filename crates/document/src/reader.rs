@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the tables of a document, field by field.
 
+use crate::parameters;
 use crate::problem::{Problems, Span};
 use crate::suggest::nearest;
 use std::collections::BTreeSet;
@@ -59,7 +60,27 @@ impl<T> Deref for Value<T> {
 /// Parses `source` and hands its root table to `read`; syntax errors become
 /// problems (code `D001`), and `read` still sees what could be understood.
 pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, '_>) -> T) -> T {
-    let (root, errors) = DeTable::parse_recoverable(source);
+    read_source(source, problems, false, read)
+}
+
+/// The same of a document whose table `[parameters]` holds values that its
+/// texts name in braces: see [`with_parameters`](crate::with_parameters).
+/// `read` has to ask for that table, or it is unknown.
+pub fn parse_with_parameters<T>(
+    source: &str,
+    problems: &Problems,
+    read: impl FnOnce(Reader<'_, '_>) -> T,
+) -> T {
+    read_source(source, problems, true, read)
+}
+
+fn read_source<T>(
+    source: &str,
+    problems: &Problems,
+    has_parameters: bool,
+    read: impl FnOnce(Reader<'_, '_>) -> T,
+) -> T {
+    let (mut root, errors) = DeTable::parse_recoverable(source);
     let lines = Lines::of(source);
     for error in errors {
         let span = error.span().unwrap_or(0..source.len().min(1));
@@ -69,6 +90,9 @@ pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, 
             error.message(),
             "see toml.io for the syntax of TOML",
         );
+    }
+    if has_parameters {
+        parameters::fill(root.get_mut(), problems);
     }
     read(Reader::new(
         &lines,

@@ -15,6 +15,7 @@ mod model;
 mod node;
 mod outcome;
 mod parse;
+mod part;
 mod recording;
 
 pub use envelope::{EnvelopeError, seal, unseal};
@@ -29,8 +30,9 @@ pub use model::{
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, parse};
+pub use part::{Kit, Part};
 pub use recording::{
     Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply,
-    QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked, Transcript,
+    NumberSample, QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked, Transcript,
     Written,
 };

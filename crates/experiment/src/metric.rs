@@ -18,6 +18,10 @@
 //! | `outstanding` | flow | `mean max` `_bytes` |
 //! | `retransmitted` | flow | `segments` |
 //! | `connect`, `response` | flow | `mean p95` `_s` |
+//! | `slowdown` | flow | `mean p95` `_ratio` |
+//! | `started`, `unfinished` | flow | `connections` |
+//! | `late` | flow | `max_ms` |
+//! | `average` | place | `min mean p50 max` `_bytes` |
 //! | `util` | link (`up`, `down`) | `ratio` |
 //! | `queue` | place | `mean max` `_bytes` |
 //! | `sojourn` | class | `mean p99 max` `_ms` |
@@ -36,6 +40,9 @@
 //! | `sent` | place | `packets` |
 //! | `tracked` | connections (`all`, `answered`, `unanswered`, `kept`) | `connections` |
 //! | `calculated` | figure | `value` |
+//!
+//! A flow of kind `short-flows` with `sizes` has parts by size: `mice:5000` are
+//! those of at most 5000 bytes, `mice:more` those above all bounds.
 //!
 //! A place is `modem` (the line's upstream buffer), `exchange` (its downstream
 //! buffer), a device of the gateway (`wan`: its root), or a device and a handle
@@ -85,6 +92,16 @@ pub enum Quantity {
     Connect,
     /// Time until a response was complete.
     Response,
+    /// Time until a response was complete, over what an idle line takes.
+    Slowdown,
+    /// Connections that were started.
+    Started,
+    /// Connections whose last byte did not come.
+    Unfinished,
+    /// How long after its time a connection was started.
+    Late,
+    /// The average queue by which a discipline of the kit decides.
+    Average,
     /// Wire bytes over wire capacity.
     Util,
     /// Bytes waiting at a place.
@@ -223,6 +240,12 @@ const MEAN_P95: &[Statistic] = &[Statistic::Mean, Statistic::P95];
 const MEAN_P50: &[Statistic] = &[Statistic::Mean, Statistic::P50];
 const MEAN_MAX: &[Statistic] = &[Statistic::Mean, Statistic::Max];
 const MEAN_P99_MAX: &[Statistic] = &[Statistic::Mean, Statistic::P99, Statistic::Max];
+const AVERAGES: &[Statistic] = &[
+    Statistic::Min,
+    Statistic::Mean,
+    Statistic::P50,
+    Statistic::Max,
+];
 const MAX: &[Statistic] = &[Statistic::Max];
 const CHANGE: &[Statistic] = &[
     Statistic::Only,
@@ -245,7 +268,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 34] = [
+const GRAMMAR: [Row; 39] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -258,6 +281,11 @@ const GRAMMAR: [Row; 34] = [
     row(Quantity::Retransmitted, "retransmitted", Subject::Flow,        "segments",     ONLY),
     row(Quantity::Connect,       "connect",       Subject::Flow,        "s",            MEAN_P95),
     row(Quantity::Response,      "response",      Subject::Flow,        "s",            MEAN_P95),
+    row(Quantity::Slowdown,      "slowdown",      Subject::Flow,        "ratio",        MEAN_P95),
+    row(Quantity::Started,       "started",       Subject::Flow,        "connections",  ONLY),
+    row(Quantity::Unfinished,    "unfinished",    Subject::Flow,        "connections",  ONLY),
+    row(Quantity::Late,          "late",          Subject::Flow,        "ms",           MAX),
+    row(Quantity::Average,       "average",       Subject::Place,       "bytes",        AVERAGES),
     row(Quantity::Util,          "util",          Subject::Link,        "ratio",        ONLY),
     row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_MAX),
     row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
@@ -346,6 +374,15 @@ impl Quantity {
             .iter()
             .find(|row| row.word == word)
             .map(|row| row.quantity)
+    }
+
+    /// Whether it is measured of flows by their size too.
+    #[must_use]
+    pub const fn is_by_size(self) -> bool {
+        matches!(
+            self,
+            Self::Connect | Self::Response | Self::Slowdown | Self::Started | Self::Unfinished
+        )
     }
 
     fn row(self) -> &'static Row {
@@ -440,6 +477,11 @@ impl Metric {
             | Quantity::Retransmitted
             | Quantity::Connect
             | Quantity::Response
+            | Quantity::Slowdown
+            | Quantity::Started
+            | Quantity::Unfinished
+            | Quantity::Late
+            | Quantity::Average
             | Quantity::Bound
             | Quantity::Promise
             | Quantity::Lone

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The checked model of an experiment file.
 
-use crate::{Formula, Metric, NoValue, Quantity, Statistic};
+use crate::{Formula, Kit, Metric, NoValue, Quantity, Statistic};
 use std::collections::BTreeMap;
 use weirgate_units::{Dscp, Rate, Size, Span};
 
@@ -21,6 +21,8 @@ pub struct Experiment {
     pub covers: Vec<String>,
     /// The seed used unless another is given.
     pub seed: u64,
+    /// How many runs of each arm there are, with seeds from that one on.
+    pub seeds: u16,
     /// What is built.
     pub topology: Topology,
     /// Named stretches of time, in order, not overlapping.
@@ -232,6 +234,10 @@ pub enum TrafficKind {
         mean_length: Size,
         /// Pareto shape, above 1.
         shape: f64,
+        /// Before the end of each run, in which none is started any more.
+        drain: Span,
+        /// Sizes in bytes by which flows are told apart, ascending.
+        sizes: Vec<Size>,
         /// TCP settings.
         tcp: TcpSettings,
     },
@@ -333,6 +339,8 @@ pub struct Arm {
     pub about: String,
     /// The policy applied on the gateway, by path relative to the file.
     pub policy: Option<String>,
+    /// The discipline of the kit at the gateway's device to the line.
+    pub kit: Option<Kit>,
     /// Commands run before traffic starts, in order.
     pub commands: Vec<Command>,
     /// Programs those need in the guest.

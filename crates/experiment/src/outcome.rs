@@ -18,6 +18,9 @@ pub struct Outcome {
     pub kernel: String,
     /// The seed.
     pub seed: u64,
+    /// How many runs with seeds from that one on the figures are means of.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub seeds: u16,
     /// Virtual seconds of one arm.
     pub virtual_seconds: f64,
     /// Figures by arm.
@@ -31,6 +34,22 @@ pub struct ArmOutcome {
     pub metrics: BTreeMap<String, f64>,
     /// Expectations by metric name.
     pub expected: BTreeMap<String, Expected>,
+    /// Half the width of the 95 % confidence interval by metric name, where
+    /// there were several runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interval: BTreeMap<String, f64>,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes references"
+)]
+const fn is_one(seeds: &u16) -> bool {
+    *seeds == 1
 }
 
 /// An expected figure.

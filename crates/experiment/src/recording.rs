@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of the encoding; another is refused.
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 /// One run of one arm.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ pub struct Recording {
     pub tcp: Vec<TcpSample>,
     /// Samples of queues and classes.
     pub queues: Vec<QueueSample>,
+    /// Averages that disciplines of the kit decide by.
+    pub averages: Vec<NumberSample>,
     /// Class names that `Sojourn::class` indexes.
     pub classes: Vec<String>,
     /// Commands run, policies applied, and what they said.
@@ -217,6 +219,8 @@ pub struct Delivered {
 pub struct Connection {
     /// The flow.
     pub flow: u16,
+    /// When it was to be started.
+    pub due_ns: u64,
     /// When it was started.
     pub start_ns: u64,
     /// When it was established.
@@ -263,6 +267,17 @@ pub struct QueueSample {
     pub backlog_bytes: u32,
     /// Packets waiting.
     pub backlog_packets: u32,
+}
+
+/// A number of a discipline's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberSample {
+    /// Index in [`Recording::places`].
+    pub place: u16,
+    /// When.
+    pub at_ns: u64,
+    /// The number.
+    pub value: u64,
 }
 
 /// A connection as connection tracking knows it.

@@ -4,6 +4,7 @@
 
 use crate::ArmFigures;
 use crate::predict::Prediction;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weirgate_experiment::{
     ArmOutcome, Expectation, Expected, Experiment, Metric, Outcome, Promise, Recording,
@@ -43,6 +44,9 @@ pub struct Verdict {
     pub measured: Option<f64>,
     /// Whether the promise was kept.
     pub judgement: Judgement,
+    /// Of several runs, half the width of the 95 % confidence interval of
+    /// [`Verdict::deviation`], run by run ([`crate::repeat::margin`]).
+    pub margin: Option<f64>,
     /// What line and traffic alone let expect, where that can be calculated.
     pub calculated: Option<Prediction>,
 }
@@ -74,7 +78,7 @@ impl Verdict {
     }
 }
 
-fn promised(promise: Promise) -> f64 {
+pub(crate) fn promised(promise: Promise) -> f64 {
     match promise {
         Promise::Near { value, .. }
         | Promise::Within { value, .. }
@@ -94,7 +98,7 @@ pub fn judge(
     let verdict = |expectation: &Expectation| {
         let figures = arms.get(&expectation.arm)?;
         let measured = figures.metrics.get(&expectation.metric).copied();
-        let promise = expectation.promise_for(&figures.metrics);
+        let promise = expectation.promise_for(&figures_for(expectation, figures, arms));
         let judgement = match (measured, &promise) {
             (None, _) => Judgement::NoData(why_absent(experiment, figures, &expectation.metric)),
             (Some(_), Err(error)) => Judgement::NoData(format!("the promised number: {error}")),
@@ -110,10 +114,27 @@ pub fn judge(
             promise: promise.ok(),
             measured,
             judgement,
+            margin: None,
             calculated,
         })
     };
     experiment.expectations.iter().filter_map(verdict).collect()
+}
+
+/// What an expectation's formula may speak of: the figures of its arm, and
+/// those of other arms that it names.
+pub(crate) fn figures_for<'a>(
+    expectation: &Expectation,
+    figures: &'a ArmFigures,
+    arms: &BTreeMap<String, ArmFigures>,
+) -> Cow<'a, BTreeMap<String, f64>> {
+    match &expectation.formula {
+        Some(formula) if !formula.of_others().is_empty() => {
+            let other = |arm: &str| arms.get(arm).map(|figures| &figures.metrics);
+            Cow::Owned(formula.figures_of(&figures.metrics, other))
+        }
+        _ => Cow::Borrowed(&figures.metrics),
+    }
 }
 
 fn keeps(promise: Promise, measured: f64) -> bool {
@@ -194,14 +215,18 @@ pub fn expected(expectation: &Expectation, metrics: &BTreeMap<String, f64>) -> O
 
 /// What is expected of an arm by metric name; a second expectation on one
 /// metric is named `NAME#2`, and so on.
-fn expected_of(experiment: &Experiment, figures: &ArmFigures) -> BTreeMap<String, Expected> {
+fn expected_of(
+    experiment: &Experiment,
+    figures: &ArmFigures,
+    arms: &BTreeMap<String, ArmFigures>,
+) -> BTreeMap<String, Expected> {
     let mut all = BTreeMap::new();
     let own = experiment
         .expectations
         .iter()
         .filter(|e| e.arm == figures.arm);
     for expectation in own {
-        let Some(expected) = expected(expectation, &figures.metrics) else {
+        let Some(expected) = expected(expectation, &figures_for(expectation, figures, arms)) else {
             continue;
         };
         let mut name = expectation.metric.clone();
@@ -225,7 +250,8 @@ pub fn outcome(
 ) -> Outcome {
     let arm = |figures: &ArmFigures| ArmOutcome {
         metrics: figures.metrics.clone(),
-        expected: expected_of(experiment, figures),
+        expected: expected_of(experiment, figures, arms),
+        interval: BTreeMap::new(),
     };
     let longest = recordings
         .iter()
@@ -240,6 +266,7 @@ pub fn outcome(
             .map(|recording| recording.kernel.clone())
             .unwrap_or_default(),
         seed,
+        seeds: 1,
         virtual_seconds: (longest as f64 / 1e6).round() / 1e3,
         arms: arms
             .iter()

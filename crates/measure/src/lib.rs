@@ -30,6 +30,10 @@
 //! | `cwnd`, `outstanding` | of samples of the sender's TCP state; of a group the sum over its members |
 //! | `retransmitted.FLOW.segments` | segments that senders sent again in the window |
 //! | `connect`, `response` | of connections started in the window, to established and to the last byte |
+//! | `slowdown.FLOW.*_ratio` | response over the time that the same bytes take, handshake included, where the line has nothing else to do and the sender waits for nothing |
+//! | `started`, `unfinished` | short flows started in the window, and those of them whose last byte did not come |
+//! | `late.FLOW.max_ms` | longest time from when a short flow was to start to when it did |
+//! | `average.PLACE.*_bytes` | of samples of the average by which the kit's discipline there decides |
 //! | `util.LINK.ratio` | time in which the line transmitted over the window's length |
 //! | `queue.PLACE.*_bytes` | IP bytes; `modem` and `exchange` from the line's log with the packet in transmission, weighted by time; other places from samples, each holding until the next |
 //! | `sojourn.CLASS.*_ms` | of stamped packets that left the gateway in the window; of `CLASS` in both directions, of `CLASS-up` and `CLASS-down` in one |
@@ -54,6 +58,7 @@
 //! `bytes` to whole numbers, all others to 6 decimals.
 
 mod activity;
+mod average;
 mod change;
 mod connection;
 mod error;
@@ -65,6 +70,7 @@ mod line;
 pub mod predict;
 mod probe;
 mod queue;
+pub mod repeat;
 mod run;
 pub mod series;
 pub mod stats;

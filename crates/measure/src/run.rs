@@ -5,7 +5,7 @@ use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
 use crate::window::{SECOND, Window, windows};
 use crate::{
-    ArmFigures, MeasureError, change, connection, flow, gap, line, probe, queue, tcp, tracked,
+    ArmFigures, MeasureError, average, change, connection, flow, gap, line, probe, queue, tcp, tracked,
 };
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
@@ -31,6 +31,7 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
         line::figures(&run, &window, &mut figures);
         gap::of_line(&run, &window, &mut figures);
         queue::figures(&run, &window, &mut figures);
+        average::figures(&run, &window, &mut figures);
         for subject in &run.subjects {
             let active = clipped(&subject.active, window.start_ns, window.end_ns);
             if active.is_empty() {

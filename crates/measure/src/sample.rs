@@ -49,6 +49,7 @@ pub(crate) fn experiment(phases: &[(&str, u64, u64)]) -> Experiment {
                 end: Span::from_secs(end),
             })
             .collect(),
+        seeds: 1,
         settle: Span::ZERO,
         traffic: Vec::new(),
         probes: Vec::new(),
@@ -69,6 +70,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         name: name.into(),
         about: String::new(),
         policy: None,
+        kit: None,
         commands: Vec::new(),
         programs: Vec::new(),
         module_parameters: Vec::new(),

@@ -95,8 +95,22 @@ pub(crate) fn promise(expectation: &Expectation, promise: Option<Promise>) -> St
     }
 }
 
-/// How far the figure lies from the promised one: `+4.6 %`; empty without one.
+/// How far the figure lies from the promised one: `+4.6 %`, of several runs
+/// with the half width of its confidence interval: `+4.6 % ±0.8 %`; empty
+/// without one.
 pub(crate) fn deviation(verdict: &Verdict) -> String {
+    let own = of_mean(verdict);
+    let margin = match (verdict.margin, verdict.promised()) {
+        (Some(margin), Some(promised)) if promised != 0.0 => {
+            format!(" ±{:.1} %", margin / promised.abs() * 100.0)
+        }
+        (Some(margin), Some(_)) => format!(" ±{}", number(margin)),
+        _ => String::new(),
+    };
+    if own.is_empty() { own } else { own + &margin }
+}
+
+fn of_mean(verdict: &Verdict) -> String {
     match (verdict.deviation(), verdict.promised()) {
         (Some(0.0), Some(_)) => "0".to_owned(),
         (Some(deviation), Some(promised)) if promised != 0.0 => {

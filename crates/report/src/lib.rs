@@ -31,6 +31,7 @@ pub use words::try_summary;
 use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Recording};
 use weirgate_measure::predict::Prediction;
+use weirgate_measure::repeat::Intervals;
 use weirgate_measure::{ArmFigures, Verdict};
 
 /// One arm that ran.
@@ -60,8 +61,12 @@ pub struct Tried {
 pub struct Findings<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// The seed of the runs.
+    /// The seed of the runs, or of the first where there are several.
     pub seed: u64,
+    /// How many runs with seeds from that one on the figures are means of.
+    pub seeds: u16,
+    /// Of several runs, half the width of 95 % confidence intervals.
+    pub intervals: &'a Intervals,
     /// The arms that ran, in the order in which they are shown.
     pub runs: &'a [Run<'a>],
     /// What became of the expectations.
@@ -83,6 +88,17 @@ impl Findings<'_> {
             .filter(|verdict| verdict.kept())
             .count();
         (kept, self.verdicts.len())
+    }
+
+    /// What the figures are, where they are of several runs.
+    fn repeated(&self) -> Option<String> {
+        (self.seeds > 1).then(|| {
+            format!(
+                "Means over {} runs, with seeds from {} on; after ± half the width of the 95 % \
+                 confidence interval. Of a largest or smallest figure that of all runs.",
+                self.seeds, self.seed
+            )
+        })
     }
 
     /// The kernel that ran.

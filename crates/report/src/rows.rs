@@ -36,6 +36,22 @@ pub(crate) struct Row {
     pub(crate) unit: &'static str,
     /// Its value in each column.
     pub(crate) values: Vec<Option<f64>>,
+    /// Half the width of each one's confidence interval, of several runs.
+    pub(crate) halves: Vec<Option<f64>>,
+}
+
+impl Row {
+    /// What stands in each column.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Option<String>> + '_ {
+        let halves = self.halves.iter().copied().chain(std::iter::repeat(None));
+        self.values.iter().zip(halves).map(|(value, half)| {
+            let value = format::number((*value)?);
+            Some(match half {
+                Some(half) => format!("{value} ±{}", format::number(half)),
+                None => value,
+            })
+        })
+    }
 }
 
 /// What the whole run is called among phases.
@@ -85,14 +101,19 @@ fn transposed(table: &Table) -> Table {
     for (column, block) in table.blocks.iter().enumerate() {
         for row in &block.rows {
             let value = row.values.first().copied().flatten();
+            let half = row.halves.first().copied().flatten();
             let same = |known: &&mut Row| known.label == row.label && known.unit == row.unit;
             if let Some(known) = rows.iter_mut().find(same) {
                 known.values[column] = value;
+                known.halves[column] = half;
             } else {
                 let mut values = vec![None; columns.len()];
                 values[column] = value;
+                let mut halves = vec![None; columns.len()];
+                halves[column] = half;
                 rows.push(Row {
                     values,
+                    halves,
                     ..row.clone()
                 });
             }
@@ -114,12 +135,18 @@ fn row(findings: &Findings, metric: &Metric) -> Option<Row> {
         .iter()
         .map(|run| run.figures.metrics.get(&name).copied())
         .collect();
+    let half = |run: &crate::Run<'_>| {
+        let own = findings.intervals.get(&run.figures.arm)?;
+        own.get(&name).copied()
+    };
+    let halves = findings.runs.iter().map(half).collect();
     let unit = format::unit(&name);
     let label = label(metric);
     values.iter().any(Option::is_some).then_some(Row {
         label,
         unit,
         values,
+        halves,
     })
 }
 
@@ -231,9 +258,16 @@ fn usual(experiment: &Experiment, few: bool) -> Vec<Metric> {
                 (Quantity::PacketRate, Statistic::Only),
                 (Quantity::Loss, Statistic::Only),
             ],
-            TrafficKind::Requests { .. } | TrafficKind::ShortFlows { .. } => &[
+            TrafficKind::Requests { .. } => &[
                 (Quantity::Response, Statistic::Mean),
                 (Quantity::Response, Statistic::P95),
+            ],
+            TrafficKind::ShortFlows { .. } => &[
+                (Quantity::Connect, Statistic::Mean),
+                (Quantity::Response, Statistic::Mean),
+                (Quantity::Response, Statistic::P95),
+                (Quantity::Slowdown, Statistic::Mean),
+                (Quantity::Unfinished, Statistic::Only),
             ],
             TrafficKind::Voice { .. } => &[
                 (Quantity::Jitter, Statistic::Mean),
@@ -242,6 +276,11 @@ fn usual(experiment: &Experiment, few: bool) -> Vec<Metric> {
         };
         for &(quantity, statistic) in statistics {
             found.push(Metric::new(quantity, &traffic.name, statistic));
+        }
+        for part in traffic.parts() {
+            for quantity in [Quantity::Response, Quantity::Slowdown] {
+                found.push(Metric::new(quantity, &part.name, Statistic::Mean));
+            }
         }
     }
     for link in ["up", "down"] {

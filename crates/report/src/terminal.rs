@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Results for a terminal: plain text, 80 columns, no colour.
 
-use crate::format::{self, number, promise, quantity};
+use crate::format::{self, promise, quantity};
 use crate::rows::{self, Row, Table};
 use crate::{Findings, words};
 use std::fmt::Write as _;
@@ -30,6 +30,13 @@ pub fn terminal(findings: &Findings) -> String {
     }
     out.push('\n');
     table(&mut out, &rows::table(findings));
+    if let Some(text) = findings.repeated() {
+        for line in wrapped(&text, WIDTH, "") {
+            out += &line;
+            out.push('\n');
+        }
+        out.push('\n');
+    }
     out += &expectations(findings);
     out
 }
@@ -44,9 +51,15 @@ fn table(out: &mut String, table: &Table) {
         .max()
         .unwrap_or(0);
     let columns = &table.columns;
+    let cells = |column: usize| rows().filter_map(move |row| row.cells().nth(column).flatten());
     let widths: Vec<usize> = columns
         .iter()
-        .map(|name| (text_width(name) + 2).clamp(NARROWEST, WIDEST))
+        .enumerate()
+        .map(|(column, name)| {
+            let cells = cells(column).map(|cell| text_width(&cell));
+            let widest = cells.max().unwrap_or(0).max(text_width(name));
+            (widest + 2).clamp(NARROWEST, WIDEST)
+        })
         .collect();
     let mut start = 0;
     while start < columns.len() {
@@ -82,9 +95,9 @@ fn part(
         let some = |row: &&Row| row.values[start..end].iter().any(Option::is_some);
         for row in block.rows.iter().filter(some) {
             let _ = write!(out, "{}", left(&format!("  {}", labelled(row)), label));
-            for (value, width) in row.values[start..end].iter().zip(&widths[start..end]) {
-                let text = value.map_or_else(|| "-".to_owned(), number);
-                out.push_str(&right(&text, *width));
+            let cells = row.cells().zip(widths).skip(start).take(end - start);
+            for (cell, width) in cells {
+                out.push_str(&right(cell.as_deref().unwrap_or("-"), *width));
             }
             out.push('\n');
         }

@@ -153,6 +153,8 @@ impl Ran {
         show(&Findings {
             experiment: &self.experiment,
             seed: 42,
+            seeds: 1,
+            intervals: &BTreeMap::new(),
             runs: &runs,
             verdicts: &self.verdicts,
             calculated: &self.calculated,

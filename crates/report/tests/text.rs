@@ -199,6 +199,8 @@ fn shown<T>(experiment: &Experiment, arms: &[ArmFigures], show: impl FnOnce(&Fin
     show(&Findings {
         experiment,
         seed: 1,
+        seeds: 1,
+        intervals: &BTreeMap::new(),
         runs: &runs,
         verdicts: &verdicts,
         calculated: &calculated,

@@ -7,7 +7,9 @@
 mod aqm;
 mod bench;
 mod bench_policy;
+mod bursts;
 mod deb;
+mod flow_hash;
 mod fuzz;
 mod invariants;
 mod setup;
@@ -61,6 +63,21 @@ enum Task {
     },
     /// Measure forty kinds of line with `weirgate probe` in the lab.
     ProbeLines,
+    /// Compare hash functions for flows: how evenly they fill a table, and how fast.
+    FlowHash {
+        /// Keys hashed for the speed of each.
+        #[arg(long, default_value_t = 100_000_000)]
+        keys: u32,
+    },
+    /// Calculate how much more capacity a queue needs that does not tell mice from elephants.
+    Bursts {
+        /// Flows of each run.
+        #[arg(long, default_value_t = 200_000)]
+        flows: usize,
+        /// Runs.
+        #[arg(long, default_value_t = 5)]
+        seeds: u64,
+    },
     /// Load and unload a discipline a thousand times under traffic.
     AqmCycles,
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
@@ -85,6 +102,8 @@ fn main() -> ExitCode {
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),
         Task::ProbeLines => test::probe_lines(&root()),
+        Task::FlowHash { keys } => flow_hash::run(keys),
+        Task::Bursts { flows, seeds } => bursts::run(flows, seeds),
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };

@@ -5,7 +5,8 @@
 //! through at a measured round trip; `wire-bytes(adsl:bridged-vc-fcs, 40)` asks
 //! crate `linklayer`. Numbers, metric names, `+ - * /`, parentheses and
 //! functions; a metric name ends at a space or a parenthesis, so write spaces
-//! around operators. This module owns the language and what it evaluates to;
+//! around operators. `METRIC@ARM` is a figure of another arm of the experiment.
+//! This module owns the language and what it evaluates to;
 //! which metrics exist is the caller's to check.
 
 mod function;
@@ -32,7 +33,8 @@ pub struct Formula {
 #[derive(Debug, Clone, PartialEq)]
 enum Expression {
     Number(f64),
-    Metric(Metric),
+    /// Of an arm, where it is not the formula's own.
+    Metric(Metric, Option<String>),
     Negative(Box<Self>),
     Binary(Operator, Box<Self>, Box<Self>),
     Call(Function, Option<LinkLayer>, Vec<Self>),
@@ -69,11 +71,41 @@ pub enum NoValue {
 }
 
 impl Formula {
-    /// The metrics that the formula speaks of.
+    /// The metrics of its own arm that the formula speaks of.
     pub fn metrics(&self) -> Vec<&Metric> {
         let mut found = Vec::new();
-        self.root.collect(&mut found);
+        self.root.walk(&mut |metric, arm| {
+            if arm.is_none() {
+                found.push(metric);
+            }
+        });
         found
+    }
+
+    /// The other arms whose figures it speaks of, with those.
+    pub fn of_others(&self) -> Vec<(&Metric, &str)> {
+        let mut found = Vec::new();
+        self.root.walk(&mut |metric, arm| {
+            found.extend(arm.map(|arm| (metric, arm)));
+        });
+        found
+    }
+
+    /// Its own arm's metrics with those of other arms that it speaks of, under
+    /// the names that it has for them.
+    pub fn figures_of<'m>(
+        &self,
+        own: &BTreeMap<String, f64>,
+        other: impl Fn(&str) -> Option<&'m BTreeMap<String, f64>>,
+    ) -> BTreeMap<String, f64> {
+        let mut all = own.clone();
+        for (metric, arm) in self.of_others() {
+            let name = metric.to_string();
+            if let Some(value) = other(arm).and_then(|metrics| metrics.get(&name)) {
+                all.insert(format!("{name}@{arm}"), *value);
+            }
+        }
+        all
     }
 
     /// The value, where `metrics` has what the formula speaks of.
@@ -106,18 +138,18 @@ impl fmt::Display for Formula {
 }
 
 impl Expression {
-    fn collect<'a>(&'a self, found: &mut Vec<&'a Metric>) {
+    fn walk<'a>(&'a self, tell: &mut impl FnMut(&'a Metric, Option<&'a str>)) {
         match self {
             Self::Number(_) => {}
-            Self::Metric(metric) => found.push(metric),
-            Self::Negative(inner) => inner.collect(found),
+            Self::Metric(metric, arm) => tell(metric, arm.as_deref()),
+            Self::Negative(inner) => inner.walk(tell),
             Self::Binary(_, left, right) => {
-                left.collect(found);
-                right.collect(found);
+                left.walk(tell);
+                right.walk(tell);
             }
             Self::Call(_, _, arguments) => {
                 for argument in arguments {
-                    argument.collect(found);
+                    argument.walk(tell);
                 }
             }
         }
@@ -126,8 +158,11 @@ impl Expression {
     fn value(&self, metrics: &BTreeMap<String, f64>) -> Result<f64, NoValue> {
         Ok(match self {
             Self::Number(number) => *number,
-            Self::Metric(metric) => {
-                let name = metric.to_string();
+            Self::Metric(metric, arm) => {
+                let name = match arm {
+                    Some(arm) => format!("{metric}@{arm}"),
+                    None => metric.to_string(),
+                };
                 let value = metrics.get(&name).copied();
                 value.ok_or(NoValue::Absent(name))?
             }
@@ -190,6 +225,25 @@ mod tests {
         );
         let zero = BTreeMap::from([(name, 0.0)]);
         assert!(matches!(formula.value(&zero), Err(NoValue::NotFinite(_))));
+    }
+
+    #[test]
+    fn figures_of_another_arm_are_looked_up_there() {
+        let formula: Formula = "1.5 * connect.mice.mean_s@mice-alone - util.up.ratio"
+            .parse()
+            .unwrap();
+        assert_eq!(formula.metrics().len(), 1);
+        assert_eq!(formula.of_others()[0].1, "mice-alone");
+        let own = BTreeMap::from([
+            ("util.up.ratio".to_owned(), 0.5),
+            ("connect.mice.mean_s".to_owned(), 9.0),
+        ]);
+        let other = BTreeMap::from([("connect.mice.mean_s".to_owned(), 2.0)]);
+        let all = formula.figures_of(&own, |arm| (arm == "mice-alone").then_some(&other));
+        assert_eq!(formula.value(&all), Ok(2.5));
+        let absent = formula.value(&own).unwrap_err();
+        assert_eq!(absent, NoValue::Absent("connect.mice.mean_s@mice-alone".into()));
+        assert!("util.up.ratio@".parse::<Formula>().is_err());
     }
 
     #[test]

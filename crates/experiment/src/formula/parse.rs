@@ -67,7 +67,7 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, FormulaError> {
             tokens.push(Token::Number(number));
             digits.len()
         } else if first.is_ascii_lowercase() {
-            let inside = |c: char| c.is_ascii_alphanumeric() || ".-:_".contains(c);
+            let inside = |c: char| c.is_ascii_alphanumeric() || ".-:_@".contains(c);
             let end = rest.find(|c| !inside(c)).unwrap_or(rest.len());
             tokens.push(Token::Name(&rest[..end]));
             end
@@ -155,9 +155,17 @@ impl<'t> Reader<'t> {
                 if self.take('(') {
                     return self.call(name, depth);
                 }
+                let (name, arm) = match name.split_once('@') {
+                    Some((_, "")) => {
+                        let problem = format!("`{name}` names no arm");
+                        return Err(error(problem, "write METRIC@ARM"));
+                    }
+                    Some((name, arm)) => (name, Some(arm.to_owned())),
+                    None => (name, None),
+                };
                 let metric = Metric::from_str(name);
                 metric
-                    .map(Expression::Metric)
+                    .map(|metric| Expression::Metric(metric, arm))
                     .map_err(|wrong| FormulaError {
                         problem: wrong.problem,
                         hint: wrong.hint,

@@ -2,7 +2,7 @@
 //! The section `[[arm]]`.
 
 use super::scope::Scope;
-use super::{change, codes, field};
+use super::{change, codes, field, kit};
 use crate::{Arm, Command, Emulator, Metric, Sweep};
 use weirgate_document::{Reader, Value, nearest};
 
@@ -27,6 +27,12 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let name = field::name(table, "arm", &mut scope.arms);
     let about = table.text("about");
     let policy = table.text("policy").and_then(|path| file(table, path));
+    let kit = kit::kit(table);
+    if let (Some(_), true) = (&policy, table.has("kit")) {
+        let message = "an arm has a policy or a discipline of the kit, not both";
+        let problems = table.problems();
+        problems.error(codes::ARM, field::head(table), message, "leave one out");
+    }
     let words = [("own", Emulator::Own), ("netem", Emulator::Netem)];
     let emulator = field::word(table, "emulator", &words);
     if let (Some(name), Some(Emulator::Netem)) = (&name, emulator) {
@@ -58,6 +64,7 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         name: name.value,
         about: about.map(|text| text.value).unwrap_or_default(),
         policy,
+        kit,
         commands,
         programs,
         module_parameters,

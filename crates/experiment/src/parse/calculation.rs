@@ -65,6 +65,7 @@ pub(super) fn arm() -> Arm {
         name: ARM.to_owned(),
         about: "calculated, nothing is run".to_owned(),
         policy: None,
+        kit: None,
         commands: Vec::new(),
         programs: Vec::new(),
         module_parameters: Vec::new(),

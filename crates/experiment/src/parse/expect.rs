@@ -124,6 +124,17 @@ fn number(
     if !measured(table, scope, &text, arms, formula.metrics()) {
         return None;
     }
+    for (metric, arm) in formula.of_others() {
+        if !scope.arms.contains(arm) {
+            unknown(table, codes::ARM, "arm", &text, arm, &scope.arms);
+            return None;
+        }
+        if !exists(table, scope, &text, metric)
+            || !measured(table, scope, &text, &[arm], [metric])
+        {
+            return None;
+        }
+    }
     Some((0.0, Some(formula)))
 }
 
@@ -296,6 +307,10 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         _ if metric.quantity == Quantity::Unshaped => ("link", &["up".to_owned()].into()),
         _ if metric.quantity == Quantity::Jain => ("group or traffic entry", &compared()),
         Subject::Probe => ("probe", &scope.probes),
+        Subject::Flow if metric.quantity.is_by_size() => (
+            "traffic entry or size of its flows",
+            &scope.flows.union(&scope.parts).cloned().collect(),
+        ),
         Subject::Flow => ("traffic entry", &scope.flows),
         Subject::FlowOrProbe => ("traffic entry or probe", &scope.names),
         Subject::Class => ("class", &scope.classes),

@@ -12,6 +12,7 @@ mod change;
 mod codes;
 mod expect;
 mod field;
+mod kit;
 mod schedule;
 mod scope;
 mod topology;
@@ -27,6 +28,9 @@ use weirgate_units::Span;
 /// The only version of the format so far.
 const VERSION: i64 = 1;
 
+/// The most runs of an arm with seeds of their own.
+pub(crate) const MOST_SEEDS: i64 = 1000;
+
 /// The longest run, in virtual time.
 const LONGEST: Span = Span::from_secs(4 * 3600);
 
@@ -35,7 +39,11 @@ const LONGEST: Span = Span::from_secs(4 * 3600);
 #[must_use]
 pub fn parse(source: &str) -> (Option<Experiment>, Vec<Problem>) {
     let problems = Problems::default();
-    let experiment = weirgate_document::parse(source, &problems, |mut root| read(&mut root));
+    let experiment = weirgate_document::parse_with_parameters(source, &problems, |mut root| {
+        // Their values stand where they are named.
+        root.table("parameters").map(|mut table| table.keys());
+        read(&mut root)
+    });
     let experiment = experiment.filter(|_| !problems.has_errors());
     (experiment, problems.into_sorted())
 }
@@ -61,6 +69,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
         field::experiment_name(root, other);
     }
     let seed = root.integer("seed", 0..=i64::MAX);
+    let seeds = root.integer("seeds", 1..=MOST_SEEDS);
     let settle = field::span(root, "settle", Span::ZERO, LONGEST);
 
     let seed = seed.map_or(1, |seed| seed.value as u64);
@@ -73,6 +82,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
         about: about.map(|text| text.value).unwrap_or_default(),
         covers: covers.into_iter().map(|other| other.value).collect(),
         seed,
+        seeds: seeds.map_or(1, |seeds| seeds.value as u16),
         settle,
         ..body?
     })
@@ -87,6 +97,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
         about: String::new(),
         covers: Vec::new(),
         seed: 0,
+        seeds: 1,
         topology: Topology::NONE,
         phases: Vec::new(),
         settle,

@@ -21,6 +21,8 @@ pub(super) struct Scope {
     /// Names of traffic and probes, which share one space.
     pub(super) names: BTreeSet<String>,
     pub(super) flows: BTreeSet<String>,
+    /// Flows of entries by size.
+    pub(super) parts: BTreeSet<String>,
     pub(super) probes: BTreeSet<String>,
     pub(super) classes: BTreeSet<String>,
     /// Groups of traffic entries.

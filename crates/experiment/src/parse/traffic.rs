@@ -71,6 +71,7 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
         class: common.class,
         group: group.map(|group| group.value),
     };
+    scope.parts.extend(entry.parts().into_iter().map(|part| part.name));
     starts_in_time(table, &entry);
     crosses_line(table, entry.from, entry.to);
     if let Some(port) = entry.port {
@@ -140,16 +141,20 @@ fn crosses_line(table: &Reader<'_, '_>, from: Node, to: Node) {
 /// The last member of a group must start before its run ends.
 fn starts_in_time(table: &Reader<'_, '_>, entry: &Traffic) {
     let last = u64::from(entry.count - 1).saturating_mul(entry.stagger.as_nanos());
+    let drain = match entry.kind {
+        TrafficKind::ShortFlows { drain, .. } => drain,
+        _ => Span::ZERO,
+    };
     let late = entry
         .runs
         .iter()
-        .any(|(start, stop)| *start + Span::from_nanos(last) >= *stop);
+        .any(|(start, stop)| *start + Span::from_nanos(last) + drain >= *stop);
     if late {
         let message = format!(
             "the last of `{}` would start after its run has ended",
             entry.name
         );
-        let hint = "lower `count` or `stagger`, or make the run longer";
+        let hint = "lower `count`, `stagger` or `drain`, or make the run longer";
         table
             .problems()
             .error(codes::TIME, field::head(table), message, hint);
@@ -282,11 +287,15 @@ fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
             let mean_gap = required_span(table, "mean-gap", Span::from_millis(1));
             let mean_length = required_size(table, "mean-length");
             let shape = shape(table);
+            let drain = optional_span(table, "drain", Span::ZERO, LONGEST, Span::ZERO);
+            let sizes = sizes(table);
             let tcp = tcp(table, false);
             Some(TrafficKind::ShortFlows {
                 mean_gap: mean_gap?,
                 mean_length: mean_length?,
                 shape: shape?,
+                drain: drain?,
+                sizes,
                 tcp: tcp?,
             })
         }
@@ -346,6 +355,22 @@ fn shape(table: &mut Reader<'_, '_>) -> Option<f64> {
         .problems()
         .error(codes::LIMIT, shape.span, message, hint);
     None
+}
+
+/// Bounds by which flows are told apart, ascending and each once.
+fn sizes(table: &mut Reader<'_, '_>) -> Vec<Size> {
+    let mut found: Vec<Size> = Vec::new();
+    for size in table.parsed_list::<Size>("sizes").unwrap_or_default() {
+        if found.last().is_none_or(|last| *last < size.value) && size.value > Size::bytes(0) {
+            found.push(size.value);
+            continue;
+        }
+        let message = format!("`{}` is no further bound of sizes", size.value);
+        let hint = "write sizes above 0, each larger than the one before";
+        let problems = table.problems();
+        problems.error(codes::LIMIT, size.span, message, hint);
+    }
+    found
 }
 
 fn tcp(table: &mut Reader<'_, '_>, bulk: bool) -> Option<TcpSettings> {

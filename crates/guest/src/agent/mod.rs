@@ -13,6 +13,7 @@
 mod arm;
 mod change;
 pub mod clock;
+mod kit;
 mod limits;
 pub mod line;
 pub mod nodes;

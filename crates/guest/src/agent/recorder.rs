@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use weirgate_experiment::{
     Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply,
-    QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
+    NumberSample, QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
 };
 
 /// Stamped packets of one flow between line and receiver that are remembered;
@@ -89,6 +89,11 @@ impl Recorder {
     /// The index of a class in sojourn records.
     pub fn class(&self, name: &str) -> u16 {
         index_of(&mut self.shared.borrow_mut().recording.classes, name)
+    }
+
+    /// Keeps a sample of the average that the kit's discipline decides by.
+    pub fn average(&self, sample: NumberSample) {
+        self.shared.borrow_mut().recording.averages.push(sample);
     }
 
     /// The index of a place where queues are sampled.

@@ -7,7 +7,7 @@ use super::line::tap::Emulation;
 use super::recorder::Recorder;
 use super::session::Session;
 use super::shaper::Shaper;
-use super::{arm, change, topology, traffic};
+use super::{arm, change, kit, topology, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
@@ -108,6 +108,7 @@ struct Stage {
     failures: UnboundedReceiver<Error>,
     line: Option<Rc<RefCell<Emulation>>>,
     shaper: change::InForce,
+    kit: Option<Rc<kit::Loaded>>,
 }
 
 impl Stage {
@@ -135,6 +136,14 @@ impl Stage {
             };
             arm::set_parameters(&arm, machine, &recorder)?;
             arm::run_commands(&arm, &job.parameters, &nodes, &recorder)?;
+            let kit = match &arm.kit {
+                Some(wanted) => {
+                    let loaded = kit::Loaded::put(wanted, &nodes, &recorder).await;
+                    let loaded = loaded.with_context(|| format!("load {}", wanted.discipline))?;
+                    Some(Rc::new(loaded))
+                }
+                None => None,
+            };
             let shaper = match &arm.policy {
                 Some(path) => {
                     let text = job.files.get(path).with_context(|| {
@@ -165,6 +174,7 @@ impl Stage {
                 failures,
                 line,
                 shaper: Rc::new(RefCell::new(shaper)),
+                kit,
             })
         })
     }
@@ -181,6 +191,9 @@ impl Stage {
         let session = self.session.clone();
         runtime.block_on(tasks.run_until(async {
             traffic::start(&session)?;
+            if let Some(kit) = &self.kit {
+                Rc::clone(kit).sample(&session);
+            }
             change::start(&session, &job.files, &self.shaper)?;
             if let Some(line) = &self.line {
                 line.borrow_mut()

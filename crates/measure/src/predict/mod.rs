@@ -16,7 +16,7 @@ mod shaper;
 mod situation;
 mod steady;
 mod tree;
-mod wire;
+pub(crate) mod wire;
 
 pub use shaper::{Counting, Shaper, ShaperClass};
 pub use wire::{ip_ceiling_kbit, wire_bytes};

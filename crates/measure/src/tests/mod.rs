@@ -344,6 +344,7 @@ fn connections_by_hand() {
         let at = |ms: u64| (start_ms + ms) * MS;
         Connection {
             flow: 0,
+            due_ns: at(0),
             start_ns: at(0),
             connected_ns: connected_ms.map(at),
             finished_ns: finished_ms.map(at),

@@ -136,6 +136,7 @@ fn damaged() -> impl Strategy<Value = Recording> {
                 });
                 recording.connections.push(Connection {
                     flow,
+                    due_ns: a.saturating_sub(b),
                     start_ns: a,
                     connected_ns: Some(b),
                     finished_ns: Some(b),

@@ -276,9 +276,16 @@ fn traffic_row(traffic: &Traffic) -> Vec<Cell> {
             mean_gap,
             mean_length,
             shape,
+            drain,
+            sizes: _,
             tcp,
         } => format!(
-            "short TCP flows, one each {mean_gap}, {mean_length} on average, shape {shape}{}",
+            "short TCP flows, one each {mean_gap}, {mean_length} on average, shape {shape}{}{}",
+            if *drain > Span::ZERO {
+                format!(", none in the last {drain}")
+            } else {
+                String::new()
+            },
             settings(tcp)
         ),
         TrafficKind::Syns { interval } => format!("a SYN each {interval} that nobody answers"),

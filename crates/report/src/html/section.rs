@@ -3,7 +3,7 @@
 
 use super::details;
 use super::table::{Cell, table};
-use crate::format::{self, number, promise, quantity};
+use crate::format::{self, promise, quantity};
 use crate::markup::{escaped, identifier};
 use crate::{Findings, rows, svg, words};
 use std::fmt::Write as _;
@@ -196,10 +196,10 @@ fn figures_table(out: &mut String, findings: &Findings) {
                 unit => format!("{}, {unit}", row.label),
             };
             let mut cells = vec![Cell::text(label)];
-            let value = |value: &Option<f64>| {
-                Cell::Number(value.map_or_else(|| "\u{2013}".to_owned(), number))
+            let value = |cell: Option<String>| {
+                Cell::Number(cell.unwrap_or_else(|| "\u{2013}".to_owned()))
             };
-            cells.extend(row.values.iter().map(value));
+            cells.extend(row.cells().map(value));
             lines.push(cells);
         }
     }
@@ -210,4 +210,7 @@ fn figures_table(out: &mut String, findings: &Findings) {
     columns.extend(figures.columns.iter().map(String::as_str));
     *out += "<h3>Figures</h3>\n";
     table(out, "Chosen figures", &columns, &lines);
+    if let Some(text) = findings.repeated() {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&text));
+    }
 }

@@ -27,7 +27,7 @@ pub fn start(session: &Session, senders: &Senders) -> Result<()> {
 
 /// Waits for the next sample. What was missed is not made up for: a late sample
 /// says nothing of its time.
-async fn tick(clock: &Clock, interval: Span) -> Result<()> {
+pub(super) async fn tick(clock: &Clock, interval: Span) -> Result<()> {
     Ok(clock.until(next_ns(clock.now_ns(), interval)).await?)
 }
 

@@ -70,6 +70,7 @@ fn unconnected(flow: &Flow, settings: &TcpSettings, start_ns: u64) {
     let bytes = settings.amount.map(|Amount::Bytes(size)| size.as_bytes());
     flow.session.recorder.connection(Connection {
         flow: flow.index,
+        due_ns: start_ns,
         start_ns,
         connected_ns: None,
         finished_ns: None,

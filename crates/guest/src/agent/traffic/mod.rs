@@ -115,6 +115,8 @@ fn start_flow(
             mean_gap,
             mean_length,
             shape,
+            drain,
+            sizes: _,
             tcp,
         } => {
             shared.listeners.open(&flow, tcp)?;
@@ -122,6 +124,7 @@ fn start_flow(
                 mean_gap: *mean_gap,
                 mean_length: *mean_length,
                 shape: *shape,
+                drain: *drain,
             };
             let run = short::run(flow.clone(), distribution, tcp.clone());
             flow.spawn("start short flows", run);

@@ -60,9 +60,11 @@ async fn ask(flow: &Flow, exchange: &Exchange, sink: Opening, end_ns: u64) -> Re
     let recorder = &flow.session.recorder;
     let meter = Meter::new(recorder.clone(), flow.index);
     let begin = || {
+        let start_ns = clock.now_ns();
         recorder.connection(Connection {
             flow: flow.index,
-            start_ns: clock.now_ns(),
+            due_ns: start_ns,
+            start_ns,
             connected_ns: None,
             finished_ns: None,
             bytes: exchange.response,

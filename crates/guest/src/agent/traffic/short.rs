@@ -24,6 +24,8 @@ pub struct Distribution {
     pub mean_length: Size,
     /// Pareto shape, above 1.
     pub shape: f64,
+    /// Before a run's end, in which none is started any more.
+    pub drain: Span,
 }
 
 /// Starts a flow's connections.
@@ -36,7 +38,7 @@ pub async fn run(flow: Flow, distribution: Distribution, settings: TcpSettings) 
         let mut left = settings.amount.map(|Amount::Bytes(size)| size.as_bytes());
         let mut schedule = ShortFlowSchedule::new(
             random,
-            run,
+            (run.0, run.1.saturating_sub(distribution.drain.as_nanos())),
             distribution.mean_gap.as_nanos(),
             distribution.mean_length.as_bytes(),
             distribution.shape,
@@ -73,6 +75,7 @@ async fn transfer(
     let session = &flow.session;
     let number = session.recorder.connection(Connection {
         flow: flow.index,
+        due_ns: short.start_ns,
         start_ns: session.clock.now_ns(),
         connected_ns: None,
         finished_ns: None,
@@ -84,8 +87,8 @@ async fn transfer(
         receive(&flow, &settings, sink, &meter, short.bytes, number, end_ns),
     );
     match result {
-        // SYNs or data were lost until the kernel gave up: an observation.
-        Err(error) if is_timeout(&error) => Ok(()),
+        // SYNs or data were lost until a kernel gave up: an observation.
+        Err(error) if gave_up(&error) => Ok(()),
         other => other.map(|_| ()),
     }
 }
@@ -155,7 +158,13 @@ fn connected(flow: &Flow, number: usize) {
     recorder.connection_mut(number, |record| record.connected_ns = Some(connected_ns));
 }
 
-fn is_timeout(error: &anyhow::Error) -> bool {
+/// Whether this side's kernel gave up, or the far one had when data came.
+fn gave_up(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
+    cause.is_some_and(|cause| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::TimedOut | io::ErrorKind::ConnectionReset
+        )
+    })
 }

@@ -163,6 +163,8 @@ fn short_flows_repeat_with_their_seed() {
             mean_gap: span(20),
             mean_length: size(5_000),
             shape: 1.4,
+            drain: span(0),
+            sizes: Vec::new(),
             tcp: TcpSettings::default(),
         };
         traffic("mice", kind, from, to, &[(0, 400)])

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parameters that belong together, by one name: `preset=sjf`.
+//!
+//! A preset is the same as its settings written one by one in its place: what
+//! is set after it holds, what was set before it and is not among them stays.
+
+use crate::discipline::Discipline;
+use crate::settings::{Settings, SettingsError};
+
+/// The word by which a preset is set.
+pub const PRESET: &str = "preset";
+
+/// Settings under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    /// Whose.
+    pub discipline: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it makes of the discipline, in a line.
+    pub help: &'static str,
+    /// Parameter and value, as [`Settings::set_text`] takes them.
+    pub set: &'static [(&'static str, &'static str)],
+}
+
+/// All of them.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        discipline: "mered",
+        name: "one-threshold",
+        help: "spared and served first until one and the same size (Braithwaite 2006, 4.1.4)",
+        set: &[("queue_bytes", "20000"), ("drop_bytes", "20000")],
+    },
+    Preset {
+        discipline: "mered",
+        name: "red-with-mice",
+        help: "short flows are spared, nobody is served first",
+        set: &[("queue_bytes", "0"), ("drop_bytes", "20000")],
+    },
+    Preset {
+        discipline: "meredt",
+        name: "mered",
+        help: "as mered: two bands, no drops below 20000 bytes, all flows above alike",
+        set: &[
+            ("bands", "2"),
+            ("queue_bytes", "20000"),
+            ("knot1_bytes", "20000"),
+            ("knot2_bytes", "20001"),
+            ("knot3_bytes", "20001"),
+            ("weight1", "0"),
+            ("weight2", "1"),
+            ("weight3", "1"),
+            ("fairness", "0"),
+            ("measure", "packets"),
+        ],
+    },
+    // Two full packets, then each band at twice as much: 3, 6 ... 192 kB, so
+    // the last band begins where the default weight is about a fifth of its
+    // most.
+    Preset {
+        discipline: "meredt",
+        name: "sjf",
+        help: "nearly shortest job first: eight bands from 3000 bytes on",
+        set: &[("bands", "8"), ("queue_bytes", "3000"), ("fairness", "0")],
+    },
+    // A flow that sends no more than its share of the link loses as much of
+    // its size as it sends, and stays in the first band; two full packets are
+    // the burst that it may have.
+    Preset {
+        discipline: "meredt",
+        name: "fair",
+        help: "fair queueing: who sends no more than a share of the link goes first",
+        set: &[
+            ("bands", "2"),
+            ("queue_bytes", "3000"),
+            ("knot1_bytes", "3000"),
+            ("knot2_bytes", "20000"),
+            ("knot3_bytes", "100000"),
+            ("weight1", "0"),
+            ("weight2", "0.5"),
+            ("weight3", "1"),
+            ("fairness", "1"),
+        ],
+    },
+    // A quarter of a share: a flow of less than that stays a mouse for ever,
+    // and one that was an elephant is a mouse again after a pause.
+    Preset {
+        discipline: "meredt",
+        name: "hybrid",
+        help: "mice and elephants whose sizes leak by a quarter of a share of the link",
+        set: &[("bands", "4"), ("queue_bytes", "10000"), ("fairness", "0.25")],
+    },
+];
+
+impl Discipline {
+    /// Its presets.
+    pub fn presets(self) -> impl Iterator<Item = &'static Preset> {
+        let own = move |preset: &&Preset| preset.discipline == self.name();
+        PRESETS.iter().filter(own)
+    }
+}
+
+impl Settings {
+    /// Takes over a preset's settings.
+    pub fn set_preset(&mut self, name: &str) -> Result<(), SettingsError> {
+        let found = self.discipline().presets().find(|one| one.name == name);
+        let Some(preset) = found else {
+            let known: Vec<&str> = self.discipline().presets().map(|one| one.name).collect();
+            return Err(SettingsError::Text {
+                name: PRESET,
+                text: name.to_owned(),
+                expected: match known.as_slice() {
+                    [] => format!("parameters: {} has no presets", self.discipline().name()),
+                    known => known.join(", "),
+                },
+            });
+        };
+        for (name, value) in preset.set {
+            self.set_text(name, value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_can_be_set_and_differs_from_the_others() {
+        let mut all = Vec::new();
+        for preset in PRESETS {
+            let discipline = Discipline::named(preset.discipline).expect("a discipline");
+            let mut settings = Settings::new(discipline);
+            settings.set_text(PRESET, preset.name).expect(preset.name);
+            assert!(!all.contains(&settings), "{}", preset.name);
+            all.push(settings);
+        }
+    }
+
+    #[test]
+    fn what_follows_a_preset_holds() {
+        let meredt = Discipline::named("meredt").expect("a discipline");
+        let mut settings = Settings::new(meredt);
+        settings.set_text("preset", "sjf").expect("a preset");
+        settings.set_text("bands", "4").expect("a parameter");
+        let bands = settings.rows().into_iter().find(|(row, _)| row.name == "bands");
+        assert_eq!(bands.map(|found| found.1), Some(4));
+        let error = settings.set_text("preset", "sfj").expect_err("no preset");
+        assert_eq!(error.to_string(), "preset is `sfj`; write mered, sjf, fair, hybrid");
+        let codel = Discipline::named("codel").expect("a discipline");
+        let error = Settings::new(codel).set_text("preset", "sjf").expect_err("none");
+        assert!(error.to_string().contains("codel has no presets"), "{error}");
+    }
+}

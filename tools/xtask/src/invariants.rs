@@ -15,6 +15,7 @@ const LEVELS: [&[&str]; 6] = [
         "state",
         "linklayer",
         "aqm",
+        "history",
     ],
     &[
         "policy",
@@ -32,8 +33,9 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "signatures",
+    "history",
     "units",
     "document",
     "state",

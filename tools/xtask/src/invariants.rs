@@ -27,7 +27,7 @@ const LEVELS: [&[&str]; 6] = [
         "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
-    &["lab", "guest", "keep"],
+    &["lab", "guest", "keep", "watch"],
     &["cli"],
     &[],
 ];

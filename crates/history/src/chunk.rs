@@ -234,3 +234,56 @@ impl Chunk {
         Some(columns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn body() -> Vec<u8> {
+        let event = Event {
+            time: 5,
+            kind: String::from("apply"),
+            text: String::from("état 3"),
+        };
+        let mut builder = Builder::new(&[1000, 2000, 3000], &[1000; 3], &[event]);
+        for name in ["a", "bytes{class=\"é\"}", "bytes{class=\"è\"}"] {
+            builder.series(
+                name,
+                Kind::Counter,
+                [&[1, 2, 30_000][..], &[column::ABSENT, 0, 0]],
+            );
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_body_comes_back() {
+        let chunk = Chunk::read(&body()).unwrap();
+        let names: Vec<&str> = chunk.series().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a", "bytes{class=\"é\"}", "bytes{class=\"è\"}"]);
+        let expected = [vec![1, 2, 30_000], vec![column::ABSENT, 0, 0]];
+        assert_eq!(chunk.columns(2), Some(expected));
+        assert_eq!(chunk.events[0].text, "état 3");
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_body_does_no_harm(place in 0_usize..200, value: u8, cut in 0_usize..200) {
+            let mut bytes = body();
+            let length = bytes.len();
+            bytes[place % length] = value;
+            bytes.truncate(length - cut % 8);
+            if let Some(chunk) = Chunk::read(&bytes) {
+                for place in 0..chunk.series().count() {
+                    let _ = chunk.columns::<4>(place);
+                }
+            }
+        }
+
+        #[test]
+        fn any_header_does_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert!(Head::read(&bytes).is_none());
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! of an earlier use of the half does not count.
 
 use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
-use crate::chunk::{MAX_ROWS, get_event, kind_byte, kind_of, put_event};
+use crate::chunk::{get_event, kind_byte, kind_of, put_event};
 use crate::column::ABSENT;
 use crate::layout::Region;
 use crate::live::Live;
@@ -18,6 +18,9 @@ const HEADER: usize = 24;
 const SERIES: u8 = 1;
 const EVENT: u8 = 2;
 const ROW: u8 = 3;
+/// Rows that a journal may have: more than ever wait (`ROWS`, engine.rs), and
+/// few enough for memory where a file says that it has all series there may be.
+const MAX_ROWS: usize = 2048;
 const SAME: u64 = 0;
 const UNKNOWN: u64 = 1;
 
@@ -246,4 +249,53 @@ fn replay_row(bytes: &mut Bytes<'_>, live: &mut Live) -> Option<()> {
 /// The change from one value to the next, as [`Journal::row`] takes it.
 pub(crate) fn change(value: i64, latest: i64) -> Option<i64> {
     (value != ABSENT).then(|| value.wrapping_sub(latest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_come_back(rows in proptest::collection::vec((any::<i64>(), any::<i64>(), proptest::collection::vec(proptest::option::of(any::<i64>()), 3)), 0..20)) {
+            let mut journal = Journal::default();
+            let mut written = Live::default();
+            for name in ["a", "b", "c"] {
+                journal.series(name, Kind::Gauge);
+                written.place(name, Kind::Gauge);
+            }
+            for (time, interval, values) in &rows {
+                let columns = written.columns.iter().zip(values);
+                let changes: Vec<_> = columns
+                    .map(|(column, value)| change(value.unwrap_or(ABSENT), column.latest))
+                    .collect();
+                journal.row(*time, *interval, changes.into_iter());
+                written.row(*time, *interval);
+                for (place, value) in values.iter().enumerate() {
+                    if let Some(value) = value.filter(|value| *value != ABSENT) {
+                        written.set(place, value);
+                    }
+                }
+            }
+            let mut read = Live::default();
+            prop_assert!(replay(&journal.pending, &mut (0, 0), &mut read).is_some());
+            prop_assert_eq!(&read.times, &written.times);
+            prop_assert_eq!(&read.intervals, &written.intervals);
+            for (read, written) in read.columns.iter().zip(&written.columns) {
+                prop_assert_eq!(&read.values, &written.values);
+            }
+        }
+
+        #[test]
+        fn any_payload_does_no_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut start = vec![SERIES, 1, 1, b'a', SERIES, 0, 1, b'b'];
+            start.append(&mut bytes);
+            let mut live = Live::default();
+            let _ = replay(&start, &mut (0, 0), &mut live);
+            prop_assert!(live.columns.iter().all(|column| column.values.len() <= live.times.len()));
+            let body = live.body();
+            prop_assert!(crate::chunk::Chunk::read(&body).is_some());
+        }
+    }
 }

@@ -27,11 +27,11 @@ function human(value, unit) {
   if (unit === "s") {
     return value >= 1 ? value.toFixed(2) + " s" : (value * 1e3).toFixed(1) + " ms";
   }
-  const small = unit === "bit/s" || unit === "B";
+  const digits = (number) => (number >= 100 ? 0 : number >= 10 ? 1 : 2);
   for (const [size, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (Math.abs(value) >= size) return (value / size).toFixed(2) + " " + prefix + unit;
+    if (value >= size) return (value / size).toFixed(digits(value / size)) + " " + prefix + unit;
   }
-  return (small ? value.toFixed(0) : value.toFixed(value < 10 ? 1 : 0)) + (unit ? " " + unit : "");
+  return (Number.isInteger(value) || unit ? value.toFixed(0) : value.toFixed(1)) + (unit ? " " + unit : "");
 }
 
 // ---- Now ----
@@ -227,15 +227,46 @@ function path(points, x, y, value) {
   return text;
 }
 
+// The range from least to greatest, in pieces where something is not known.
 function area(points, x, y, factor) {
+  let from = 0;
+  let text = "";
+  points.forEach((point, place) => {
+    const next = points[place + 1];
+    if (next && next[0] - point[1] <= 2 * (point[1] - point[0])) return;
+    text += piece(points.slice(from, place + 1), x, y, factor);
+    from = place + 1;
+  });
+  return text;
+}
+
+function piece(points, x, y, factor) {
   if (points.length < 2) return "";
   const top = points.map((p) => x((p[0] + p[1]) / 2).toFixed(1) + " " + y(p[4] * factor).toFixed(1));
   const bottom = points.map((p) => x((p[0] + p[1]) / 2).toFixed(1) + " " + y(p[3] * factor).toFixed(1));
   return "M" + top.join("L") + "L" + bottom.reverse().join("L") + "Z";
 }
 
+// The sums of what goes one way through one device, where the policy names it.
+function summed(names, data) {
+  const groups = new Map();
+  for (const name of names) {
+    const labels = labelsOf(name);
+    if (!labels.direction) continue;
+    const all = groups.get(labels.direction) || new Map();
+    groups.set(labels.direction, all);
+    for (const p of data.series[name].points) {
+      const sum = all.get(p[0]) || [p[0], p[1], 0];
+      sum[2] += p[2];
+      all.set(p[0], sum);
+    }
+  }
+  return [...groups].map(([name, all]) =>
+    ({ name, points: [...all.values()].sort((one, other) => one[0] - other[0]) }));
+}
+
 function figure(graph, names, data, before, back, start, end) {
-  const width = 640, height = 240, left = 64, right = 8, top = 8, bottom = 24;
+  const width = 640, height = 240, left = 72, right = 8, top = 8, bottom = 24;
   const lines = names.map((name) => ({ name: title(name), points: data.series[name].points,
     old: before ? before.series[name].points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]) : [] }));
   const gauge = names.some((name) => data.series[name].kind === "gauge");
@@ -245,18 +276,9 @@ function figure(graph, names, data, before, back, start, end) {
       most = Math.max(most, (gauge ? p[4] : p[2]) * graph.factor);
     }
   }
-  let sums = null;
-  if (graph.sum && lines.length > 1) {
-    const all = new Map();
-    for (const line of lines) {
-      for (const p of line.points) {
-        const sum = all.get(p[0]) || [p[0], p[1], 0];
-        sum[2] += p[2];
-        all.set(p[0], sum);
-      }
-    }
-    sums = [...all.values()].sort((one, other) => one[0] - other[0]);
-    for (const p of sums) most = Math.max(most, p[2] * graph.factor);
+  const sums = graph.sum ? summed(names, data) : [];
+  for (const sum of sums) {
+    for (const p of sum.points) most = Math.max(most, p[2] * graph.factor);
   }
   most = most || 1;
   const x = (time) => left + (time - start) / (end - start) * (width - left - right);
@@ -304,10 +326,11 @@ function figure(graph, names, data, before, back, start, end) {
     const peak = line.points.reduce((most, p) => Math.max(most, p[4] * graph.factor), 0);
     entry(look, line.name + ", at most " + human(peak, graph.unit));
   });
-  if (sums) {
-    svg.append(drawn("path", { d: path(sums, x, y, (p) => p[2] * graph.factor), class: "now s7" }));
-    entry("s7", graph.sum);
-  }
+  sums.forEach((sum, place) => {
+    const look = "s7" + (place ? " d" + place % 3 : "");
+    svg.append(drawn("path", { d: path(sum.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
+    entry(look, graph.sum + " " + sum.name);
+  });
   zoom(svg, (part) => start + (part * width - left) / (width - left - right) * (end - start));
   return element("figure", {}, element("figcaption", { textContent: graph.title }), svg, key);
 }

@@ -224,7 +224,7 @@ fn page(watch: &Watch) {
     let now = watch.browser("#now", &["--dump-dom"]);
     for part in [
         "up urgent",
-        "300.00 kbit/s",
+        "300 kbit/s",
         "nothing waits",
         "<td>127.0.0.1</td>",
     ] {

@@ -58,8 +58,8 @@ function rows(table, all) {
 const PROMISES = {
   idle: ["nothing waits", "faint"],
   kept: ["kept", "kept"],
-  rate: ["broken: less than its guarantee", "broken"],
-  wait: ["broken: waits longer than its bound", "broken"],
+  rate: ["broken: too little", "broken"],
+  wait: ["broken: waits long", "broken"],
   unknown: ["unknown", "faint"],
 };
 
@@ -72,12 +72,11 @@ function showNow() {
     const [words, look] = PROMISES[one.promise] || ["", "faint"];
     const rate = n.sent_bytes === undefined ? undefined : n.sent_bytes * 8;
     return [
-      className(one.labels), human(rate, "bit/s"),
-      one.guaranteed ? human(one.guaranteed, "bit/s") : "–",
-      human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
-      n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
+      className(one.labels), element("span", { className: look, textContent: words }),
+      human(rate, "bit/s"), one.guaranteed ? human(one.guaranteed, "bit/s") : "–",
       human(n.estimated_wait_seconds, "s"),
-      element("span", { className: look, textContent: words }),
+      n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
+      human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
     ];
   }));
   byId("links").replaceChildren(...about.legend.links.map(([way, device, gate]) => {

@@ -130,6 +130,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             Listen::Socket(path) => path.display().to_string(),
             Listen::Address(_) => String::new(),
         };
+        let applied = Place::here(state).ok().map(|place| place.state);
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
@@ -137,7 +138,13 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             size: arguments.size * 1_000_000,
             every: arguments.every,
             probes: arguments.probe,
-            applied: Place::here(state).ok().map(|place| place.state),
+            sources: arguments
+                .policy
+                .iter()
+                .cloned()
+                .chain(applied.clone())
+                .collect(),
+            applied,
         };
         let mut term = signal(SignalKind::terminate())?;
         let mut int = signal(SignalKind::interrupt())?;
@@ -157,7 +164,11 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             crate::keep::ready();
         };
         let told = |text: &str| output::note(&format!("weirgate: {text}"));
-        let served = serve(config, legend, stop, ready, told).await;
+        let policy = arguments.policy;
+        // A file that is being written may be wrong for a moment; what was known
+        // holds until it can be read.
+        let again = || crate::legend::legend(state, policy.as_deref()).ok();
+        let served = serve(config, legend, again, stop, ready, told).await;
         served.map_err(wrong)?;
         Ok(Status::Done)
     })

@@ -110,3 +110,72 @@ fn changed(
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_kernel::{Counters, DeviceCounters, Traffic};
+    use weirgate_units::{Handle, Rate};
+
+    fn device(root: &str, classes: &[(u16, u64)]) -> DeviceOverview {
+        let qdisc = Counters {
+            handle: Handle::new(1, 0),
+            parent: None,
+            kind: root.to_owned(),
+            bytes: 0,
+            packets: 0,
+            drops: 0,
+            overlimits: 0,
+            requeues: 0,
+            backlog_bytes: 0,
+            queued_packets: 0,
+            marks: None,
+            borrowed: None,
+        };
+        let rate = |kbit: u64| (Rate::kbit(kbit), Rate::kbit(2 * kbit));
+        DeviceOverview {
+            index: 2,
+            name: String::from("wan"),
+            up: true,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            counters: DeviceCounters {
+                qdiscs: vec![qdisc],
+                classes: Vec::new(),
+            },
+            rates: classes
+                .iter()
+                .map(|(minor, kbit)| (Handle::new(2, *minor), rate(*kbit)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn trees_classes_and_rates_that_change_are_events() {
+        let mut trees = Trees::default();
+        let mut step =
+            |devices: &[DeviceOverview]| trees.step(devices, |_, handle| format!("<{handle}>"));
+        // What is there at the first look did not happen.
+        assert_eq!(step(&[device("htb", &[(1, 100)])]), []);
+        assert_eq!(step(&[device("htb", &[(1, 100)])]), []);
+        let found = step(&[device("htb", &[(1, 200), (2, 50)])]);
+        let found: Vec<String> = found
+            .into_iter()
+            .map(|(kind, text)| format!("{kind}: {text}"))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "rate: wan: class <2:1> has 200 to 400 kbit/s, before 100 to 200 kbit/s",
+                "class: wan: class <2:2> is there",
+            ]
+        );
+        let found = step(&[device("fq_codel", &[])]);
+        assert_eq!(
+            found[0],
+            ("tree", String::from("wan: fq_codel, before htb"))
+        );
+        assert_eq!(found.len(), 3);
+        assert_eq!(step(&[]), [("device", String::from("wan is gone"))]);
+    }
+}

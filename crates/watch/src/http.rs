@@ -244,7 +244,7 @@ fn about(shared: &Shared) -> String {
     drop(history);
     serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "legend": &*shared.legend,
+        "legend": &*Arc::clone(&lock(&shared.legend)),
         "span_ms": span,
         "history": {
             "bytes": status.size,

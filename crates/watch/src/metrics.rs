@@ -83,3 +83,34 @@ pub fn openmetrics(
     text.push_str("# EOF\n");
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Number, Object, Sort};
+
+    #[test]
+    fn hostile_names_stay_within_their_quotes() {
+        let change = Change {
+            object: Object {
+                sort: Sort::Probe,
+                identity: String::new(),
+                labels: vec![("probe", String::from("a\"} 1\n# EOF\\\u{1b}[2J"))],
+                numbers: vec![(Number::ProbeRtt, 1500), (Number::ProbeSent, 3)],
+            },
+            values: Vec::new(),
+        };
+        let text = openmetrics(&[change], &weirgate_history::Status::default(), false);
+        let name = "{probe=\"a\\\"} 1\\n# EOF\\\\\u{fffd}[2J\"}";
+        assert!(
+            text.contains(&format!("\nweirgate_probe_sent_total{name} 3\n")),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("\nweirgate_probe_rtt_seconds{name} 0.0015\n")),
+            "{text}"
+        );
+        assert!(text.ends_with("\n# EOF\n"));
+        assert_eq!(text.matches("\n# EOF").count(), 1);
+    }
+}

@@ -114,3 +114,77 @@ pub(crate) fn conclude(
         change.values.push((Number::ClassUnkept, code));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClassLegend;
+    use weirgate_units::Handle;
+
+    fn class(sent: Option<i64>, backlog: i64) -> Change {
+        let mut values = vec![
+            (Number::ClassBacklogBytes, backlog),
+            (Number::ClassBacklogPackets, backlog / 100),
+        ];
+        values.extend(sent.map(|sent| (Number::ClassSentBytes, sent)));
+        Change {
+            object: Object {
+                sort: Sort::Class,
+                identity: String::new(),
+                labels: vec![
+                    ("device", String::from("wan")),
+                    ("handle", String::from("2:10")),
+                ],
+                numbers: Vec::new(),
+            },
+            values,
+        }
+    }
+
+    #[test]
+    fn waits_and_promises_follow_from_the_numbers() {
+        let legend = Legend {
+            classes: vec![ClassLegend {
+                device: String::from("wan"),
+                direction: String::from("up"),
+                name: String::from("voice"),
+                handle: Handle::new(2, 0x10),
+                guaranteed: 80_000,
+                maximum: 100_000,
+                bound: Some(200_000),
+            }],
+            ..Legend::default()
+        };
+        let judged = |sent, backlog, waited| {
+            let mut changes = [class(sent, backlog)];
+            conclude(&mut changes, &legend, 500, |_| waited);
+            (
+                changes[0].value(Number::ClassWait),
+                promise_of(&changes[0], &legend),
+            )
+        };
+        assert_eq!(judged(Some(0), 0, true), (Some(0), Some(Promise::Idle)));
+        // 5,000 bytes in half a second: 1,000 more take 0.1 s.
+        assert_eq!(
+            judged(Some(5_000), 1_000, true),
+            (Some(100_000), Some(Promise::Kept))
+        );
+        assert_eq!(
+            judged(Some(5_000), 3_000, true),
+            (Some(300_000), Some(Promise::Wait))
+        );
+        assert_eq!(
+            judged(Some(4_000), 1_000, true),
+            (Some(125_000), Some(Promise::Rate))
+        );
+        assert_eq!(judged(Some(0), 1_000, true), (None, Some(Promise::Rate)));
+        assert_eq!(judged(None, 1_000, true), (None, Some(Promise::Unknown)));
+        // It came only now: nobody can tell what it could have sent.
+        assert_eq!(
+            judged(Some(4_000), 1_000, false),
+            (Some(125_000), Some(Promise::Kept))
+        );
+        let shown = now(1, 500, &[class(Some(5_000), 0)], &legend);
+        assert_eq!(shown["objects"][0]["numbers"]["sent_bytes"], 10_000.0);
+    }
+}

@@ -46,6 +46,9 @@ pub struct Config {
     pub probes: Vec<Target>,
     /// The folder of applied states (`NUMBER.state`), if it can be read.
     pub applied: Option<PathBuf>,
+    /// What the legend was made from: where one of these changes, it is asked
+    /// for again.
+    pub sources: Vec<PathBuf>,
 }
 
 /// What was seen at the last look.
@@ -63,16 +66,18 @@ pub struct Seen {
 pub(crate) struct Shared {
     pub(crate) seen: watch::Receiver<Arc<Seen>>,
     pub(crate) history: Arc<Mutex<History<FileStorage>>>,
-    pub(crate) legend: Arc<Legend>,
+    pub(crate) legend: Mutex<Arc<Legend>>,
     pub(crate) refused: Mutex<Option<String>>,
     pub(crate) behind_proxy: bool,
 }
 
-/// Serves until `stop` is done. `ready` is told where it listens, once it does;
-/// `told` gets what an administrator should know. Needs a tokio runtime.
+/// Serves until `stop` is done. `again` makes the legend anew, where it can;
+/// `ready` is told where it listens, once it does; `told` gets what an
+/// administrator should know. Needs a tokio runtime.
 pub async fn serve(
     config: Config,
     legend: Legend,
+    again: impl Fn() -> Option<Legend>,
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(&[SocketAddr]),
     told: impl Fn(&str),
@@ -91,7 +96,7 @@ pub async fn serve(
     let shared = Arc::new(Shared {
         seen,
         history: Arc::clone(&history),
-        legend: Arc::new(legend.clone()),
+        legend: Mutex::new(Arc::new(legend.clone())),
         refused: Mutex::new(None),
         behind_proxy: config.behind_proxy,
     });
@@ -102,6 +107,12 @@ pub async fn serve(
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
+            if round.sources_changed()
+                && let Some(legend) = again()
+            {
+                *lock(&shared.legend) = Arc::new(legend.clone());
+                round.steps.looker.set_legend(legend);
+            }
             let seen = round.once(&told).await;
             *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
             if let Some(seen) = seen {
@@ -137,6 +148,7 @@ struct Round {
     committed: Instant,
     events: Vec<Event>,
     applied: Option<PathBuf>,
+    sources: Vec<(PathBuf, Option<SystemTime>)>,
     states: Option<u64>,
     failing: Option<String>,
     failed: Option<String>,
@@ -161,6 +173,11 @@ impl Round {
             }],
             states: config.applied.as_deref().map(newest),
             applied: config.applied.clone(),
+            sources: config
+                .sources
+                .iter()
+                .map(|path| (path.clone(), changed(path)))
+                .collect(),
             failing: None,
             failed: None,
         })
@@ -192,6 +209,16 @@ impl Round {
             changes: step.changes,
             failing: self.failing.clone(),
         })
+    }
+
+    fn sources_changed(&mut self) -> bool {
+        let mut any = false;
+        for (path, last) in &mut self.sources {
+            let now = changed(path);
+            any |= *last != now;
+            *last = now;
+        }
+        any
     }
 
     /// Looks for states that were applied since.
@@ -254,6 +281,12 @@ impl Round {
         // What cannot be written now is lost; the last word was said before.
         let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
     }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path)
+        .and_then(|file| file.modified())
+        .ok()
 }
 
 /// The highest number of a state in the folder; 0 where there is none, or it

@@ -28,6 +28,7 @@ fn config(folder: &Path, listen: Listen) -> Config {
         every: Duration::from_millis(200),
         probes: Vec::new(),
         applied: None,
+        sources: Vec::new(),
     }
 }
 
@@ -45,7 +46,7 @@ fn run(
             let _ = stop.await;
         };
         let ready = |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
-        serve(config, Legend::default(), stop, ready, |_| {}).await
+        serve(config, Legend::default(), || None, stop, ready, |_| {}).await
     })
 }
 

@@ -7,8 +7,12 @@ use crate::namespace::Namespace;
 use crate::program::{WEIRGATE, root};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
+use weirgate_history::Kind;
+use weirgate_watch::FileStorage;
 
 /// A service in a namespace, with packets upstream.
 struct Watch {
@@ -26,14 +30,18 @@ impl Drop for Watch {
 }
 
 impl Watch {
-    fn start() -> Self {
+    /// Begins to watch; `prepare` may make the history before.
+    fn start(prepare: impl FnOnce(&Path)) -> Self {
         let place = Namespace::new();
         place.run("ip link set lo up");
+        // No other packets than those that are sent here.
+        place.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
         place.run("ip addr add 10.9.0.1/24 dev wan");
         place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
         let ended = place.weirgate("apply flows.toml");
         assert_eq!(ended.status, 0, "{ended:?}");
         let folder = tempfile::tempdir().unwrap();
+        prepare(&folder.path().join("history"));
         let mut command = place.command(WEIRGATE);
         command
             .args(["watch", "--listen", "127.0.0.1:0", "--every", "200ms"])
@@ -130,15 +138,20 @@ fn class<'a>(now: &'a Value, name: &str) -> Option<&'a Value> {
 
 #[test]
 fn what_is_shown_is_what_passed() {
-    let watch = Watch::start();
+    let watch = Watch::start(|_| {});
     watch.look(|now| class(now, "urgent").is_some());
     watch.send(53, 30);
-    watch.send(9000, 300);
-    // Megabits wait behind a megabit by the second: the class has a backlog.
-    watch.look(|now| {
-        let waits = class(now, "rest").and_then(|one| one["numbers"]["backlog_packets"].as_f64());
-        waits > Some(0.0)
-    });
+    // More than a megabit by the second, for as long as it is needed.
+    let mut flood = watch.place.command("bash");
+    let line = "while :; do printf %01000d 0 > /dev/udp/10.9.0.2/9000; done";
+    let mut flood = flood
+        .args(["-c", line])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    watch.look(|now| class(now, "rest").is_some_and(|one| one["promise"] == "kept"));
+    flood.kill().unwrap();
+    flood.wait().unwrap();
     let state: Value = watch.json("api/about");
     let classes = state["legend"]["classes"].as_array().unwrap();
     assert!(
@@ -265,5 +278,90 @@ fn page(watch: &Watch) {
             }
             watch.browser(fragment, &options);
         }
+    }
+}
+
+/// The classes of Kollegiegaarden's production view (ADSL-10.3/10.4) and their
+/// waits there, the mean and the worst, in milliseconds.
+const KOLLEGIEGAARDEN: [(&str, i64, i64); 4] = [
+    ("10", 30, 93),
+    ("20", 30, 93),
+    ("30", 120, 355),
+    ("50", 300, 864),
+];
+
+/// Nine months of rows by the minute until now (ADSL-10.1/10.2).
+fn nine_months(path: &Path) {
+    let mut history = FileStorage::open(path, 32_000_000).unwrap();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as i64;
+    let names = KOLLEGIEGAARDEN.map(|(class, ..)| {
+        let labels =
+            format!("{{device=\"wan\",direction=\"up\",class=\"{class}\",handle=\"2:{class}\"}}");
+        [
+            "class_sent_bytes",
+            "class_estimated_wait_seconds",
+            "class_backlog_bytes",
+            "class_drops",
+        ]
+        .map(|metric| format!("{metric}{labels}"))
+    });
+    let minutes = 275 * 1440_i64;
+    for minute in 1..=minutes {
+        // A day's rise and fall, and once a day the worst.
+        let day = ((minute % 1440) - 720).abs();
+        let values = names
+            .iter()
+            .zip(KOLLEGIEGAARDEN)
+            .flat_map(|(name, (_, mean, worst))| {
+                let wait = if minute % 1440 == 1140 {
+                    worst
+                } else {
+                    mean * (360 + day) / 720
+                };
+                [
+                    (&*name[0], Kind::Counter, 40_000 * (720 - day / 2)),
+                    (&*name[1], Kind::Gauge, wait * 1000),
+                    (&*name[2], Kind::Gauge, wait * 20),
+                    (&*name[3], Kind::Counter, mean / 100),
+                ]
+            });
+        history
+            .append(now - (minutes - minute) * 60_000, 60_000, values)
+            .unwrap();
+        if minute % 300 == 0 {
+            history.commit().unwrap();
+        }
+    }
+    history.commit().unwrap();
+}
+
+#[test]
+fn twelve_hours_and_nine_months_are_one_click() {
+    let watch = Watch::start(nine_months);
+    for (hours, button) in [(12, "id=\"twelve\""), (6600, "id=\"nine\"")] {
+        let page = watch.browser(&format!("#history/{hours}"), &["--dump-dom"]);
+        let place = page.find(button).unwrap();
+        let tag = &page[page[..place].rfind('<').unwrap()..];
+        let tag = &tag[..tag.find('>').unwrap()];
+        assert!(tag.contains("aria-pressed=\"true\""), "{tag}");
+        for part in [
+            "all classes up",
+            "Wait by class, estimated: the first classes",
+            "up 10, at most 93.0 ms",
+            "up 30, at most 355.0 ms",
+            "up 50, at most 864.0 ms",
+            "Bytes waiting",
+            "Packets dropped by the second",
+        ] {
+            assert!(page.contains(part), "{part} in {hours} h: {page}");
+        }
+    }
+    if let Some(folder) = std::env::var_os("WEIRGATE_PICTURES") {
+        let file = root().join(folder).join("nine-months.png");
+        let shot = format!("--screenshot={}", file.display());
+        watch.browser("#history/6600", &[&shot, "--window-size=1280,1400"]);
     }
 }

@@ -46,7 +46,7 @@ fn line(report: &Report) -> String {
 }
 
 /// Tells systemd that the service has begun its work (`sd_notify(3)`).
-fn ready() {
+pub fn ready() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };

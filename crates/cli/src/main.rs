@@ -29,6 +29,7 @@ mod import;
 mod keep;
 mod keeping;
 mod lab;
+mod legend;
 mod output;
 mod policy;
 mod probe;
@@ -41,7 +42,10 @@ mod saved;
 mod schema;
 mod shape;
 mod source;
+mod top;
+mod top_screen;
 mod trial;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -92,6 +96,16 @@ enum Command {
     ///
     /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
     Explain(explain::Arguments),
+    /// Keep a history of what the kernel counts, and show it to browsers and monitoring systems.
+    ///
+    /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
+    /// and connections need CAP_NET_ADMIN. Serves a page, its data and OpenMetrics at a loopback
+    /// address until SIGTERM or SIGINT.
+    Watch(watch::Arguments),
+    /// Show what goes on now, in the terminal.
+    ///
+    /// Changes nothing and needs no privilege; rules and connections need CAP_NET_ADMIN.
+    Top(top::Arguments),
     /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
     ///
     /// It needs no weirgate. What tc cannot express is named.
@@ -242,6 +256,8 @@ fn main() -> ExitCode {
             commands,
         } => shape::plan(&state, &policy, adopt, commands),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Watch(arguments) => watch::run(&state, arguments),
+        Command::Top(arguments) => top::run(&state, &arguments),
         Command::Export { policy } => policy::export(&policy),
         Command::Schema => schema::run(),
         Command::Import { from } => import::run(&from),

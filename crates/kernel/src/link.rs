@@ -54,6 +54,11 @@ pub(crate) fn list() -> MessageBuilder {
     message
 }
 
+/// Asks for all devices with their counters.
+pub(crate) fn list_counters() -> MessageBuilder {
+    request(RTM_GETLINK, 0, 0, 0, 0)
+}
+
 /// Asks for one device by name.
 pub(crate) fn find(name: &DeviceName) -> MessageBuilder {
     let mut message = request(RTM_GETLINK, 0, 0, 0, 0);

@@ -68,7 +68,12 @@ pub fn run_all(root: &Path) -> Result<()> {
     let mut figures = of_experiment(root)?;
     figures.push(of_try(root)?);
     figures.extend(bench_policy::figures(root)?);
-    report(&figures, &before)
+    report(&figures, &before)?;
+    let folder = tempfile::tempdir()?;
+    let mut day = Command::new("cargo");
+    day.current_dir(root).args(["run", "--release"]);
+    day.args(["-p", "weirgate-history", "--example", "day"]);
+    run(day.arg(folder.path().join("history")))
 }
 
 /// Builds and measures a large policy alone, which needs no lab.

@@ -50,12 +50,13 @@ pub fn build(root: &Path) -> Result<()> {
         put(&page, &place, 0o644)?;
         run(Command::new("gzip").args(["-9n"]).arg(&place))?;
     }
-    let unit = "systemd/weirgate.service";
-    put(
-        &root.join("packaging").join(unit),
-        &tree.join("lib").join("systemd/system/weirgate.service"),
-        0o644,
-    )?;
+    for unit in ["weirgate.service", "weirgate-watch.service"] {
+        put(
+            &root.join("packaging/systemd").join(unit),
+            &tree.join("lib/systemd/system").join(unit),
+            0o644,
+        )?;
+    }
     let documents = tree.join("usr/share/doc/weirgate");
     for file in ["README.md", "CHANGELOG.md"] {
         put(&root.join(file), &documents.join(file), 0o644)?;
@@ -66,6 +67,10 @@ pub fn build(root: &Path) -> Result<()> {
             let name = policy.file_name().unwrap_or_default().to_owned();
             put(&policy, &documents.join("policies").join(name), 0o644)?;
         }
+    }
+    for file in ["grafana.json", "alerts.yaml"] {
+        let from = root.join("packaging/monitoring").join(file);
+        put(&from, &documents.join("monitoring").join(file), 0o644)?;
     }
     write(
         &documents.join("copyright"),

@@ -15,6 +15,7 @@ const LEVELS: [&[&str]; 6] = [
         "state",
         "linklayer",
         "aqm",
+        "history",
     ],
     &[
         "policy",
@@ -26,15 +27,16 @@ const LEVELS: [&[&str]; 6] = [
         "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
-    &["domain", "lab", "guest", "keep", "probe"],
+    &["domain", "lab", "guest", "keep", "probe", "watch"],
     &["cli"],
     &[],
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "domain",
     "signatures",
+    "history",
     "units",
     "document",
     "state",

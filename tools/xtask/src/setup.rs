@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 13] = [
+const PACKAGES: [(&str, &str, &str); 15] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -56,6 +56,16 @@ const PACKAGES: [(&str, &str, &str); 13] = [
         "tcpdump",
         "/usr/bin/tcpdump",
         "tests read captures with it as a second opinion",
+    ),
+    (
+        "chromium",
+        "/usr/bin/chromium",
+        "tests look at the page of `weirgate watch` with it",
+    ),
+    (
+        "python3-prometheus-client",
+        "/usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py",
+        "tests read the metrics with it as a second opinion",
     ),
     (
         "ethtool",

@@ -26,3 +26,4 @@ mod safe;
 mod schema;
 mod stream;
 mod victim;
+mod watch;

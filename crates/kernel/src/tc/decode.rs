@@ -110,7 +110,7 @@ fn htb(
 }
 
 /// `None` for a class that computes sizes by itself, which ours never do.
-fn htb_class(entry: &Entry<'_>) -> Option<HtbClass> {
+pub(crate) fn htb_class(entry: &Entry<'_>) -> Option<HtbClass> {
     let options = entry.attrs.nest(TCA_OPTIONS);
     let parms = options.bytes(TCA_HTB_PARMS)?;
     let rate = |spec: usize, wide: u16| -> Option<Rate> {

@@ -38,6 +38,8 @@ pub struct Counters {
     pub queued_packets: u32,
     /// ECN marks, where the qdisc tells.
     pub marks: Option<u64>,
+    /// Packets of an HTB class that went with tokens of a class above it.
+    pub borrowed: Option<u32>,
 }
 
 /// The counters of one device.
@@ -70,6 +72,11 @@ pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
         requeues: word(12),
         overlimits: word(16),
         marks: marks(&entry.kind, stats.bytes(TCA_STATS_APP).unwrap_or_default()),
+        // struct tc_htb_xstats: lends, borrows.
+        borrowed: match entry.kind.as_str() {
+            "htb" => wire::u32_at(stats.bytes(TCA_STATS_APP).unwrap_or_default(), 4),
+            _ => None,
+        },
     })
 }
 

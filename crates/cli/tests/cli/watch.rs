@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `watch` and `top` under an applied policy with packets that pass: what they
+//! show is what the kernel counted; the page is looked at with a browser, the
+//! metrics with the Prometheus project's own parser.
+
+use crate::namespace::Namespace;
+use crate::program::{WEIRGATE, root};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+use weirgate_history::Kind;
+use weirgate_watch::FileStorage;
+
+/// A service in a namespace, with packets upstream.
+struct Watch {
+    place: Namespace,
+    service: Child,
+    folder: TempDir,
+    address: String,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.service.kill();
+        let _ = self.service.wait();
+    }
+}
+
+impl Watch {
+    /// Begins to watch; `prepare` may make the history before.
+    fn start(prepare: impl FnOnce(&Path)) -> Self {
+        let place = Namespace::new();
+        place.run("ip link set lo up");
+        // No other packets than those that are sent here.
+        place.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+        place.run("ip addr add 10.9.0.1/24 dev wan");
+        place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+        let ended = place.weirgate("apply flows.toml");
+        assert_eq!(ended.status, 0, "{ended:?}");
+        let folder = tempfile::tempdir().unwrap();
+        prepare(&folder.path().join("history"));
+        let mut command = place.command(WEIRGATE);
+        command
+            .args(["watch", "--listen", "127.0.0.1:0", "--every", "200ms"])
+            .args(["--probe", "here=127.0.0.1,46", "--history"])
+            .arg(folder.path().join("history"))
+            .stderr(Stdio::piped());
+        let mut service = command.spawn().unwrap();
+        let mut lines = BufReader::new(service.stderr.take().unwrap()).lines();
+        let address = loop {
+            let line = lines.next().expect("the service ends at once").unwrap();
+            if let Some((_, address)) = line.split_once("the page is at ") {
+                break address.to_owned();
+            }
+        };
+        // What it says later must not fill the pipe.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self {
+            place,
+            service,
+            folder,
+            address,
+        }
+    }
+
+    /// Datagrams of the router's own to a port: 53 is urgent.
+    fn send(&self, port: u16, count: u32) {
+        let mut command = self.place.command("bash");
+        let line = format!(
+            "for i in $(seq {count}); do printf %01000d 0 > /dev/udp/10.9.0.2/{port}; done"
+        );
+        assert!(command.args(["-c", &line]).status().unwrap().success());
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut command = self.place.command("/usr/bin/python3");
+        let script = "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1]).read().decode())";
+        let output = command
+            .args(["-c", script, &format!("{}{path}", self.address)])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{path}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.get(path)).unwrap()
+    }
+
+    /// Waits for a look that has what is asked for: the service looks five
+    /// times a second.
+    fn look(&self, has: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..600 {
+            let text = self.get("api/now");
+            let now: Value = serde_json::from_str(&text).unwrap_or_default();
+            if has(&now) {
+                return now;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{}", self.get("api/now"));
+    }
+
+    /// The page as a browser has it after its scripts, or a picture of it.
+    fn browser(&self, fragment: &str, options: &[&str]) -> String {
+        let profile = self.folder.path().join("profile");
+        let mut command = self.place.command("chromium");
+        command
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+            ])
+            .args([
+                "--no-first-run",
+                "--disable-extensions",
+                "--disable-background-networking",
+            ])
+            .arg("--virtual-time-budget=8000")
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(options)
+            .arg(format!("{}?still{fragment}", self.address));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+fn class<'a>(now: &'a Value, name: &str) -> Option<&'a Value> {
+    let objects = now["objects"].as_array()?;
+    let mut own = objects.iter().filter(|one| one["labels"]["class"] == name);
+    own.find(|one| one["labels"]["direction"] == "up")
+}
+
+#[test]
+fn what_is_shown_is_what_passed() {
+    let watch = Watch::start(|_| {});
+    watch.look(|now| class(now, "urgent").is_some());
+    watch.send(53, 30);
+    // More than a megabit by the second, for as long as it is needed.
+    let mut flood = watch.place.command("bash");
+    let line = "while :; do printf %01000d 0 > /dev/udp/10.9.0.2/9000; done";
+    let mut flood = flood
+        .args(["-c", line])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    watch.look(|now| class(now, "rest").is_some_and(|one| one["promise"] == "kept"));
+    flood.kill().unwrap();
+    flood.wait().unwrap();
+    let state: Value = watch.json("api/about");
+    let classes = state["legend"]["classes"].as_array().unwrap();
+    assert!(
+        classes
+            .iter()
+            .any(|one| one["name"] == "urgent" && one["guaranteed"] == 300_000),
+        "{state}"
+    );
+    // All that was queued has left: what the history counted is what the kernel did.
+    watch.look(|now| {
+        let of = |name| class(now, name).and_then(|one| one["numbers"]["backlog_packets"].as_f64());
+        of("urgent") == Some(0.0) && of("rest") == Some(0.0)
+    });
+    let names: Value = watch.json("api/series");
+    let name = names["series"].as_array().unwrap().iter().find(|name| {
+        let name = name.as_str().unwrap();
+        name.starts_with("class_sent_packets") && name.contains("direction=\"up\",class=\"urgent\"")
+    });
+    let name = name.unwrap().as_str().unwrap();
+    let encoded = name
+        .replace('{', "%7B")
+        .replace('}', "%7D")
+        .replace('"', "%22")
+        .replace('=', "%3D");
+    let read: Value = watch.json(&format!("api/read?series={encoded}"));
+    let points = read["series"][name]["points"].as_array().unwrap();
+    let counted: i64 = points.iter().map(|point| point[5].as_i64().unwrap()).sum();
+    assert_eq!(counted, 30, "{read}");
+    metrics(&watch);
+    page(&watch);
+    let file = watch.folder.path().join("history");
+    let ended = watch.place.weirgate(&format!(
+        "watch export --from 1h --history {}",
+        file.display()
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(ended.out.contains(name), "{ended:?}");
+    let top = watch
+        .place
+        .powerless("top --once --json --every 200ms --policy flows.toml");
+    assert_eq!(top.status, 0, "{top:?}");
+    let top: Value = serde_json::from_str(&top.out).unwrap();
+    assert_eq!(class(&top, "urgent").unwrap()["promise"], "idle");
+    let text = watch.place.weirgate("top --once --every 200ms");
+    assert_eq!(text.status, 0, "{text:?}");
+    assert!(
+        text.out.lines().all(|line| line.chars().count() <= 80),
+        "{text:?}"
+    );
+    assert!(text.out.contains("up urgent"), "{text:?}");
+}
+
+/// The Prometheus project's parser takes it, and finds what passed.
+fn metrics(watch: &Watch) {
+    let text = watch.get("metrics");
+    let script = "import sys\nfrom prometheus_client.openmetrics.parser import text_string_to_metric_families as p\n\
+        print(sum(s.value for f in p(sys.stdin.read()) for s in f.samples\n\
+        if s.name == 'weirgate_class_sent_packets_total' and s.labels['class'] == 'urgent' and s.labels['direction'] == 'up'))";
+    let mut parser = Command::new("/usr/bin/python3")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    parser
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let output = parser.wait_with_output().unwrap();
+    assert!(output.status.success(), "{text}");
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap().trim(),
+        "30.0",
+        "{text}"
+    );
+}
+
+/// The page draws in a browser what the service knows. With
+/// `WEIRGATE_PICTURES=FOLDER` it is photographed, to be looked at.
+fn page(watch: &Watch) {
+    let now = watch.browser("#now", &["--dump-dom"]);
+    for part in [
+        "up urgent",
+        "300 kbit/s",
+        "nothing waits",
+        "<td>127.0.0.1</td>",
+    ] {
+        assert!(now.contains(part), "{part} in {now}");
+    }
+    let history = watch.browser("#history/12", &["--dump-dom"]);
+    for part in [
+        "Rate by class",
+        "class=\"now s0\"",
+        "up rest, at most",
+        "Bytes waiting",
+    ] {
+        assert!(history.contains(part), "{part} in {history}");
+    }
+    let rules = watch.browser("#rules", &["--dump-dom"]);
+    assert!(rules.contains("names"), "{rules}");
+    let events = watch.browser("#events", &["--dump-dom"]);
+    assert!(events.contains("watching begins"), "{events}");
+    let Some(folder) = std::env::var_os("WEIRGATE_PICTURES") else {
+        return;
+    };
+    let folder = root().join(folder);
+    for (name, fragment, size) in [
+        ("now", "#now", "1280,900"),
+        ("history", "#history/0.25", "1280,1400"),
+        ("telephone", "#now", "390,844"),
+        ("telephone-history", "#history/0.25", "390,1400"),
+        ("rules", "#rules", "1280,700"),
+        ("events", "#events", "1280,700"),
+    ] {
+        for dark in [false, true] {
+            let file = folder.join(format!("{name}{}.png", if dark { "-dark" } else { "" }));
+            let shot = format!("--screenshot={}", file.display());
+            let size = format!("--window-size={size}");
+            let mut options = vec![&*shot, &*size];
+            if dark {
+                options.push("--blink-settings=preferredColorScheme=0");
+            }
+            watch.browser(fragment, &options);
+        }
+    }
+}
+
+/// The classes of Kollegiegaarden's production view (ADSL-10.3/10.4) and their
+/// waits there, the mean and the worst, in milliseconds.
+const KOLLEGIEGAARDEN: [(&str, i64, i64); 4] = [
+    ("10", 30, 93),
+    ("20", 30, 93),
+    ("30", 120, 355),
+    ("50", 300, 864),
+];
+
+/// Nine months of rows by the minute until now (ADSL-10.1/10.2).
+fn nine_months(path: &Path) {
+    let mut history = FileStorage::open(path, 32_000_000).unwrap();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as i64;
+    let names = KOLLEGIEGAARDEN.map(|(class, ..)| {
+        let labels =
+            format!("{{device=\"wan\",direction=\"up\",class=\"{class}\",handle=\"2:{class}\"}}");
+        [
+            "class_sent_bytes",
+            "class_estimated_wait_seconds",
+            "class_backlog_bytes",
+            "class_drops",
+        ]
+        .map(|metric| format!("{metric}{labels}"))
+    });
+    let minutes = 275 * 1440_i64;
+    for minute in 1..=minutes {
+        // A day's rise and fall, and once a day the worst.
+        let day = ((minute % 1440) - 720).abs();
+        let values = names
+            .iter()
+            .zip(KOLLEGIEGAARDEN)
+            .flat_map(|(name, (_, mean, worst))| {
+                let wait = if minute % 1440 == 1140 {
+                    worst
+                } else {
+                    mean * (360 + day) / 720
+                };
+                [
+                    (&*name[0], Kind::Counter, 40_000 * (720 - day / 2)),
+                    (&*name[1], Kind::Gauge, wait * 1000),
+                    (&*name[2], Kind::Gauge, wait * 20),
+                    (&*name[3], Kind::Counter, mean / 100),
+                ]
+            });
+        history
+            .append(now - (minutes - minute) * 60_000, 60_000, values)
+            .unwrap();
+        if minute % 300 == 0 {
+            history.commit().unwrap();
+        }
+    }
+    history.commit().unwrap();
+}
+
+#[test]
+fn twelve_hours_and_nine_months_are_one_click() {
+    let watch = Watch::start(nine_months);
+    for (hours, button) in [(12, "id=\"twelve\""), (6600, "id=\"nine\"")] {
+        let page = watch.browser(&format!("#history/{hours}"), &["--dump-dom"]);
+        let place = page.find(button).unwrap();
+        let tag = &page[page[..place].rfind('<').unwrap()..];
+        let tag = &tag[..tag.find('>').unwrap()];
+        assert!(tag.contains("aria-pressed=\"true\""), "{tag}");
+        for part in [
+            "all classes up",
+            "Wait by class, estimated: the first classes",
+            "up 10, at most 93.0 ms",
+            "up 30, at most 355.0 ms",
+            "up 50, at most 864.0 ms",
+            "Bytes waiting",
+            "Packets dropped by the second",
+        ] {
+            assert!(page.contains(part), "{part} in {hours} h: {page}");
+        }
+    }
+    if let Some(folder) = std::env::var_os("WEIRGATE_PICTURES") {
+        let file = root().join(folder).join("nine-months.png");
+        let shot = format!("--screenshot={}", file.display());
+        watch.browser("#history/6600", &[&shot, "--window-size=1280,1400"]);
+    }
+}

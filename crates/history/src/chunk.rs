@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A chunk: many rows, column by column, in one write.
+//!
+//! Its header tells which rows these are without reading them; two checksums
+//! tell whether header and body are whole.
+
+use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
+use crate::{Event, Kind, MAX_EVENTS, MAX_NAME, MAX_SERIES, MAX_TEXT, column};
+
+/// Bytes of a chunk's header.
+pub(crate) const HEADER: usize = 56;
+const MAGIC: u32 = 0x3163_6777;
+/// Rows that one chunk may have.
+pub(crate) const MAX_ROWS: usize = 1 << 16;
+
+/// What a chunk's header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The place in [`crate::STEPS`].
+    pub(crate) tier: u32,
+    /// Its number in its ring; later ones are larger.
+    pub(crate) number: u64,
+    /// The last chunk of the ring before that went into it.
+    pub(crate) source: u64,
+    /// When its first row's interval begins, in milliseconds of Unix time.
+    pub(crate) first: i64,
+    /// The time of its last row.
+    pub(crate) last: i64,
+    /// Its bytes, with the header.
+    pub(crate) length: u32,
+}
+
+impl Head {
+    /// The chunk of this head and body, as it is written.
+    pub(crate) fn bytes(&self, body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER + body.len());
+        bytes.extend(MAGIC.to_le_bytes());
+        bytes.extend(self.tier.to_le_bytes());
+        bytes.extend(self.number.to_le_bytes());
+        bytes.extend(self.source.to_le_bytes());
+        bytes.extend(self.first.to_le_bytes());
+        bytes.extend(self.last.to_le_bytes());
+        bytes.extend(((HEADER + body.len()) as u32).to_le_bytes());
+        bytes.extend(crc32fast::hash(body).to_le_bytes());
+        bytes.extend(0_u32.to_le_bytes());
+        let check = crc32fast::hash(&bytes);
+        bytes.extend(check.to_le_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    /// The header at the front of these bytes, if it is whole, and the checksum
+    /// of the body.
+    pub(crate) fn read(bytes: &[u8]) -> Option<(Self, u32)> {
+        if u32_at(bytes, 0)? != MAGIC {
+            return None;
+        }
+        if u32_at(bytes, HEADER - 4)? != crc32fast::hash(&bytes[..HEADER - 4]) {
+            return None;
+        }
+        let head = Self {
+            tier: u32_at(bytes, 4)?,
+            number: u64_at(bytes, 8)?,
+            source: u64_at(bytes, 16)?,
+            first: u64_at(bytes, 24)? as i64,
+            last: u64_at(bytes, 32)? as i64,
+            length: u32_at(bytes, 40)?,
+        };
+        let sound = head.length as usize >= HEADER && head.number > 0;
+        sound.then_some((head, u32_at(bytes, 44)?))
+    }
+}
+
+/// Writes a body.
+pub(crate) struct Builder {
+    front: Vec<u8>,
+    names: Vec<u8>,
+    columns: Vec<u8>,
+    series: usize,
+    before: String,
+}
+
+impl Builder {
+    /// Rows by their times and the milliseconds that each covers.
+    pub(crate) fn new(times: &[i64], intervals: &[i64], events: &[Event]) -> Self {
+        let mut front = Vec::new();
+        put_varint(&mut front, times.len() as u64);
+        put_bytes(&mut front, &column::encode(times));
+        put_bytes(&mut front, &column::encode(intervals));
+        put_varint(&mut front, events.len() as u64);
+        for event in events {
+            put_event(&mut front, event);
+        }
+        Self {
+            front,
+            names: Vec::new(),
+            columns: Vec::new(),
+            series: 0,
+            before: String::new(),
+        }
+    }
+
+    /// A series and its columns. Names that follow one another in order are
+    /// short: what they share with the one before is not written again.
+    pub(crate) fn series<'a>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        columns: impl IntoIterator<Item = &'a [i64]>,
+    ) {
+        let alike = self.before.bytes().zip(name.bytes());
+        let mut shared = alike.take_while(|(one, other)| one == other).count();
+        while !name.is_char_boundary(shared) {
+            shared -= 1;
+        }
+        let start = self.columns.len();
+        for values in columns {
+            put_bytes(&mut self.columns, &column::encode(values));
+        }
+        put_varint(&mut self.names, shared as u64);
+        put_bytes(&mut self.names, &name.as_bytes()[shared..]);
+        self.names.push(kind_byte(kind));
+        put_varint(&mut self.names, (self.columns.len() - start) as u64);
+        self.series += 1;
+        name.clone_into(&mut self.before);
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let mut body = self.front;
+        put_varint(&mut body, self.series as u64);
+        body.extend(self.names);
+        body.extend(self.columns);
+        body
+    }
+}
+
+pub(crate) fn kind_byte(kind: Kind) -> u8 {
+    match kind {
+        Kind::Counter => 0,
+        Kind::Gauge => 1,
+    }
+}
+
+pub(crate) fn kind_of(byte: u8) -> Option<Kind> {
+    match byte {
+        0 => Some(Kind::Counter),
+        1 => Some(Kind::Gauge),
+        _ => None,
+    }
+}
+
+pub(crate) fn put_event(into: &mut Vec<u8>, event: &Event) {
+    put_varint(into, zigzag(event.time));
+    put_bytes(into, event.kind.as_bytes());
+    put_bytes(into, event.text.as_bytes());
+}
+
+pub(crate) fn get_event(bytes: &mut Bytes<'_>) -> Option<Event> {
+    Some(Event {
+        time: bytes.signed()?,
+        kind: bytes.text(MAX_TEXT)?,
+        text: bytes.text(MAX_TEXT)?,
+    })
+}
+
+/// A body that is read; columns are expanded when they are asked for.
+pub(crate) struct Chunk {
+    pub(crate) times: Vec<i64>,
+    pub(crate) intervals: Vec<i64>,
+    pub(crate) events: Vec<Event>,
+    /// Name, kind and the place of its columns, in the order of the chunk.
+    series: Vec<(String, Kind, usize, usize)>,
+    columns: Vec<u8>,
+}
+
+impl Chunk {
+    /// `None` where the bytes are no body.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        let mut bytes = Bytes(body);
+        let rows = bytes.length(MAX_ROWS)?;
+        let mut column = || {
+            let length = bytes.length(body.len())?;
+            column::decode(bytes.take(length)?, rows)
+        };
+        let (times, intervals) = (column()?, column()?);
+        let count = bytes.length(MAX_EVENTS)?;
+        let events: Option<Vec<Event>> = (0..count).map(|_| get_event(&mut bytes)).collect();
+        let events = events?;
+        let count = bytes.length(MAX_SERIES)?;
+        let mut series: Vec<(String, Kind, usize, usize)> = Vec::with_capacity(count);
+        let mut start = 0_usize;
+        for _ in 0..count {
+            let shared = bytes.length(MAX_NAME)?;
+            let before = series.last().map_or("", |one| &one.0);
+            let mut name = before.get(..shared)?.to_owned();
+            name.push_str(&bytes.text(MAX_NAME - shared)?);
+            let kind = kind_of(bytes.byte()?)?;
+            let end = start.checked_add(bytes.length(body.len())?)?;
+            series.push((name, kind, start, end));
+            start = end;
+        }
+        if start != bytes.0.len() {
+            return None;
+        }
+        Some(Self {
+            times,
+            intervals,
+            events,
+            series,
+            columns: bytes.0.to_vec(),
+        })
+    }
+
+    /// Names and kinds.
+    pub(crate) fn series(&self) -> impl Iterator<Item = (&str, Kind)> {
+        self.series.iter().map(|(name, kind, ..)| (&**name, *kind))
+    }
+
+    /// Which of its series has this name.
+    pub(crate) fn find(&self, name: &str) -> Option<(usize, Kind)> {
+        let place = self.series.iter().position(|one| one.0 == name)?;
+        Some((place, self.series[place].1))
+    }
+
+    /// So many columns of a series.
+    pub(crate) fn columns<const N: usize>(&self, place: usize) -> Option<[Vec<i64>; N]> {
+        let (_, _, start, end) = self.series.get(place)?;
+        let mut bytes = Bytes(self.columns.get(*start..*end)?);
+        let mut columns = [const { Vec::new() }; N];
+        for column in &mut columns {
+            let length = bytes.length(bytes.0.len())?;
+            *column = column::decode(bytes.take(length)?, self.times.len())?;
+        }
+        Some(columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn body() -> Vec<u8> {
+        let event = Event {
+            time: 5,
+            kind: String::from("apply"),
+            text: String::from("état 3"),
+        };
+        let mut builder = Builder::new(&[1000, 2000, 3000], &[1000; 3], &[event]);
+        for name in ["a", "bytes{class=\"é\"}", "bytes{class=\"è\"}"] {
+            builder.series(
+                name,
+                Kind::Counter,
+                [&[1, 2, 30_000][..], &[column::ABSENT, 0, 0]],
+            );
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_body_comes_back() {
+        let chunk = Chunk::read(&body()).unwrap();
+        let names: Vec<&str> = chunk.series().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a", "bytes{class=\"é\"}", "bytes{class=\"è\"}"]);
+        let expected = [vec![1, 2, 30_000], vec![column::ABSENT, 0, 0]];
+        assert_eq!(chunk.columns(2), Some(expected));
+        assert_eq!(chunk.events[0].text, "état 3");
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_body_does_no_harm(place in 0_usize..200, value: u8, cut in 0_usize..200) {
+            let mut bytes = body();
+            let length = bytes.len();
+            bytes[place % length] = value;
+            bytes.truncate(length - cut % 8);
+            if let Some(chunk) = Chunk::read(&bytes) {
+                for place in 0..chunk.series().count() {
+                    let _ = chunk.columns::<4>(place);
+                }
+            }
+        }
+
+        #[test]
+        fn any_header_does_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert!(Head::read(&bytes).is_none());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! [`History`]: rows go in, are made safe, and move from ring to ring.
+
+use crate::chunk::{Chunk, Head};
+use crate::column::ABSENT;
+use crate::journal::{self, Journal};
+use crate::layout::{Layout, SOURCES, STEPS};
+use crate::live::Live;
+use crate::ring::{Place, Ring};
+use crate::{Event, HistoryError, Kind, MAX_TEXT, Storage, thin};
+
+/// Rows of a chunk: a quarter of an hour, with a row a second.
+const ROWS: usize = 900;
+
+/// How a history is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Bytes that the file may grow to.
+    pub size: u64,
+    /// Of each of [`STEPS`], the times that it reaches from and to, in
+    /// milliseconds of Unix time; the first without what is in memory alone.
+    pub spans: Vec<Option<(i64, i64)>>,
+    /// Rows that are in no chunk yet.
+    pub waiting: usize,
+    /// Series that rows now have.
+    pub series: usize,
+    /// Values that were left out since this was opened, because there were too
+    /// many series, a name was too long, or a series changed its kind.
+    pub refused: u64,
+    /// Rows and events that were lost since this was opened: the storage took
+    /// nothing for too long, or there were too many at once.
+    pub lost: u64,
+}
+
+/// Series over time in one storage.
+pub struct History<S> {
+    pub(crate) storage: S,
+    pub(crate) layout: Layout,
+    pub(crate) rings: Vec<Ring>,
+    pub(crate) live: Live,
+    journal: Journal,
+    /// The journal lacks rows: it takes no more until a chunk is written.
+    closed: bool,
+    refused: u64,
+    lost: u64,
+}
+
+impl<S: Storage> History<S> {
+    /// Opens what is there, or makes an empty history of at most `size` bytes.
+    /// One that is there keeps its size.
+    pub fn open(mut storage: S, size: u64) -> Result<Self, HistoryError> {
+        let layout = if let Some(layout) = Layout::read(&storage)? {
+            layout
+        } else {
+            let layout = Layout::of(size)?;
+            layout.create(&mut storage)?;
+            layout
+        };
+        Self::with(storage, layout)
+    }
+
+    /// Opens what is there to be read only: [`History::append`] and
+    /// [`History::commit`] are not to be called.
+    pub fn open_reading(storage: S) -> Result<Self, HistoryError> {
+        let layout = Layout::read(&storage)?.ok_or(HistoryError::Empty)?;
+        Self::with(storage, layout)
+    }
+
+    fn with(storage: S, layout: Layout) -> Result<Self, HistoryError> {
+        let rings = (0_u32..).zip(layout.rings);
+        let rings = rings.map(|(tier, region)| Ring::open(&storage, tier, region));
+        let rings = rings.collect::<Result<Vec<_>, _>>()?;
+        let after = rings[0].newest();
+        let mut found: Option<(Journal, Live)> = None;
+        for half in [0, 1] {
+            let other = Journal::recover(&storage, layout.journal, half, after)?;
+            let newer = |other: &(Journal, Live)| {
+                let best = found.as_ref().map_or(0, |(journal, _)| journal.number);
+                other.0.number > best
+            };
+            if other.as_ref().is_some_and(newer) {
+                found = other;
+            }
+        }
+        let begin = || (Journal::begin(layout.journal, after + 1), Live::default());
+        let (journal, live) = found.unwrap_or_else(begin);
+        Ok(Self {
+            storage,
+            layout,
+            rings,
+            live,
+            journal,
+            closed: false,
+            refused: 0,
+            lost: 0,
+        })
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Status {
+        let span = |ring: &Ring| {
+            let first = ring.places.iter().map(|place| place.head.first).min()?;
+            let last = ring.places.iter().map(|place| place.head.last).max()?;
+            Some((first, last))
+        };
+        Status {
+            size: self.layout.size,
+            spans: self.rings.iter().map(span).collect(),
+            waiting: self.live.times.len(),
+            series: self.live.columns.len(),
+            refused: self.refused,
+            lost: self.lost,
+        }
+    }
+
+    /// The bytes that rows have which are kept as they came.
+    pub fn bytes_of_rows(&self) -> u64 {
+        let places = self.rings[0].places.iter();
+        places.map(|place| u64::from(place.head.length)).sum()
+    }
+
+    /// The storage, as it is.
+    pub fn storage(&self) -> &S {
+        &self.storage
+    }
+
+    /// The storage, to be set up differently; its bytes are not to be changed.
+    pub fn storage_mut(&mut self) -> &mut S {
+        &mut self.storage
+    }
+
+    /// The storage again.
+    pub fn into_storage(self) -> S {
+        self.storage
+    }
+
+    /// Takes a row: what series were in the `interval` milliseconds up to `time`,
+    /// in milliseconds of Unix time. It is in memory until the next
+    /// [`History::commit`]. A series that is not named is not known for the row;
+    /// of a name that comes twice, the first value counts.
+    ///
+    /// A time that is not later than the row's before, after the clock was set
+    /// back, begins a new chunk; where times come twice, later rows hide earlier
+    /// ones. The error is that chunk's; the row was lost then.
+    pub fn append<'a>(
+        &mut self,
+        time: i64,
+        interval: i64,
+        values: impl IntoIterator<Item = (&'a str, Kind, i64)>,
+    ) -> Result<(), HistoryError> {
+        if self.live.times.last().is_some_and(|last| time <= *last)
+            && let Err(error) = self.seal()
+        {
+            self.lost += 1;
+            return Err(error);
+        }
+        if self.live.times.len() >= 2 * ROWS {
+            self.close();
+            self.live.forget(ROWS);
+            self.lost += ROWS as u64;
+        }
+        let mut known: Vec<i64> = vec![ABSENT; self.live.columns.len()];
+        for (name, kind, value) in values {
+            let before = self.live.columns.len();
+            let Some(place) = self.live.place(name, kind).filter(|_| value != ABSENT) else {
+                self.refused += 1;
+                continue;
+            };
+            if place == before {
+                known.push(ABSENT);
+                if !self.closed {
+                    self.journal.series(name, kind);
+                }
+            }
+            if known[place] == ABSENT {
+                known[place] = value;
+            }
+        }
+        if !self.closed {
+            let columns = self.live.columns.iter().zip(&known);
+            let changes = columns.map(|(column, value)| journal::change(*value, column.latest));
+            self.journal.row(time, interval, changes);
+        }
+        self.live.row(time, interval);
+        for (place, value) in known.into_iter().enumerate() {
+            if value != ABSENT {
+                self.live.set(place, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an event; longer words are cut.
+    pub fn event(&mut self, mut event: Event) {
+        for text in [&mut event.kind, &mut event.text] {
+            let cut = (0..=MAX_TEXT.min(text.len())).rev();
+            let cut = cut.into_iter().find(|at| text.is_char_boundary(*at));
+            text.truncate(cut.unwrap_or(0));
+        }
+        let known = event.clone();
+        if !self.live.event(event) {
+            self.lost += 1;
+        } else if !self.closed {
+            self.journal.event(&known);
+        }
+    }
+
+    /// Makes safe what was taken. After an error nothing is lost yet: it is
+    /// tried again by the next call, until some half an hour of rows waits.
+    pub fn commit(&mut self) -> Result<(), HistoryError> {
+        let written = if self.closed {
+            Ok(())
+        } else {
+            self.journal.commit(&mut self.storage)
+        };
+        let full = self.closed || !self.journal.has_room();
+        if full || self.live.times.len() >= ROWS {
+            return self.seal();
+        }
+        written
+    }
+
+    /// Lets the journal take no more: what it has is what a crash leaves.
+    fn close(&mut self) {
+        self.closed = true;
+        self.journal.stop();
+    }
+
+    /// Makes a chunk of what is in memory.
+    fn seal(&mut self) -> Result<(), HistoryError> {
+        let Some((first, last)) = self.live.span() else {
+            return Ok(());
+        };
+        let body = self.live.body();
+        let ring = &mut self.rings[0];
+        if ring.holds(body.len()) {
+            let head = Head {
+                tier: 0,
+                number: self.journal.number,
+                source: 0,
+                first,
+                last,
+                length: 0,
+            };
+            if let Err(error) = ring.add(&mut self.storage, head, &body) {
+                if !self.journal.has_room() {
+                    self.close();
+                }
+                return Err(error);
+            }
+        } else {
+            self.lost += self.live.times.len() as u64;
+        }
+        self.journal = Journal::begin(self.layout.journal, self.journal.number + 1);
+        self.live = Live::default();
+        self.closed = false;
+        self.condense()
+    }
+
+    /// Makes the chunks of steps that are due.
+    fn condense(&mut self) -> Result<(), HistoryError> {
+        for tier in 1..STEPS.len() {
+            loop {
+                let done = self.rings[tier].source();
+                let places = self.rings[tier - 1].places.iter();
+                let due: Vec<Place> = places
+                    .filter(|place| place.head.number > done)
+                    .copied()
+                    .collect();
+                if due.len() < SOURCES[tier] {
+                    break;
+                }
+                self.condense_one(tier, &due[..SOURCES[tier]])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn condense_one(&mut self, tier: usize, due: &[Place]) -> Result<(), HistoryError> {
+        let mut count = due.len();
+        loop {
+            let due = &due[..count];
+            let mut chunks: Vec<Chunk> = Vec::new();
+            for place in due {
+                chunks.extend(self.rings[tier - 1].load(&self.storage, place)?);
+            }
+            let mut body = thin::condense(&chunks, tier == 1, STEPS[tier]);
+            if !self.rings[tier].holds(body.len()) {
+                if count > 1 {
+                    count /= 2;
+                    continue;
+                }
+                body = thin::condense(&[], tier == 1, STEPS[tier]);
+            }
+            let head = Head {
+                tier: tier as u32,
+                number: self.rings[tier].newest() + 1,
+                source: due.last().map_or(0, |place| place.head.number),
+                first: due.iter().map(|place| place.head.first).min().unwrap_or(0),
+                last: due.iter().map(|place| place.head.last).max().unwrap_or(0),
+                length: 0,
+            };
+            return self.rings[tier].add(&mut self.storage, head, &body);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The journal: what is not yet in a chunk, appended record by record.
+//!
+//! Its two halves take turns: that of a chunk stays until the chunk is safe. A
+//! record names its chunk and its place among the records, so that what is left
+//! of an earlier use of the half does not count.
+
+use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
+use crate::chunk::{get_event, kind_byte, kind_of, put_event};
+use crate::column::ABSENT;
+use crate::layout::Region;
+use crate::live::Live;
+use crate::ring::fill;
+use crate::{Event, HistoryError, Kind, MAX_NAME, Storage};
+
+const MAGIC: u32 = 0x316a_6777;
+const HEADER: usize = 24;
+const SERIES: u8 = 1;
+const EVENT: u8 = 2;
+const ROW: u8 = 3;
+/// Rows that a journal may have: more than ever wait (`ROWS`, engine.rs), and
+/// few enough for memory where a file says that it has all series there may be.
+const MAX_ROWS: usize = 2048;
+const SAME: u64 = 0;
+const UNKNOWN: u64 = 1;
+
+/// Where the next record goes, and what it will say.
+#[derive(Default)]
+pub(crate) struct Journal {
+    region: Option<Region>,
+    /// The chunk that this becomes.
+    pub(crate) number: u64,
+    at: u64,
+    index: u32,
+    pending: Vec<u8>,
+    /// Time and interval of the row before.
+    before: (i64, i64),
+}
+
+impl Journal {
+    /// The journal of a chunk, from its beginning.
+    pub(crate) fn begin(halves: [Region; 2], number: u64) -> Self {
+        Self {
+            region: Some(halves[usize::from(number % 2 == 1)]),
+            number,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn series(&mut self, name: &str, kind: Kind) {
+        self.pending.extend([SERIES, kind_byte(kind)]);
+        put_bytes(&mut self.pending, name.as_bytes());
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.pending.push(EVENT);
+        put_event(&mut self.pending, event);
+    }
+
+    /// A row of changes from the values before; `None` is not known.
+    pub(crate) fn row(
+        &mut self,
+        time: i64,
+        interval: i64,
+        changes: impl Iterator<Item = Option<i64>>,
+    ) {
+        let bytes = &mut self.pending;
+        bytes.push(ROW);
+        put_varint(bytes, zigzag(time.wrapping_sub(self.before.0)));
+        put_varint(bytes, zigzag(interval.wrapping_sub(self.before.1)));
+        self.before = (time, interval);
+        let mut run = (SAME, 0);
+        let flush = |bytes: &mut Vec<u8>, run: (u64, u64)| {
+            if run.1 > 0 {
+                put_varint(bytes, run.0);
+                put_varint(bytes, run.1);
+            }
+        };
+        for change in changes {
+            let token = match change {
+                None => UNKNOWN,
+                Some(0) => SAME,
+                Some(change) => {
+                    flush(bytes, run);
+                    run = (SAME, 0);
+                    let number = zigzag(change);
+                    // The two largest numbers would pass the end: they are
+                    // written in full behind the largest token.
+                    put_varint(bytes, number.saturating_add(1));
+                    if number >= u64::MAX - 1 {
+                        put_varint(bytes, number);
+                    }
+                    continue;
+                }
+            };
+            if run.0 != token {
+                flush(bytes, run);
+                run = (token, 0);
+            }
+            run.1 += 1;
+        }
+        flush(bytes, run);
+    }
+
+    /// Whether what is pending has room, with as much again.
+    pub(crate) fn has_room(&self) -> bool {
+        let size = self.region.map_or(0, |region| region.size);
+        self.at + (HEADER + 2 * self.pending.len()) as u64 <= size
+    }
+
+    /// Forgets what is pending.
+    pub(crate) fn stop(&mut self) {
+        self.pending = Vec::new();
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Writes what is pending and waits until it is safe.
+    pub(crate) fn commit(&mut self, storage: &mut impl Storage) -> Result<(), HistoryError> {
+        let Some(region) = self.region.filter(|_| self.is_pending()) else {
+            return Ok(());
+        };
+        let size = (HEADER + self.pending.len()) as u64;
+        if self.at + size > region.size {
+            return Ok(());
+        }
+        let mut record = Vec::with_capacity(size as usize);
+        record.extend(MAGIC.to_le_bytes());
+        record.extend((self.pending.len() as u32).to_le_bytes());
+        record.extend(self.number.to_le_bytes());
+        record.extend(self.index.to_le_bytes());
+        record.extend(check(&record, &self.pending).to_le_bytes());
+        record.extend(&self.pending);
+        storage.write(region.start + self.at, &record)?;
+        storage.sync()?;
+        self.at += size;
+        self.index += 1;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// What a half holds of a chunk later than `after`, and the journal to go on
+    /// with.
+    pub(crate) fn recover(
+        storage: &impl Storage,
+        halves: [Region; 2],
+        half: usize,
+        after: u64,
+    ) -> Result<Option<(Self, Live)>, HistoryError> {
+        let region = halves[half];
+        let there = region
+            .size
+            .min(storage.size()?.saturating_sub(region.start));
+        let mut bytes = vec![0; there as usize];
+        let read = fill(storage, region.start, &mut bytes)?;
+        bytes.truncate(read);
+        let mut live = Live::default();
+        let mut journal = Self::default();
+        while let Some((number, payload)) = record(&bytes[journal.at as usize..], journal.index) {
+            if journal.index == 0 {
+                if number % 2 != half as u64 || number <= after {
+                    break;
+                }
+                journal = Self::begin(halves, number);
+            }
+            if number != journal.number || replay(payload, &mut journal.before, &mut live).is_none()
+            {
+                break;
+            }
+            journal.at += (HEADER + payload.len()) as u64;
+            journal.index += 1;
+        }
+        Ok((journal.index > 0).then_some((journal, live)))
+    }
+}
+
+fn check(head: &[u8], payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// The record at the front of these bytes, if it is whole and the one expected.
+fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
+    if u32_at(bytes, 0)? != MAGIC || u32_at(bytes, 16)? != index {
+        return None;
+    }
+    let payload = bytes.get(HEADER..)?.get(..u32_at(bytes, 4)? as usize)?;
+    let sound = u32_at(bytes, 20)? == check(&bytes[..20], payload);
+    sound.then_some((u64_at(bytes, 8)?, payload))
+}
+
+/// Does again what a record says.
+fn replay(payload: &[u8], before: &mut (i64, i64), live: &mut Live) -> Option<()> {
+    let mut bytes = Bytes(payload);
+    while let Some(tag) = bytes.byte() {
+        match tag {
+            SERIES => {
+                let kind = kind_of(bytes.byte()?)?;
+                let name = bytes.text(MAX_NAME)?;
+                live.place(&name, kind)?;
+            }
+            EVENT => {
+                live.event(get_event(&mut bytes)?);
+            }
+            ROW if live.times.len() < MAX_ROWS => {
+                before.0 = before.0.wrapping_add(bytes.signed()?);
+                before.1 = before.1.wrapping_add(bytes.signed()?);
+                live.row(before.0, before.1);
+                replay_row(&mut bytes, live)?;
+            }
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+fn replay_row(bytes: &mut Bytes<'_>, live: &mut Live) -> Option<()> {
+    let mut place = 0;
+    while place < live.columns.len() {
+        let token = bytes.varint()?;
+        if token == SAME || token == UNKNOWN {
+            let run = bytes.length(live.columns.len() - place)?;
+            if token == SAME {
+                for place in place..place + run {
+                    live.set(place, live.columns[place].latest);
+                }
+            }
+            place += run;
+            if run == 0 {
+                return None;
+            }
+        } else {
+            let number = match token {
+                u64::MAX => bytes.varint()?,
+                token => token - 1,
+            };
+            let change = crate::bits::unzigzag(number);
+            live.set(place, live.columns[place].latest.wrapping_add(change));
+            place += 1;
+        }
+    }
+    Some(())
+}
+
+/// The change from one value to the next, as [`Journal::row`] takes it.
+pub(crate) fn change(value: i64, latest: i64) -> Option<i64> {
+    (value != ABSENT).then(|| value.wrapping_sub(latest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_come_back(rows in proptest::collection::vec((any::<i64>(), any::<i64>(), proptest::collection::vec(proptest::option::of(any::<i64>()), 3)), 0..20)) {
+            let mut journal = Journal::default();
+            let mut written = Live::default();
+            for name in ["a", "b", "c"] {
+                journal.series(name, Kind::Gauge);
+                written.place(name, Kind::Gauge);
+            }
+            for (time, interval, values) in &rows {
+                let columns = written.columns.iter().zip(values);
+                let changes: Vec<_> = columns
+                    .map(|(column, value)| change(value.unwrap_or(ABSENT), column.latest))
+                    .collect();
+                journal.row(*time, *interval, changes.into_iter());
+                written.row(*time, *interval);
+                for (place, value) in values.iter().enumerate() {
+                    if let Some(value) = value.filter(|value| *value != ABSENT) {
+                        written.set(place, value);
+                    }
+                }
+            }
+            let mut read = Live::default();
+            prop_assert!(replay(&journal.pending, &mut (0, 0), &mut read).is_some());
+            prop_assert_eq!(&read.times, &written.times);
+            prop_assert_eq!(&read.intervals, &written.intervals);
+            for (read, written) in read.columns.iter().zip(&written.columns) {
+                prop_assert_eq!(&read.values, &written.values);
+            }
+        }
+
+        #[test]
+        fn any_payload_does_no_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut start = vec![SERIES, 1, 1, b'a', SERIES, 0, 1, b'b'];
+            start.append(&mut bytes);
+            let mut live = Live::default();
+            let _ = replay(&start, &mut (0, 0), &mut live);
+            prop_assert!(live.columns.iter().all(|column| column.values.len() <= live.times.len()));
+            let body = live.body();
+            prop_assert!(crate::chunk::Chunk::read(&body).is_some());
+        }
+    }
+}

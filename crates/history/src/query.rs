@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads series and events over a span of time.
+//!
+//! The ring of the step that was asked for is read as far as it goes; what has
+//! not come there yet is read from the finer ones, and what is older from the
+//! coarser ones.
+
+use crate::chunk::{Chunk, Head};
+use crate::layout::STEPS;
+use crate::thin::{self, Cell};
+use crate::{Event, History, HistoryError, Kind, Storage};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Points that one reading has at most: two days of seconds. A longer one is
+/// read in longer steps.
+const MAX_POINTS: i64 = 172_800;
+
+/// What a series was in a span of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// When the span begins, in milliseconds of Unix time.
+    pub start: i64,
+    /// When it ends.
+    pub end: i64,
+    /// The mean of what is known of it; of a counter, by the second.
+    pub mean: f64,
+    /// The least value.
+    pub least: i64,
+    /// The greatest.
+    pub most: i64,
+    /// How much a counter counted in what is known of the span; 0 for a gauge.
+    pub counted: i64,
+    /// The part of the span that is known.
+    pub known: f64,
+}
+
+/// One series over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Its name.
+    pub name: String,
+    /// What its values are; `None` where nothing is known of it.
+    pub kind: Option<Kind>,
+    /// In order of time, without those of which nothing is known.
+    pub points: Vec<Point>,
+}
+
+/// Collects cells of one series.
+struct Gathered {
+    kind: Option<Kind>,
+    cells: BTreeMap<i64, (i64, Cell)>,
+}
+
+/// Something to read: a chunk, or what is in memory.
+#[derive(Clone, Copy)]
+struct Span {
+    tier: usize,
+    first: i64,
+    last: i64,
+    /// Rows that end later belong to another source.
+    until: i64,
+}
+
+impl<S: Storage> History<S> {
+    /// Reads series by name, from and to a time in milliseconds of Unix time, in
+    /// steps of so many milliseconds; 0 is as they came. What is known only in
+    /// longer steps has those.
+    pub fn read(
+        &self,
+        names: &[&str],
+        from: i64,
+        to: i64,
+        step: i64,
+    ) -> Result<Vec<Reading>, HistoryError> {
+        let (first, last) = self.span().unwrap_or((from, from));
+        let (from, to) = (from.max(first), to.min(last));
+        let length = to.saturating_sub(from).max(0);
+        let step = step.max(0).max(if length / 1000 > MAX_POINTS {
+            length / MAX_POINTS
+        } else {
+            0
+        });
+        let mut all: Vec<Gathered> = names
+            .iter()
+            .map(|_| Gathered {
+                kind: None,
+                cells: BTreeMap::new(),
+            })
+            .collect();
+        let mut hidden: Vec<(i64, i64)> = Vec::new();
+        self.visit(from, to, step, |chunk, span| {
+            for (name, gathered) in names.iter().zip(&mut all) {
+                let found = match chunk {
+                    Some(chunk) => chunk.cells(name, span.tier == 0),
+                    None => self.live_cells(name),
+                };
+                let Some((kind, cells)) = found else { continue };
+                if *gathered.kind.get_or_insert(kind) != kind {
+                    continue;
+                }
+                let (times, intervals) = match chunk {
+                    Some(chunk) => (&chunk.times, &chunk.intervals),
+                    None => (&self.live.times, &self.live.intervals),
+                };
+                for ((time, interval), cell) in times.iter().zip(intervals).zip(cells) {
+                    let Some(cell) = cell else { continue };
+                    let width = STEPS[span.tier];
+                    let (start, end) = match span.tier {
+                        0 => (time.saturating_sub(*interval), *time),
+                        _ => (*time, time.saturating_add(width)),
+                    };
+                    let covered = |(first, last): &(i64, i64)| start >= *first && start < *last;
+                    if end <= from || start >= to || end > span.until || hidden.iter().any(covered)
+                    {
+                        continue;
+                    }
+                    gathered.add(start, end, step, cell);
+                }
+            }
+            hidden.push((span.first, span.last));
+        })?;
+        let readings = names.iter().zip(all);
+        Ok(readings
+            .map(|(name, gathered)| gathered.reading(name))
+            .collect())
+    }
+
+    /// The names and kinds of series of which anything is known in a span of
+    /// time.
+    pub fn series(&self, from: i64, to: i64) -> Result<BTreeMap<String, Kind>, HistoryError> {
+        let mut names = BTreeMap::new();
+        // Names are the same in all rings; long spans need not be read finely.
+        let step = self.coarse(from, to);
+        self.visit(from, to, step, |chunk, _| {
+            if let Some(chunk) = chunk {
+                names.extend(chunk.series().map(|(name, kind)| (name.to_owned(), kind)));
+            } else {
+                let columns = self.live.columns.iter();
+                names.extend(columns.map(|column| (column.name.clone(), column.kind)));
+            }
+        })?;
+        Ok(names)
+    }
+
+    /// What happened in a span of time, in order of time.
+    pub fn events(&self, from: i64, to: i64) -> Result<Vec<Event>, HistoryError> {
+        let mut events = BTreeSet::new();
+        let step = self.coarse(from, to);
+        self.visit(from, to, step, |chunk, _| {
+            let found = chunk.map_or(&self.live.events, |chunk| &chunk.events);
+            let within = |event: &&Event| event.time >= from && event.time < to;
+            events.extend(found.iter().filter(within).cloned());
+        })?;
+        Ok(events.into_iter().collect())
+    }
+
+    /// A step that reads little where it is enough to see each chunk.
+    fn coarse(&self, from: i64, to: i64) -> i64 {
+        let (first, last) = self.span().unwrap_or((from, from));
+        to.min(last).saturating_sub(from.max(first)) / 100
+    }
+
+    /// The time of the first and of the last row that there is.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let places = self.rings.iter().flat_map(|ring| &ring.places);
+        let chunks = places.map(|place| (place.head.first, place.head.last));
+        let all = chunks.chain(self.live.span());
+        all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+    }
+
+    fn live_cells(&self, name: &str) -> Option<(Kind, Vec<Option<Cell>>)> {
+        let column = self.live.find(name)?;
+        let values = column.values.iter().zip(&self.live.intervals);
+        let cells = values.map(|(value, interval)| {
+            let known = *value != crate::column::ABSENT;
+            known.then(|| Cell::of(column.kind, *value, *interval))
+        });
+        Some((column.kind, cells.collect()))
+    }
+
+    /// Shows every source that is needed for a span, later ones first; `None` is
+    /// what is in memory.
+    fn visit(
+        &self,
+        from: i64,
+        to: i64,
+        step: i64,
+        mut see: impl FnMut(Option<&Chunk>, Span),
+    ) -> Result<(), HistoryError> {
+        let base = STEPS.iter().rposition(|one| *one <= step).unwrap_or(0);
+        if let Some((first, last)) = self.live.span() {
+            let until = i64::MAX;
+            let span = Span {
+                tier: 0,
+                first,
+                last,
+                until,
+            };
+            see(None, span);
+        }
+        // A time before which only coarser rings know anything.
+        let mut oldest = i64::MAX;
+        for (tier, width) in STEPS.into_iter().enumerate() {
+            let ring = &self.rings[tier];
+            // What the next coarser ring has is read there.
+            let done = if tier < base {
+                self.rings[tier + 1].source()
+            } else {
+                0
+            };
+            let until = if tier > base { oldest } else { i64::MAX };
+            let wanted = |head: &Head| {
+                head.number > done
+                    && head.last.saturating_add(width) >= from
+                    && head.first.saturating_sub(width) < to
+                    && (tier <= base || head.first < until)
+            };
+            for place in ring.places.iter().rev() {
+                if !wanted(&place.head) {
+                    continue;
+                }
+                if let Some(chunk) = ring.load(&self.storage, place)? {
+                    let span = Span {
+                        tier,
+                        first: place.head.first,
+                        last: place.head.last,
+                        until,
+                    };
+                    see(Some(&chunk), span);
+                }
+            }
+            let first = ring.places.iter().map(|place| place.head.first).min();
+            if tier >= base {
+                oldest = oldest.min(first.unwrap_or(i64::MAX));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gathered {
+    /// Adds a cell to its step, or as it came.
+    fn add(&mut self, start: i64, end: i64, step: i64, cell: Cell) {
+        let (start, end) = if step > end.saturating_sub(start) {
+            let start = thin::start(end, step, true);
+            (start, start.saturating_add(step))
+        } else {
+            (start, end)
+        };
+        self.cells
+            .entry(start)
+            .and_modify(|(last, sum)| {
+                *last = (*last).max(end);
+                sum.add(cell);
+            })
+            .or_insert((end, cell));
+    }
+
+    fn reading(self, name: &str) -> Reading {
+        let kind = self.kind.unwrap_or(Kind::Gauge);
+        let point = |(start, (end, cell)): (i64, (i64, Cell))| {
+            let seconds = cell.covered as f64 / 1000.0;
+            let (mean, counted) = match kind {
+                Kind::Counter => (cell.sum as f64 / seconds, cell.sum),
+                Kind::Gauge => (cell.sum as f64 / cell.covered as f64, 0),
+            };
+            let length = end.saturating_sub(start).max(1);
+            Point {
+                start,
+                end,
+                mean,
+                least: cell.least,
+                most: cell.most,
+                counted,
+                known: (cell.covered as f64 / length as f64).min(1.0),
+            }
+        };
+        Reading {
+            name: name.to_owned(),
+            kind: self.kind,
+            points: self.cells.into_iter().map(point).collect(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A ring of chunks: what is in it, and where the next goes.
+
+use crate::chunk::{Chunk, HEADER, Head};
+use crate::layout::{Region, UNIT};
+use crate::{HistoryError, Storage};
+use std::io;
+
+/// A chunk's place in the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) head: Head,
+    /// From the ring's start.
+    at: u64,
+}
+
+impl Place {
+    fn end(&self) -> u64 {
+        self.at + u64::from(self.head.length).next_multiple_of(UNIT)
+    }
+}
+
+/// The chunks of one step, oldest first.
+pub(crate) struct Ring {
+    tier: u32,
+    region: Region,
+    pub(crate) places: Vec<Place>,
+}
+
+impl Ring {
+    /// Looks for chunks. Only the newest may have been cut short: the ones
+    /// before were safe when it was begun. Its body is read here, those of others
+    /// when they are used.
+    pub(crate) fn open(
+        storage: &impl Storage,
+        tier: u32,
+        region: Region,
+    ) -> Result<Self, HistoryError> {
+        let mut ring = Self {
+            tier,
+            region,
+            places: Vec::new(),
+        };
+        let end = region
+            .size
+            .min(storage.size()?.saturating_sub(region.start));
+        let mut window = Window::default();
+        let mut at = 0;
+        while at + HEADER as u64 <= end {
+            let bytes = window.at(storage, region.start + at, region.start + end)?;
+            match Head::read(bytes) {
+                Some((head, _)) if ring.fits(&head, at) && ring.whole(storage, head, at)? => {
+                    let place = Place { head, at };
+                    ring.places.push(place);
+                    at = place.end();
+                }
+                _ => at += UNIT,
+            }
+        }
+        ring.places.sort_by_key(|place| place.head.number);
+        Ok(ring)
+    }
+
+    fn fits(&self, head: &Head, at: u64) -> bool {
+        head.tier == self.tier && at + u64::from(head.length) <= self.region.size
+    }
+
+    /// Whether a chunk need not be doubted, or is whole.
+    fn whole(&self, storage: &impl Storage, head: Head, at: u64) -> Result<bool, HistoryError> {
+        let newest = self.places.iter().map(|place| place.head.number).max();
+        if newest.is_some_and(|newest| newest > head.number) {
+            return Ok(true);
+        }
+        Ok(self.load(storage, &Place { head, at })?.is_some())
+    }
+
+    /// The newest chunk's number; 0 for none.
+    pub(crate) fn newest(&self) -> u64 {
+        self.places.last().map_or(0, |place| place.head.number)
+    }
+
+    /// The chunk of the ring before that was the last to go into one here.
+    pub(crate) fn source(&self) -> u64 {
+        self.places.last().map_or(0, |place| place.head.source)
+    }
+
+    /// Whether a chunk with such a body can be kept at all.
+    pub(crate) fn holds(&self, body: usize) -> bool {
+        (HEADER + body) as u64 + UNIT <= self.region.size / 2
+    }
+
+    /// Writes a chunk over the oldest ones and waits until it is safe.
+    pub(crate) fn add(
+        &mut self,
+        storage: &mut impl Storage,
+        mut head: Head,
+        body: &[u8],
+    ) -> Result<(), HistoryError> {
+        head.tier = self.tier;
+        head.length = (HEADER + body.len()) as u32;
+        let size = u64::from(head.length).next_multiple_of(UNIT);
+        let mut at = self.places.last().map_or(0, Place::end);
+        if at + size > self.region.size {
+            at = 0;
+        }
+        let place = Place { head, at };
+        // They are lost from the first byte on, whether or not this succeeds.
+        self.places
+            .retain(|other| other.end() <= at || at + size <= other.at);
+        storage.write(self.region.start + at, &head.bytes(body))?;
+        storage.sync()?;
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Reads a chunk; `None` where it is damaged.
+    pub(crate) fn load(
+        &self,
+        storage: &impl Storage,
+        place: &Place,
+    ) -> Result<Option<Chunk>, HistoryError> {
+        let mut bytes = vec![0; place.head.length as usize];
+        fill(storage, self.region.start + place.at, &mut bytes)?;
+        let found = Head::read(&bytes).filter(|(head, _)| *head == place.head);
+        let body = bytes.get(HEADER..).unwrap_or_default();
+        let sound = found.is_some_and(|(_, check)| check == crc32fast::hash(body));
+        Ok(if sound { Chunk::read(body) } else { None })
+    }
+}
+
+/// Reads until the buffer is full or the storage ends; how much that was.
+pub(crate) fn fill(storage: &impl Storage, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < into.len() {
+        match storage.read(at + done as u64, &mut into[done..])? {
+            0 => break,
+            more => done += more,
+        }
+    }
+    Ok(done)
+}
+
+/// A piece of the file that headers are looked for in.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    const SIZE: usize = 1 << 18;
+
+    /// The bytes from a place on, a header's at least, but not beyond `end`.
+    fn at(&mut self, storage: &impl Storage, at: u64, end: u64) -> io::Result<&[u8]> {
+        let inside = at >= self.start && at + HEADER as u64 <= self.start + self.bytes.len() as u64;
+        if !inside {
+            let size = (end - at).min(Self::SIZE as u64);
+            self.bytes.resize(size as usize, 0);
+            let read = fill(storage, at, &mut self.bytes)?;
+            self.bytes.truncate(read);
+            self.start = at;
+        }
+        Ok(self
+            .bytes
+            .get((at - self.start) as usize..)
+            .unwrap_or_default())
+    }
+}

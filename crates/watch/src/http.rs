@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers requests: the page, what is now, what was, OpenMetrics. Nothing that
+//! is asked here changes anything.
+
+use crate::WatchError;
+use crate::metrics::openmetrics;
+use crate::pages::FILES;
+use crate::service::{Listen, Shared, lock};
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use weirgate_history::{MAX_NAME, Reading, csv, json};
+
+/// Connections at once, each with a reading's memory at worst.
+const CONNECTIONS: usize = 32;
+/// A request's head has come by then.
+const HEAD: Duration = Duration::from_secs(5);
+/// A connection ends then; browsers open another.
+const LIFE: Duration = Duration::from_secs(1800);
+/// Points of one answer, all series together.
+const POINTS: i64 = 200_000;
+/// Series of one answer.
+const SERIES: usize = 64;
+const LONGEST_QUERY: usize = 16_384;
+
+type Answer = Response<Either<Full<Bytes>, Channel<Bytes>>>;
+
+/// Listens everywhere; ends when what is returned is dropped.
+pub(crate) async fn listen(
+    places: &[Listen],
+    shared: &Arc<Shared>,
+) -> Result<(JoinSet<()>, Vec<SocketAddr>), WatchError> {
+    let mut servers = JoinSet::new();
+    let mut bound = Vec::new();
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    for place in places {
+        let listener = match place {
+            Listen::Address(address) => {
+                let failed = |source| WatchError::Listen {
+                    place: address.to_string(),
+                    source,
+                };
+                let listener = TcpListener::bind(address).await.map_err(failed)?;
+                bound.push(listener.local_addr().map_err(failed)?);
+                Listener::Tcp(listener)
+            }
+            Listen::Socket(path) => Listener::Unix(unix(path)?),
+        };
+        servers.spawn(accepting(listener, Arc::clone(shared), Arc::clone(&room)));
+    }
+    Ok((servers, bound))
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Self::Tcp(listener) => Box::new(listener.accept().await?.0),
+            Self::Unix(listener) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
+/// Takes connections while there is room; all end when this is dropped.
+async fn accepting(listener: Listener, shared: Arc<Shared>, room: Arc<Semaphore>) {
+    let mut connections = JoinSet::new();
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok(stream) => {
+                let shared = Arc::clone(&shared);
+                connections.spawn(async move {
+                    connection(stream, shared).await;
+                    drop(permit);
+                });
+            }
+            // Out of descriptors: those that are open end some time.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// A socket in place of one that nobody listens at any more.
+fn unix(path: &Path) -> Result<UnixListener, WatchError> {
+    let failed = |source| WatchError::Listen {
+        place: path.display().to_string(),
+        source,
+    };
+    let old = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if old && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    UnixListener::bind(path).map_err(failed)
+}
+
+async fn connection(stream: Box<dyn Stream>, shared: Arc<Shared>) {
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(answer(request, &shared).await) }
+    });
+    let work = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(32_768)
+        .serve_connection(TokioIo::new(stream), service);
+    // What a client does wrong is between it and hyper.
+    let _ = tokio::time::timeout(LIFE, work).await;
+}
+
+async fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Answer {
+    let head = request.method() == Method::HEAD;
+    let mut answer = if request.method() != Method::GET && !head {
+        let mut answer = plain(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "nothing can be changed here\n",
+        );
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        answer.headers_mut().insert(header::ALLOW, allowed);
+        answer
+    } else if !shared.behind_proxy && !asked_by_address(&request) {
+        // A page of somebody else's whose name was made to mean this machine.
+        plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "ask by address or as localhost, or start with --behind-proxy\n",
+        )
+    } else {
+        routed(&request, shared).await
+    };
+    if head {
+        *answer.body_mut() = Either::Left(Full::default());
+    }
+    for (name, value) in [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    for (name, value) in [
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ] {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// Whether a request names this machine by address or as localhost; a Unix
+/// socket's may name anything, and HTTP/1.0 nothing.
+fn asked_by_address(request: &Request<Incoming>) -> bool {
+    let Some(host) = request.headers().get(header::HOST) else {
+        return true;
+    };
+    let Ok(host) = host.to_str() else {
+        return false;
+    };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.is_empty() || name == "localhost" || bare.parse::<IpAddr>().is_ok()
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    whole(status, "text/plain; charset=utf-8", text.to_owned())
+}
+
+fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::from(Bytes::from(body))));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+const JSON: &str = "application/json";
+
+async fn routed(request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
+    let path = request.uri().path();
+    if let Some((_, kind, text)) = FILES.iter().find(|file| file.0 == path) {
+        return whole(StatusCode::OK, kind, (*text).to_owned());
+    }
+    let query = request.uri().query().unwrap_or_default();
+    let seen = || Arc::clone(&shared.seen.borrow());
+    match path {
+        "/api/now" => whole(StatusCode::OK, JSON, seen().json.clone()),
+        "/api/about" => whole(StatusCode::OK, JSON, about(shared)),
+        "/api/live" => live(shared),
+        "/metrics" => {
+            let seen = seen();
+            let status = lock(&shared.history).status();
+            let text = openmetrics(&seen.changes, &status, seen.failing.is_some());
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            whole(StatusCode::OK, kind, text)
+        }
+        "/api/series" | "/api/events" | "/api/read" | "/api/read.csv" => {
+            match Query::parse(query) {
+                Ok(query) => read(path.to_owned(), query, shared).await,
+                Err(wrong) => plain(StatusCode::BAD_REQUEST, &format!("{wrong}\n")),
+            }
+        }
+        _ => plain(StatusCode::NOT_FOUND, "there is nothing here\n"),
+    }
+}
+
+/// What changes seldom: the legend, and how the history is.
+fn about(shared: &Shared) -> String {
+    let history = lock(&shared.history);
+    let (status, span) = (history.status(), history.span());
+    drop(history);
+    serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "legend": &*Arc::clone(&lock(&shared.legend)),
+        "span_ms": span,
+        "history": {
+            "bytes": status.size,
+            "spans_ms": status.spans,
+            "steps_ms": weirgate_history::STEPS,
+            "series": status.series,
+            "left_out": status.refused,
+            "lost": status.lost,
+            "failing": shared.seen.borrow().failing.clone(),
+        },
+        "without_privilege": lock(&shared.refused).clone(),
+    })
+    .to_string()
+}
+
+/// Server-sent events: every look, for as long as the client keeps up. One that
+/// does not gets fewer.
+fn live(shared: &Shared) -> Answer {
+    let (mut send, body) = Channel::new(1);
+    let mut seen = shared.seen.clone();
+    tokio::spawn(async move {
+        loop {
+            let json = seen.borrow_and_update().json.clone();
+            if !json.is_empty() {
+                let data = Bytes::from(format!("data: {json}\n\n"));
+                if send.send_data(data).await.is_err() {
+                    return;
+                }
+            }
+            if seen.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut answer = Response::new(Either::Right(body));
+    let kind = HeaderValue::from_static("text/event-stream");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// What is asked of the history.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Query {
+    from: i64,
+    to: i64,
+    step: i64,
+    series: Vec<String>,
+}
+
+impl Query {
+    /// Reads `from`, `to` and `step` in milliseconds, and `series`, as often as
+    /// wanted.
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST_QUERY {
+            return Err(format!("the query has more than {LONGEST_QUERY} bytes"));
+        }
+        let mut query = Self {
+            from: i64::MIN,
+            to: i64::MAX,
+            ..Self::default()
+        };
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let number = || {
+                let parsed = value.parse::<i64>();
+                parsed.map_err(|_| format!("`{name}` takes a number of milliseconds"))
+            };
+            match name {
+                "from" => query.from = number()?,
+                "to" => query.to = number()?,
+                "step" => query.step = number()?,
+                "series" => query.series.push(decoded(value)?),
+                _ => return Err(String::from("a query has from, to, step and series")),
+            }
+        }
+        if query.series.len() > SERIES {
+            return Err(format!("more than {SERIES} series at once"));
+        }
+        if query.from > query.to {
+            return Err(String::from("`from` is later than `to`"));
+        }
+        Ok(query)
+    }
+}
+
+/// Percent-encoding undone.
+fn decoded(text: &str) -> Result<String, String> {
+    let wrong = || String::from("`series` is not percent-encoded UTF-8");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || (rest.next()? as char).to_digit(16);
+                let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
+                (high * 16 + low) as u8
+            }
+            b'+' => b' ',
+            other => other,
+        });
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+    if text.len() > MAX_NAME {
+        return Err(format!("no series has a name of {} bytes", text.len()));
+    }
+    Ok(text)
+}
+
+async fn read(path: String, query: Query, shared: &Arc<Shared>) -> Answer {
+    let history = Arc::clone(&shared.history);
+    let work = tokio::task::spawn_blocking(move || {
+        let history = lock(&history);
+        let span = history.span().unwrap_or((0, 0));
+        let length = query
+            .to
+            .min(span.1)
+            .saturating_sub(query.from.max(span.0))
+            .max(0);
+        let count = query.series.len().max(1) as i64;
+        // As many points as one answer may have, had each series all of them.
+        let least = if length / 1000 * count > POINTS {
+            length * count / POINTS
+        } else {
+            0
+        };
+        let names: Vec<&str> = query.series.iter().map(|name| &**name).collect();
+        let readings = || -> Result<Vec<Reading>, _> {
+            history.read(&names, query.from, query.to, query.step.max(least))
+        };
+        Ok::<_, weirgate_history::HistoryError>(match &*path {
+            "/api/series" => {
+                let names = history.series(query.from, query.to)?;
+                let names: Vec<String> = names.into_keys().collect();
+                (JSON, serde_json::json!({ "series": names }).to_string())
+            }
+            "/api/events" => (JSON, json(&[], &history.events(query.from, query.to)?)),
+            "/api/read.csv" => ("text/csv; charset=utf-8", csv(&readings()?)),
+            _ => {
+                let events = history.events(query.from, query.to)?;
+                (JSON, json(&readings()?, &events))
+            }
+        })
+    });
+    match work.await {
+        Ok(Ok((kind, text))) => whole(StatusCode::OK, kind, text),
+        Ok(Err(error)) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "weirgate ends\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn queries_are_read_or_refused() {
+        let query =
+            Query::parse("from=1&to=5000&step=60&series=a%7Bb%3D%22c%22%7D&series=d+e").unwrap();
+        assert_eq!((query.from, query.to, query.step), (1, 5000, 60));
+        assert_eq!(query.series, ["a{b=\"c\"}", "d e"]);
+        for wrong in [
+            "from=x",
+            "from=2&to=1",
+            "series=%f",
+            "series=%ff",
+            "delete=1",
+            "from=99999999999999999999",
+        ] {
+            Query::parse(wrong).unwrap_err();
+        }
+        let many = "series=a&".repeat(SERIES + 1);
+        Query::parse(&many).unwrap_err();
+        Query::parse(&"x".repeat(LONGEST_QUERY + 1)).unwrap_err();
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_does_no_harm(text in "\\PC{0,200}") {
+            let _ = Query::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Looks on: reads the kernel's counters every second, keeps their history, and
+//! shows both to browsers and monitoring systems. It changes nothing.
+//!
+//! Start at [`serve`]. A [`Looker`] turns the kernel's answers into
+//! [`Object`]s; a [`Differ`] turns those into what changed since the second
+//! before; the changes go to the history (crate `history`), to the page and to
+//! OpenMetrics. What classes are called and what they are promised is told by
+//! the caller ([`Legend`]): the kernel does not know.
+//!
+//! Counters of devices, qdiscs and classes need no privilege; those of rules and
+//! connections need CAP_NET_ADMIN (nfnetlink_rcv, net/netfilter/nfnetlink.c),
+//! and are left out without it.
+
+mod changes;
+mod differ;
+mod http;
+mod legend;
+mod look;
+mod metrics;
+mod now;
+mod object;
+mod pages;
+mod probe;
+mod service;
+mod steps;
+mod storage;
+
+pub use differ::{Change, Differ};
+pub use legend::{ClassLegend, Legend, Promise, RuleLegend, promise};
+pub use look::Looker;
+pub use metrics::openmetrics;
+pub use now::{now, promise_of};
+pub use object::{METRICS, Metric, Number, Object, Sort};
+pub use probe::{Target, target};
+pub use service::{Config, Listen, serve};
+pub use steps::{Step, Steps};
+pub use storage::FileStorage;
+
+use std::path::PathBuf;
+use weirgate_history::HistoryError;
+use weirgate_kernel::KernelError;
+
+/// Why watching cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The kernel could not be asked.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The file of the history.
+    #[error("{path}: {source}")]
+    History {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: HistoryError,
+    },
+    /// Another watch writes this history.
+    #[error("{0}: another `weirgate watch` writes this history; stop it, or name another file")]
+    Busy(PathBuf),
+    /// It cannot be listened there.
+    #[error("{place}: {source}")]
+    Listen {
+        /// The address or path.
+        place: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Others than this machine could read everything.
+    #[error(
+        "{0} can be reached from other machines, and weirgate asks no passwords; listen on \
+         127.0.0.1 or a Unix socket, or say `--behind-proxy` where a proxy with TLS and \
+         authentication stands before it and nothing else can reach it"
+    )]
+    Open(std::net::SocketAddr),
+    /// A probe cannot be sent.
+    #[error("probe {name}: {source}")]
+    Probe {
+        /// The probe's name.
+        name: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}

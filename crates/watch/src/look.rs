@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asks the kernel, and makes objects of its answers.
+
+use crate::legend::Legend;
+use crate::object::{Number, Object, Sort};
+use std::collections::BTreeMap;
+use weirgate_kernel::{Counters, DeviceOverview, Kernel, KernelError, RuleCounter};
+
+/// Devices, and qdiscs and classes of one device, that are looked at: beyond
+/// them there is a fleet of containers, or someone who makes them to do harm.
+const MOST_DEVICES: usize = 64;
+const MOST_PARTS: usize = 512;
+const MOST_RULES: usize = 1024;
+/// Looks between two of the connection table, which may be long.
+const CONNECTIONS_EVERY: u32 = 10;
+
+/// Looks at one network namespace, again and again.
+pub struct Looker {
+    kernel: Kernel,
+    legend: Legend,
+    looks: u32,
+    connections: Option<Object>,
+    /// Why rules and connections are not looked at.
+    refused: Option<String>,
+}
+
+impl Looker {
+    /// Looks at the calling thread's namespace. Needs a tokio runtime, and no
+    /// privilege.
+    pub fn open(legend: Legend) -> Result<Self, KernelError> {
+        Ok(Self {
+            kernel: Kernel::open()?,
+            legend,
+            looks: 0,
+            connections: None,
+            refused: None,
+        })
+    }
+
+    /// What numbers stand for.
+    pub fn legend(&self) -> &Legend {
+        &self.legend
+    }
+
+    /// Takes another policy's.
+    pub fn set_legend(&mut self, legend: Legend) {
+        self.legend = legend;
+    }
+
+    /// Why rules and connections are not looked at; `None` if they are.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// Looks once.
+    pub async fn look(&mut self) -> Result<(Vec<Object>, Vec<DeviceOverview>), KernelError> {
+        let mut devices = self.kernel.overview().await?;
+        // Those that are shaped first, then by the kernel's number.
+        devices.sort_by_key(|device| (!shaped(device), device.index));
+        devices.truncate(MOST_DEVICES);
+        let mut objects = Vec::new();
+        for device in &devices {
+            objects.extend(of_device(device, &self.legend));
+        }
+        if self.refused.is_none()
+            && let Err(error) = self.privileged(&mut objects).await
+        {
+            self.refused = Some(error.to_string());
+        }
+        Ok((objects, devices))
+    }
+
+    async fn privileged(&mut self, objects: &mut Vec<Object>) -> Result<(), KernelError> {
+        for (netdev, table) in &self.legend.tables {
+            let counters = self.kernel.rule_counters(*netdev, table).await?;
+            objects.extend(of_rules(table, &counters));
+        }
+        if self.looks.is_multiple_of(CONNECTIONS_EVERY) {
+            let connections = self.kernel.connections().await?;
+            let unanswered = connections.iter().filter(|one| !one.answered).count();
+            self.connections = Some(Object {
+                sort: Sort::Connections,
+                identity: String::new(),
+                labels: Vec::new(),
+                numbers: vec![
+                    (Number::ConnectionsTracked, connections.len() as u64),
+                    (Number::ConnectionsUnanswered, unanswered as u64),
+                ],
+            });
+        }
+        self.looks = self.looks.wrapping_add(1);
+        objects.extend(self.connections.clone());
+        Ok(())
+    }
+}
+
+/// Whether a qdisc stands there that somebody asked for.
+fn shaped(device: &DeviceOverview) -> bool {
+    device
+        .counters
+        .qdiscs
+        .iter()
+        .any(|qdisc| qdisc.handle.major != 0)
+}
+
+/// The objects of one device.
+pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object> {
+    let mut objects = vec![Object {
+        sort: Sort::Device,
+        identity: device.index.to_string(),
+        labels: vec![("device", device.name.clone())],
+        numbers: vec![
+            (Number::DeviceReceivedBytes, device.received.bytes),
+            (Number::DeviceReceivedPackets, device.received.packets),
+            (Number::DeviceReceivedDrops, device.received.drops),
+            (Number::DeviceSentBytes, device.sent.bytes),
+            (Number::DeviceSentPackets, device.sent.packets),
+            (Number::DeviceSentDrops, device.sent.drops),
+        ],
+    }];
+    let qdiscs = &device.counters.qdiscs;
+    for qdisc in qdiscs.iter().take(MOST_PARTS) {
+        // The kernel's own default has no handle, and is named by its place.
+        let place = match qdisc.parent {
+            None => String::from("root"),
+            Some(parent) => parent.to_string(),
+        };
+        objects.push(Object {
+            sort: Sort::Qdisc,
+            identity: format!("{} {} {}", device.index, qdisc.kind, qdisc.handle),
+            labels: vec![
+                ("device", device.name.clone()),
+                ("parent", place),
+                ("kind", qdisc.kind.clone()),
+            ],
+            numbers: of_qdisc(qdisc),
+        });
+    }
+    for class in device.counters.classes.iter().take(MOST_PARTS) {
+        let queue = qdiscs
+            .iter()
+            .find(|qdisc| qdisc.parent == Some(class.handle));
+        let known = legend.class(&device.name, class.handle);
+        let (direction, name) = match known {
+            Some(class) => (class.direction.clone(), class.name.clone()),
+            None => (String::new(), class.handle.to_string()),
+        };
+        objects.push(Object {
+            sort: Sort::Class,
+            identity: format!("{} {}", device.index, class.handle),
+            labels: vec![
+                ("device", device.name.clone()),
+                ("direction", direction),
+                ("class", name),
+                ("handle", class.handle.to_string()),
+            ],
+            numbers: of_class(class, queue),
+        });
+    }
+    objects
+}
+
+fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
+    let mut numbers = vec![
+        (Number::QdiscSentBytes, qdisc.bytes),
+        (Number::QdiscSentPackets, qdisc.packets),
+        (Number::QdiscDrops, u64::from(qdisc.drops)),
+        (Number::QdiscOverlimits, u64::from(qdisc.overlimits)),
+        (Number::QdiscRequeues, u64::from(qdisc.requeues)),
+        (Number::QdiscBacklogBytes, u64::from(qdisc.backlog_bytes)),
+        (Number::QdiscBacklogPackets, u64::from(qdisc.queued_packets)),
+    ];
+    numbers.extend(qdisc.marks.map(|marks| (Number::QdiscMarks, marks)));
+    numbers
+}
+
+/// A class's queue knows more of its drops than the class: what a queue drops
+/// when a packet leaves it does not count there.
+fn of_class(class: &Counters, queue: Option<&Counters>) -> Vec<(Number, u64)> {
+    let drops = queue.map_or(class.drops, |queue| queue.drops);
+    let mut numbers = vec![
+        (Number::ClassSentBytes, class.bytes),
+        (Number::ClassSentPackets, class.packets),
+        (Number::ClassDrops, u64::from(drops)),
+        (Number::ClassOverlimits, u64::from(class.overlimits)),
+        (Number::ClassBacklogBytes, u64::from(class.backlog_bytes)),
+        (Number::ClassBacklogPackets, u64::from(class.queued_packets)),
+    ];
+    let marks = queue.and_then(|queue| queue.marks);
+    numbers.extend(marks.map(|marks| (Number::ClassMarks, marks)));
+    let borrowed = class.borrowed.map(u64::from);
+    numbers.extend(borrowed.map(|packets| (Number::ClassBorrowed, packets)));
+    numbers
+}
+
+fn of_rules(table: &str, counters: &BTreeMap<String, RuleCounter>) -> Vec<Object> {
+    let object = |(name, counter): (&String, &RuleCounter)| Object {
+        sort: Sort::Rule,
+        identity: String::new(),
+        labels: vec![("table", table.to_owned()), ("rule", name.clone())],
+        numbers: vec![
+            (Number::RulePackets, counter.packets),
+            (Number::RuleBytes, counter.bytes),
+        ],
+    };
+    counters.iter().take(MOST_RULES).map(object).collect()
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The last look as JSON: for the page, for `top --json`, for scripts.
+
+use crate::differ::Change;
+use crate::legend::{Legend, Promise, promise};
+use crate::object::{Number, Object, Sort, Width};
+use serde_json::{Map, Value, json};
+
+/// `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`:
+/// counters by the second, gauges as they are, times in seconds. A class that
+/// the legend knows has its `promise`, too.
+pub fn now(time: i64, interval: i64, changes: &[Change], legend: &Legend) -> Value {
+    let objects: Vec<Value> = changes
+        .iter()
+        .map(|one| object(one, interval, legend))
+        .collect();
+    json!({ "time_ms": time, "interval_ms": interval, "objects": objects })
+}
+
+fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
+    let mut numbers = Map::new();
+    for (number, value) in &change.values {
+        let metric = number.metric();
+        let value = match metric.width {
+            Width::Gauge => *value as f64 / f64::from(metric.divisor),
+            _ => *value as f64 * 1000.0 / interval.max(1) as f64,
+        };
+        let rounded = (value * 1e6).round() / 1e6;
+        numbers.insert(metric.name.to_owned(), json!(rounded));
+    }
+    let labels = change.object.labels.iter();
+    let labels: Map<String, Value> = labels
+        .map(|(name, value)| ((*name).to_owned(), Value::from(value.clone())))
+        .collect();
+    let mut whole = json!({
+        "sort": change.object.sort.word(),
+        "labels": labels,
+        "numbers": numbers,
+    });
+    if let Some(class) = class_of(&change.object, legend) {
+        whole["promise"] = json!(promise_of(change, legend));
+        whole["guaranteed"] = json!(class.guaranteed);
+        whole["maximum"] = json!(class.maximum);
+    }
+    whole
+}
+
+fn class_of<'a>(object: &Object, legend: &'a Legend) -> Option<&'a crate::ClassLegend> {
+    let mut classes = legend.classes.iter().filter(|_| object.sort == Sort::Class);
+    classes.find(|class| {
+        class.device == object.label("device") && class.handle.to_string() == object.label("handle")
+    })
+}
+
+/// Whether a class of the legend got what it was promised.
+pub fn promise_of(change: &Change, legend: &Legend) -> Option<Promise> {
+    class_of(&change.object, legend)?;
+    Some(told(change).unwrap_or(Promise::Unknown))
+}
+
+/// What [`conclude`] found.
+fn told(change: &Change) -> Option<Promise> {
+    match change.value(Number::ClassUnkept)? {
+        0 if change.value(Number::ClassBacklogPackets) == Some(0) => Some(Promise::Idle),
+        0 => Some(Promise::Kept),
+        1 => Some(Promise::Rate),
+        _ => Some(Promise::Wait),
+    }
+}
+
+/// Adds to classes what follows from their numbers: the estimated wait, and
+/// whether the promise was kept. `waited` tells of an object's labels whether
+/// something waited at the look before.
+pub(crate) fn conclude(
+    changes: &mut [Change],
+    legend: &Legend,
+    interval: i64,
+    waited: impl Fn(&Object) -> bool,
+) {
+    for change in changes
+        .iter_mut()
+        .filter(|one| one.object.sort == Sort::Class)
+    {
+        let Some(backlog) = change.value(Number::ClassBacklogBytes) else {
+            continue;
+        };
+        let sent = change.value(Number::ClassSentBytes);
+        let wait = match (backlog, sent) {
+            (0, _) => Some(0),
+            (_, Some(sent)) if sent > 0 => {
+                let micros = i128::from(backlog) * i128::from(interval) * 1000 / i128::from(sent);
+                i64::try_from(micros).ok()
+            }
+            _ => None,
+        };
+        if let Some(wait) = wait {
+            change.object.numbers.push((Number::ClassWait, wait as u64));
+            change.values.push((Number::ClassWait, wait));
+        }
+        let Some((class, sent)) = class_of(&change.object, legend).zip(sent) else {
+            continue;
+        };
+        let both = backlog > 0 && waited(&change.object);
+        let code = match promise(class, both, sent, wait.map(|wait| wait as u64), interval) {
+            Promise::Idle | Promise::Kept => 0,
+            Promise::Rate => 1,
+            Promise::Wait => 2,
+            Promise::Unknown => continue,
+        };
+        change
+            .object
+            .numbers
+            .push((Number::ClassUnkept, code as u64));
+        change.values.push((Number::ClassUnkept, code));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClassLegend;
+    use weirgate_units::Handle;
+
+    fn class(sent: Option<i64>, backlog: i64) -> Change {
+        let mut values = vec![
+            (Number::ClassBacklogBytes, backlog),
+            (Number::ClassBacklogPackets, backlog / 100),
+        ];
+        values.extend(sent.map(|sent| (Number::ClassSentBytes, sent)));
+        Change {
+            object: Object {
+                sort: Sort::Class,
+                identity: String::new(),
+                labels: vec![
+                    ("device", String::from("wan")),
+                    ("handle", String::from("2:10")),
+                ],
+                numbers: Vec::new(),
+            },
+            values,
+        }
+    }
+
+    #[test]
+    fn waits_and_promises_follow_from_the_numbers() {
+        let legend = Legend {
+            classes: vec![ClassLegend {
+                device: String::from("wan"),
+                direction: String::from("up"),
+                name: String::from("voice"),
+                handle: Handle::new(2, 0x10),
+                guaranteed: 80_000,
+                maximum: 100_000,
+                bound: Some(200_000),
+            }],
+            ..Legend::default()
+        };
+        let judged = |sent, backlog, waited| {
+            let mut changes = [class(sent, backlog)];
+            conclude(&mut changes, &legend, 500, |_| waited);
+            (
+                changes[0].value(Number::ClassWait),
+                promise_of(&changes[0], &legend),
+            )
+        };
+        assert_eq!(judged(Some(0), 0, true), (Some(0), Some(Promise::Idle)));
+        // 5,000 bytes in half a second: 1,000 more take 0.1 s.
+        assert_eq!(
+            judged(Some(5_000), 1_000, true),
+            (Some(100_000), Some(Promise::Kept))
+        );
+        assert_eq!(
+            judged(Some(5_000), 3_000, true),
+            (Some(300_000), Some(Promise::Wait))
+        );
+        assert_eq!(
+            judged(Some(4_000), 1_000, true),
+            (Some(125_000), Some(Promise::Rate))
+        );
+        assert_eq!(judged(Some(0), 1_000, true), (None, Some(Promise::Rate)));
+        assert_eq!(judged(None, 1_000, true), (None, Some(Promise::Unknown)));
+        // It came only now: nobody can tell what it could have sent.
+        assert_eq!(
+            judged(Some(4_000), 1_000, false),
+            (Some(125_000), Some(Promise::Kept))
+        );
+        let shown = now(1, 500, &[class(Some(5_000), 0)], &legend);
+        assert_eq!(shown["objects"][0]["numbers"]["sent_bytes"], 10_000.0);
+    }
+}

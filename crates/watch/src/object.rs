@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is looked at, and the numbers that each has: the names that users,
+//! dashboards and alert rules rely on. A name never changes its meaning.
+
+use std::fmt::Write as _;
+
+/// What sort of thing an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    /// A network device.
+    Device,
+    /// A queueing discipline.
+    Qdisc,
+    /// A class of the policy, or of an HTB.
+    Class,
+    /// A rule of the policy, by its counter.
+    Rule,
+    /// The connection table.
+    Connections,
+    /// A probe that is sent.
+    Probe,
+}
+
+impl Sort {
+    /// Its part of a metric's name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Qdisc => "qdisc",
+            Self::Class => "class",
+            Self::Rule => "rule",
+            Self::Connections => "connections",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+/// How a number behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// It only grows, and the kernel keeps it in 64 bits.
+    Counter,
+    /// It only grows, and begins again at 2^32.
+    Short,
+    /// It is what is so now.
+    Gauge,
+}
+
+/// One of the numbers that a sort of objects has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Whose.
+    pub sort: Sort,
+    /// Its name without the `weirgate_` and the sort before it.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// How it behaves.
+    pub width: Width,
+    /// What OpenMetrics divides it by: its unit there is a base unit.
+    pub divisor: u32,
+}
+
+macro_rules! metrics {
+    ($($id:ident: $sort:ident $name:literal $width:ident / $divisor:literal $help:literal;)*) => {
+        /// Every number there is.
+        pub static METRICS: &[Metric] = &[$(Metric {
+            sort: Sort::$sort,
+            name: $name,
+            help: $help,
+            width: Width::$width,
+            divisor: $divisor,
+        }),*];
+
+        /// A number by its name: the place in [`METRICS`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Number {
+            $(#[doc = $help] $id),*
+        }
+    };
+}
+
+metrics! {
+    DeviceReceivedBytes: Device "received_bytes" Counter / 1 "Bytes received, with link-layer headers.";
+    DeviceReceivedPackets: Device "received_packets" Counter / 1 "Packets received.";
+    DeviceReceivedDrops: Device "received_drops" Counter / 1 "Received packets that the device dropped.";
+    DeviceSentBytes: Device "sent_bytes" Counter / 1 "Bytes sent, with link-layer headers.";
+    DeviceSentPackets: Device "sent_packets" Counter / 1 "Packets sent.";
+    DeviceSentDrops: Device "sent_drops" Counter / 1 "Packets to be sent that the device dropped.";
+    QdiscSentBytes: Qdisc "sent_bytes" Counter / 1 "Bytes sent, as the root's size table counts them.";
+    QdiscSentPackets: Qdisc "sent_packets" Counter / 1 "Packets sent.";
+    QdiscDrops: Qdisc "drops" Short / 1 "Packets dropped.";
+    QdiscOverlimits: Qdisc "overlimits" Short / 1 "How often sending had to wait.";
+    QdiscRequeues: Qdisc "requeues" Short / 1 "Packets taken back from the device.";
+    QdiscMarks: Qdisc "marks" Counter / 1 "Packets marked with ECN.";
+    QdiscBacklogBytes: Qdisc "backlog_bytes" Gauge / 1 "Bytes waiting.";
+    QdiscBacklogPackets: Qdisc "backlog_packets" Gauge / 1 "Packets waiting.";
+    ClassSentBytes: Class "sent_bytes" Counter / 1 "Bytes sent, as the root's size table counts them: on the wire, where weirgate shapes.";
+    ClassSentPackets: Class "sent_packets" Counter / 1 "Packets sent.";
+    ClassDrops: Class "drops" Short / 1 "Packets dropped by the class's queue.";
+    ClassOverlimits: Class "overlimits" Short / 1 "How often sending had to wait.";
+    ClassBorrowed: Class "borrowed_packets" Short / 1 "Packets sent beyond the guarantee, with what others left.";
+    ClassMarks: Class "marks" Counter / 1 "Packets marked with ECN by the class's queue.";
+    ClassBacklogBytes: Class "backlog_bytes" Gauge / 1 "Bytes waiting.";
+    ClassBacklogPackets: Class "backlog_packets" Gauge / 1 "Packets waiting.";
+    ClassWait: Class "estimated_wait_seconds" Gauge / 1_000_000 "How long what waits takes to leave at the rate of the last interval.";
+    ClassUnkept: Class "promise_broken" Gauge / 1 "1 while the class waits and gets less than its guarantee, 2 while it waits longer than its bound, else 0.";
+    RulePackets: Rule "packets" Counter / 1 "Packets that the rule matched.";
+    RuleBytes: Rule "bytes" Counter / 1 "Their bytes, IP headers included.";
+    ConnectionsTracked: Connections "tracked" Gauge / 1 "Connections that are tracked.";
+    ConnectionsUnanswered: Connections "unanswered" Gauge / 1 "Those that no answer was seen of.";
+    ProbeSent: Probe "sent" Counter / 1 "Probes sent.";
+    ProbeLost: Probe "lost" Counter / 1 "Probes that no answer came to within three seconds.";
+    ProbeRtt: Probe "rtt_seconds" Gauge / 1_000_000 "Round-trip time of the last probe that was answered.";
+}
+
+impl Number {
+    /// What it is.
+    pub fn metric(self) -> &'static Metric {
+        &METRICS[self as usize]
+    }
+}
+
+/// Something that has numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// What sort of thing it is.
+    pub sort: Sort,
+    /// Tells it from what had its name before: another of these, and its
+    /// counters began anew.
+    pub identity: String,
+    /// What it is known by: names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// Its numbers, as the kernel has them.
+    pub numbers: Vec<(Number, u64)>,
+}
+
+impl Object {
+    /// The value of a label; nothing where there is none.
+    pub fn label(&self, name: &str) -> &str {
+        let found = self.labels.iter().find(|(label, _)| *label == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// The labels as OpenMetrics writes them, in braces.
+    pub fn label_text(&self) -> String {
+        let mut text = String::from("{");
+        for (place, (label, value)) in self.labels.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            let _ = write!(text, "{comma}{label}=\"");
+            for letter in value.chars() {
+                match letter {
+                    '\\' => text.push_str("\\\\"),
+                    '"' => text.push_str("\\\""),
+                    '\n' => text.push_str("\\n"),
+                    // Nothing that moves a cursor, and nothing invisible.
+                    letter if letter.is_control() => text.push('\u{fffd}'),
+                    letter => text.push(letter),
+                }
+            }
+            text.push('"');
+        }
+        text.push('}');
+        text
+    }
+
+    /// One of its numbers, as the kernel has it.
+    pub fn number(&self, number: Number) -> Option<u64> {
+        let found = self.numbers.iter().find(|(other, _)| *other == number);
+        found.map(|(_, value)| *value)
+    }
+}
+
+/// The name of a series in the history: `class_sent_bytes{device="wan",...}`.
+pub(crate) fn series(metric: &Metric, labels: &str) -> String {
+    format!("{}_{}{labels}", metric.sort.word(), metric.name)
+}

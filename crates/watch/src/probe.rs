@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Probes: an ICMP echo every second to hosts that the user named, and to no
+//! others. A probe's differentiated-services code point lets the policy put it
+//! into a class.
+//!
+//! The sockets are the kernel's own for echoes (icmp(7)), which need no
+//! privilege where `net.ipv4.ping_group_range` allows them.
+
+use crate::WatchError;
+use crate::object::{Number, Object, Sort};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::unix::AsyncFd;
+
+/// After this time an answer counts as lost.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes of the echo's data: with IPv4 a packet of 64.
+const DATA: usize = 36;
+
+/// A host to probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// What the probe is called.
+    pub name: String,
+    /// Whom it asks.
+    pub address: IpAddr,
+    /// The code point of its packets, 0 to 63.
+    pub dscp: u8,
+}
+
+/// Reads `NAME=ADDRESS` or `NAME=ADDRESS,DSCP`.
+pub fn target(text: &str) -> Result<Target, String> {
+    let wrong = || format!("`{text}` is no probe; say for example `voice=192.0.2.1,46`");
+    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+    let (address, dscp) = match rest.split_once(',') {
+        Some((address, dscp)) => (address, dscp.parse().map_err(|_| wrong())?),
+        None => (rest, 0),
+    };
+    if name.is_empty() || name.len() > 40 || name.chars().any(char::is_control) {
+        return Err(format!("`{name}` is no name of a probe: 1 to 40 letters"));
+    }
+    if dscp > 63 {
+        return Err(format!("{dscp} is no code point: 0 to 63"));
+    }
+    let address = address
+        .parse()
+        .map_err(|_| format!("`{address}` is no address of a host"))?;
+    Ok(Target {
+        name: name.to_owned(),
+        address,
+        dscp,
+    })
+}
+
+#[derive(Default)]
+struct Count {
+    waiting: BTreeMap<u16, Instant>,
+    next: u16,
+    sent: u64,
+    lost: u64,
+    rtt: Option<Duration>,
+}
+
+/// A probe that is under way.
+pub(crate) struct Prober {
+    target: Target,
+    socket: Arc<AsyncFd<std::os::fd::OwnedFd>>,
+    count: Arc<Mutex<Count>>,
+    listener: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl Prober {
+    pub(crate) fn open(target: Target) -> Result<Self, WatchError> {
+        let socket = socket(&target).map_err(|source| WatchError::Probe {
+            name: target.name.clone(),
+            source,
+        })?;
+        let socket = Arc::new(socket);
+        let count = Arc::new(Mutex::new(Count::default()));
+        let listener = tokio::spawn(listen(Arc::clone(&socket), Arc::clone(&count)));
+        Ok(Self {
+            target,
+            socket,
+            count,
+            listener,
+        })
+    }
+
+    /// Sends one, and tells what became of those before.
+    pub(crate) fn tick(&self) -> Object {
+        let now = Instant::now();
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = count
+            .waiting
+            .values()
+            .filter(|sent| now - **sent > PATIENCE)
+            .count();
+        count.lost += late as u64;
+        count.waiting.retain(|_, sent| now - *sent <= PATIENCE);
+        let number = count.next;
+        count.next = number.wrapping_add(1);
+        let kind = if self.target.address.is_ipv4() {
+            8
+        } else {
+            128
+        };
+        let mut echo = vec![kind, 0, 0, 0, 0, 0];
+        echo.extend(number.to_be_bytes());
+        echo.resize(8 + DATA, 0x77);
+        count.sent += 1;
+        // What cannot be sent, as without a route, is as lost as any other.
+        count.waiting.insert(number, now);
+        let _ = net::send(self.socket.get_ref(), &echo, SendFlags::DONTWAIT);
+        let mut numbers = vec![
+            (Number::ProbeSent, count.sent),
+            (Number::ProbeLost, count.lost),
+        ];
+        let rtt = count.rtt.take().map(|rtt| rtt.as_micros() as u64);
+        numbers.extend(rtt.map(|rtt| (Number::ProbeRtt, rtt)));
+        Object {
+            sort: Sort::Probe,
+            identity: String::new(),
+            labels: vec![
+                ("probe", self.target.name.clone()),
+                ("host", self.target.address.to_string()),
+            ],
+            numbers,
+        }
+    }
+}
+
+fn socket(target: &Target) -> io::Result<AsyncFd<std::os::fd::OwnedFd>> {
+    let (family, protocol) = match target.address {
+        IpAddr::V4(_) => (AddressFamily::INET, net::ipproto::ICMP),
+        IpAddr::V6(_) => (AddressFamily::INET6, net::ipproto::ICMPV6),
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(family, SocketType::DGRAM, flags, Some(protocol))?;
+    if target.address.is_ipv4() {
+        net::sockopt::set_ip_tos(&socket, target.dscp << 2)?;
+    } else {
+        net::sockopt::set_ipv6_tclass(&socket, u32::from(target.dscp) << 2)?;
+    }
+    net::connect(&socket, &SocketAddr::new(target.address, 0))?;
+    weirgate_kernel::watch(socket)
+}
+
+async fn listen(socket: Arc<AsyncFd<std::os::fd::OwnedFd>>, count: Arc<Mutex<Count>>) {
+    let mut bytes = [0; 256];
+    while let Ok(mut ready) = socket.readable().await {
+        let read = ready.try_io(|socket| {
+            Ok(net::recv(socket.get_ref(), &mut bytes[..], RecvFlags::DONTWAIT)?.0)
+        });
+        let now = Instant::now();
+        // An error is an ICMP error of a host on the way: no answer.
+        let Ok(Ok(length)) = read else { continue };
+        let answer = [0, 129].contains(&bytes[0]) && length >= 8;
+        let number = u16::from_be_bytes([bytes[6], bytes[7]]);
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sent) = count.waiting.remove(&number).filter(|_| answer) {
+            count.rtt = Some(now - sent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_and_mistakes_named() {
+        let voice = target("voice=192.0.2.1,46").unwrap();
+        assert_eq!(
+            (voice.address, voice.dscp),
+            ("192.0.2.1".parse().unwrap(), 46)
+        );
+        assert_eq!(target("bulk=2001:db8::1").unwrap().dscp, 0);
+        for wrong in [
+            "",
+            "voice",
+            "voice=example.org",
+            "voice=192.0.2.1,64",
+            "=192.0.2.1",
+            "a\n=192.0.2.1",
+        ] {
+            target(wrong).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The service: looks every second, keeps the history, tells who listens.
+
+use crate::WatchError;
+use crate::differ::Change;
+use crate::http;
+use crate::legend::Legend;
+use crate::object::series;
+use crate::probe::{Prober, Target};
+use crate::steps::Steps;
+use crate::storage::FileStorage;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+use weirgate_history::{Event, History, HistoryError, Kind};
+
+/// What is committed is at most this old: a power cut costs no more than five
+/// seconds, with the time that the disk takes.
+const COMMIT: Duration = Duration::from_secs(3);
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// An address of this machine.
+    Address(SocketAddr),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
+/// What a service is to do.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; nowhere is allowed.
+    pub listen: Vec<Listen>,
+    /// A proxy with authentication stands before it: any address will do, and
+    /// any name of this machine.
+    pub behind_proxy: bool,
+    /// The history's file.
+    pub history: PathBuf,
+    /// How many bytes it may grow to, where it is made.
+    pub size: u64,
+    /// How often to look.
+    pub every: Duration,
+    /// Whom to probe.
+    pub probes: Vec<Target>,
+    /// The folder of applied states (`NUMBER.state`), if it can be read.
+    pub applied: Option<PathBuf>,
+    /// What the legend was made from: where one of these changes, it is asked
+    /// for again.
+    pub sources: Vec<PathBuf>,
+}
+
+/// What was seen at the last look.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Objects and what changed.
+    pub changes: Vec<Change>,
+    /// [`now`](crate::now()) as text.
+    pub json: String,
+    /// Why the history cannot be written, as long as it cannot.
+    pub failing: Option<String>,
+}
+
+/// What requests are answered from.
+pub(crate) struct Shared {
+    pub(crate) seen: watch::Receiver<Arc<Seen>>,
+    pub(crate) history: Arc<Mutex<History<FileStorage>>>,
+    pub(crate) legend: Mutex<Arc<Legend>>,
+    pub(crate) refused: Mutex<Option<String>>,
+    pub(crate) behind_proxy: bool,
+}
+
+/// Serves until `stop` is done. `again` makes the legend anew, where it can;
+/// `ready` is told where it listens, once it does; `told` gets what an
+/// administrator should know. Needs a tokio runtime.
+pub async fn serve(
+    config: Config,
+    legend: Legend,
+    again: impl Fn() -> Option<Legend>,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(&[SocketAddr]),
+    told: impl Fn(&str),
+) -> Result<(), WatchError> {
+    for place in &config.listen {
+        if let Listen::Address(address) = place
+            && !address.ip().is_loopback()
+            && !config.behind_proxy
+        {
+            return Err(WatchError::Open(*address));
+        }
+    }
+    let history = FileStorage::open(&config.history, config.size)?;
+    let history = Arc::new(Mutex::new(history));
+    let (send, seen) = watch::channel(Arc::new(Seen::default()));
+    let shared = Arc::new(Shared {
+        seen,
+        history: Arc::clone(&history),
+        legend: Mutex::new(Arc::new(legend.clone())),
+        refused: Mutex::new(None),
+        behind_proxy: config.behind_proxy,
+    });
+    let (servers, places) = http::listen(&config.listen, &shared).await?;
+    let mut round = Round::new(&config, legend, history)?;
+    let work = async {
+        let mut ticks = tokio::time::interval(config.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            if round.sources_changed()
+                && let Some(legend) = again()
+            {
+                *lock(&shared.legend) = Arc::new(legend.clone());
+                round.steps.looker.set_legend(legend);
+            }
+            let seen = round.once(&told).await;
+            *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
+            if let Some(seen) = seen {
+                send.send_replace(Arc::new(seen));
+            }
+        }
+    };
+    ready(&places);
+    tokio::select! {
+        () = work => {}
+        () = stop => {}
+    }
+    drop(servers);
+    round.end().await;
+    Ok(())
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970 is one that nobody set.
+    since.map_or(0, |since| since.as_millis() as i64)
+}
+
+/// One look after the other, and where it goes.
+struct Round {
+    steps: Steps,
+    probes: Vec<Prober>,
+    history: Arc<Mutex<History<FileStorage>>>,
+    committed: Instant,
+    events: Vec<Event>,
+    applied: Option<PathBuf>,
+    sources: Vec<(PathBuf, Option<SystemTime>)>,
+    states: Option<u64>,
+    failing: Option<String>,
+    failed: Option<String>,
+}
+
+impl Round {
+    fn new(
+        config: &Config,
+        legend: Legend,
+        history: Arc<Mutex<History<FileStorage>>>,
+    ) -> Result<Self, WatchError> {
+        let probes = config.probes.iter().cloned().map(Prober::open);
+        Ok(Self {
+            steps: Steps::open(legend)?,
+            probes: probes.collect::<Result<_, _>>()?,
+            history,
+            committed: Instant::now(),
+            events: vec![Event {
+                time: wall(),
+                kind: String::from("watch"),
+                text: String::from("watching begins"),
+            }],
+            states: config.applied.as_deref().map(newest),
+            applied: config.applied.clone(),
+            sources: config
+                .sources
+                .iter()
+                .map(|path| (path.clone(), changed(path)))
+                .collect(),
+            failing: None,
+            failed: None,
+        })
+    }
+
+    async fn once(&mut self, told: impl Fn(&str)) -> Option<Seen> {
+        let probes = self.probes.iter().map(Prober::tick).collect();
+        let stepped = self.steps.step_with(wall(), Instant::now(), probes).await;
+        let step = match stepped {
+            Ok(step) => step,
+            Err(error) => {
+                // Said once, not every second.
+                let error = error.to_string();
+                if self.failed.as_ref() != Some(&error) {
+                    told(&error);
+                    self.failed = Some(error);
+                }
+                return None;
+            }
+        };
+        self.failed = None;
+        self.events.extend(self.steps.events());
+        let step = step?;
+        self.applied(step.time);
+        self.keep(step.time, step.interval, &step.changes, &told)
+            .await;
+        Some(Seen {
+            json: step.json(self.steps.looker.legend()).to_string(),
+            changes: step.changes,
+            failing: self.failing.clone(),
+        })
+    }
+
+    fn sources_changed(&mut self) -> bool {
+        let mut any = false;
+        for (path, last) in &mut self.sources {
+            let now = changed(path);
+            any |= *last != now;
+            *last = now;
+        }
+        any
+    }
+
+    /// Looks for states that were applied since.
+    fn applied(&mut self, time: i64) {
+        let Some(folder) = &self.applied else { return };
+        let number = newest(folder);
+        if self.states.replace(number) < Some(number) {
+            self.events.push(Event {
+                time,
+                kind: String::from("apply"),
+                text: format!("state {number} was applied"),
+            });
+        }
+    }
+
+    /// Puts a row into the history, away from the thread that answers requests.
+    async fn keep(&mut self, time: i64, interval: i64, changes: &[Change], told: impl Fn(&str)) {
+        let values = row(changes);
+        let events = std::mem::take(&mut self.events);
+        let due = self.committed.elapsed() >= COMMIT;
+        if due {
+            self.committed = Instant::now();
+        }
+        let history = Arc::clone(&self.history);
+        let work = tokio::task::spawn_blocking(move || -> Result<bool, HistoryError> {
+            let mut history = lock(&history);
+            for event in events {
+                history.event(event);
+            }
+            let values = values
+                .iter()
+                .map(|(name, kind, value)| (&**name, *kind, *value));
+            history.append(time, interval, values)?;
+            if due {
+                history.commit()?;
+            }
+            Ok(due)
+        });
+        match work.await {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => {
+                if self.failing.take().is_some() {
+                    told("the history is written again");
+                }
+            }
+            Ok(Err(error)) => {
+                let text = format!("the history cannot be written: {error}");
+                if self.failing.as_ref() != Some(&text) {
+                    told(&text);
+                }
+                self.failing = Some(text);
+            }
+            // The runtime ends.
+            Err(_) => {}
+        }
+    }
+
+    async fn end(self) {
+        let history = Arc::clone(&self.history);
+        // What cannot be written now is lost; the last word was said before.
+        let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path)
+        .and_then(|file| file.modified())
+        .ok()
+}
+
+/// The highest number of a state in the folder; 0 where there is none, or it
+/// cannot be read.
+fn newest(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten();
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    let numbers = names.filter_map(|name| name.strip_suffix(".state")?.parse().ok());
+    numbers.max().unwrap_or(0)
+}
+
+fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {
+    let mut values = Vec::new();
+    for change in changes {
+        let labels = match change.object.labels.is_empty() {
+            true => String::new(),
+            false => change.object.label_text(),
+        };
+        for (number, value) in &change.values {
+            let metric = number.metric();
+            let kind = match metric.width {
+                crate::object::Width::Gauge => Kind::Gauge,
+                _ => Kind::Counter,
+            };
+            values.push((series(metric, &labels), kind, *value));
+        }
+    }
+    values
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One look after the other, and what follows from two of them.
+
+use crate::changes::Trees;
+use crate::differ::{Change, Differ};
+use crate::legend::Legend;
+use crate::look::Looker;
+use crate::now::{conclude, now};
+use crate::object::{Number, Object, Sort};
+use std::collections::BTreeSet;
+use std::time::Instant;
+use weirgate_history::Event;
+use weirgate_kernel::KernelError;
+
+/// Wall clock and time that passed differ by so much where somebody set the
+/// clock, milliseconds.
+const JUMP: i64 = 500;
+/// After a pause of so many milliseconds, nothing is known of the time between.
+const PAUSE: i64 = 60_000;
+
+/// What was seen between two looks.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// When it ended, in milliseconds of Unix time.
+    pub time: i64,
+    /// How long it was.
+    pub interval: i64,
+    /// Objects and what changed.
+    pub changes: Vec<Change>,
+}
+
+impl Step {
+    /// As JSON, see [`now`](crate::now()).
+    pub fn json(&self, legend: &Legend) -> serde_json::Value {
+        now(self.time, self.interval, &self.changes, legend)
+    }
+}
+
+/// Looks again and again.
+pub struct Steps {
+    pub(crate) looker: Looker,
+    differ: Differ,
+    trees: Trees,
+    last: Option<(i64, Instant)>,
+    waited: BTreeSet<String>,
+    events: Vec<Event>,
+}
+
+impl Steps {
+    /// Looks at the calling thread's namespace. Needs a tokio runtime, and no
+    /// privilege.
+    pub fn open(legend: Legend) -> Result<Self, KernelError> {
+        Ok(Self {
+            looker: Looker::open(legend)?,
+            differ: Differ::default(),
+            trees: Trees::default(),
+            last: None,
+            waited: BTreeSet::new(),
+            events: Vec::new(),
+        })
+    }
+
+    /// Looks once. `None` for the first look, and for the first after a long
+    /// pause. `time` is the wall clock's, in milliseconds of Unix time; `passed`
+    /// is that of a clock that nobody sets.
+    pub async fn step(&mut self, time: i64, passed: Instant) -> Result<Option<Step>, KernelError> {
+        self.step_with(time, passed, Vec::new()).await
+    }
+
+    pub(crate) async fn step_with(
+        &mut self,
+        time: i64,
+        passed: Instant,
+        others: Vec<Object>,
+    ) -> Result<Option<Step>, KernelError> {
+        let (mut objects, devices) = self.looker.look().await?;
+        objects.extend(others);
+        let interval = self.interval(time, passed);
+        let legend = self.looker.legend();
+        let happened = self
+            .trees
+            .step(&devices, |device, handle| legend.name(device, handle));
+        self.events
+            .extend(happened.into_iter().map(|(kind, text)| Event {
+                time,
+                kind: kind.to_owned(),
+                text,
+            }));
+        let Some(interval) = interval.filter(|interval| *interval <= PAUSE) else {
+            self.differ = Differ::default();
+            self.waited = waiting(&self.differ.step(objects));
+            return Ok(None);
+        };
+        let mut changes = self.differ.step(objects);
+        let waited = |object: &Object| self.waited.contains(&object.label_text());
+        conclude(&mut changes, legend, interval, waited);
+        self.waited = waiting(&changes);
+        Ok(Some(Step {
+            time,
+            interval,
+            changes,
+        }))
+    }
+
+    /// What happened since this was called last.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The milliseconds since the look before: by the wall clock, so that one
+    /// row begins where the other ends, but where the clock was set.
+    fn interval(&mut self, time: i64, passed: Instant) -> Option<i64> {
+        let (last, before) = self.last.replace((time, passed))?;
+        let real = (passed - before).as_millis() as i64;
+        let jump = time - last - real;
+        if jump.abs() < JUMP {
+            return Some((time - last).max(1));
+        }
+        let way = if jump > 0 { "forward" } else { "back" };
+        let seconds = jump.unsigned_abs() as f64 / 1000.0;
+        self.events.push(Event {
+            time,
+            kind: String::from("clock"),
+            text: format!("the clock was set {way} by {seconds} s"),
+        });
+        Some(real.max(1))
+    }
+}
+
+fn waiting(changes: &[Change]) -> BTreeSet<String> {
+    let classes = changes
+        .iter()
+        .filter(|change| change.object.sort == Sort::Class);
+    let waiting = classes.filter(|class| class.value(Number::ClassBacklogBytes) > Some(0));
+    waiting.map(|class| class.object.label_text()).collect()
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The history's file.
+
+use crate::WatchError;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use weirgate_history::{History, HistoryError, Storage};
+
+/// A file as the history's storage. One process writes it; others may read.
+#[derive(Debug)]
+pub struct FileStorage(File);
+
+impl Storage for FileStorage {
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(into, at)
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+impl FileStorage {
+    /// Opens a history to write it, and makes it where there is none.
+    pub fn open(path: &Path, size: u64) -> Result<History<Self>, WatchError> {
+        let wrong = |source: HistoryError| WatchError::History {
+            path: path.to_owned(),
+            source,
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| wrong(error.into()))?;
+        }
+        let mut options = File::options();
+        options.read(true).write(true).create(true);
+        let file = options.open(path).map_err(|error| wrong(error.into()))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(WatchError::Busy(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(wrong(error.into())),
+        }
+        History::open(Self(file), size).map_err(wrong)
+    }
+
+    /// Opens a history to read it, also while another process writes it: what is
+    /// written meanwhile is not seen.
+    pub fn open_reading(path: &Path) -> Result<History<Self>, WatchError> {
+        let wrong = |source: HistoryError| WatchError::History {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(|error| wrong(error.into()))?;
+        History::open_reading(Self(file)).map_err(wrong)
+    }
+}

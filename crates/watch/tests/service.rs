@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The service as its clients meet it, friendly and hostile ones.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use weirgate_watch::{Config, Legend, Listen, WatchError, serve};
+
+/// A service of this machine's own devices, which ends with it.
+struct Service {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), WatchError>>>,
+    _folder: tempfile::TempDir,
+}
+
+fn config(folder: &Path, listen: Listen) -> Config {
+    Config {
+        listen: vec![listen],
+        behind_proxy: false,
+        history: folder.join("deep/history"),
+        size: 4_000_000,
+        every: Duration::from_millis(200),
+        probes: Vec::new(),
+        applied: None,
+        sources: Vec::new(),
+    }
+}
+
+fn run(
+    config: Config,
+    stop: oneshot::Receiver<()>,
+    ready: mpsc::Sender<Option<SocketAddr>>,
+) -> Result<(), WatchError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let stop = async {
+            let _ = stop.await;
+        };
+        let ready = |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
+        serve(config, Legend::default(), || None, stop, ready, |_| {}).await
+    })
+}
+
+impl Service {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listen = Listen::Address("127.0.0.1:0".parse().unwrap());
+        let config = config(folder.path(), listen);
+        let (stop, stopped) = oneshot::channel();
+        let (ready, address) = mpsc::channel();
+        let thread = std::thread::spawn(move || run(config, stopped, ready));
+        Self {
+            address: address.recv().unwrap().unwrap(),
+            stop: Some(stop),
+            thread: Some(thread),
+            _folder: folder,
+        }
+    }
+
+    /// Sends bytes; what comes back until the end of the connection.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.raw(
+            format!(
+                "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                self.address
+            )
+            .as_bytes(),
+        )
+    }
+
+    /// The body of an answer, once a look has been taken.
+    fn body(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    /// The first of the events that the page is told.
+    fn live(&self) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream
+            .write_all(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        let mut text = String::new();
+        let mut bytes = [0; 65_536];
+        while !text.contains("\n\n") || !text.contains("data: ") {
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "{text}");
+            text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+        text
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+        self.thread.take().unwrap().join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn the_page_its_data_and_the_history_are_served() {
+    let service = Service::start();
+    let page = service.get("/");
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "x-content-type-options: nosniff",
+        "x-frame-options: DENY",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        "cross-origin-resource-policy: same-origin",
+    ] {
+        assert!(page.contains(header), "{header} in {page}");
+    }
+    let size = ["/", "/watch.js", "/watch.css"].map(|file| service.body(file).len());
+    assert!(size.iter().sum::<usize>() < 300_000);
+    let live = service.live();
+    assert!(live.contains("text/event-stream"), "{live}");
+    let now: serde_json::Value = serde_json::from_str(&service.body("/api/now")).unwrap();
+    let devices = now["objects"].as_array().unwrap();
+    assert!(
+        devices
+            .iter()
+            .any(|one| one["sort"] == "device" && one["labels"]["device"] == "lo")
+    );
+    // The history has what was seen, under the names that metrics have.
+    let series: serde_json::Value = serde_json::from_str(&service.body("/api/series")).unwrap();
+    let name = "device_received_bytes{device=\"lo\"}";
+    assert!(
+        series["series"].as_array().unwrap().contains(&name.into()),
+        "{series}"
+    );
+    let path = "/api/read?series=device_received_bytes%7Bdevice%3D%22lo%22%7D";
+    let read: serde_json::Value = serde_json::from_str(&service.body(path)).unwrap();
+    assert!(
+        !read["series"][name]["points"]
+            .as_array()
+            .unwrap()
+            .is_empty(),
+        "{read}"
+    );
+    assert!(read["events"][0]["text"] == "watching begins", "{read}");
+    let csv = service.body("/api/read.csv?series=device_received_bytes%7Bdevice%3D%22lo%22%7D");
+    assert!(
+        csv.starts_with("series,start_ms,end_ms,mean,least,most,counted,known\r\n\"device_"),
+        "{csv}"
+    );
+    let metrics = service.body("/metrics");
+    assert!(
+        metrics.contains("weirgate_device_received_bytes_total{device=\"lo\"} "),
+        "{metrics}"
+    );
+    assert!(metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn hostile_requests_are_refused_and_change_nothing() {
+    let service = Service::start();
+    for (request, status) in [
+        (
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            "405",
+        ),
+        (
+            "DELETE /api/now HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "405",
+        ),
+        (
+            "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "404",
+        ),
+        (
+            "GET /api/now HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+            "421",
+        ),
+        (
+            "GET /api/now HTTP/1.1\r\nHost: 127.0.0.1.evil.example:80\r\nConnection: close\r\n\r\n",
+            "421",
+        ),
+        (
+            "GET /api/read?from=a HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n",
+            "400",
+        ),
+        (
+            "GET /api/read?from=5&to=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "400",
+        ),
+        (
+            "GET /api/read?step=-9223372036854775808&from=-9223372036854775808&to=9223372036854775807 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "200",
+        ),
+        ("nonsense\r\n\r\n", "400"),
+    ] {
+        let answer = service.raw(request.as_bytes());
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{request}: {answer}"
+        );
+    }
+    let long = format!(
+        "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "a".repeat(100_000)
+    );
+    assert!(!service.raw(long.as_bytes()).starts_with("HTTP/1.1 200"));
+    let name = "GET /api/read?series=%3Cscript%3E%22%0a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let answer = service.raw(name.as_bytes());
+    assert!(
+        answer.contains("content-type: application/json"),
+        "{answer}"
+    );
+    assert!(answer.contains("\"<script>\\\"\\u000a\""), "{answer}");
+    let head = service.raw(b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert!(
+        head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+}
+
+#[test]
+fn clients_that_say_nothing_do_not_keep_others_out() {
+    let service = Service::start();
+    // More than there is room for; they are thrown out when their time is up.
+    let silent: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect(service.address).unwrap())
+        .collect();
+    assert!(service.get("/api/about").starts_with("HTTP/1.1 200"));
+    drop(silent);
+}
+
+#[test]
+fn a_unix_socket_and_a_second_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    // Somebody's socket that nobody listens at.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let (stop, stopped) = oneshot::channel();
+    let (ready, address) = mpsc::channel();
+    let first = config(folder.path(), Listen::Socket(path.clone()));
+    let second = config(folder.path(), Listen::Socket(folder.path().join("other")));
+    let thread = std::thread::spawn(move || run(first, stopped, ready));
+    assert_eq!(address.recv().unwrap(), None);
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    stream
+        .write_all(b"GET /api/about HTTP/1.0\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+    let (_never, stopped) = oneshot::channel();
+    let (ready, _address) = mpsc::channel();
+    let busy = run(second, stopped, ready).unwrap_err().to_string();
+    assert!(
+        busy.contains("another `weirgate watch` writes this history"),
+        "{busy}"
+    );
+    stop.send(()).unwrap();
+    thread.join().unwrap().unwrap();
+    // A file that is something else is left alone.
+    std::fs::write(
+        folder.path().join("deep/history"),
+        "not mine, and long enough to tell",
+    )
+    .unwrap();
+    let (_never, stopped) = oneshot::channel();
+    let (ready, _address) = mpsc::channel();
+    let third = config(folder.path(), Listen::Socket(folder.path().join("third")));
+    let foreign = run(third, stopped, ready).unwrap_err().to_string();
+    assert!(foreign.contains("not a history of weirgate's"), "{foreign}");
+}
+
+#[test]
+fn others_than_this_machine_are_let_in_only_behind_a_proxy() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = Listen::Address("0.0.0.0:0".parse().unwrap());
+    let (_never, stopped) = oneshot::channel();
+    let (ready, _address) = mpsc::channel();
+    let refused = run(config(folder.path(), open), stopped, ready)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("--behind-proxy"), "{refused}");
+    assert!(!folder.path().join("deep").exists());
+}

@@ -43,6 +43,9 @@ fn main() {
     common()
         .file(root.join("host/native/common.c"))
         .compile("aqm_common");
+    common()
+        .file(root.join("host/native/virtual.c"))
+        .compile("aqm_virtual");
     for name in DISCIPLINES {
         common()
             .define("AQM_NAME", name)

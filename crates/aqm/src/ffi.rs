@@ -110,6 +110,16 @@ unsafe extern "C" {
     pub(crate) static aqm_descriptor_codel: RawDescriptor;
     pub(crate) static aqm_descriptor_fq_codel: RawDescriptor;
     pub(crate) static aqm_descriptor_pie: RawDescriptor;
+    pub(crate) static aqm_virtual_size: u32;
+    pub(crate) static aqm_virtual_instance: u32;
+    pub(crate) fn aqm_virtual_setup(memory: *mut c_void, link: *const Link, now_ns: u64);
+    pub(crate) fn aqm_virtual_arrive(
+        memory: *mut c_void,
+        packet: *const Packet,
+        random: u32,
+        verdict: *mut RawVerdict,
+    );
+    pub(crate) fn aqm_virtual_count(memory: *mut c_void, packet: *const Packet);
     pub(crate) fn aqm_test_wire(link: *const Link, len: u32) -> u32;
     pub(crate) safe fn aqm_test_scale(a: u64, ratio: u64) -> u64;
     pub(crate) safe fn aqm_test_power(base: u64, n: u32) -> u64;

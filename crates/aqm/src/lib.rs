@@ -22,6 +22,7 @@ mod record;
 mod replay;
 mod settings;
 mod text;
+mod virtual_queue;
 
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet};
@@ -31,6 +32,7 @@ pub use queue::{Action, Arrival, Departure, Queue, Verdict};
 pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};
 pub use settings::{Settings, SettingsError};
+pub use virtual_queue::VirtualQueue;
 
 /// The kit's shared arithmetic, for tests of it.
 #[doc(hidden)]

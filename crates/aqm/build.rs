@@ -46,6 +46,9 @@ fn main() {
     common()
         .file(root.join("host/native/virtual.c"))
         .compile("aqm_virtual");
+    common()
+        .file(root.join("host/native/window.c"))
+        .compile("aqm_window");
     for name in DISCIPLINES {
         common()
             .define("AQM_NAME", name)

@@ -4,6 +4,7 @@
 
 use crate::codes;
 use crate::model::{Direction, Inbound, Policy};
+use crate::queue::sized;
 use crate::read::word;
 use crate::shares::{less, whole_bytes};
 use weirgate_document::{Reader, Span as Place, Value};
@@ -63,12 +64,12 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
         line: table.line(),
         span: table.span(),
         ecn: table.boolean("ecn"),
-        spare: table.parsed("spare"),
+        spare: sized(&mut table, "spare"),
         flows: word(&mut table, "flows", &words),
         leak: table.parsed("leak"),
-        min: table.parsed("min"),
-        max: table.parsed("max"),
-        burst: table.parsed("burst"),
+        min: sized(&mut table, "min"),
+        max: sized(&mut table, "max"),
+        burst: sized(&mut table, "burst"),
     };
     let sizes = [
         ("spare", &holding.spare),

@@ -2,6 +2,7 @@
 //! The structures and functions of `aqm/host/native/native.h` and
 //! `aqm/include/aqm.h`. A test compares every size and offset with C's own.
 
+use crate::window::WindowRule;
 use std::ffi::{c_char, c_void};
 
 /// What a discipline is told of a packet.
@@ -110,6 +111,41 @@ unsafe extern "C" {
     pub(crate) static aqm_descriptor_codel: RawDescriptor;
     pub(crate) static aqm_descriptor_fq_codel: RawDescriptor;
     pub(crate) static aqm_descriptor_pie: RawDescriptor;
+    pub(crate) static aqm_virtual_size: u32;
+    pub(crate) static aqm_virtual_instance: u32;
+    pub(crate) fn aqm_virtual_setup(memory: *mut c_void, link: *const Link, now_ns: u64);
+    pub(crate) fn aqm_virtual_arrive(
+        memory: *mut c_void,
+        packet: *const Packet,
+        random: u32,
+        verdict: *mut RawVerdict,
+    );
+    pub(crate) fn aqm_virtual_count(memory: *mut c_void, packet: *const Packet);
+    pub(crate) static aqm_window_size: u32;
+    pub(crate) static aqm_window_rate: u32;
+    pub(crate) fn aqm_window_arrived(
+        flow: *mut c_void,
+        rule: *const WindowRule,
+        bytes: u32,
+        mss: u32,
+        now_ns: u64,
+    );
+    pub(crate) fn aqm_window_offer(
+        flow: *mut c_void,
+        rule: *const WindowRule,
+        rate: u64,
+        ack: u32,
+        offered: u32,
+        now_ns: u64,
+    ) -> u32;
+    pub(crate) fn aqm_window_told(
+        flow: *mut c_void,
+        rule: *const WindowRule,
+        rate: u64,
+        ack: u32,
+        window: u32,
+        now_ns: u64,
+    ) -> u64;
     pub(crate) fn aqm_test_wire(link: *const Link, len: u32) -> u32;
     pub(crate) safe fn aqm_test_scale(a: u64, ratio: u64) -> u64;
     pub(crate) safe fn aqm_test_power(base: u64, n: u32) -> u64;

@@ -24,6 +24,8 @@ mod record;
 mod replay;
 mod settings;
 mod text;
+mod virtual_queue;
+mod window;
 
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet};
@@ -35,6 +37,8 @@ pub use queue::{Action, Arrival, Departure, Queue, Verdict};
 pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};
 pub use settings::{Settings, SettingsError};
+pub use virtual_queue::VirtualQueue;
+pub use window::{Window, WindowAlgorithm, WindowRule};
 
 /// The kit's shared arithmetic, for tests of it.
 #[doc(hidden)]

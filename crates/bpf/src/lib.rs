@@ -11,12 +11,14 @@
 //! It attaches nothing to a device: that changes the kernel's traffic control,
 //! which only crate kernel does.
 //!
-//! [`Payload`] is no qdisc but a filter that looks for signatures in payloads.
+//! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
+//! [`Filter`] one that holds what arrives to a rate.
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
 mod bench;
 mod error;
+mod filter;
 mod instance;
 mod log;
 mod object;
@@ -32,6 +34,7 @@ mod watch;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
+pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use instance::Instance;
 pub use payload::Payload;
 pub use place::Place;

@@ -5,7 +5,8 @@
 #[repr(C, align(8))]
 struct Aligned<const N: usize>([u8; N]);
 
-// `PROGRAMS`: every program of `bpf/qdisc/` and `bpf/payload/`, by name.
+// `PROGRAMS`: every program of `bpf/qdisc/`, `bpf/payload/` and
+// `bpf/inbound/`, by name.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 /// The program of a discipline.
@@ -14,6 +15,14 @@ pub(crate) fn named(name: &str) -> Option<&'static [u8]> {
         .iter()
         .find(|(own, _)| *own == name)
         .map(|(_, object)| *object)
+}
+
+/// A number that tells versions of a program apart (FNV-1a of its object).
+pub(crate) fn digest(name: &str) -> u32 {
+    let bytes = named(name).unwrap_or_default();
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// The sources that the programs were made from, and libbpf's headers: path and

@@ -60,6 +60,16 @@ fn payload_finds_signatures() {
 }
 
 #[test]
+fn filter_and_native_host_agree() {
+    println!("{}", in_the_guest("filter::parity"));
+}
+
+#[test]
+fn filter_takes_any_packet() {
+    println!("{}", in_the_guest("filter::any_packet"));
+}
+
+#[test]
 fn two_devices_keep_two_states() {
     println!("{}", in_the_guest("two_devices"));
 }

@@ -293,7 +293,7 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
                 Some(link.ifb.value.to_string())
             }
             (Direction::Down, Inbound::Lan) => link.lan.first().map(|lan| lan.value.to_string()),
-            (Direction::Down, Inbound::None) => None,
+            (Direction::Down, Inbound::Filter | Inbound::Police | Inbound::None) => None,
         };
         if let Some(device) = device {
             steps.push(format!("HTB on {device}: gate 1:, class {}", class.title()));

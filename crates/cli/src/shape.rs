@@ -192,7 +192,7 @@ async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Vec<
     let loaded = policy::read(path)?;
     let capabilities = site.kernel.capabilities().await;
     let mut capabilities = capabilities.map_err(|error| refused(error.into()))?;
-    capabilities.payload &= !loaded.policy().looks_at_payloads() || weirgate_kernel::can_look();
+    capabilities.payload &= !loaded.policy().needs_programs() || weirgate_kernel::can_look();
     let wanted = loaded.compile(&capabilities)?;
     let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
     Ok((planned, loaded.sources))

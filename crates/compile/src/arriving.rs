@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What packets from outside get where they arrive, so that rules there see
-//! what their connection has been decided to be.
+//! what their connection has been decided to be; or so that they are held to a
+//! rate.
 
+use crate::hold;
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
 use weirgate_state::{Arriving, Capabilities, DeviceName, Field, Match, Origin, Payload, Table};
@@ -54,6 +56,14 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             });
             place.payload = payload;
         }
+    }
+    if let Some((hold, origin)) = hold::filter(policy) {
+        let device = policy.link.device.value.clone();
+        let place = places.entry(device).or_insert_with(|| Arriving {
+            origin,
+            ..Arriving::default()
+        });
+        place.hold = Some(hold);
     }
     places
 }

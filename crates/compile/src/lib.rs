@@ -19,6 +19,7 @@ mod classify;
 mod classify_when;
 mod codes;
 mod engine;
+mod hold;
 mod hosts;
 mod kit;
 mod leaf;

@@ -41,6 +41,14 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         );
     }
     payload(policy, kernel, &release, problems);
+    if policy.held_rate().is_some() && !kernel.payload {
+        problems.error(
+            codes::HOLD,
+            inbound.clone(),
+            format!("{release} has no cls_bpf, by which arriving packets are held to a rate"),
+            "load or build the module cls_bpf, or write `inbound = \"ifb\"`",
+        );
+    }
     if policy.link.bridge {
         bridge::check(policy, kernel, &release, problems);
     } else if !kernel.nft_postrouting {

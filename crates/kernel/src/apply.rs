@@ -9,12 +9,14 @@
 
 use crate::channel::Request;
 use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
+use crate::hold;
 use crate::link;
 use crate::nft;
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
 use crate::payload;
 use crate::shaper;
+use crate::tc::arriving::Programs;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::AsRawFd;
@@ -213,9 +215,15 @@ impl Kernel {
                     let index = self.index(device).await?;
                     let (before, after) = (before.as_ref(), after.as_ref());
                     let looks = tc::arriving::new_payload(before, after);
-                    let program = payload::program(looks)?;
-                    let program = program.as_ref().map(AsRawFd::as_raw_fd);
-                    let change = tc::arriving::change(index, before, after, program);
+                    let payload = payload::program(looks)?;
+                    let held = tc::arriving::new_hold(before, after);
+                    let told = held.filter(|_| tc::arriving::can_be_told(before));
+                    let hold = hold::program(step, held.filter(|_| told.is_none()))?;
+                    let programs = Programs {
+                        payload: payload.as_ref().map(AsRawFd::as_raw_fd),
+                        hold: hold.as_ref().map(AsRawFd::as_raw_fd),
+                    };
+                    let change = tc::arriving::change(index, before, after, programs);
                     batch = requests(step, change);
                     if let Err(error) = self.flush(&mut batch).await {
                         // A place that was made for a filter goes with it.
@@ -228,6 +236,9 @@ impl Kernel {
                             self.route.answers(remove).await?;
                         }
                         return Err(error);
+                    }
+                    if let Some(told) = told {
+                        self.tell_hold(step, index, told).await?;
                     }
                 }
                 Action::DeleteIfb { device } => {

@@ -7,6 +7,7 @@ use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
 use crate::parts::Parts;
+use crate::hold;
 use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
@@ -202,12 +203,20 @@ impl Kernel {
 
     /// What arriving packets get at a device that has a place for it.
     async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
+        let listed = self.arriving_filters(index).await?;
+        let (mut place, holder) = tc::arriving::read(&listed);
+        place.hold = holder.map(hold::read);
+        Ok(place)
+    }
+
+    /// The filters at a device's place for arriving packets, as they are listed.
+    pub(crate) async fn arriving_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let mut listed = Vec::new();
         for place in CLSACT_PLACES {
             let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);
             listed.extend(self.route.get(&ask, "listing filters", false).await?);
         }
-        Ok(tc::arriving::read(&listed))
+        Ok(listed)
     }
 
     async fn has_filters(&self, index: u32, parent: u32) -> Result<bool, KernelError> {

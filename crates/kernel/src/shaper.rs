@@ -14,7 +14,7 @@ use weirgate_state::{
 use weirgate_units::{Handle, Rate, Span};
 
 /// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
-const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
+pub(crate) const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
 
 /// The shaper of a step, its device, and whether it is there already.
 pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {
@@ -151,9 +151,13 @@ fn classes(kit: &Kit) -> Result<Classes, BpfError> {
     })
 }
 
+/// A rate that maps hold in bytes a second.
+pub(crate) fn rate(bytes: u64) -> Rate {
+    Rate::bits_per_second(bytes.saturating_mul(8))
+}
+
 /// The shaper that maps hold; `None` where no plan could have made it.
 fn kit(setup: &Classes) -> Option<Kit> {
-    let rate = |bytes: u64| Rate::bits_per_second(bytes.saturating_mul(8));
     let class = |class: &Class| KitClass {
         id: Handle::from_u32(class.classid),
         guarantee: rate(class.guarantee_bytes_s),

@@ -3,8 +3,9 @@
 //! steps, and how they read.
 
 use crate::action::{Action, Step};
+use crate::hold;
 use std::fmt;
-use weirgate_state::{Arriving, DeviceName, Origin, State};
+use weirgate_state::{Arriving, DeviceName, Hold, Origin, State};
 
 /// The preference of weirgate's filter that restores marks. A low one, so that
 /// it comes before most filters of others; one that nobody takes for a first
@@ -14,6 +15,10 @@ pub const RESTORE_PREFERENCE: u16 = 87;
 /// That of the classifier of payloads: behind the one that restores marks,
 /// which overwrites them.
 pub const PAYLOAD_PREFERENCE: u16 = 88;
+
+/// That of the filter that holds what arrives to a rate: last, so that marks
+/// are there for it to pass on, and it sees what others let go.
+pub const HOLD_PREFERENCE: u16 = 89;
 
 /// Devices whose places hold something else of weirgate's than is desired: the
 /// name, what is desired, what is there.
@@ -79,6 +84,9 @@ pub fn run(
 /// The classifier of payloads, as tc(8) would take it.
 pub(crate) const PROGRAM: &str = "object-file payload.bpf.o section tc";
 
+/// What a line of a program has that tc cannot make by itself.
+pub(crate) const ANY_PROGRAM: &str = "object-file";
+
 /// What a place holds of weirgate's, in words.
 pub fn text(place: Option<&Arriving>) -> String {
     let restored = place
@@ -92,10 +100,11 @@ pub fn text(place: Option<&Arriving>) -> String {
         };
         format!("{whose} in payloads in {:#010x}", payload.mask())
     });
-    match (restored, payload) {
-        (Some(one), Some(other)) => format!("{one}, and {other}"),
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => "nothing of weirgate's".to_owned(),
+    let held = place.and_then(|place| place.hold.as_ref()).map(hold::text);
+    let all: Vec<String> = [restored, payload, held].into_iter().flatten().collect();
+    match all.is_empty() {
+        true => "nothing of weirgate's".to_owned(),
+        false => all.join(", and "),
     }
 }
 
@@ -112,7 +121,16 @@ pub fn describe(
         after.and_then(|place| place.restore),
         after.and_then(|place| place.payload),
     );
-    write!(f, "{device}: arriving packets get ")?;
+    let held = after.and_then(|place| place.hold.as_ref());
+    write!(f, "{device}: arriving packets ")?;
+    if let Some(held) = held {
+        write!(f, "are held to {} without a queue", held.rate)?;
+    }
+    if restored.is_none() && payload.is_none() {
+        return Ok(());
+    }
+    let and = if held.is_some() { " and " } else { "" };
+    write!(f, "{and}get ")?;
     if let Some(mask) = restored {
         write!(f, "their connection's mark under {mask:#010x}")?;
     }
@@ -161,6 +179,19 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
         )),
         None => {}
     }
+    let old = before.and_then(|place| place.hold.as_ref());
+    let new = after.and_then(|place| place.hold.as_ref());
+    match new.filter(|_| !Hold::same(new, old)) {
+        Some(new) => lines.push(format!(
+            "tc filter replace dev {device} ingress pref {HOLD_PREFERENCE} protocol all handle 1 \
+             bpf direct-action skip_hw object-file filter.bpf.o section tc  # {}",
+            hold::text(new)
+        )),
+        None if old.is_some() && new.is_none() => lines.push(format!(
+            "tc filter del dev {device} ingress pref {HOLD_PREFERENCE}"
+        )),
+        None => {}
+    }
     if after.is_none() && before.is_some_and(|place| !place.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
     }
@@ -191,6 +222,63 @@ mod tests {
                 .collect(),
             ..State::default()
         }
+    }
+
+    #[test]
+    fn a_filter_that_holds_a_rate_comes_changes_in_place_and_goes() {
+        let hold = |kbit, settings: &[(&str, u64, bool)]| weirgate_state::Hold {
+            rate: weirgate_units::Rate::kbit(kbit),
+            wire: weirgate_state::KitWire {
+                overhead: 14,
+                mpu: 0,
+                framing: weirgate_state::CakeFraming::Atm,
+            },
+            mtu: 1514,
+            parts: 31,
+            settings: settings
+                .iter()
+                .map(|(name, value, usual)| weirgate_state::KitSetting {
+                    name: (*name).to_owned(),
+                    value: *value,
+                    usual: *usual,
+                })
+                .collect(),
+            stale: false,
+        };
+        let place = |hold| {
+            Some(Arriving {
+                hold: Some(hold),
+                ..Arriving::default()
+            })
+        };
+        let one = place(hold(1940, &[("min_bytes", 3000, false)]));
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter replace dev wan ingress",
+        ];
+        assert_eq!(lines(None, one.clone()), add);
+        let delete = [
+            "tc filter del dev wan ingress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(lines(one.clone(), None), delete);
+        // As a kernel lists it: all parameters, usual ones among them.
+        let listed = [("min_bytes", 3000, false), ("delay_ns", 5, true)];
+        let seen = place(hold(1940, &listed));
+        assert_eq!(lines(seen.clone(), one.clone()), Vec::<String>::new());
+        assert_eq!(lines(one.clone(), seen), Vec::<String>::new());
+        for other in [
+            hold(1900, &[("min_bytes", 3000, false)]),
+            hold(1940, &[("min_bytes", 4000, false)]),
+            hold(1940, &[]),
+            hold(1940, &[("min_bytes", 3000, false), ("delay_ns", 6, false)]),
+        ] {
+            assert_eq!(lines(place(other), one.clone()), add[1..]);
+        }
+        let mut old = hold(1940, &[("min_bytes", 3000, false)]);
+        old.stale = true;
+        let plan = crate::plan(&state(place(old)), &state(one)).unwrap();
+        assert_eq!(plan.steps.len(), 1);
     }
 
     fn restoring(mask: u32) -> Arriving {

@@ -3,7 +3,7 @@
 //! weirgate, and what such commands cannot say.
 
 use crate::action::Action;
-use crate::arriving::PROGRAM;
+use crate::arriving::ANY_PROGRAM;
 use crate::{Options, Problem, plan_with, settle, tree};
 use std::fmt::Write as _;
 use weirgate_state::{Device, HtbClass, Offloads, Qdisc, QdiscKind, Stab, State};
@@ -79,12 +79,18 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
             after: Some(place),
             ..
         } = &step.action
-            && place.payload.is_some()
         {
-            lines.retain(|line| !line.contains(PROGRAM));
-            inexact.push(format!(
-                "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
-            ));
+            lines.retain(|line| !line.contains(ANY_PROGRAM));
+            if place.payload.is_some() {
+                inexact.push(format!(
+                    "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
+                ));
+            }
+            if place.hold.is_some() {
+                inexact.push(format!(
+                    "{device}: the filter that holds what arrives to a rate, a program; nothing does"
+                ));
+            }
         }
         let _ = write!(script, "\n{}\n", lines.join("\n"));
         if let Action::SetOffloads { device, .. } = &step.action {

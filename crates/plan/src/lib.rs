@@ -27,6 +27,7 @@ mod check;
 mod command;
 mod empties;
 mod export;
+mod hold;
 mod kit;
 mod loss;
 mod model;
@@ -38,7 +39,7 @@ mod tree;
 mod verify;
 
 pub use action::{Action, Place, Step};
-pub use arriving::{PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
+pub use arriving::{HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
 pub use check::Problem;
 pub use export::{Export, bare, export};
 pub use loss::Loss;

@@ -171,6 +171,11 @@ pub const TABLES: &[TableFields] = &[
                 "The link that is shared; required in the policy itself",
             ),
             field(
+                "inbound",
+                Table("inbound"),
+                "How arriving packets are held to a rate that are not queued",
+            ),
+            field(
                 "ack",
                 Table("ack"),
                 "A reservation for TCP acknowledgements",
@@ -261,8 +266,8 @@ pub const TABLES: &[TableFields] = &[
             field("margin-down", Amount, "The same downstream"),
             field(
                 "inbound",
-                Word(&["ifb", "lan", "none"]),
-                "Where the downstream is shaped",
+                Word(&["ifb", "lan", "filter", "police", "none"]),
+                "Where the downstream is shaped, or how it is held to a rate without a queue",
             ),
             field("ifb", Text("ifb-wan"), "The IFB device that weirgate makes"),
             field(
@@ -304,6 +309,39 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("framing", Word(&["none", "atm", "ptm"]), "How bytes travel"),
             field("oam", Boolean, "The provider sends OAM cells; ATM only"),
+        ],
+    },
+    TableFields {
+        name: "inbound",
+        about: "How arriving packets are held to a rate that are not queued",
+        fields: &[
+            field(
+                "ecn",
+                Boolean,
+                "Whether packets are marked, where senders understand it, and not dropped",
+            ),
+            field("spare", Size, "A flow is spared until it has sent this"),
+            field(
+                "flows",
+                Word(&["connections", "pairs", "senders", "receivers"]),
+                "What one flow is",
+            ),
+            field(
+                "leak",
+                Share,
+                "What of its share of the link a flow's size loses as time goes by",
+            ),
+            field(
+                "min",
+                Size,
+                "The virtual queue from which on packets are chosen",
+            ),
+            field(
+                "max",
+                Size,
+                "The virtual queue at which the probability is the full one",
+            ),
+            field("burst", Size, "What the policer lets through at once"),
         ],
     },
     TableFields {

@@ -35,6 +35,7 @@ mod engine;
 mod fair;
 pub mod fields;
 mod group;
+mod inbound;
 mod include;
 mod link;
 mod matching;
@@ -58,6 +59,7 @@ mod when;
 pub use codes::{CODES, Code};
 pub use engine::Engine;
 pub use fair::Fair;
+pub use inbound::{Flows, Holding};
 pub use include::Sources;
 pub use matching::{
     ConnectionState, From, IcmpType, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,
@@ -125,6 +127,7 @@ pub fn parse_with(
     let marks = parts.marks.unwrap_or_default();
     let policy = Policy {
         link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
+        holding: parts.holding,
         ack: parts.ack,
         classes: parts.classes,
         rules: parts.rules,
@@ -158,6 +161,7 @@ pub fn parse_with(
 #[derive(Default)]
 struct Parts {
     link: Option<Link>,
+    holding: Option<Holding>,
     ack: Option<Ack>,
     classes: Vec<Class>,
     rules: Vec<Rule>,
@@ -186,7 +190,7 @@ impl Parts {
 }
 
 /// Fields that speak of the site as a whole.
-const OF_THE_POLICY: [&str; 5] = ["link", "ack", "dscp", "marks", "version"];
+const OF_THE_POLICY: [&str; 6] = ["link", "inbound", "ack", "dscp", "marks", "version"];
 
 fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &mut Parts) {
     // Read before, for their contents.
@@ -201,6 +205,7 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
                 "describe the link: `[link]` with device, up and layer",
             ),
         };
+        parts.holding = root.table("inbound").map(inbound::read);
         parts.ack = root.table("ack").and_then(class::read_ack);
         parts.dscp = root.table("dscp").map(treatment::read_dscp);
         parts.marks = root.table("marks").map(treatment::read_marks);

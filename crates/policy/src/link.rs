@@ -157,9 +157,11 @@ fn read_rates(table: &mut Reader<'_, '_>, link: &mut Link) {
 }
 
 fn read_inbound(table: &mut Reader<'_, '_>, link: &mut Link) {
-    const WORDS: [(&str, Inbound); 3] = [
+    const WORDS: [(&str, Inbound); 5] = [
         ("ifb", Inbound::Ifb),
         ("lan", Inbound::Lan),
+        ("filter", Inbound::Filter),
+        ("police", Inbound::Police),
         ("none", Inbound::None),
     ];
     let stated = word(table, "inbound", &WORDS);
@@ -177,7 +179,7 @@ fn read_inbound(table: &mut Reader<'_, '_>, link: &mut Link) {
         table.problems().error(
             codes::INBOUND,
             span.clone(),
-            "the downstream cannot be shaped without its rate",
+            "the downstream cannot be held to a rate that is not said",
             "add the line's rate, such as `down = \"2mbit\"`, or write `inbound = \"none\"`",
         );
     }

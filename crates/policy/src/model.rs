@@ -3,7 +3,7 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, Engine, Fair, From, GroupShare, HostCap, IcmpType, Lengths, Mac, Mark, Meter,
+    ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Lengths, Mac, Mark, Meter,
     Ports, Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
@@ -19,6 +19,8 @@ use weirgate_units::{Dscp, ParseError, Rate, Share, Size, Span as Delay};
 pub struct Policy {
     /// The link that is shared.
     pub link: Link,
+    /// How arriving packets are held to a rate that are not queued.
+    pub holding: Option<Holding>,
     /// The reservation for acknowledgements, if any.
     pub ack: Option<Ack>,
     /// The classes as written, without the one that `ack` creates.
@@ -114,6 +116,11 @@ pub enum Inbound {
     Ifb,
     /// On the LAN device, where they leave for the inside.
     Lan,
+    /// Nowhere: where they arrive a virtual queue decides who is marked or
+    /// dropped.
+    Filter,
+    /// Nowhere: where they arrive, what is faster is dropped.
+    Police,
     /// Nowhere.
     None,
 }
@@ -462,6 +469,12 @@ impl Policy {
         self.rules.iter().any(|rule| rule.payload().is_some())
     }
 
+    /// Whether programs are attached where packets arrive.
+    #[must_use]
+    pub fn needs_programs(&self) -> bool {
+        self.looks_at_payloads() || self.held_rate().is_some()
+    }
+
     /// The bits of a packet's mark that say what was found in its flow's
     /// payload.
     #[must_use]
@@ -470,12 +483,13 @@ impl Policy {
     }
 
     /// The line's rate in a direction, `None` where the policy does not shape
-    /// it.
+    /// it, but leaves it alone or holds it to [`Policy::held_rate`].
     #[must_use]
     pub fn line_rate(&self, direction: Direction) -> Option<Rate> {
         match direction {
             Direction::Up => Some(self.link.up.value),
             Direction::Down if self.link.inbound.value == Inbound::None => None,
+            Direction::Down if self.link.inbound.value.holds() => None,
             Direction::Down => self.link.down.as_ref().map(|down| down.value),
         }
     }

@@ -62,7 +62,7 @@ pub struct SharedClass {
 }
 
 /// A rate that tc can express: whole bytes per second.
-fn whole_bytes(rate: Rate) -> Rate {
+pub(crate) fn whole_bytes(rate: Rate) -> Rate {
     Rate::bits_per_second(rate.as_bits_per_second() / 8 * 8)
 }
 

@@ -12,6 +12,7 @@ use crate::part;
 use crate::queue::check_limit;
 use crate::reach::covers;
 use crate::shares::in_kbit;
+use crate::inbound;
 use crate::sums::{self, LEAST_GATE};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, nearest};
@@ -39,6 +40,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         defaults(policy, direction, problems);
     }
     sums::check(policy, problems);
+    inbound::check(policy, LEAST_GATE, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);

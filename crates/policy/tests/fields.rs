@@ -14,7 +14,7 @@ use weirgate_policy::fields::{FieldKind, TABLES, TableFields};
 
 /// Where a field of each table stands: texts with `FIELD`. A table whose fields
 /// depend on another has several.
-const PLACES: [(&str, &[&str]); 20] = [
+const PLACES: [(&str, &[&str]); 21] = [
     ("policy", &["FIELD\n"]),
     ("link", &["[link]\nFIELD\n"]),
     (
@@ -24,6 +24,7 @@ const PLACES: [(&str, &[&str]); 20] = [
             "[link.layer]\nname = \"docsis\"\nFIELD\n",
         ],
     ),
+    ("inbound", &["[inbound]\nFIELD\n"]),
     ("ack", &["[ack]\nFIELD\n"]),
     ("class", &["[[class]]\nFIELD\n"]),
     (

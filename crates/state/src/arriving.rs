@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What packets get where they arrive, before any table sees them.
 
-use crate::Origin;
+use crate::{Hold, Origin};
 use serde::{Deserialize, Serialize};
 
 /// A device's place for arriving packets: the `clsact` qdisc (net/sched/
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress`
 /// before `nf_ingress`, net/core/dev.c), so what they write into a packet's
 /// mark is there for the rules of an IFB. They pass every packet on to the
-/// filters of others, so that the place can be shared.
+/// filters of others, but for those that [`Hold`] drops, so that the place can be
+/// shared.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arriving {
     /// The bits of the connection's mark that are written into the packet's
@@ -21,6 +22,9 @@ pub struct Arriving {
     /// The classifier of payloads, which runs after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
+    /// The filter that holds what arrives to a rate, which runs last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -55,7 +59,7 @@ impl Arriving {
     /// Whether nothing of weirgate's is there.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
-        self.restore.is_none() && self.payload.is_none()
+        self.restore.is_none() && self.payload.is_none() && self.hold.is_none()
     }
 
     /// Whether a place holds what is wanted of weirgate's; one that does not
@@ -71,6 +75,8 @@ impl Arriving {
             }
             (wanted, seen) => wanted.is_none() && seen.is_none(),
         };
-        restore(wanted) == restore(seen) && looks
+        let hold = |place: Option<&'_ Self>| place.and_then(|place| place.hold.clone());
+        let held = Hold::same(hold(wanted).as_ref(), hold(seen).as_ref());
+        restore(wanted) == restore(seen) && looks && held
     }
 }

@@ -12,6 +12,7 @@ mod classify_change;
 mod classify_field;
 mod classify_text;
 mod device;
+mod hold;
 mod kit;
 mod machine;
 mod qdisc;
@@ -26,6 +27,7 @@ pub use classify::{
 pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};
 pub use device::{Device, DeviceName, Offloads};
+pub use hold::Hold;
 pub use kit::{Kit, KitClass, KitSetting, KitWire};
 pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,

@@ -2,6 +2,7 @@
 //! What runs in the guest. Ignored elsewhere.
 
 mod equal;
+mod filter;
 mod flows;
 mod net;
 pub mod parity;

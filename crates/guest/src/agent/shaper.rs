@@ -123,7 +123,7 @@ pub(super) async fn desired(
     let policy = policy.with_context(|| format!("{name} cannot be used"))?;
     weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let mut capabilities = kernel.capabilities().await?;
-    capabilities.payload &= !policy.looks_at_payloads() || weirgate_kernel::can_look();
+    capabilities.payload &= !policy.needs_programs() || weirgate_kernel::can_look();
     let (desired, problems) = weirgate_compile::compile(&policy, &capabilities);
     note(report, &problems, name, text)?;
     desired.with_context(|| format!("{name} cannot be compiled"))

@@ -13,9 +13,9 @@ use super::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use crate::wire::{self, Attrs};
 use nlink::netlink::MessageBuilder;
 use std::os::fd::RawFd;
-use weirgate_plan::{PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
+use weirgate_plan::{HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
 use weirgate_signatures::BITS;
-use weirgate_state::{Arriving, Payload};
+use weirgate_state::{Arriving, Hold, Payload};
 
 /// Message types (linux/rtnetlink.h).
 const RTM_NEWTFILTER: u16 = 44;
@@ -45,6 +45,7 @@ const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_FLAGS_GEN: u16 = 9;
 const TCA_BPF_TAG: u16 = 10;
+const TCA_BPF_ID: u16 = 11;
 /// The program's answer is the action.
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// The filters that follow are asked.
@@ -67,7 +68,7 @@ pub(crate) fn change(
     ifindex: u32,
     before: Option<&Arriving>,
     after: Option<&Arriving>,
-    program: Option<RawFd>,
+    programs: Programs,
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
     if before.is_none() {
@@ -89,10 +90,18 @@ pub(crate) fn change(
         out.push(restore(ifindex, mask));
     }
     let looked = before.and_then(|place| place.payload);
-    if let (Some(payload), Some(program)) = (new_payload(before, after), program) {
+    if let (Some(payload), Some(program)) = (new_payload(before, after), programs.payload) {
         out.push(look(ifindex, payload, program));
     } else if looked.is_some() && after.is_none_or(|place| place.payload.is_none()) {
         let mut delete = filter(RTM_DELTFILTER, 0, ifindex, PAYLOAD_PREFERENCE);
+        delete.append_attr_str(TCA_KIND, "bpf");
+        out.push(delete);
+    }
+    let held = before.is_some_and(|place| place.hold.is_some());
+    if let Some(program) = programs.hold {
+        out.push(hold(ifindex, program));
+    } else if held && after.is_none_or(|place| place.hold.is_none()) {
+        let mut delete = filter(RTM_DELTFILTER, 0, ifindex, HOLD_PREFERENCE);
         delete.append_attr_str(TCA_KIND, "bpf");
         out.push(delete);
     }
@@ -100,6 +109,32 @@ pub(crate) fn change(
         out.push(remove(ifindex));
     }
     out
+}
+
+/// The programs that a change attaches.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Programs {
+    /// The classifier of payloads.
+    pub payload: Option<RawFd>,
+    /// The filter that holds what arrives to a rate.
+    pub hold: Option<RawFd>,
+}
+
+/// What such a change says of the filter that holds a rate; `None` where it
+/// says nothing.
+pub(crate) fn new_hold<'a>(
+    before: Option<&Arriving>,
+    after: Option<&'a Arriving>,
+) -> Option<&'a Hold> {
+    let wanted = after.and_then(|place| place.hold.as_ref())?;
+    let there = before.and_then(|place| place.hold.as_ref());
+    (!Hold::same(Some(wanted), there)).then_some(wanted)
+}
+
+/// Whether the filter that is there can be told something else: it is of this
+/// version.
+pub(crate) fn can_be_told(before: Option<&Arriving>) -> bool {
+    before.is_some_and(|place| place.hold.as_ref().is_some_and(|hold| !hold.stale))
 }
 
 /// The classifier that such a change attaches; `None` where it attaches none.
@@ -166,6 +201,26 @@ fn look(ifindex: u32, payload: Payload, program: RawFd) -> MessageBuilder {
     message
 }
 
+/// The filter that holds a rate, in place of one that is there.
+fn hold(ifindex: u32, program: RawFd) -> MessageBuilder {
+    let mut message = filter(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, HOLD_PREFERENCE);
+    message.append_attr_str(TCA_KIND, "bpf");
+    let options = message.nest_start(TCA_OPTIONS);
+    message.append_attr_u32(TCA_BPF_FD, program.cast_unsigned());
+    message.append_attr_str(TCA_BPF_NAME, &hold_name());
+    message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+    message.append_attr_u32(TCA_BPF_FLAGS_GEN, TCA_CLS_FLAGS_SKIP_HW);
+    message.nest_end(options);
+    message
+}
+
+const HOLD_NAME: &str = "weirgate-inbound-";
+
+/// Its name: the version of its program.
+fn hold_name() -> String {
+    format!("{HOLD_NAME}{:08x}", weirgate_bpf::Filter::digest())
+}
+
 const LOOK_NAME: &str = "weirgate-payload-";
 
 /// The name of the classifier: the lowest bit that it writes, and its version.
@@ -203,9 +258,21 @@ pub(crate) fn is_filter(entry: &Entry<'_>) -> bool {
     entry.handle & 0xfff != 0 && entry.attrs.has(TCA_OPTIONS)
 }
 
+/// The program that holds arriving packets to a rate: what it was told stands in
+/// its maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// Its number.
+    pub id: u32,
+    /// Whether it is another version's.
+    pub stale: bool,
+}
+
 /// What the filters of a place are; each with the bytes that it was listed in.
-pub(crate) fn read(payloads: &[Vec<u8>]) -> Arriving {
+/// What holds a rate is told apart, as its settings are not in the listing.
+pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Option<Holder>) {
     let mut place = Arriving::default();
+    let mut holder = None;
     for payload in payloads {
         let Some(entry) = Entry::of(payload).filter(is_filter) else {
             continue;
@@ -214,16 +281,20 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> Arriving {
             place.restore = Some(mask);
         } else if let Some(found) = looked(payload, &entry) {
             place.payload = Some(found);
+        } else if let Some(found) = holding(payload, &entry) {
+            holder = Some(found);
         } else {
             place.others = true;
         }
     }
-    place
+    (place, holder)
 }
 
 /// Whether a filter is weirgate's.
 pub(crate) fn is_own(payload: &[u8], entry: &Entry<'_>) -> bool {
-    restored(payload, entry).is_some() || looked(payload, entry).is_some()
+    restored(payload, entry).is_some()
+        || looked(payload, entry).is_some()
+        || holding(payload, entry).is_some()
 }
 
 /// The classifier of payloads that a filter is; `None` for any other filter.
@@ -247,6 +318,23 @@ fn looked(payload: &[u8], entry: &Entry<'_>) -> Option<Payload> {
     (u32::from(lowest) <= 32 - BITS).then(|| Payload {
         lowest,
         stale: !whole || name != look_name(lowest),
+    })
+}
+
+/// The filter that holds a rate; `None` for any other filter.
+fn holding(payload: &[u8], entry: &Entry<'_>) -> Option<Holder> {
+    let preference = wire::u32_at(payload, 16)? >> 16;
+    if preference != u32::from(HOLD_PREFERENCE)
+        || entry.parent != TC_H_MIN_INGRESS
+        || entry.kind != "bpf"
+    {
+        return None;
+    }
+    let options = entry.attrs.nest(TCA_OPTIONS);
+    let name = options.text(TCA_BPF_NAME)?;
+    name.starts_with(HOLD_NAME).then(|| Holder {
+        id: options.u32(TCA_BPF_ID).unwrap_or_default(),
+        stale: name != hold_name(),
     })
 }
 
@@ -288,10 +376,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let place = read(&[listed(restore(7, 0xff_0000))]);
+        let (place, _) = read(&[listed(restore(7, 0xff_0000))]);
         assert_eq!(place.restore, Some(0xff_0000));
         assert!(!place.others);
-        assert_eq!(read(&[]), Arriving::default());
+        assert_eq!(read(&[]), (Arriving::default(), None));
     }
 
     #[test]
@@ -308,7 +396,7 @@ mod tests {
             message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
             message.append_attr(TCA_BPF_TAG, &[7; 8]);
             message.nest_end(options);
-            read(&[listed(message)])
+            read(&[listed(message)]).0
         };
         let own = tagged(&look_name(24));
         assert_eq!(own.payload, Some(payload));
@@ -319,8 +407,21 @@ mod tests {
         assert!(foreign.others && foreign.payload.is_none());
         assert!(tagged("other").others);
         // What a request asks for has no tag yet.
-        let asked = read(&[listed(look(7, payload, 3))]);
+        let (asked, _) = read(&[listed(look(7, payload, 3))]);
         assert_eq!(asked.payload.map(|one| one.stale), Some(true));
+    }
+
+    #[test]
+    fn what_holds_a_rate_is_known_by_its_name() {
+        let (place, holder) = read(&[listed(hold(7, 3))]);
+        assert_eq!((place.others, holder.map(|one| one.stale)), (false, Some(false)));
+        let mut bytes = listed(hold(7, 3));
+        let at = bytes.windows(8).position(|part| part == b"weirgate").unwrap();
+        bytes[at + HOLD_NAME.len()] ^= 1;
+        assert_eq!(read(&[bytes.clone()]).1.map(|one| one.stale), Some(true));
+        bytes[at] = b'v';
+        let (place, holder) = read(&[bytes]);
+        assert!(place.others && holder.is_none());
     }
 
     #[test]
@@ -328,7 +429,7 @@ mod tests {
         let mut bytes = listed(restore(7, 0xff_0000));
         let info = 86_u32 << 16;
         bytes[16..20].copy_from_slice(&info.to_ne_bytes());
-        let place = read(&[bytes]);
+        let (place, _) = read(&[bytes]);
         assert_eq!(place.restore, None);
         assert!(place.others);
     }

@@ -13,6 +13,7 @@ mod arriving;
 mod classify;
 mod cookie;
 mod harness;
+mod hold;
 mod in_place;
 mod parts;
 mod payload;

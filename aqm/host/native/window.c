@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The native host of receive-window control: one connection, as plain memory. */
+#include "aqm.h"
+#include "window.h"
+
+extern const u32 aqm_window_size, aqm_window_rate;
+void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
+			u32 mss, u64 now_ns);
+u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
+		     u32 ack, u32 offered, u64 now_ns);
+u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
+		    u32 ack, u32 window, u64 now_ns);
+
+const u32 aqm_window_size = sizeof(struct window_flow);
+const u32 aqm_window_rate =
+	__builtin_offsetof(struct window_flow, rate_bytes_s);
+
+void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
+			u32 mss, u64 now_ns)
+{
+	window_arrived(flow, rule, bytes, mss, now_ns);
+}
+
+u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
+		     u32 ack, u32 offered, u64 now_ns)
+{
+	return window_offer(flow, rule, rate, ack, offered, now_ns);
+}
+
+u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
+		    u32 ack, u32 window, u64 now_ns)
+{
+	return window_told(flow, rule, rate, ack, window, now_ns);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which receive window a TCP sender is offered so that it keeps to a rate
+ * (Shah 1999, chapter 5). The host sees data segments arrive and
+ * acknowledgements leave; this file says what window those offer, in bytes, and
+ * for how long one is held back. It never sees a packet.
+ *
+ * Three algorithms:
+ *
+ *   edge   ours. The right edge of the window, acknowledgement plus window, is
+ *          the number of the last byte that the sender may send; it goes on at
+ *          the rate, in whole segments. So the sender keeps to the rate
+ *          whatever the round trip is, and there is nothing to oscillate.
+ *   steps  Shah's algorithm 1 (5.2.1): the window shrinks while the measured
+ *          rate is above the limit and grows while it is not: by 4096 bytes
+ *          above 8 kB, by 1024 down to 2 kB, by 256 below. It falls under one
+ *          segment, and then sender and receiver wait for each other.
+ *   mss    Shah's algorithm 2: steps of one segment, never less than one.
+ *
+ * The rate measured is Shah's (5.1): bytes of a chunk of time, which closes at
+ * the first arrival after its end, scaled to the chunk's length, averaged over a
+ * ring of chunks; forgotten after a silence. No timer anywhere.
+ *
+ * What was offered is never taken back (RFC 9293 section 3.8.6), nor is more
+ * offered than the receiver itself does.
+ */
+#ifndef AQM_WINDOW_H
+#define AQM_WINDOW_H
+
+#include "aqm.h"
+#include "fixed.h"
+
+/* Most chunks in the ring. */
+#define WINDOW_CHUNKS 64
+
+enum window_algorithm {
+	WINDOW_EDGE = 0,
+	WINDOW_STEPS = 1,
+	WINDOW_MSS = 2,
+};
+
+/* What is said, the same for all connections. */
+struct window_rule {
+	u64 algorithm; /* enum window_algorithm */
+	u64 fixed_bytes; /* this window and no other; 0: by the algorithm */
+	u64 horizon_ns; /* edge: at most the rate's bytes of so long are offered,
+			 * earned by waiting, or owed; no less than the longest
+			 * round trip */
+	u64 hold_ns; /* edge: an acknowledgement is held back so long at most */
+	u64 chunk_ns;
+	u64 chunks; /* of them in the ring */
+	u64 age_ns; /* a silence after which the rate is forgotten */
+};
+
+/* A connection. */
+struct window_flow {
+	u64 seen_ns; /* when data last came */
+	u64 chunk_ns; /* when the open chunk began; 0: none is open */
+	u64 sum; /* of the ring */
+	u64 rate_bytes_s; /* measured */
+	u64 paid_ns; /* the edge's credit is up to then */
+	s64 credit; /* bytes that the edge may go on by */
+	u64 leaves_ns; /* when the last acknowledgement leaves */
+	u32 count; /* bytes in the open chunk */
+	u32 next; /* place in the ring */
+	u32 filled;
+	u32 mss; /* largest segment that came */
+	u32 edge; /* the last byte offered, plus one */
+	u32 window; /* of the algorithms with steps */
+	u32 began; /* something was offered */
+	u32 pad;
+	u32 ring[WINDOW_CHUNKS];
+};
+
+/* Segments smaller than this are never waited for. */
+#define WINDOW_LEAST_MSS 64
+
+AQM_FN u32 window_mss(const struct window_flow *flow)
+{
+	return flow->mss > WINDOW_LEAST_MSS ? flow->mss : WINDOW_LEAST_MSS;
+}
+
+/* A chunk is over: its bytes go into the ring, scaled. */
+AQM_FN void window_close(struct window_flow *flow,
+			 const struct window_rule *rule, u64 now_ns)
+{
+	u64 elapsed = now_ns - flow->chunk_ns;
+	u64 chunks = aqm_clamp(rule->chunks, 1, WINDOW_CHUNKS);
+	u64 scaled;
+	u32 *place;
+
+	/* In microseconds, so that the product fits: a chunk is at most 10 s
+	 * and has less than 2^32 bytes. */
+	scaled = rule->chunk_ns / 1000 * flow->count /
+		 aqm_max(elapsed / 1000, 1);
+	scaled = aqm_min(scaled, 0xffffffff);
+	if (flow->next >= chunks)
+		flow->next = 0;
+	place = &flow->ring[flow->next & (WINDOW_CHUNKS - 1)];
+	if (flow->filled >= chunks)
+		flow->sum -= aqm_min(*place, flow->sum);
+	else
+		flow->filled++;
+	*place = (u32)scaled;
+	flow->sum += scaled;
+	flow->next++;
+	flow->rate_bytes_s = flow->sum * 1000000 /
+			     aqm_max(flow->filled * (rule->chunk_ns / 1000), 1);
+	flow->count = 0;
+	flow->chunk_ns = now_ns;
+}
+
+AQM_FN void window_forget(struct window_flow *flow)
+{
+	flow->chunk_ns = 0;
+	flow->sum = 0;
+	flow->rate_bytes_s = 0;
+	flow->count = 0;
+	flow->next = 0;
+	flow->filled = 0;
+}
+
+/* Data came: so many bytes, in segments of at most `mss`. */
+AQM_FN void window_arrived(struct window_flow *flow,
+			   const struct window_rule *rule, u32 bytes, u32 mss,
+			   u64 now_ns)
+{
+	if (flow->seen_ns && now_ns - flow->seen_ns > rule->age_ns)
+		window_forget(flow);
+	flow->seen_ns = now_ns;
+	if (mss > flow->mss)
+		flow->mss = mss;
+	if (!flow->chunk_ns)
+		flow->chunk_ns = now_ns;
+	flow->count += bytes;
+	if (now_ns - flow->chunk_ns >= rule->chunk_ns)
+		window_close(flow, rule, now_ns);
+}
+
+/* Of the bytes offered, those that are still to come. */
+AQM_FN u32 window_left(const struct window_flow *flow, u32 ack)
+{
+	s32 left = (s32)(flow->edge - ack);
+
+	return flow->began && left > 0 ? (u32)left : 0;
+}
+
+/* Shah's algorithms: one step, where data came. */
+AQM_FN u64 window_step(const struct window_flow *flow,
+		       const struct window_rule *rule, u64 rate)
+{
+	u64 window = flow->window;
+	u64 mss = window_mss(flow);
+	u64 step = mss;
+	u64 least = mss;
+
+	if (rule->algorithm == WINDOW_STEPS) {
+		least = 256;
+		step = 256;
+		if (window > 8192)
+			step = 4096;
+		else if (window > 2048)
+			step = 1024;
+	}
+	if (flow->rate_bytes_s > rate)
+		return window > least + step ? window - step : least;
+	return window + step;
+}
+
+/* What the time since the last acknowledgement has earned. */
+AQM_FN void window_earn(struct window_flow *flow, u64 rate, u64 most,
+			u64 now_ns)
+{
+	u64 elapsed = now_ns - flow->paid_ns;
+
+	if (now_ns < flow->paid_ns)
+		return;
+	/* Below a microsecond nothing is earned, nor forgotten. */
+	elapsed = elapsed / 1000 * 1000;
+	flow->paid_ns += elapsed;
+	elapsed = aqm_min(aqm_bytes_in(rate, elapsed), 2 * most);
+	flow->credit += (s64)elapsed;
+	if (flow->credit > (s64)most)
+		flow->credit = (s64)most;
+}
+
+/* The most that may be on offer, or owed. */
+AQM_FN u64 window_most(const struct window_flow *flow,
+		       const struct window_rule *rule, u64 rate)
+{
+	return aqm_max(2 * window_mss(flow),
+		       aqm_bytes_in(rate, rule->horizon_ns));
+}
+
+/*
+ * The window that an acknowledgement offers, in bytes, where the receiver
+ * itself offers `offered`. The host tells by window_told() what it made of it.
+ */
+AQM_FN u32 window_offer(struct window_flow *flow,
+			const struct window_rule *rule, u64 rate, u32 ack,
+			u32 offered, u64 now_ns)
+{
+	u64 mss = window_mss(flow);
+	u64 left = window_left(flow, ack);
+	u64 wanted, most;
+
+	if (rule->fixed_bytes) {
+		wanted = rule->fixed_bytes;
+	} else if (rule->algorithm == WINDOW_EDGE) {
+		if (!flow->began) {
+			flow->paid_ns = now_ns;
+			flow->credit = (s64)(2 * mss);
+		}
+		most = window_most(flow, rule, rate);
+		window_earn(flow, rate, most, now_ns);
+		wanted = left;
+		if (flow->credit > 0)
+			wanted += (u64)flow->credit / mss * mss;
+		wanted = aqm_clamp(wanted, mss, most / mss * mss);
+	} else {
+		if (!flow->window)
+			flow->window = offered < 65535 ? offered : 65535;
+		wanted = aqm_min(window_step(flow, rule, rate), offered);
+		flow->window = (u32)wanted;
+	}
+	return (u32)aqm_min(aqm_max(wanted, left), offered);
+}
+
+/*
+ * What was offered in the end, after scaling. Returns for how long the
+ * acknowledgement is to be held back: where it had to offer more than has been
+ * earned, as less than a segment must not be offered, it leaves when that has
+ * been.
+ */
+AQM_FN u64 window_told(struct window_flow *flow, const struct window_rule *rule,
+		       u64 rate, u32 ack, u32 window, u64 now_ns)
+{
+	u32 edge = ack + window;
+	s64 least = -(s64)window_most(flow, rule, rate);
+	u64 leaves = now_ns;
+	s32 further;
+
+	if (!flow->began) {
+		flow->began = 1;
+		flow->edge = ack;
+	}
+	further = (s32)(edge - flow->edge);
+	if (further > 0) {
+		flow->edge = edge;
+		flow->credit -= further;
+	}
+	if (flow->credit < least)
+		flow->credit = least;
+	if (rule->fixed_bytes || rule->algorithm != WINDOW_EDGE ||
+	    !rule->hold_ns)
+		return 0;
+	if (flow->credit < 0 && further > 0)
+		leaves += (u64)-flow->credit * 1000000000 / aqm_max(rate, 1);
+	leaves = aqm_min(leaves, now_ns + rule->hold_ns);
+	/* In the order in which they came, however long each is held. */
+	flow->leaves_ns = aqm_max(flow->leaves_ns, leaves);
+	return flow->leaves_ns - now_ns;
+}
+
+#endif

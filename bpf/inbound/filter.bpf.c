@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A filter for arriving packets (cls_bpf, direct action) that holds what comes
+ * to a rate without queueing it: a virtual queue (aqm/host/virtual.h), on which
+ * aqm/meredt.c decides whose packets are marked or dropped (Braithwaite 2006,
+ * section 4.1.5). Where only the virtual queue's limit is in force, it is a
+ * policer. What it lets go it passes on to the filters that follow.
+ *
+ * Settings come by a map. To change them, user space writes it and raises the
+ * count of changes; the next packet takes them over, and nothing is forgotten.
+ *
+ * The table of flows is that of the algorithm; a second one, in the same order,
+ * says who they are and what was done to them.
+ */
+#include "tc.h"
+#include "meredt.c"
+
+#define AQM_NAME meredt
+#define aqm_slot(q, i) filter_slot(q, i)
+struct aqm_slot;
+static __always_inline struct aqm_slot *filter_slot(const void *q, u32 index)
+{
+	return NULL;
+}
+#include "queue.h"
+#include "virtual.h"
+#include "record.h"
+
+#define FLOWS (FLOW_SETS * FLOW_WAYS)
+
+/* Set before the program is loaded: what flows are hashed with, and whether
+ * everything that is decided is recorded. */
+const volatile u32 seed;
+const volatile u32 recording;
+
+/* Which parts of a packet make its flow. */
+enum flow_part {
+	FLOW_SOURCE = 1,
+	FLOW_DESTINATION = 2,
+	FLOW_SOURCE_PORT = 4,
+	FLOW_DESTINATION_PORT = 8,
+	FLOW_PROTOCOL = 16,
+};
+
+struct filter_settings {
+	struct aqm_link link; /* its rate is the one to hold to */
+	u64 parts; /* enum flow_part */
+	struct meredt_params params;
+};
+
+struct filter_state {
+	u32 lock;
+	u32 changes_seen;
+	u64 missed; /* packets that found it locked for too long */
+	u64 other; /* packets of no flow */
+	struct virtual_queue v;
+};
+
+/* A flow, at the place that aqm/include/flows.h has it. */
+struct filter_flow {
+	struct tuple tuple;
+	u32 hash;
+	u64 packets;
+	u64 bytes; /* as the device counts, beside what leaks */
+	u64 marks;
+	u64 drops;
+	u64 seen_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct filter_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct filter_state);
+} instances SEC(".maps");
+
+/* Raised by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} changes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOWS);
+	__type(key, u32);
+	__type(value, struct filter_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+/*
+ * The kernel's own lock for maps forbids calls of functions, which the
+ * arithmetic needs. This one is tried so often that a holder, who cannot be
+ * interrupted by another packet on his processor, is done; whoever fails all
+ * the same lets his packet go.
+ */
+#define TRIES 256
+
+static __always_inline int filter_lock(struct filter_state *state)
+{
+	u32 i;
+
+	for (i = 0; i < TRIES; i++) {
+		if (!__sync_val_compare_and_swap(&state->lock, 0, 1))
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline void filter_unlock(struct filter_state *state)
+{
+	__sync_val_compare_and_swap(&state->lock, 1, 0);
+}
+
+/*
+ * Functions below are global where they are, so that the verifier looks at each
+ * once and by itself. What they are told and say is in one place, because they
+ * may be given numbers, the packet and plain memory only.
+ */
+struct filter_turn {
+	struct aqm_packet packet;
+	struct aqm_verdict verdict;
+	struct tuple tuple;
+	u32 random;
+	u32 is_flow;
+};
+
+/* Takes settings over. */
+__noinline u32 filter_settle(u64 now_ns)
+{
+	u32 key = 0;
+	struct filter_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
+
+	if (!wanted || !state)
+		return 0;
+	state->v.q.params = wanted->params;
+	virtual_setup(&state->v, &wanted->link, now_ns);
+	return 1;
+}
+
+static __always_inline u32 filter_mix(u32 hash, u32 word)
+{
+	word *= 0xcc9e2d51;
+	word = word << 15 | word >> 17;
+	hash ^= word * 0x1b873593;
+	hash = hash << 13 | hash >> 19;
+	return hash * 5 + 0xe6546b64;
+}
+
+/* MurmurHash3 of the tuple's words, by a seed that nobody outside knows. */
+static __always_inline u32 filter_hash(const struct tuple *tuple)
+{
+	u32 hash = seed;
+	u32 i;
+
+	hash = filter_mix(hash, tuple->address[0][0]);
+	hash = filter_mix(hash, tuple->address[1][0]);
+	if (tuple->version == 6) {
+#pragma unroll
+		for (i = 1; i < 4; i++) {
+			hash = filter_mix(hash, tuple->address[0][i]);
+			hash = filter_mix(hash, tuple->address[1][i]);
+		}
+	}
+	hash = filter_mix(hash, (u32)tuple->ports[0] << 16 | tuple->ports[1]);
+	hash = filter_mix(hash, (u32)tuple->version << 8 | tuple->protocol);
+	hash ^= hash >> 16;
+	hash *= 0x85ebca6b;
+	hash ^= hash >> 13;
+	hash *= 0xc2b2ae35;
+	return hash ^ hash >> 16;
+}
+
+/* Takes away what does not belong to a flow. */
+static __always_inline void filter_reduce(struct tuple *tuple, u64 parts)
+{
+	if (!(parts & FLOW_SOURCE))
+		__builtin_memset(tuple->address[0], 0, 16);
+	if (!(parts & FLOW_DESTINATION))
+		__builtin_memset(tuple->address[1], 0, 16);
+	if (!(parts & FLOW_SOURCE_PORT))
+		tuple->ports[0] = 0;
+	if (!(parts & FLOW_DESTINATION_PORT))
+		tuple->ports[1] = 0;
+	if (!(parts & FLOW_PROTOCOL))
+		tuple->protocol = 0;
+}
+
+/* The place of a flow in its table. */
+static __always_inline u32 filter_place(const struct flow_table *table,
+					u32 hash)
+{
+	u32 set = (hash >> 22) * FLOW_WAYS;
+	u32 way;
+
+	for (way = 0; way < FLOW_WAYS - 1; way++) {
+		if (table->flows[set + way].hash == hash &&
+		    table->flows[set + way].seen)
+			break;
+	}
+	return set + way;
+}
+
+/* Notes what was done to a packet's flow. */
+__noinline u32 filter_note(struct filter_turn *turn)
+{
+	u32 key = 0;
+	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
+	const struct aqm_packet *packet;
+	struct filter_flow *flow;
+
+	if (!turn || !state)
+		return 0;
+	packet = &turn->packet;
+	key = filter_place(&state->v.q.vars.table, packet->flow);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow)
+		return 0;
+	/* Another flow's place by now, or one that was silent too long. */
+	if (flow->hash != packet->flow || !flow->seen_ns ||
+	    packet->arrived_ns - flow->seen_ns > state->v.q.params.age_ns) {
+		flow->tuple = turn->tuple;
+		flow->hash = packet->flow;
+		flow->packets = 0;
+		flow->bytes = 0;
+		flow->marks = 0;
+		flow->drops = 0;
+	}
+	flow->seen_ns = packet->arrived_ns;
+	flow->packets++;
+	flow->bytes += packet->len;
+	if (turn->verdict.action == AQM_MARK)
+		flow->marks++;
+	if (turn->verdict.action == AQM_DROP)
+		flow->drops++;
+	return 0;
+}
+
+/* Decides on a packet of a flow. */
+__noinline u32 filter_decide(struct filter_turn *turn)
+{
+	u32 key = 0;
+	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
+
+	if (!turn || !state)
+		return 0;
+	turn->verdict = virtual_arrive(&state->v, &turn->packet,
+				       turn->packet.arrived_ns, turn->random);
+	return 0;
+}
+
+/* Bytes on the wire. Several packets that a card or the kernel has made one of
+ * came as many. */
+static __always_inline u32 filter_wire(struct __sk_buff *skb,
+				       const struct aqm_link *link,
+				       const struct layout *at)
+{
+	u32 segments = skb->gso_segs;
+	u32 size = skb->gso_size;
+	u32 own, rest;
+
+	if (segments < 2 || !size)
+		return aqm_wire(link, skb->len);
+	/* Headers of each: what comes before the data of the first. */
+	own = skb->len > at->end ? skb->len - at->end : 0;
+	own += at->transport + 20 + size;
+	rest = (segments - 1) * size;
+	rest = skb->len > rest ? skb->len - rest : skb->len;
+	return (segments - 1) * aqm_wire(link, own) + aqm_wire(link, rest);
+}
+
+/* Reads a packet's headers. */
+__noinline u32 filter_look(struct __sk_buff *skb, struct filter_turn *turn)
+{
+	u32 key = 0;
+	struct filter_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct layout at = {};
+
+	if (!turn || !wanted)
+		return 0;
+	turn->is_flow = tc_tuple(skb, &turn->tuple, &at);
+	turn->packet.len = skb->len;
+	turn->packet.ecn = at.ecn;
+	turn->packet.wire = filter_wire(skb, &wanted->link, &at);
+	filter_reduce(&turn->tuple, wanted->parts);
+	turn->packet.flow = filter_hash(&turn->tuple);
+	return 0;
+}
+
+static __always_inline void filter_record(const struct filter_turn *turn)
+{
+	struct aqm_record record = {
+		.now_ns = turn->packet.arrived_ns,
+		.event = AQM_ARRIVE_EVENT,
+		.slot = turn->is_flow,
+		.len = turn->packet.len,
+		.wire = turn->packet.wire,
+		.flow = turn->packet.flow,
+		.ecn = turn->packet.ecn,
+		.random = turn->random,
+		.action = turn->verdict.action,
+		.reason = turn->verdict.reason,
+	};
+
+	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
+}
+
+SEC("tc")
+int inbound(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
+	u32 *count = bpf_map_lookup_elem(&changes, &key);
+	struct filter_turn turn = {};
+	u32 action;
+
+	if (!state || !count)
+		return TC_ACT_UNSPEC;
+	filter_look(skb, &turn);
+	turn.packet.arrived_ns = bpf_ktime_get_ns();
+	turn.random = bpf_get_prandom_u32();
+	if (!filter_lock(state)) {
+		__sync_fetch_and_add(&state->missed, 1);
+		return TC_ACT_UNSPEC;
+	}
+	if (*count != state->changes_seen) {
+		state->changes_seen = *count;
+		filter_settle(turn.packet.arrived_ns);
+	}
+	turn.packet.arrived_ns =
+		virtual_now(&state->v, turn.packet.arrived_ns);
+	if (turn.is_flow) {
+		filter_decide(&turn);
+		filter_note(&turn);
+	} else {
+		state->other++;
+		virtual_count(&state->v, &turn.packet, turn.packet.arrived_ns);
+	}
+	filter_unlock(state);
+	if (recording)
+		filter_record(&turn);
+	action = turn.verdict.action;
+	/* One that says it can be marked and cannot goes. */
+	if (action == AQM_MARK && !bpf_skb_ecn_set_ce(skb))
+		return TC_ACT_SHOT;
+	return action == AQM_DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

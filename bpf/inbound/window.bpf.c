@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Receive-window control (aqm/include/window.h) at a device's clsact qdisc: one
+ * program sees data arrive, the other rewrites the window of what leaves. Both
+ * share a map of connections, of which the kernel forgets the one that was
+ * silent for longest when it is full.
+ *
+ * A connection is known from its handshake on, because only that tells how its
+ * windows are scaled (RFC 7323 section 2.2). One whose handshake was not seen is
+ * left alone, and so is one whose packets carry a mark that says so.
+ *
+ * Nothing is ever dropped, held back only where a qdisc heeds the time that a
+ * packet is to leave at (fq), and written only to where a whole TCP header is.
+ */
+#include "tc.h"
+#include "aqm.h"
+#include "window.h"
+
+enum { BPF_MAP_TYPE_LRU_HASH = 9 };
+
+/* TCP's flags, and the options that are read (RFC 9293, RFC 7323). */
+enum {
+	TCP_FIN = 1,
+	TCP_SYN = 2,
+	TCP_RST = 4,
+	TCP_ACK = 16,
+};
+enum {
+	OPTION_END = 0,
+	OPTION_NOTHING = 1,
+	OPTION_MSS = 2,
+	OPTION_SCALE = 3,
+};
+#define TCP_HEADER 20
+#define OPTIONS_MOST 40
+#define SCALE_MOST 14
+
+#define CONNECTIONS 16384
+
+struct window_settings {
+	struct window_rule rule;
+	u64 rate_bytes_s; /* of payload, all limited connections together */
+	u32 spare_mask; /* who has this mark is not limited */
+	u32 spare_mark;
+};
+
+enum {
+	OWN_SYN = 1, /* the side here has said how it scales */
+	OWN_SCALES = 2,
+	PEER_SYN = 4,
+	PEER_SCALES = 8,
+};
+
+struct window_connection {
+	struct window_flow flow;
+	u64 epoch; /* the last second in which data came */
+	u64 bytes; /* of data that came */
+	u32 window; /* last offered, bytes */
+	u32 offered; /* what the receiver itself offered then */
+	u8 shift;
+	u8 handshake; /* what was seen of it */
+	u8 spared;
+	u8 zero;
+	u32 pad;
+};
+
+struct window_totals {
+	u64 epoch; /* which second it is */
+	u64 active; /* limited connections with data in the last whole second */
+	u64 active_now; /* in this one */
+	u64 rewritten; /* packets whose window was changed */
+	u64 held; /* packets given a later time to leave */
+	u64 unknown; /* packets of connections whose handshake was not seen */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_totals);
+} totals SEC(".maps");
+
+/* By the tuple of what leaves. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CONNECTIONS);
+	__type(key, struct tuple);
+	__type(value, struct window_connection);
+} connections SEC(".maps");
+
+/* A new connection, too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_connection);
+} blank SEC(".maps");
+
+/* What a segment says. */
+struct segment {
+	struct tuple tuple; /* as of what leaves */
+	struct layout at;
+	u32 ack;
+	u32 payload;
+	u32 header; /* of TCP, with its options */
+	u16 window;
+	u16 mss; /* by its option; 0: none */
+	u8 flags;
+	u8 scales; /* it has the option */
+	u8 shift;
+	u8 zero;
+};
+
+static __always_inline u32 window_word(const u8 *bytes)
+{
+	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 |
+	       bytes[3];
+}
+
+/* Reads the options of a SYN, as far as they are whole. */
+static __always_inline void window_options(struct __sk_buff *skb,
+					   struct segment *segment)
+{
+	u32 from = segment->at.transport + TCP_HEADER;
+	u32 end = segment->at.transport + segment->header;
+	u8 option[4];
+	u32 i;
+
+	for (i = 0; i < OPTIONS_MOST; i++) {
+		if (from >= end || tc_load(skb, from, option, 1))
+			break;
+		if (option[0] == OPTION_END)
+			break;
+		if (option[0] == OPTION_NOTHING) {
+			from++;
+			continue;
+		}
+		if (from + 2 > end || tc_load(skb, from, option, 2) ||
+		    option[1] < 2 || from + option[1] > end)
+			break;
+		if (option[0] == OPTION_MSS && option[1] == 4 &&
+		    !tc_load(skb, from, option, 4))
+			segment->mss = (u16)tc_short(option + 2);
+		if (option[0] == OPTION_SCALE && option[1] == 3 &&
+		    !tc_load(skb, from, option, 3)) {
+			segment->scales = 1;
+			segment->shift = option[2] > SCALE_MOST ? SCALE_MOST :
+								  option[2];
+		}
+		from += option[1];
+	}
+}
+
+/* Whether the packet is a whole segment; `arriving` turns its ends round.
+ * Global, so that the verifier looks at it by itself. */
+__noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
+			   u32 arriving)
+{
+	struct layout at = {};
+	struct tuple tuple = {};
+	u8 header[TCP_HEADER];
+
+	if (!segment || !tc_tuple(skb, &tuple, &at) || !at.whole ||
+	    tuple.protocol != IPPROTO_TCP ||
+	    tc_load(skb, at.transport, header, sizeof(header)))
+		return 0;
+	segment->header = (header[12] >> 4) * 4;
+	if (segment->header < TCP_HEADER ||
+	    at.transport + segment->header > at.end)
+		return 0;
+	segment->payload = at.end - at.transport - segment->header;
+	segment->flags = header[13];
+	segment->ack = window_word(header + 8);
+	segment->window = (u16)tc_short(header + 14);
+	segment->at = at;
+	segment->tuple = tuple;
+	if (arriving) {
+		__builtin_memcpy(segment->tuple.address[0], tuple.address[1],
+				 16);
+		__builtin_memcpy(segment->tuple.address[1], tuple.address[0],
+				 16);
+		segment->tuple.ports[0] = tuple.ports[1];
+		segment->tuple.ports[1] = tuple.ports[0];
+	}
+	if (segment->flags & TCP_SYN)
+		window_options(skb, segment);
+	return 1;
+}
+
+/* Notes a SYN of either side. */
+__noinline u32 window_handshake(struct segment *segment, u32 arriving)
+{
+	struct window_connection *connection;
+	u32 key = 0;
+	u8 seen;
+
+	if (!segment)
+		return 0;
+	/* The first SYN of a connection: the ports may have been another's. */
+	if (!(segment->flags & TCP_ACK)) {
+		connection = bpf_map_lookup_elem(&blank, &key);
+		if (!connection)
+			return 0;
+		bpf_map_update_elem(&connections, &segment->tuple, connection,
+				    BPF_ANY);
+	}
+	connection = bpf_map_lookup_elem(&connections, &segment->tuple);
+	if (!connection)
+		return 0;
+	seen = arriving ? PEER_SYN : OWN_SYN;
+	if (segment->scales)
+		seen |= arriving ? PEER_SCALES : OWN_SCALES;
+	connection->handshake |= seen;
+	if (!arriving) {
+		connection->shift = segment->shift;
+		/* What segments will have at most. */
+		if (!connection->flow.mss)
+			connection->flow.mss = segment->mss;
+	}
+	return 1;
+}
+
+/* What each limited connection may have. */
+static __always_inline u64 window_share(const struct window_settings *wanted,
+					const struct window_totals *all)
+{
+	return wanted->rate_bytes_s /
+	       aqm_max(aqm_max(all->active, all->active_now), 1);
+}
+
+/* Counts connections by the second, as aqm/include/flows.h counts flows. */
+static __always_inline void window_active(struct window_totals *all,
+					  struct window_connection *connection,
+					  u64 now_ns)
+{
+	u64 epoch = (now_ns >> 30) + 1;
+
+	if (all->epoch != epoch) {
+		all->active = epoch == all->epoch + 1 ? all->active_now : 0;
+		all->active_now = 0;
+		all->epoch = epoch;
+	}
+	if (connection->epoch == epoch)
+		return;
+	connection->epoch = epoch;
+	__sync_fetch_and_add(&all->active_now, 1);
+}
+
+SEC("tc")
+int window_in(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct window_totals *all = bpf_map_lookup_elem(&totals, &key);
+	struct window_connection *connection;
+	struct segment segment = {};
+	u64 now = bpf_ktime_get_ns();
+	u32 mss;
+
+	if (!wanted || !all || !window_look(skb, &segment, 1))
+		return TC_ACT_UNSPEC;
+	if (segment.flags & TCP_SYN) {
+		window_handshake(&segment, 1);
+		return TC_ACT_UNSPEC;
+	}
+	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
+	if (!connection) {
+		__sync_fetch_and_add(&all->unknown, 1);
+		return TC_ACT_UNSPEC;
+	}
+	connection->spared = wanted->spare_mask &&
+			     (skb->mark & wanted->spare_mask) ==
+				     wanted->spare_mark;
+	if (!segment.payload || connection->spared)
+		return TC_ACT_UNSPEC;
+	mss = skb->gso_size ? skb->gso_size : segment.payload;
+	connection->bytes += segment.payload;
+	window_active(all, connection, now);
+	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
+		       now);
+	return TC_ACT_UNSPEC;
+}
+
+/* Writes another window into the packet. The checksum is brought up to date
+ * where it is whole, and left alone where the card or the segmentation is to
+ * make it. */
+static __always_inline int window_write(struct __sk_buff *skb,
+					const struct segment *segment,
+					u32 network, u16 field)
+{
+	u32 tcp = network + segment->at.transport;
+	u8 there[8], read[8];
+	u16 before = __builtin_bswap16(segment->window);
+	u16 after = __builtin_bswap16(field);
+
+	/* A frame may have more at its end than the packet. */
+	if (bpf_skb_load_bytes(skb, tcp, there, sizeof(there)) ||
+	    tc_load(skb, segment->at.transport, read, sizeof(read)) ||
+	    __builtin_memcmp(there, read, sizeof(read)))
+		return 0;
+	if (bpf_l4_csum_replace(skb, tcp + 16, before, after, 2))
+		return 0;
+	return !bpf_skb_store_bytes(skb, tcp + 14, &after, 2, 0);
+}
+
+/* Where the network's header begins, if the packet ends where it says. */
+static __always_inline u32 window_network(struct __sk_buff *skb,
+					  const struct segment *segment)
+{
+	return skb->len > segment->at.end ? skb->len - segment->at.end : 0;
+}
+
+SEC("tc")
+int window_out(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct window_totals *all = bpf_map_lookup_elem(&totals, &key);
+	struct window_connection *connection;
+	struct segment segment = {};
+	u64 now = bpf_ktime_get_ns();
+	u32 offered, window, field;
+	u64 rate, held;
+	u8 shift;
+
+	if (!wanted || !all || !window_look(skb, &segment, 0))
+		return TC_ACT_UNSPEC;
+	if (segment.flags & TCP_SYN) {
+		window_handshake(&segment, 0);
+		return TC_ACT_UNSPEC;
+	}
+	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
+		return TC_ACT_UNSPEC;
+	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
+	if (!connection ||
+	    (connection->handshake & (OWN_SYN | PEER_SYN)) !=
+		    (OWN_SYN | PEER_SYN)) {
+		__sync_fetch_and_add(&all->unknown, 1);
+		return TC_ACT_UNSPEC;
+	}
+	/* Where nothing came yet, there is nothing to hold to a rate. */
+	if (connection->spared || !connection->bytes || !wanted->rate_bytes_s)
+		return TC_ACT_UNSPEC;
+	shift = 0;
+	if ((connection->handshake & (OWN_SCALES | PEER_SCALES)) ==
+	    (OWN_SCALES | PEER_SCALES))
+		shift = connection->shift & 15;
+	rate = window_share(wanted, all);
+	offered = (u32)segment.window << shift;
+	window = window_offer(&connection->flow, &wanted->rule, rate,
+			      segment.ack, offered, now);
+	/* Up, so that a segment stays one and nothing is taken back; what the
+	 * receiver offers is a multiple itself. */
+	field = (window + (1U << shift) - 1) >> shift;
+	if (field > segment.window)
+		field = segment.window;
+	if (field != segment.window) {
+		if (!window_write(skb, &segment, window_network(skb, &segment),
+				  (u16)field))
+			return TC_ACT_UNSPEC;
+		__sync_fetch_and_add(&all->rewritten, 1);
+	}
+	held = window_told(&connection->flow, &wanted->rule, rate, segment.ack,
+			   field << shift, now);
+	connection->window = field << shift;
+	connection->offered = offered;
+	/* Only acknowledgements without data of their own wait. */
+	if (held && !segment.payload) {
+		skb->tstamp = now + held;
+		__sync_fetch_and_add(&all->held, 1);
+	}
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

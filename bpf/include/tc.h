@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What programs at a device's clsact qdisc see of a packet: its context, and
+ * which flow its headers say that it belongs to.
+ *
+ * The context's layout is fixed (include/uapi/linux/bpf.h), so unlike what is
+ * in kernel.h nothing of it is looked up when a program is loaded.
+ */
+#ifndef BPF_TC_H
+#define BPF_TC_H
+
+#include "kernel.h"
+#include "host.h"
+
+/* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h, in.h */
+enum { BPF_HDR_START_NET = 1 };
+enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+enum {
+	IPPROTO_HOPOPTS = 0,
+	IPPROTO_TCP = 6,
+	IPPROTO_UDP = 17,
+	IPPROTO_ROUTING = 43,
+	IPPROTO_FRAGMENT = 44,
+	IPPROTO_DSTOPTS = 60,
+	IPPROTO_SCTP = 132,
+	IPPROTO_UDPLITE = 136,
+};
+
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 vlan_present;
+	__u32 vlan_tci;
+	__u32 vlan_proto;
+	__u32 priority;
+	__u32 ingress_ifindex;
+	__u32 ifindex;
+	__u32 tc_index;
+	__u32 cb[5];
+	__u32 hash;
+	__u32 tc_classid;
+	__u32 data;
+	__u32 data_end;
+	__u32 napi_id;
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 data_meta;
+	__u64 flow_keys;
+	__u64 tstamp;
+	__u32 wire_len;
+	__u32 gso_segs;
+	__u64 sk;
+	__u32 gso_size;
+};
+
+/* Extension headers of IPv6 that are gone through. */
+#define EXTENSIONS 6
+
+/* Who sends what to whom; bytes as they are in the packet. */
+struct tuple {
+	u32 address[2][4]; /* source, destination; IPv4 in the first word */
+	u16 ports[2];
+	u8 protocol;
+	u8 version; /* 4, 6; 0 is no packet of a flow */
+	u16 zero;
+};
+
+/* What else headers say. */
+struct layout {
+	u32 transport; /* where the transport header begins, from the network's */
+	u32 end; /* of the packet, from there too */
+	u32 ecn;
+	u32 whole; /* no fragment */
+};
+
+static __always_inline long tc_load(struct __sk_buff *skb, u32 offset, void *to,
+				    u32 length)
+{
+	return bpf_skb_load_bytes_relative(skb, offset, to, length,
+					   BPF_HDR_START_NET);
+}
+
+static __always_inline u32 tc_short(const u8 *bytes)
+{
+	return (u32)bytes[0] << 8 | bytes[1];
+}
+
+static __always_inline int tc_has_ports(u8 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
+	       protocol == IPPROTO_UDPLITE || protocol == IPPROTO_SCTP;
+}
+
+static __always_inline int tc_ipv4(struct __sk_buff *skb, struct tuple *tuple,
+				   struct layout *at)
+{
+	u8 header[20];
+
+	if (tc_load(skb, 0, header, sizeof(header)))
+		return 0;
+	if (header[0] >> 4 != 4)
+		return 0;
+	at->transport = (header[0] & 0xf) * 4;
+	at->end = tc_short(header + 2);
+	at->ecn = header[1] & 3;
+	/* A fragment: more to come, or an offset. */
+	at->whole = !(tc_short(header + 6) & 0x3fff);
+	tuple->protocol = header[9];
+	__builtin_memcpy(tuple->address[0], header + 12, 4);
+	__builtin_memcpy(tuple->address[1], header + 16, 4);
+	tuple->version = 4;
+	return at->transport >= 20;
+}
+
+static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
+				   struct layout *at)
+{
+	u8 header[40];
+	u8 next[2];
+	u8 protocol;
+	u32 i;
+
+	if (tc_load(skb, 0, header, sizeof(header)))
+		return 0;
+	if (header[0] >> 4 != 6)
+		return 0;
+	at->transport = 40;
+	at->end = 40 + tc_short(header + 4);
+	at->ecn = header[1] >> 4 & 3;
+	at->whole = 1;
+	__builtin_memcpy(tuple->address[0], header + 8, 16);
+	__builtin_memcpy(tuple->address[1], header + 24, 16);
+	protocol = header[6];
+	for (i = 0; i < EXTENSIONS; i++) {
+		if (protocol == IPPROTO_FRAGMENT)
+			at->whole = 0;
+		if (protocol != IPPROTO_HOPOPTS &&
+		    protocol != IPPROTO_ROUTING && protocol != IPPROTO_DSTOPTS)
+			break;
+		if (tc_load(skb, at->transport, next, sizeof(next)))
+			break;
+		protocol = next[0];
+		at->transport += (next[1] + 1) * 8;
+	}
+	tuple->protocol = protocol;
+	tuple->version = 6;
+	return 1;
+}
+
+/* The flow of a packet: its addresses and protocol, and where it has them its
+ * ports. Fragments are told by addresses and protocol alone, all of them, the
+ * first as well. */
+static __always_inline int tc_tuple(struct __sk_buff *skb, struct tuple *tuple,
+				    struct layout *at)
+{
+	int ip = 0;
+
+	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
+		ip = tc_ipv4(skb, tuple, at);
+	else if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
+		ip = tc_ipv6(skb, tuple, at);
+	if (!ip)
+		return 0;
+	if (at->whole && tc_has_ports(tuple->protocol) &&
+	    tc_load(skb, at->transport, tuple->ports, sizeof(tuple->ports)))
+		at->whole = 0;
+	return 1;
+}
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receive-window control (`aqm/include/window.h`): which window a connection
+//! is offered.
+
+use crate::ffi;
+
+/// How the window is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WindowAlgorithm {
+    /// The right edge goes on at the rate.
+    Edge,
+    /// Shah's algorithm 1: steps of up to 4096 bytes, of 256 below 2 kB.
+    Steps,
+    /// Shah's algorithm 2: steps of a segment.
+    Mss,
+}
+
+/// What is said of all connections (`struct window_rule`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WindowRule {
+    /// By its number, as [`WindowRule::new`] sets it.
+    pub algorithm: u64,
+    /// This window and no other, in bytes; 0: by the algorithm.
+    pub fixed_bytes: u64,
+    /// Of the edge: at most the rate's bytes of so long are offered, earned by
+    /// waiting, or owed. No less than the longest round trip.
+    pub horizon_ns: u64,
+    /// Of the edge: an acknowledgement is held back so long at most.
+    pub hold_ns: u64,
+    /// Length of a chunk of the measured rate.
+    pub chunk_ns: u64,
+    /// How many of them are averaged, up to 64.
+    pub chunks: u64,
+    /// The silence after which the measured rate is forgotten.
+    pub age_ns: u64,
+}
+
+impl WindowRule {
+    /// An algorithm with Shah's chunks (30 of 100 ms; section 6.2), a horizon of
+    /// a second and no acknowledgement held back.
+    pub const fn new(algorithm: WindowAlgorithm) -> Self {
+        Self {
+            algorithm: algorithm as u64,
+            fixed_bytes: 0,
+            horizon_ns: 1_000_000_000,
+            hold_ns: 0,
+            chunk_ns: 100_000_000,
+            chunks: 30,
+            age_ns: 5_000_000_000,
+        }
+    }
+
+    /// The words of the structure, in its order.
+    pub const fn words(&self) -> [u64; 7] {
+        [
+            self.algorithm,
+            self.fixed_bytes,
+            self.horizon_ns,
+            self.hold_ns,
+            self.chunk_ns,
+            self.chunks,
+            self.age_ns,
+        ]
+    }
+}
+
+/// A connection. The caller keeps time.
+#[derive(Debug, Clone)]
+pub struct Window {
+    rule: WindowRule,
+    /// `struct window_flow`; `u64` for the alignment that C needs.
+    memory: Vec<u64>,
+}
+
+impl Window {
+    /// A connection of which nothing has come.
+    pub fn new(rule: WindowRule) -> Self {
+        Self {
+            rule,
+            memory: vec![0; Self::bytes().div_ceil(8)],
+        }
+    }
+
+    /// Bytes of a connection.
+    pub fn bytes() -> usize {
+        // SAFETY: a constant.
+        unsafe { ffi::aqm_window_size as usize }
+    }
+
+    /// Data came: so many bytes, in segments of at most `mss`.
+    pub fn arrived(&mut self, bytes: u32, mss: u32, now_ns: u64) {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection; the rule is as C has it.
+        unsafe { ffi::aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
+    }
+
+    /// The window to offer with an acknowledgement, in bytes, where the receiver
+    /// offers `offered` and the connection may have `rate` bytes a second.
+    pub fn offer(&mut self, rate: u64, ack: u32, offered: u32, now_ns: u64) -> u32 {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: as above.
+        unsafe { ffi::aqm_window_offer(flow, &raw const self.rule, rate, ack, offered, now_ns) }
+    }
+
+    /// What was offered in the end; for how long the acknowledgement is held
+    /// back, in nanoseconds.
+    pub fn told(&mut self, rate: u64, ack: u32, window: u32, now_ns: u64) -> u64 {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: as above.
+        unsafe { ffi::aqm_window_told(flow, &raw const self.rule, rate, ack, window, now_ns) }
+    }
+
+    /// The rate measured, in bytes a second.
+    pub fn rate(&self) -> u64 {
+        // SAFETY: a constant.
+        let at = unsafe { ffi::aqm_window_rate } as usize;
+        self.memory.get(at / 8).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a virtual queue promises: it holds a rate in bytes on the wire, exactly,
+//! and with thresholds out of reach it is a token bucket.
+
+mod support;
+
+use proptest::prelude::*;
+use support::Chance;
+use weirgate_aqm::{Action, Link, Packet, Settings, VirtualQueue};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A line of 2 Mbit/s with cells, as ADSL has them.
+fn adsl(rate_bytes_s: u64) -> Link {
+    Link {
+        rate_bytes_s,
+        mtu_bytes: 1514,
+        overhead_bytes: 14,
+        framing: 1,
+        ..Link::default()
+    }
+}
+
+fn settings(said: &[(&str, u64)]) -> Settings {
+    let mut settings = Settings::new(VirtualQueue::discipline());
+    for (name, value) in said {
+        settings.set(name, *value).expect("a parameter");
+    }
+    settings
+}
+
+/// A token bucket of `burst` bytes on the wire.
+fn bucket(burst: u64) -> Settings {
+    settings(&[
+        ("bands", 1),
+        ("limit_bytes", burst),
+        ("min_bytes", 2 * burst),
+        ("max_bytes", 4 * burst),
+        ("measure", 2),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever comes whenever: in any time from the start, no more passes than
+    /// the bucket and the rate allow; and less only where less comes.
+    #[test]
+    fn a_bucket_passes_its_rate(
+        rate in 20_000_u64..2_000_000,
+        full in 2_u64..20,
+        packets in prop::collection::vec((40_u32..1515, 0_u64..20_000_000), 1..400),
+    ) {
+        let link = adsl(rate);
+        let burst = full * u64::from(link.wire_bytes(1514));
+        let mut queue = VirtualQueue::new(&bucket(burst), &link, 0);
+        let (mut now, mut passed) = (SECOND, 0);
+        // The bucket in bytes, with fractions, as a policer is described.
+        let mut filled = 0.0_f64;
+        for (len, gap) in packets {
+            now += gap;
+            filled = (filled - gap as f64 * rate as f64 / 1e9).max(0.0);
+            let wire = link.wire_bytes(len);
+            let packet = Packet { arrived_ns: now, len, wire, flow: 7, ecn: 0 };
+            let verdict = queue.arrive(&packet, 0);
+            let room = filled + f64::from(wire) <= burst as f64;
+            let close = (filled + f64::from(wire) - burst as f64).abs() < 4.0;
+            prop_assert!(close || room == (verdict.action == Action::Pass));
+            if verdict.action == Action::Pass {
+                filled += f64::from(wire);
+                passed += u64::from(wire);
+            }
+        }
+        let allowed = burst as f64 + (now - SECOND) as f64 * rate as f64 / 1e9;
+        prop_assert!(passed as f64 <= allowed + 4.0, "{passed} of {allowed}");
+        prop_assert_eq!(queue.number("sent_wire_bytes"), Some(passed));
+    }
+
+    /// A change of the rate keeps what is queued, in bytes.
+    #[test]
+    fn a_new_rate_keeps_the_queue(
+        before in 20_000_u64..2_000_000,
+        after in 20_000_u64..2_000_000,
+        count in 1_u64..50,
+    ) {
+        let mut queue = VirtualQueue::new(&bucket(1_000_000), &adsl(before), 0);
+        let wire = adsl(before).wire_bytes(1514);
+        for flow in 0..count {
+            let packet = Packet { arrived_ns: SECOND, len: 1514, wire, flow: flow as u32, ecn: 0 };
+            queue.arrive(&packet, 0);
+        }
+        queue.change(&bucket(1_000_000), &adsl(after), SECOND);
+        queue.count(&Packet { arrived_ns: SECOND, len: 0, wire: 0, flow: 0, ecn: 0 });
+        let queued = queue.number("queued_wire_bytes").expect("a counter");
+        prop_assert!(queued.abs_diff(count * u64::from(wire)) <= 4, "{queued}");
+    }
+
+    /// Any packets at any times: never a panic, counts add up, what cannot be
+    /// marked never is.
+    #[test]
+    fn counts_add_up(
+        packets in prop::collection::vec(
+            (0_u32..70_000, any::<u32>(), 0_u32..4, 0_u64..2_000_000_000, any::<u32>()), 1..300),
+        mark in 0_u64..3,
+    ) {
+        let link = adsl(250_000);
+        let wanted = settings(&[("mark", mark), ("min_bytes", 2_000), ("max_bytes", 9_000)]);
+        let mut queue = VirtualQueue::new(&wanted, &link, 0);
+        let (mut now, mut dropped, mut marked) = (0, 0, 0);
+        let all = packets.len() as u64;
+        for (len, flow, ecn, gap, random) in packets {
+            now += gap;
+            let wire = link.wire_bytes(len);
+            let packet = Packet { arrived_ns: now, len, wire, flow, ecn };
+            let verdict = queue.arrive(&packet, random);
+            dropped += u64::from(verdict.action == Action::Drop);
+            if verdict.action == Action::Mark {
+                prop_assert!(ecn != 0 && mark != 0);
+                marked += 1;
+            }
+        }
+        prop_assert_eq!(queue.number("arrived_packets"), Some(all));
+        prop_assert_eq!(queue.number("sent_packets"), Some(all - dropped));
+        prop_assert!(marked <= all - dropped);
+    }
+}
+
+/// A flow that sends little is spared while one without end pays, and what
+/// passes comes down to the rate without a queue that grows.
+#[test]
+fn elephants_pay_and_mice_do_not() {
+    let link = adsl(250_000);
+    let wanted = settings(&[
+        ("bands", 1),
+        ("measure", 2),
+        ("knot1_bytes", 20_000),
+        ("min_bytes", 5_000),
+        ("max_bytes", 30_000),
+        ("limit_bytes", 120_000),
+        ("gentle", 2),
+    ]);
+    let mut queue = VirtualQueue::new(&wanted, &link, 0);
+    let mut chance = Chance(5);
+    let mut lost = [0_u64; 2];
+    // 5 % more than the rate, a tenth of it in flows of five packets.
+    let wire = link.wire_bytes(1514);
+    let gap = u64::from(wire) * SECOND / 262_500;
+    for index in 0..20_000_u64 {
+        let mouse = index % 10 == 0;
+        let flow = if mouse { 100 + index / 50 } else { index % 4 };
+        let packet = Packet {
+            arrived_ns: SECOND + index * gap,
+            len: 1514,
+            wire,
+            flow: (flow as u32).wrapping_mul(0x9e37_79b1),
+            ecn: 0,
+        };
+        let verdict = queue.arrive(&packet, chance.word());
+        lost[usize::from(mouse)] += u64::from(verdict.action == Action::Drop);
+    }
+    assert_eq!(lost[1], 0, "mice");
+    // Senders that do not listen drive it to where it ends, and no further.
+    assert!(lost[0] > 800, "elephants: {}", lost[0]);
+    let queued = queue.number("queued_wire_bytes").expect("a counter");
+    assert!((30_000..60_000).contains(&queued), "{queued}");
+}

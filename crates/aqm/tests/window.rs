@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What receive-window control promises: nothing offered is taken back, a
+//! segment fits, the edge keeps to the rate; and what Shah found of his own
+//! algorithms.
+
+use proptest::prelude::*;
+use weirgate_aqm::{Window, WindowAlgorithm, WindowRule};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever comes and whatever the receiver offers: never more than it
+    /// offers, never less than what is still to come of what was offered, never
+    /// less than a segment where the receiver offers that; and no edge moves by
+    /// less than a segment unless it has to.
+    #[test]
+    fn nothing_is_taken_back(
+        algorithm in prop::sample::select(vec![
+            WindowAlgorithm::Edge, WindowAlgorithm::Mss, WindowAlgorithm::Steps]),
+        fixed in prop::sample::select(vec![0_u64, 0, 3_000]),
+        hold in prop::sample::select(vec![0, 100 * MS]),
+        rate in 1_000_u64..20_000_000,
+        first in any::<u32>(),
+        segments in prop::collection::vec(
+            (1_u32..1_449, 0_u64..400 * MS, 0_u32..200_000, 0_u32..9), 1..300),
+    ) {
+        let rule = WindowRule { fixed_bytes: fixed, hold_ns: hold, ..WindowRule::new(algorithm) };
+        let mut window = Window::new(rule);
+        let (mut ack, mut edge, mut now) = (first, first, SECOND);
+        let mut leaves = 0;
+        for (bytes, gap, receiver, shift) in segments {
+            now += gap;
+            let left = edge.wrapping_sub(ack);
+            // A sender uses at most what it was offered, and one byte beyond
+            // where it probes a closed window.
+            let came = bytes.min(left.max(1));
+            window.arrived(came, 1_448, now);
+            ack = ack.wrapping_add(came);
+            edge = if came > left { ack } else { edge };
+            let left = edge.wrapping_sub(ack);
+            // A receiver takes nothing back either, and scales.
+            let unit = 1_u32 << shift;
+            let receiver = receiver.max(left).div_ceil(unit) * unit;
+            let chosen = window.offer(rate, ack, receiver, now);
+            prop_assert!(chosen <= receiver);
+            prop_assert!(chosen >= left);
+            if fixed == 0 && algorithm != WindowAlgorithm::Steps {
+                prop_assert!(chosen >= receiver.min(1_448), "{chosen}");
+            }
+            let told = (chosen.div_ceil(unit) * unit).min(receiver);
+            let held = window.told(rate, ack, told, now);
+            prop_assert!(held <= hold);
+            prop_assert!(now + held >= leaves, "acknowledgements in order");
+            leaves = leaves.max(now + held);
+            let next = ack.wrapping_add(told);
+            if fixed == 0 && algorithm == WindowAlgorithm::Edge && told < receiver {
+                let moved = next.wrapping_sub(edge);
+                let whole = moved == 0 || moved + unit > 1_448 || told < 1_448 + unit;
+                prop_assert!(whole, "the edge moved by {moved}");
+            }
+            edge = next;
+        }
+    }
+}
+
+/// What a sender gets that always has data, on a line of `line` bytes a second
+/// with a round trip of `trip_ns`: bytes in each second. Its receiver
+/// acknowledges each segment and offers 4 MiB.
+fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize) -> Vec<u64> {
+    const MSS: u32 = 1_448;
+    let mut window = Window::new(rule);
+    let mut each = vec![0_u64; seconds];
+    // Data on the way: when it arrives, how much. Acknowledgements: when they
+    // arrive, which byte they allow.
+    let mut data: Vec<(u64, u32)> = Vec::new();
+    let mut acks: Vec<(u64, u32)> = vec![(0, 14_480)];
+    let (mut sent, mut ack, mut allowed, mut free) = (0_u32, 0_u32, 0_u32, 0_u64);
+    let end = seconds as u64 * SECOND;
+    loop {
+        let next_data = data.first().map_or(u64::MAX, |one| one.0);
+        let next_ack = acks.first().map_or(u64::MAX, |one| one.0);
+        let now = next_data.min(next_ack);
+        if now >= end {
+            return each;
+        }
+        if next_ack <= next_data {
+            allowed = allowed.max(acks.remove(0).1);
+            // Whole segments; less only where nothing is on its way any more,
+            // after 200 ms, as senders avoid silly windows too.
+            while allowed - sent >= MSS
+                || (allowed > sent && data.is_empty() && acks.is_empty())
+            {
+                let size = (allowed - sent).min(MSS);
+                let wait = if size < MSS { 200 * MS } else { 0 };
+                free = free.max(now + wait) + u64::from(size + 66) * SECOND / line;
+                data.push((free + trip_ns / 2, size));
+                sent += size;
+            }
+        } else {
+            let (_, size) = data.remove(0);
+            each[(now / SECOND) as usize] += u64::from(size);
+            ack += size;
+            window.arrived(size, size, now);
+            let offer = window.offer(rate, ack, 4_194_304, now);
+            let offer = (offer.div_ceil(128) * 128).min(4_194_304);
+            let held = window.told(rate, ack, offer, now);
+            acks.push((now + held + trip_ns / 2, ack + offer));
+        }
+    }
+}
+
+/// Mean of what came after three seconds, in parts of the rate, and its
+/// coefficient of variation.
+fn figures(each: &[u64], rate: u64) -> (f64, f64) {
+    let late = &each[3..];
+    let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
+    let square = |value: &u64| (*value as f64 - mean).powi(2);
+    let variance = late.iter().map(square).sum::<f64>() / late.len() as f64;
+    (mean / rate as f64, variance.sqrt() / mean)
+}
+
+/// RATE-6.7 and 6.2: a T1 with 6 ms, Ethernet of 10 Mbit/s with 0.4 ms, a
+/// satellite's 550 ms.
+const LINES: [(u64, u64); 3] = [
+    (192_625, 6 * MS),
+    (1_250_000, 400_000),
+    (1_250_000, 550 * MS),
+];
+
+#[test]
+fn the_edge_keeps_to_any_rate() {
+    for (line, trip) in LINES {
+        for percent in [100, 90, 80, 70, 60, 50, 40, 30, 20, 10] {
+            let best = line * 1_448 / 1_514;
+            let rate = best * percent / 100;
+            let rule = WindowRule {
+                hold_ns: 200 * MS,
+                ..WindowRule::new(WindowAlgorithm::Edge)
+            };
+            let each = transfer(rule, rate, line, trip, 20);
+            let (mean, variation) = figures(&each, rate);
+            // Over the satellite a second holds two bursts or one.
+            let steady = variation <= 0.1 || trip > 500 * MS;
+            assert!(
+                (0.95..=1.05).contains(&mean) && steady,
+                "{line} B/s, {trip} ns, {percent} %: {mean:.3}, {variation:.3}"
+            );
+        }
+    }
+}
+
+/// Without holding back, a segment for each round trip is the least (Shah 6.5):
+/// C t / (t + L).
+#[test]
+fn without_holding_back_there_is_the_thesis_floor() {
+    let (line, trip) = LINES[0];
+    let each = transfer(
+        WindowRule::new(WindowAlgorithm::Edge),
+        line / 10,
+        line,
+        trip,
+        20,
+    );
+    let (mean, _) = figures(&each, line);
+    // 1448 bytes for 7.86 ms of line and 6 of round trip.
+    assert!((0.5..0.6).contains(&mean), "{mean}");
+    let each = transfer(WindowRule::new(WindowAlgorithm::Mss), line / 10, line, trip, 20);
+    assert!((0.5..0.6).contains(&figures(&each, line).0), "algorithm 2");
+}
+
+/// RATE-6.2: under one segment algorithm 1 finds no rest.
+#[test]
+fn algorithm_1_oscillates() {
+    let (line, trip) = LINES[1];
+    let rate = line * 4 / 10;
+    let each = transfer(WindowRule::new(WindowAlgorithm::Steps), rate, line, trip, 60);
+    let (mean, variation) = figures(&each, rate);
+    assert!(variation > 0.3, "{mean:.3}, {variation:.3}: {each:?}");
+}
+
+/// Shah 5.1: 10 packets in 55 ms are 9 in a chunk of 50.
+#[test]
+fn a_chunk_is_scaled_to_its_length() {
+    let rule = WindowRule {
+        chunk_ns: 50 * MS,
+        chunks: 1,
+        ..WindowRule::new(WindowAlgorithm::Mss)
+    };
+    let mut window = Window::new(rule);
+    for packet in 0..9 {
+        window.arrived(1_000, 1_000, SECOND + packet * 5 * MS);
+    }
+    assert_eq!(window.rate(), 0, "the chunk is open");
+    window.arrived(1_000, 1_000, SECOND + 55 * MS);
+    assert_eq!(window.rate(), 9_090 * 20);
+    // After a silence it is forgotten, at the next arrival.
+    window.arrived(1_000, 1_000, 20 * SECOND);
+    assert_eq!(window.rate(), 0);
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The filter that holds what arrives to a rate by a virtual queue
+//! (`bpf/inbound/filter.bpf.c`).
+
+use crate::error::BpfError;
+use crate::instance::Instance;
+use crate::object::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized};
+use crate::place::Place;
+use crate::{log, programs};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+use weirgate_aqm::{Link as LinkFacts, Settings, VirtualQueue};
+
+/// Its file, and the program in it.
+const FILE: &str = "filter";
+const NAME: &str = "inbound";
+
+/// The map of flows, and that of what was decided.
+const FLOWS: &str = "flows";
+const RECORDS: &str = "records";
+
+/// Bytes of `struct filter_settings` before the parameters.
+const PARAMS_AT: usize = size_of::<LinkFacts>() + 8;
+
+/// Bytes of `struct filter_state` before the virtual queue, and where in it
+/// what is.
+const QUEUE_AT: usize = 24;
+const MISSED_AT: usize = 8;
+const OTHER_AT: usize = 16;
+
+/// Bytes of `struct filter_flow`, and where in it what is.
+const FLOW_BYTES: usize = 88;
+const PORTS_AT: usize = 32;
+const PROTOCOL_AT: usize = 36;
+const VERSION_AT: usize = 37;
+const COUNTS_AT: usize = 48;
+
+/// How the filter is to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterSetup {
+    /// The link; its rate is what arriving packets are held to.
+    pub link: LinkFacts,
+    /// Which parts of a packet make its flow: a sum of 1 (source address), 2
+    /// (destination address), 4 (source port), 8 (destination port) and 16
+    /// (protocol).
+    pub parts: u64,
+    /// Parameters of [`VirtualQueue::discipline`].
+    pub settings: Settings,
+}
+
+/// The filter, loaded by this process. It is gone when this is dropped, unless
+/// a device has it by then.
+#[derive(Debug)]
+pub struct Filter {
+    object: Object,
+}
+
+/// A loaded filter's maps, by which it is told and read.
+#[derive(Debug)]
+pub struct FilterMaps {
+    settings: MapHandle,
+    instances: MapHandle,
+    changes: MapHandle,
+    flows: MapHandle,
+}
+
+/// What the filter has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterState {
+    /// The virtual queue's discipline.
+    pub instance: Instance,
+    /// Packets let go because several processors were at it for too long.
+    pub missed: u64,
+    /// Packets of no flow, which are counted and let go.
+    pub other: u64,
+    /// The whole state, to compare with another host's.
+    pub bytes: Vec<u8>,
+}
+
+/// A flow that the filter knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterFlow {
+    /// Who sends; unspecified where sources do not tell flows apart.
+    pub source: IpAddr,
+    /// To whom.
+    pub destination: IpAddr,
+    /// Source port; 0 for none.
+    pub source_port: u16,
+    /// Destination port; 0 for none.
+    pub destination_port: u16,
+    /// IP protocol; 0 where protocols do not tell flows apart.
+    pub protocol: u8,
+    /// Packets that came.
+    pub packets: u64,
+    /// Their bytes, as the device counts.
+    pub bytes: u64,
+    /// Packets of these that were marked.
+    pub marks: u64,
+    /// Packets that were dropped.
+    pub drops: u64,
+    /// When the last one came, by the monotonic clock.
+    pub seen_ns: u64,
+}
+
+impl Filter {
+    /// Loads the filter. Needs CAP_BPF and CAP_NET_ADMIN, and no type
+    /// information of the kernel. `seed` is what flows are hashed with, and
+    /// should be known to nobody.
+    pub fn load(setup: &FilterSetup, seed: u32) -> Result<Self, BpfError> {
+        Self::load_as(setup, seed, false)
+    }
+
+    /// The same with a record of every decision, for [`Filter::recorded`].
+    pub fn load_recording(setup: &FilterSetup, seed: u32) -> Result<Self, BpfError> {
+        Self::load_as(setup, seed, true)
+    }
+
+    fn load_as(setup: &FilterSetup, seed: u32, recording: bool) -> Result<Self, BpfError> {
+        let bytes = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
+        let (loaded, log) = log::recorded(|| {
+            let mut open = ObjectBuilder::default().name(NAME)?.open_memory(bytes)?;
+            let mut maps = open.maps_mut();
+            let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+            let map = maps.find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+            let mut map = map.ok_or_else(missing).context("the program's constants")?;
+            let constants = [seed, u32::from(recording)].map(u32::to_ne_bytes);
+            map.set_initial_value(constants.as_flattened())
+                .context("the program's constants")?;
+            drop((map, maps));
+            open.load()
+        });
+        let object = loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
+            kind: NAME.to_owned(),
+            source,
+            log,
+        })?;
+        let filter = Self { object };
+        filter.maps()?.set(setup)?;
+        Ok(filter)
+    }
+
+    /// Loads it and gives the program alone: it is gone when that is closed,
+    /// unless a device has it by then.
+    pub fn attachable(setup: &FilterSetup, seed: u32) -> Result<OwnedFd, BpfError> {
+        Self::load(setup, seed)?.program()
+    }
+
+    /// The program, for a filter that acts by itself (`direct-action` of
+    /// cls_bpf).
+    pub fn program(&self) -> Result<OwnedFd, BpfError> {
+        let mut programs = self.object.progs();
+        let program = programs
+            .find(|program| program.name() == NAME)
+            .ok_or(BpfError::NoProgram(FILE))?;
+        let copied = program.as_fd().try_clone_to_owned();
+        copied.map_err(|error| unusable("held", error.into()))
+    }
+
+    /// Its maps.
+    pub fn maps(&self) -> Result<FilterMaps, BpfError> {
+        FilterMaps::of(|name| {
+            let map = self.object.maps().find(|map| map.name() == name)?;
+            MapHandle::try_from(&map).ok()
+        })
+    }
+
+    /// Runs it once on an Ethernet frame: whether it lets the packet go, and the
+    /// frame afterwards.
+    pub fn run(&self, frame: &[u8]) -> Result<(bool, Vec<u8>), BpfError> {
+        let mut programs = self.object.progs_mut();
+        let program = programs
+            .find(|program| program.name() == NAME)
+            .ok_or(BpfError::NoProgram(FILE))?;
+        let mut after = vec![0_u8; frame.len()];
+        let input = ProgramInput {
+            data_in: Some(frame),
+            data_out: Some(&mut after),
+            ..ProgramInput::default()
+        };
+        let output = program
+            .test_run(input)
+            .map_err(|source| unusable("run", source))?;
+        Ok((output.return_value != TC_ACT_SHOT, after))
+    }
+
+    /// Calls `take` with each record of a decision so far, and forgets them.
+    pub fn recorded(&self, mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+        let map = self.object.maps().find(|map| map.name() == RECORDS);
+        let map = map.ok_or(BpfError::NoProgram(FILE))?;
+        let mut ring = libbpf_rs::RingBufferBuilder::new();
+        let read = |bytes: &[u8]| {
+            take(bytes);
+            0
+        };
+        ring.add(&map, read)
+            .map_err(failed(NAME, RECORDS, "read"))?;
+        let ring = ring.build().map_err(failed(NAME, RECORDS, "read"))?;
+        ring.consume().map_err(failed(NAME, RECORDS, "read"))
+    }
+
+    /// What tells this version of the program from others.
+    pub fn digest() -> u32 {
+        static DIGEST: OnceLock<u32> = OnceLock::new();
+        *DIGEST.get_or_init(|| programs::digest(FILE))
+    }
+}
+
+/// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
+const TC_ACT_SHOT: u32 = 2;
+
+impl FilterMaps {
+    /// Those of the loaded program of this number; `None` where there is no such
+    /// program, or it is none of this kind.
+    pub fn of_program(id: u32) -> Result<Option<Self>, BpfError> {
+        let options = ProgInfoQueryOptions::default().include_map_ids(true);
+        let Some(info) = ProgInfoIter::with_query_opts(options).find(|info| info.id == id) else {
+            return Ok(None);
+        };
+        let mut maps: Vec<MapHandle> = Vec::new();
+        for id in &info.map_ids {
+            maps.extend(MapHandle::from_map_id(*id).ok());
+        }
+        let mut take = |name: &str| {
+            let at = maps.iter().position(|map| map.name() == name)?;
+            Some(maps.swap_remove(at))
+        };
+        match Self::of(&mut take) {
+            Err(BpfError::Layout { found: 0, .. }) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
+        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+        let params = VirtualQueue::discipline().layout().params.len();
+        Ok(Self {
+            settings: named(SETTINGS, PARAMS_AT + params)?,
+            instances: named(INSTANCES, QUEUE_AT + VirtualQueue::layout().0)?,
+            changes: named(CHANGES, 4)?,
+            flows: named(FLOWS, FLOW_BYTES)?,
+        })
+    }
+
+    /// States how the filter is to work, from its next packet on. It forgets
+    /// nothing.
+    pub fn set(&self, setup: &FilterSetup) -> Result<(), BpfError> {
+        if setup.settings.discipline() != VirtualQueue::discipline() {
+            return Err(BpfError::Other {
+                kind: NAME.to_owned(),
+                given: setup.settings.discipline().name(),
+            });
+        }
+        let mut bytes = encode_link(&setup.link);
+        bytes.extend(setup.parts.to_ne_bytes());
+        for value in setup.settings.values() {
+            bytes.extend(value.to_ne_bytes());
+        }
+        self.settings
+            .update(&KEY, &bytes, MapFlags::ANY)
+            .map_err(failed(NAME, SETTINGS, "written"))?;
+        raise(NAME, &self.changes, 0)
+    }
+
+    /// What it was told.
+    pub fn setup(&self) -> Result<Option<FilterSetup>, BpfError> {
+        let bytes = look(&self.settings, SETTINGS)?;
+        let words = bytes.get(PARAMS_AT..).unwrap_or_default().as_chunks::<8>();
+        let values: Vec<u64> = words.0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let settings = Settings::from_values(VirtualQueue::discipline(), &values);
+        Ok(decode_link(&bytes)
+            .zip(settings)
+            .map(|(link, settings)| FilterSetup {
+                link,
+                parts: word(&bytes, PARAMS_AT - 8),
+                settings,
+            }))
+    }
+
+    /// What it has done.
+    pub fn state(&self) -> Result<FilterState, BpfError> {
+        let bytes = look(&self.instances, INSTANCES)?;
+        let (_, own) = VirtualQueue::layout();
+        let nowhere = Place {
+            netns: 0,
+            ifindex: 0,
+            queue: 0,
+        };
+        let memory = bytes.get(QUEUE_AT + own..).unwrap_or_default().to_vec();
+        Ok(FilterState {
+            instance: Instance::of_class(VirtualQueue::discipline(), nowhere, memory),
+            missed: word(&bytes, MISSED_AT),
+            other: word(&bytes, OTHER_AT),
+            bytes: bytes.get(QUEUE_AT..).unwrap_or_default().to_vec(),
+        })
+    }
+
+    /// The flows that it knows, in no order.
+    pub fn flows(&self) -> Result<Vec<FilterFlow>, BpfError> {
+        let mut flows = Vec::new();
+        for key in self.flows.keys() {
+            let found = self.flows.lookup(&key, MapFlags::ANY);
+            let found = found.map_err(failed(NAME, FLOWS, "read"))?;
+            flows.extend(found.as_deref().and_then(flow));
+        }
+        Ok(flows)
+    }
+}
+
+/// The one key of the maps that hold one value.
+const KEY: [u8; 4] = [0; 4];
+
+fn look(map: &MapHandle, name: &'static str) -> Result<Vec<u8>, BpfError> {
+    let found = map.lookup(&KEY, MapFlags::ANY);
+    Ok(found.map_err(failed(NAME, name, "read"))?.unwrap_or_default())
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u64::from_ne_bytes(eight.copied().unwrap_or_default())
+}
+
+/// A flow; `None` where the place is free.
+fn flow(bytes: &[u8]) -> Option<FilterFlow> {
+    let address = |at: usize| -> Option<IpAddr> {
+        Some(match bytes.get(VERSION_AT)? {
+            4 => Ipv4Addr::from_octets(*bytes.get(at..)?.first_chunk()?).into(),
+            6 => Ipv6Addr::from_octets(*bytes.get(at..)?.first_chunk()?).into(),
+            _ => return None,
+        })
+    };
+    let port = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    let count = |index: usize| word(bytes, COUNTS_AT + 8 * index);
+    (count(4) != 0).then_some(())?;
+    Some(FilterFlow {
+        source: address(0)?,
+        destination: address(16)?,
+        source_port: port(PORTS_AT)?,
+        destination_port: port(PORTS_AT + 2)?,
+        protocol: *bytes.get(PROTOCOL_AT)?,
+        packets: count(0),
+        bytes: count(1),
+        marks: count(2),
+        drops: count(3),
+        seen_ns: count(4),
+    })
+}
+
+fn unusable(doing: &'static str, source: libbpf_rs::Error) -> BpfError {
+    BpfError::Program {
+        name: NAME,
+        doing,
+        source,
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The filter of a virtual queue: its verdicts against the native host's, and
+//! what it does to packets of every kind, in the kernel's own run of it.
+
+use weirgate_aqm::{Action, Link, Packet, Record, Settings, VirtualQueue};
+use weirgate_bpf::{Filter, FilterSetup};
+
+/// Packets of a run.
+const PACKETS: usize = 20_000;
+
+/// How many are made before what was recorded is read.
+const BATCH: usize = 500;
+
+/// A generator that needs no more than to be another one each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
+    let mut settings = Settings::new(VirtualQueue::discipline());
+    for (name, value) in said {
+        settings.set(name, *value).expect("a parameter");
+    }
+    FilterSetup {
+        link: Link {
+            rate_bytes_s,
+            mtu_bytes: 1_514,
+            overhead_bytes: 14,
+            framing: 1,
+            ..Link::default()
+        },
+        parts: 31,
+        settings,
+    }
+}
+
+/// An Ethernet frame of UDP or TCP.
+fn frame(version: u8, protocol: u8, ecn: u8, flow: u16, payload: usize) -> Vec<u8> {
+    let mut upper = [flow.to_be_bytes(), 443_u16.to_be_bytes()].concat();
+    if protocol == 6 {
+        upper.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0x20, 0, 0, 0, 0, 0]);
+    } else {
+        upper.extend(((8 + payload) as u16).to_be_bytes());
+        upper.extend([0, 0]);
+    }
+    upper.resize(upper.len() + payload, 0x5a);
+    let mut bytes = vec![2; 12];
+    if version == 4 {
+        let mut header = vec![0x45, ecn];
+        header.extend(((20 + upper.len()) as u16).to_be_bytes());
+        header.extend([0, 1, 0x40, 0, 64, protocol, 0, 0, 192, 0, 2, 11, 10, 0, 0]);
+        header.push((flow & 0xff) as u8);
+        let sum = checksum(&header);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        bytes.extend([8, 0]);
+        bytes.extend(header);
+    } else {
+        bytes.extend([0x86, 0xdd, 0x60, ecn << 4, 0, 0]);
+        bytes.extend((upper.len() as u16).to_be_bytes());
+        bytes.extend([protocol, 64]);
+        bytes.extend([0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11]);
+        bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(flow.to_be_bytes());
+    }
+    bytes.extend(upper);
+    bytes
+}
+
+/// The Internet checksum (RFC 1071); 0 over a header that has it.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2);
+    let mut sum: u32 = words
+        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Recorded decisions, made again by the native host with the same numbers.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn parity() {
+    // Above and below what the machine makes a second in either case.
+    for mark in [0, 2] {
+        let params = [
+            ("mark", mark),
+            ("min_bytes", 8_000),
+            ("max_bytes", 30_000),
+            ("knot1_bytes", 20_000),
+            ("fairness", 1 << 15),
+            ("measure", 2),
+            ("bands", 1),
+            ("gentle", 2),
+        ];
+        let changed = setup(4_000_000, &params);
+        let wanted = setup(12_000_000, &params);
+        let filter =
+            Filter::load_recording(&wanted, 0x1234_5678).unwrap_or_else(|error| panic!("{error}"));
+        let maps = filter.maps().expect("maps");
+        assert_eq!(maps.setup().expect("a map"), Some(wanted.clone()));
+        let mut native: Option<VirtualQueue> = None;
+        let mut chance = Chance(77 + mark);
+        let mut counts = [0_u64; 3];
+        let mut compared = 0;
+        let mut now_set = wanted.clone();
+        let mut renewed = true;
+        while compared < PACKETS {
+            let mut told = Vec::new();
+            for _ in 0..BATCH {
+                let small = chance.below(4) == 0;
+                let size = if small { chance.below(100) } else { 1_400 };
+                let protocol = [6, 17][chance.below(2) as usize];
+                let version = [4, 6][chance.below(2) as usize];
+                let ecn = chance.below(3) as u8;
+                let flow = [chance.below(6), 1_000 + chance.below(3_000)];
+                let flow = flow[usize::from(chance.below(5) == 0)];
+                let made = frame(version, protocol, ecn, flow as u16, size as usize);
+                let (passed, after) = filter.run(&made).expect("a run");
+                told.push((passed, made, after));
+            }
+            let mut at = 0;
+            filter
+                .recorded(|bytes| {
+                    let record = Record::from_bytes(bytes).expect("a record");
+                    let packet = Packet {
+                        arrived_ns: record.now_ns,
+                        len: record.len,
+                        wire: record.wire,
+                        flow: record.flow,
+                        ecn: record.ecn,
+                    };
+                    let Packet { arrived_ns, .. } = packet;
+                    let (settings, link) = (&now_set.settings, &now_set.link);
+                    match &mut native {
+                        None => native = Some(VirtualQueue::new(settings, link, arrived_ns)),
+                        Some(native) if renewed => native.change(settings, link, arrived_ns),
+                        Some(_) => {}
+                    }
+                    renewed = false;
+                    let own = native.as_mut().expect("just made");
+                    let verdict = own.arrive(&packet, record.random);
+                    let (passed, made, after) = &told[at];
+                    assert_eq!(made.len(), record.len as usize);
+                    assert_eq!(packet.wire, now_set.link.wire_bytes(packet.len));
+                    assert_eq!(verdict.action as u32, record.action, "packet {compared}");
+                    assert_eq!(verdict.reason, record.reason, "packet {compared}");
+                    assert_eq!(*passed, verdict.action != Action::Drop);
+                    if verdict.action == Action::Mark {
+                        marked(made, after);
+                    } else {
+                        assert_eq!(made, after, "nothing else changes");
+                    }
+                    counts[verdict.action as usize] += 1;
+                    at += 1;
+                    compared += 1;
+                })
+                .expect("records");
+            assert_eq!(at, BATCH, "every packet was recorded");
+            let state = maps.state().expect("a map");
+            assert_eq!(state.missed, 0);
+            let own = native.as_ref().expect("made").bytes();
+            // What the native host does not have: the end of the instance,
+            // which is the kernel host's own.
+            assert!(state.bytes == own, "states differ after {compared}");
+            if compared == PACKETS / 2 {
+                maps.set(&changed).expect("a map");
+                now_set = changed.clone();
+                renewed = true;
+            }
+        }
+        println!("mark={mark}: the same for {compared}: passed, marked, dropped {counts:?}");
+        assert!(counts[2] > 100, "drops");
+        assert_eq!(counts[1] > 100, mark != 0, "marks");
+        let flows = maps.flows().expect("a map");
+        assert!(flows.len() > 1_000, "{}", flows.len());
+        let all: u64 = flows.iter().map(|flow| flow.packets).sum();
+        assert!(all <= PACKETS as u64);
+        let large = flows.iter().max_by_key(|flow| flow.bytes).expect("one");
+        assert!(large.drops > 0 && large.destination_port == 443, "{large:?}");
+        assert!(large.source_port < 6);
+        // Those that sent little are spared.
+        let spared = |flow: &&weirgate_bpf::FilterFlow| flow.bytes < 15_000;
+        let lost: u64 = flows.iter().filter(spared).map(|flow| flow.drops).sum();
+        assert_eq!(lost, 0);
+    }
+}
+
+/// Only the two bits changed, and an IPv4 header's checksum is right.
+fn marked(before: &[u8], after: &[u8]) {
+    let differs: Vec<usize> = (0..before.len())
+        .filter(|at| before[*at] != after[*at])
+        .collect();
+    if before[12] == 8 {
+        assert_eq!(after[15] & 3, 3);
+        assert_eq!(checksum(&after[14..34]), 0);
+        assert!(differs.iter().all(|at| [15, 24, 25].contains(at)));
+    } else {
+        assert_eq!(after[15] >> 4 & 3, 3);
+        assert!(differs.iter().all(|at| *at == 15));
+    }
+}
+
+/// Cut, spoiled, fragmented and without end: nothing is refused by the kernel,
+/// nothing but marks is written, and a packet of no flow is let go.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn any_packet() {
+    let params = [
+        ("mark", 2),
+        ("min_bytes", 1_000),
+        ("max_bytes", 3_000),
+        ("weight1", 1 << 16),
+        ("measure", 2),
+        ("gentle", 2),
+    ];
+    let filter = Filter::load(&setup(10_000, &params), 3).unwrap_or_else(|error| panic!("{error}"));
+    let mut chance = Chance(99);
+    let mut seen = [0_u64; 3];
+    for round in 0..12_000_u64 {
+        let (version, protocol) = ([4, 6][(round % 2) as usize], [6, 17][(round / 2 % 2) as usize]);
+        let ecn = chance.below(4) as u8;
+        let size = chance.below(200) as usize;
+        let mut bytes = frame(version, protocol, ecn, chance.below(9) as u16, size);
+        for _ in 0..chance.below(6) {
+            let at = 12 + chance.below(bytes.len() as u64 - 12) as usize;
+            bytes[at] = chance.below(256) as u8;
+        }
+        if chance.below(3) == 0 {
+            bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
+        }
+        // The kernel itself runs no frame without a whole Ethernet header.
+        let Ok((passed, after)) = filter.run(&bytes) else {
+            seen[2] += 1;
+            continue;
+        };
+        seen[usize::from(passed)] += 1;
+        let differs = (0..bytes.len()).filter(|at| bytes[*at] != after[*at]);
+        for at in differs {
+            assert!([15, 24, 25].contains(&at), "{at} of {bytes:?}");
+        }
+    }
+    let state = filter.maps().and_then(|maps| maps.state()).expect("a map");
+    println!("dropped, passed, refused: {seen:?}; of no flow: {}", state.other);
+    assert!(seen[0] > 1_000 && seen[1] > 1_000 && state.other > 500);
+    assert!(seen[2] < 3_000, "the kernel ran hardly any");
+    // Of no flow: never dropped, however long it lasts.
+    for _ in 0..200 {
+        let mut arp = vec![0xff; 12];
+        arp.extend([8, 6]);
+        arp.resize(60, 0);
+        assert!(filter.run(&arp).expect("a run").0);
+    }
+}

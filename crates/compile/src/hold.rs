@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The filter that holds arriving packets to a rate by a virtual queue, and the
+//! policer, which is the same with thresholds out of reach.
+
+use weirgate_linklayer::Framing;
+use weirgate_policy::{Flows, Inbound, Policy, in_kbit};
+use weirgate_state::{CakeFraming, Hold, KitSetting, KitWire, Origin};
+use weirgate_units::{Rate, Size};
+
+/// The largest queue that the kit's arithmetic holds (`AQM_MOST_BYTES`).
+const MOST: u64 = (1 << 30) - 1;
+
+/// One as a weight or a leak (2^16), and as a share in millionths.
+const ONE: u64 = 1 << 16;
+const MILLION: u64 = 1_000_000;
+
+/// What a policer lets through at once (Brouer 8.3: burst 10k).
+const BURST: u64 = 10_000;
+
+/// A flow is spared until it has sent this: a page's worth of text, not of
+/// pictures (Braithwaite 2006, section 5.3: 20000 bytes).
+const SPARE: u64 = 20_000;
+
+/// `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
+/// (aqm/include/red.h, aqm/meredt.c).
+const ON_WIRE: u64 = 2;
+const TO_DOUBLE: u64 = 2;
+const DROP: u64 = 0;
+const MARK_OR_DROP: u64 = 2;
+
+/// The filter of a policy, and why; `None` where what arrives is queued, or left
+/// alone.
+pub(crate) fn filter(policy: &Policy) -> Option<(Hold, Origin)> {
+    let rate = policy.held_rate()?;
+    let link = &policy.link;
+    let layer = &link.layer.value;
+    let device = link.device_kind.value;
+    let own = policy.holding.as_ref();
+    let (settings, what) = match link.inbound.value {
+        Inbound::Police => (police(policy), "what comes faster is dropped"),
+        _ => (
+            virtual_queue(policy, rate),
+            "a virtual queue of that rate decides who is marked or dropped",
+        ),
+    };
+    let flows = own.and_then(|own| own.flows.as_ref());
+    let origin = Origin::new(
+        link.inbound.line,
+        format!(
+            "held to {} of a line of {}, counted as on the wire ({layer}); {what}",
+            in_kbit(rate),
+            in_kbit(link.down.as_ref().map_or(rate, |down| down.value)),
+        ),
+    );
+    let hold = Hold {
+        rate,
+        wire: KitWire {
+            overhead: layer.overhead_on(device),
+            mpu: layer.mpu(),
+            framing: match layer.framing() {
+                Framing::None => CakeFraming::None,
+                Framing::Atm => CakeFraming::Atm,
+                Framing::Ptm => CakeFraming::Ptm,
+            },
+        },
+        mtu: link.mtu.value + device.counted(),
+        parts: match flows.map_or(Flows::default(), |flows| flows.value) {
+            Flows::Connections => Hold::SOURCE | Hold::DESTINATION | Hold::CONNECTION,
+            Flows::Pairs => Hold::SOURCE | Hold::DESTINATION,
+            Flows::Senders => Hold::SOURCE,
+            Flows::Receivers => Hold::DESTINATION,
+        },
+        settings: settings
+            .into_iter()
+            .map(|(name, value)| KitSetting {
+                name: name.to_owned(),
+                value,
+                usual: false,
+            })
+            .collect(),
+        stale: false,
+    };
+    Some((hold, origin))
+}
+
+/// A token bucket: thresholds beyond the limit are never reached.
+fn police(policy: &Policy) -> Vec<(&'static str, u64)> {
+    let stated = policy.holding.as_ref().and_then(|own| own.burst.as_ref());
+    let least = 2 * u64::from(policy.full_packet());
+    let burst = stated.map_or(BURST.max(least), |burst| burst.value.as_bytes());
+    let burst = burst.clamp(u64::from(policy.full_packet()), MOST / 4);
+    vec![
+        ("bands", 1),
+        ("limit_bytes", burst),
+        ("min_bytes", 2 * burst),
+        ("max_bytes", 4 * burst),
+        ("measure", ON_WIRE),
+    ]
+}
+
+/// What the line carries beyond the rate adds up in the virtual queue, and so
+/// slowly that a burst leaves hardly a trace: its length says for how long the
+/// far end's queue has been standing. So thresholds are times of that excess.
+fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
+    let own = policy.holding.as_ref();
+    let size = |value: Option<&weirgate_document::Value<Size>>, usual: u64| {
+        value.map_or(usual, |value| value.value.as_bytes())
+    };
+    let full = u64::from(policy.full_packet());
+    let line = policy.link.down.as_ref().map_or(rate, |down| down.value);
+    let usable = policy.link.layer.value.usable_rate(line);
+    let excess = usable
+        .as_bytes_per_second()
+        .saturating_sub(rate.as_bytes_per_second());
+    let usual_min = 2 * full;
+    let min = size(own.and_then(|own| own.min.as_ref()), usual_min);
+    let usual_max = min + (2 * full).max(excess / 2);
+    let max = size(own.and_then(|own| own.max.as_ref()), usual_max);
+    let max = max.clamp(2, MOST / 8);
+    let min = min.min(max - 1);
+    let spare = size(own.and_then(|own| own.spare.as_ref()), SPARE).min(MOST / 64);
+    let ecn = own.and_then(|own| own.ecn.as_ref());
+    let leak = own.and_then(|own| own.leak.as_ref());
+    let mark = match ecn.is_none_or(|ecn| ecn.value) {
+        true => MARK_OR_DROP,
+        false => DROP,
+    };
+    let mut settings = vec![
+        ("bands", 1),
+        ("limit_bytes", 4 * max),
+        ("min_bytes", min),
+        ("max_bytes", max),
+        // The virtual queue is an average already.
+        ("weight", 1 << 31),
+        ("measure", ON_WIRE),
+        ("gentle", TO_DOUBLE),
+        ("knot1_bytes", spare),
+        ("knot2_bytes", 5 * spare),
+        ("knot3_bytes", 50 * spare),
+        ("mark", mark),
+    ];
+    if let Some(leak) = leak {
+        settings.push(("fairness", u64::from(leak.value.as_millionths()) * ONE / MILLION));
+    }
+    settings
+}

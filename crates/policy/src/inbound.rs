@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `[inbound]`: how what arrives is held to a rate where it is not queued, and
+//! that rate.
+
+use crate::codes;
+use crate::model::{Direction, Inbound, Policy};
+use crate::queue::sized;
+use crate::read::word;
+use crate::shares::{less, whole_bytes};
+use weirgate_document::{Reader, Span as Place, Value};
+use weirgate_units::{Rate, Share, Size};
+
+/// `[inbound]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// The line of the table, from 1.
+    pub line: u32,
+    /// Where the table begins.
+    pub span: Place,
+    /// Whether packets whose senders understand it are marked rather than
+    /// dropped.
+    pub ecn: Option<Value<bool>>,
+    /// A flow is spared until it has sent this.
+    pub spare: Option<Value<Size>>,
+    /// What one flow is.
+    pub flows: Option<Value<Flows>>,
+    /// What of its share of the link a flow's size loses as time goes by.
+    pub leak: Option<Value<Share>>,
+    /// The virtual queue from which on somebody is chosen, and the one at which
+    /// the probability is the full one; bytes on the wire.
+    pub min: Option<Value<Size>>,
+    /// See `min`.
+    pub max: Option<Value<Size>>,
+    /// What a policer lets through at once.
+    pub burst: Option<Value<Size>>,
+}
+
+/// What makes packets one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flows {
+    /// Addresses, ports and protocol.
+    #[default]
+    Connections,
+    /// Both addresses.
+    Pairs,
+    /// The address outside.
+    Senders,
+    /// The address that it is for.
+    Receivers,
+}
+
+/// The sizes that a field takes, and how they are written.
+const SIZES: (u64, u64) = (1, 1 << 29);
+
+/// Reads the table.
+pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
+    let words = [
+        ("connections", Flows::Connections),
+        ("pairs", Flows::Pairs),
+        ("senders", Flows::Senders),
+        ("receivers", Flows::Receivers),
+    ];
+    let holding = Holding {
+        line: table.line(),
+        span: table.span(),
+        ecn: table.boolean("ecn"),
+        spare: sized(&mut table, "spare"),
+        flows: word(&mut table, "flows", &words),
+        leak: table.parsed("leak"),
+        min: sized(&mut table, "min"),
+        max: sized(&mut table, "max"),
+        burst: sized(&mut table, "burst"),
+    };
+    let sizes = [
+        ("spare", &holding.spare),
+        ("min", &holding.min),
+        ("max", &holding.max),
+        ("burst", &holding.burst),
+    ];
+    for (key, size) in sizes {
+        let Some(size) = size else { continue };
+        if !(SIZES.0..=SIZES.1).contains(&size.value.as_bytes()) {
+            table.problems().error(
+                codes::INBOUND,
+                size.span.clone(),
+                format!("`{key}` of {} is out of range", size.value),
+                "write from 1 byte to 512MiB",
+            );
+        }
+    }
+    if let (Some(min), Some(max)) = (&holding.min, &holding.max)
+        && min.value >= max.value
+    {
+        table.problems().error(
+            codes::INBOUND,
+            min.span.clone(),
+            "`min` is not below `max`, so that nothing lies between them",
+            "leave `min` out, or write a smaller one",
+        );
+    }
+    holding
+}
+
+impl Inbound {
+    /// Whether what arrives is held to a rate where it arrives, and not queued.
+    #[must_use]
+    pub const fn holds(self) -> bool {
+        matches!(self, Self::Filter | Self::Police)
+    }
+}
+
+impl Policy {
+    /// The rate that what arrives is held to, on the wire, where it is not
+    /// queued; a multiple of 8 bit/s.
+    #[must_use]
+    pub fn held_rate(&self) -> Option<Rate> {
+        let line = self.link.down.as_ref()?.value;
+        let usable = self.link.layer.value.usable_rate(line);
+        let margin = self.link.margin_down.value.of(line);
+        let rate = whole_bytes(less(usable, margin));
+        self.link.inbound.value.holds().then_some(rate)
+    }
+}
+
+/// What of `[inbound]` the kind of inbound side has no use for, and a rate that
+/// leaves nothing.
+pub(crate) fn check(policy: &Policy, least: Rate, problems: &weirgate_document::Problems) {
+    let kind = policy.link.inbound.value;
+    if policy.held_rate().is_some_and(|rate| rate < least) {
+        problems.error(
+            codes::MARGIN,
+            policy.link.margin_down.span.clone(),
+            format!(
+                "`margin-down` leaves less than {} of the {}",
+                crate::in_kbit(least),
+                Direction::Down.stream()
+            ),
+            "leave at least 8kbit; a usual margin is `3%`",
+        );
+    }
+    let Some(holding) = &policy.holding else {
+        return;
+    };
+    if !kind.holds() {
+        problems.error(
+            codes::INBOUND,
+            holding.span.clone(),
+            "`[inbound]` is about arriving packets that are held to a rate and not queued",
+            "write `inbound = \"filter\"` or `\"police\"` in `[link]`, or leave the table out",
+        );
+        return;
+    }
+    let place = |value: &Option<Value<Size>>| value.as_ref().map(|value| value.span.clone());
+    let of_filter = [
+        ("ecn", holding.ecn.as_ref().map(|value| value.span.clone())),
+        ("spare", place(&holding.spare)),
+        (
+            "flows",
+            holding.flows.as_ref().map(|value| value.span.clone()),
+        ),
+        ("leak", holding.leak.as_ref().map(|value| value.span.clone())),
+        ("min", place(&holding.min)),
+        ("max", place(&holding.max)),
+    ];
+    let of_police = [("burst", place(&holding.burst))];
+    let (others, other): (&[_], _) = match kind {
+        Inbound::Police => (&of_filter, "filter"),
+        _ => (&of_police, "police"),
+    };
+    for (key, span) in others {
+        if let Some(span) = span {
+            problems.error(
+                codes::INBOUND,
+                span.clone(),
+                format!("`{key}` belongs to `inbound = \"{other}\"`"),
+                "leave it out, or choose the other",
+            );
+        }
+    }
+}

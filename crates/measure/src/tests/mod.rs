@@ -490,3 +490,84 @@ fn recordings_that_do_not_fit_are_refused() {
             .contains("modem-only")
     );
 }
+
+#[test]
+fn short_flows_have_slowdowns_and_sizes() {
+    let mut experiment = sample::experiment(&[("a", 0, 100)]);
+    let line = &mut experiment.topology.line;
+    line.framing = weirgate_experiment::Framing::None;
+    line.overhead = 0;
+    line.mpu = 0;
+    for side in [&mut line.up, &mut line.down] {
+        side.rate = weirgate_units::Rate::kbit(1000);
+        side.delay = weirgate_units::Span::from_millis(10);
+    }
+    let mut mice = sample::tcp("mice", Node::Host(1), Node::Server(1), &[(0, 100)]);
+    mice.kind = weirgate_experiment::TrafficKind::ShortFlows {
+        mean_gap: weirgate_units::Span::from_secs(1),
+        mean_length: weirgate_units::Size::bytes(5000),
+        shape: 1.5,
+        drain: weirgate_units::Span::ZERO,
+        sizes: vec![weirgate_units::Size::bytes(1448)],
+        tcp: weirgate_experiment::TcpSettings::default(),
+    };
+    experiment.traffic = vec![mice];
+    let mut recording = sample::recording(100, &[("mice", 0)]);
+    let connection = |start_ms: u64, late_ms: u64, finished_us: Option<u64>, bytes: u64| Connection {
+        flow: 0,
+        due_ns: (start_ms - late_ms) * MS,
+        start_ns: start_ms * MS,
+        connected_ns: None,
+        finished_ns: finished_us.map(|us| start_ms * MS + us * 1000),
+        bytes,
+    };
+    // SYN and answer of 60 bytes 0.48 ms each, 10 ms of delay three times, a
+    // full packet 12 ms: 42.96 ms; two of them 54.96 ms.
+    recording.connections = vec![
+        connection(100, 1, Some(42_960), 1448),
+        connection(200, 3, Some(85_920), 1448),
+        connection(300, 0, Some(164_880), 2896),
+        connection(400, 0, None, 99_999),
+    ];
+    let figures = measure(&experiment, &recording).unwrap();
+    figures_are(
+        &figures,
+        &[
+            ("a.slowdown.mice:1448.mean_ratio", Some(1.5)),
+            ("a.slowdown.mice:1448.p95_ratio", Some(2.0)),
+            ("a.slowdown.mice:more.mean_ratio", Some(3.0)),
+            ("a.slowdown.mice.mean_ratio", Some(2.0)),
+            ("a.started.mice.connections", Some(4.0)),
+            ("a.started.mice:more.connections", Some(2.0)),
+            ("a.unfinished.mice.connections", Some(1.0)),
+            ("a.unfinished.mice:1448.connections", Some(0.0)),
+            ("a.late.mice.max_ms", Some(3.0)),
+            ("a.late.mice:1448.max_ms", None),
+        ],
+    );
+}
+
+#[test]
+fn averages_are_those_of_samples_in_the_window() {
+    let experiment = sample::experiment(&[("a", 0, 5), ("b", 5, 10)]);
+    let mut recording = sample::recording(10, &[]);
+    recording.places = vec!["wan".into()];
+    recording.averages = [(1, 10), (2, 20), (3, 60), (7, 500)]
+        .map(|(at_s, value)| weirgate_experiment::NumberSample {
+            place: 0,
+            at_ns: at_s * 1000 * MS,
+            value,
+        })
+        .to_vec();
+    let figures = measure(&experiment, &recording).unwrap();
+    figures_are(
+        &figures,
+        &[
+            ("a.average.wan.mean_bytes", Some(30.0)),
+            ("a.average.wan.min_bytes", Some(10.0)),
+            ("a.average.wan.p50_bytes", Some(20.0)),
+            ("a.average.wan.max_bytes", Some(60.0)),
+            ("b.average.wan.mean_bytes", Some(500.0)),
+        ],
+    );
+}

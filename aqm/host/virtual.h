@@ -49,8 +49,8 @@ AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
 	counts->queued_wire_bytes = wire;
 	counts->queued_packets =
 		v->gate.opens_ns > now_ns ? 1 + wire / v->full_wire : 0;
-	counts->queued_most_packets = aqm_max(counts->queued_most_packets,
-					      counts->queued_packets);
+	counts->queued_most_packets =
+		aqm_max(counts->queued_most_packets, counts->queued_packets);
 }
 
 /* Parameters or the rate are new; what is queued is so in bytes. */

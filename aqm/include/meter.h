@@ -1,254 +1,93 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Meters of a DiffServ traffic conditioner (RFC 2475 section 2.3.3, RFC 3290
- * section 5): each gives a packet one of three colours. What a colour means
- * (another code point, a queue, the end) is the conditioner's affair.
+ * The rate at which something comes (Shah 1999, section 5.1): bytes of a chunk
+ * of time, which closes at the first arrival after its end, scaled to the
+ * chunk's length, averaged over a ring of chunks; forgotten after a silence. It
+ * keeps no timer: everything happens at arrivals.
  *
- * The RFCs define token counts that grow by one, a rate's number of times a
- * second. The same is computed here at once for all the time between two
- * packets, without rounding: the part of a token that has grown already is kept
- * in units of 10^-9 token, so that a meter decides as the definition does, bit
- * for bit, however often it is asked.
- *
- * Of one host's own seam as the disciplines: no clock, no packets, no globals.
+ * Departure from the thesis: bytes, where it counts packets, and an average of
+ * the chunks that there are, where it counts those to come as empty.
  */
 #ifndef AQM_METER_H
 #define AQM_METER_H
 
+#include "aqm.h"
 #include "fixed.h"
 
-#define METER_NS_PER_S 1000000000ULL
+/* Most chunks in the ring. */
+#define METER_CHUNKS 64
 
-/* The fastest rate, 100 Gbit/s, and the longest time and the most tokens that
- * are told apart: 2^30 s at that rate still fits in 64 bits, and at the slowest
- * rate of 1 byte/s brings as many tokens as any two bursts hold. */
-#define METER_MOST_BYTES_S 12500000000ULL
-#define METER_MOST_S (1ULL << 30)
-#define METER_MOST_BURST ((1ULL << 29) - 1)
-
-/* The most bytes of an interval that are counted, so that they still have 16
- * binary places. */
-#define METER_MOST_TOTAL ((1ULL << 47) - 1)
-
-enum meter_kind {
-	METER_BUCKET = 0, /* one rate, one burst: green or red */
-	METER_SINGLE_RATE = 1, /* srTCM, RFC 2697 */
-	METER_TWO_RATE = 2, /* trTCM, RFC 2698 */
-	METER_AVERAGE = 3, /* bytes in a time, RFC 3290 section 5.1.1 */
-	METER_MOVING = 4, /* exponential average, RFC 3290 section 5.1.2 */
+struct meter_rule {
+	u64 chunk_ns;
+	u64 chunks; /* of them in the ring */
+	u64 age_ns; /* a silence after which the rate is forgotten */
 };
 
-/* In the order of how much they permit, as both RFCs draw them. */
-enum meter_colour {
-	METER_GREEN = 0,
-	METER_YELLOW = 1,
-	METER_RED = 2,
+struct meter {
+	u64 seen_ns; /* when something last came */
+	u64 chunk_ns; /* when the open chunk began; 0: none is open */
+	u64 sum; /* of the ring */
+	u64 rate_bytes_s;
+	u32 count; /* bytes in the open chunk */
+	u32 next; /* place in the ring */
+	u32 filled;
+	u32 pad;
+	u32 ring[METER_CHUNKS];
 };
 
-struct meter_params {
-	u64 rate_bytes_s; /* CIR, or the rate not to be exceeded */
-	u64 burst_bytes; /* CBS */
-	u64 peak_bytes_s; /* PIR; METER_TWO_RATE */
-	u64 excess_bytes; /* EBS (METER_SINGLE_RATE) or PBS (METER_TWO_RATE) */
-	u64 interval_ns; /* METER_AVERAGE, METER_MOVING: Delta, not 0 */
-	u64 gain; /* METER_MOVING: Gain, at most AQM_ONE */
-	u32 kind; /* enum meter_kind */
-	u32 aware; /* whether colours that packets bring count */
-};
-
-/* Tokens that grow with time: the whole ones that are due, and what has grown
- * of the next. */
-struct meter_growth {
-	u64 at_ns; /* until when it is counted */
-	u64 part; /* 10^-9 tokens, below 10^9 */
-};
-
-struct meter_vars {
-	struct meter_growth committed;
-	struct meter_growth peak;
-	u64 tokens; /* Tc, or the bytes of the interval so far */
-	u64 excess; /* Te or Tp, or the average in 2^-16 bytes an interval */
-	u64 began_ns; /* of the interval */
-	u64 started; /* whether a packet has been seen */
-};
-
-/* The tokens that have come since the last call. */
-AQM_FN u64 meter_grow(struct meter_growth *growth, u64 rate_bytes_s, u64 now_ns)
-{
-	u64 ns = now_ns > growth->at_ns ? now_ns - growth->at_ns : 0;
-	u64 s = ns / METER_NS_PER_S;
-	u64 part = (ns % METER_NS_PER_S) * rate_bytes_s + growth->part;
-
-	if (now_ns > growth->at_ns)
-		growth->at_ns = now_ns;
-	if (s > METER_MOST_S)
-		s = METER_MOST_S;
-	growth->part = part % METER_NS_PER_S;
-	return s * rate_bytes_s + part / METER_NS_PER_S;
-}
-
-/* Fills a bucket; what it has no room for. */
-AQM_FN u64 meter_fill(u64 *bucket, u64 size, u64 tokens)
-{
-	u64 room = size > *bucket ? size - *bucket : 0;
-
-	if (tokens <= room) {
-		*bucket += tokens;
-		return 0;
-	}
-	*bucket += room;
-	return tokens - room;
-}
-
-/* Takes a packet out of a bucket if the bucket holds as much. */
-AQM_FN u32 meter_take(u64 *bucket, u64 bytes)
-{
-	if (*bucket < bytes)
-		return 0;
-	*bucket -= bytes;
-	return 1;
-}
-
-/* RFC 2697 section 3. */
-AQM_FN u32 meter_single_rate(struct meter_vars *v, const struct meter_params *p,
-			     u32 bytes, u32 colour, u64 now_ns)
-{
-	u64 grown = meter_grow(&v->committed, p->rate_bytes_s, now_ns);
-
-	grown = meter_fill(&v->tokens, p->burst_bytes, grown);
-	meter_fill(&v->excess, p->excess_bytes, grown);
-	if (colour == METER_GREEN && meter_take(&v->tokens, bytes))
-		return METER_GREEN;
-	if (colour != METER_RED && meter_take(&v->excess, bytes))
-		return METER_YELLOW;
-	return METER_RED;
-}
-
-/* RFC 2698 section 3. */
-AQM_FN u32 meter_two_rate(struct meter_vars *v, const struct meter_params *p,
-			  u32 bytes, u32 colour, u64 now_ns)
-{
-	meter_fill(&v->tokens, p->burst_bytes,
-		   meter_grow(&v->committed, p->rate_bytes_s, now_ns));
-	meter_fill(&v->excess, p->excess_bytes,
-		   meter_grow(&v->peak, p->peak_bytes_s, now_ns));
-	if (colour == METER_RED || !meter_take(&v->excess, bytes))
-		return METER_RED;
-	if (colour == METER_YELLOW || !meter_take(&v->tokens, bytes))
-		return METER_YELLOW;
-	return METER_GREEN;
-}
-
-/* A token bucket with a conformance of two colours: RFC 3290 section 5.1.3,
- * "strict", that is, a packet larger than the bucket never conforms. */
-AQM_FN u32 meter_bucket(struct meter_vars *v, const struct meter_params *p,
-			u32 bytes, u32 colour, u64 now_ns)
-{
-	meter_fill(&v->tokens, p->burst_bytes,
-		   meter_grow(&v->committed, p->rate_bytes_s, now_ns));
-	if (colour != METER_RED && meter_take(&v->tokens, bytes))
-		return colour;
-	return METER_RED;
-}
-
-/* What a rate brings in one interval. */
-AQM_FN u64 meter_allowance(const struct meter_params *p)
-{
-	struct meter_growth growth = { .at_ns = 0, .part = 0 };
-
-	return meter_grow(&growth, p->rate_bytes_s, p->interval_ns);
-}
-
-/* Ends the intervals that are over; how many. */
-AQM_FN u64 meter_intervals(struct meter_vars *v, const struct meter_params *p,
-			   u64 now_ns)
-{
-	u64 ns = now_ns > v->began_ns ? now_ns - v->began_ns : 0;
-	u64 over = p->interval_ns ? ns / p->interval_ns : 0;
-
-	v->began_ns += over * p->interval_ns;
-	return over;
-}
-
-/* Bytes within one interval after the other, RFC 3290 section 5.1.1: what
- * would exceed the rate's bytes of an interval does not conform and is not
- * counted. */
-AQM_FN u32 meter_average(struct meter_vars *v, const struct meter_params *p,
-			 u32 bytes, u32 colour, u64 now_ns)
-{
-	if (meter_intervals(v, p, now_ns))
-		v->tokens = 0;
-	if (colour == METER_RED || v->tokens + bytes > meter_allowance(p))
-		return METER_RED;
-	v->tokens += bytes;
-	return colour;
-}
-
-/*
- * RFC 3290 section 5.1.2: at the end of each interval
- * average += gain * (bytes of the interval - average), and a packet conforms
- * while the average does not exceed the rate's bytes of an interval. All bytes
- * count, as the average is of what is offered. Intervals without a packet
- * leave (1 - gain) of it each.
- */
-AQM_FN u32 meter_moving(struct meter_vars *v, const struct meter_params *p,
-			u32 bytes, u32 colour, u64 now_ns)
-{
-	u64 over = meter_intervals(v, p, now_ns);
-
-	if (over) {
-		v->excess -= aqm_scale(v->excess, p->gain);
-		v->excess += aqm_scale(v->tokens << 16, p->gain);
-		v->excess = aqm_scale(v->excess,
-				      aqm_power(AQM_ONE - p->gain,
-						(u32)aqm_min(over - 1, ~0U)));
-		v->tokens = 0;
-	}
-	v->tokens = aqm_min(v->tokens + bytes, METER_MOST_TOTAL);
-	if (colour == METER_RED || v->excess >> 16 > meter_allowance(p))
-		return METER_RED;
-	return colour;
-}
-
-/* Buckets are full and clocks at rest when the first packet comes (RFC 2697
- * and 2698 section 3: at time 0). */
-AQM_FN void meter_start(struct meter_vars *v, const struct meter_params *p,
+/* A chunk is over: its bytes go into the ring, scaled. */
+AQM_FN void meter_close(struct meter *meter, const struct meter_rule *rule,
 			u64 now_ns)
 {
-	v->committed.at_ns = now_ns;
-	v->committed.part = 0;
-	v->peak.at_ns = now_ns;
-	v->peak.part = 0;
-	v->began_ns = now_ns;
-	v->tokens = p->kind >= METER_AVERAGE ? 0 : p->burst_bytes;
-	v->excess = p->kind >= METER_AVERAGE ? 0 : p->excess_bytes;
-	v->started = 1;
+	u64 elapsed = now_ns - meter->chunk_ns;
+	u64 chunks = aqm_clamp(rule->chunks, 1, METER_CHUNKS);
+	u64 scaled;
+	u32 *place;
+
+	/* In microseconds, so that the product fits: a chunk is at most 10 s
+	 * and has less than 2^32 bytes. */
+	scaled = rule->chunk_ns / 1000 * meter->count /
+		 aqm_max(elapsed / 1000, 1);
+	scaled = aqm_min(scaled, 0xffffffff);
+	if (meter->next >= chunks)
+		meter->next = 0;
+	place = &meter->ring[meter->next & (METER_CHUNKS - 1)];
+	if (meter->filled >= chunks)
+		meter->sum -= aqm_min(*place, meter->sum);
+	else
+		meter->filled++;
+	*place = (u32)scaled;
+	meter->sum += scaled;
+	meter->next++;
+	meter->rate_bytes_s =
+		meter->sum * 1000000 /
+		aqm_max(meter->filled * (rule->chunk_ns / 1000), 1);
+	meter->count = 0;
+	meter->chunk_ns = now_ns;
 }
 
-/*
- * The colour of a packet of so many bytes that brings a colour. A meter that is
- * colour-blind takes every packet as green. Time that goes backwards is as no
- * time.
- */
-AQM_FN u32 meter_colour(struct meter_vars *v, const struct meter_params *p,
-			u32 bytes, u32 colour, u64 now_ns)
+AQM_FN void meter_forget(struct meter *meter)
 {
-	if (!v->started)
-		meter_start(v, p, now_ns);
-	if (!p->aware)
-		colour = METER_GREEN;
-	switch (p->kind) {
-	case METER_SINGLE_RATE:
-		return meter_single_rate(v, p, bytes, colour, now_ns);
-	case METER_TWO_RATE:
-		return meter_two_rate(v, p, bytes, colour, now_ns);
-	case METER_AVERAGE:
-		return meter_average(v, p, bytes, colour, now_ns);
-	case METER_MOVING:
-		return meter_moving(v, p, bytes, colour, now_ns);
-	default:
-		return meter_bucket(v, p, bytes, colour, now_ns);
-	}
+	meter->chunk_ns = 0;
+	meter->sum = 0;
+	meter->rate_bytes_s = 0;
+	meter->count = 0;
+	meter->next = 0;
+	meter->filled = 0;
+}
+
+/* So many bytes came. */
+AQM_FN void meter_arrived(struct meter *meter, const struct meter_rule *rule,
+			  u32 bytes, u64 now_ns)
+{
+	if (meter->seen_ns && now_ns - meter->seen_ns > rule->age_ns)
+		meter_forget(meter);
+	meter->seen_ns = now_ns;
+	if (!meter->chunk_ns)
+		meter->chunk_ns = now_ns;
+	meter->count += bytes;
+	if (now_ns - meter->chunk_ns >= rule->chunk_ns)
+		meter_close(meter, rule, now_ns);
 }
 
 #endif

@@ -17,9 +17,7 @@
  *          segment, and then sender and receiver wait for each other.
  *   mss    Shah's algorithm 2: steps of one segment, never less than one.
  *
- * The rate measured is Shah's (5.1): bytes of a chunk of time, which closes at
- * the first arrival after its end, scaled to the chunk's length, averaged over a
- * ring of chunks; forgotten after a silence. No timer anywhere.
+ * Shah's need the rate that is measured (meter.h).
  *
  * What was offered is never taken back (RFC 9293 section 3.8.6), nor is more
  * offered than the receiver itself does.
@@ -28,10 +26,7 @@
 #define AQM_WINDOW_H
 
 #include "aqm.h"
-#include "fixed.h"
-
-/* Most chunks in the ring. */
-#define WINDOW_CHUNKS 64
+#include "meter.h"
 
 enum window_algorithm {
 	WINDOW_EDGE = 0,
@@ -47,29 +42,19 @@ struct window_rule {
 			 * earned by waiting, or owed; no less than the longest
 			 * round trip */
 	u64 hold_ns; /* edge: an acknowledgement is held back so long at most */
-	u64 chunk_ns;
-	u64 chunks; /* of them in the ring */
-	u64 age_ns; /* a silence after which the rate is forgotten */
+	struct meter_rule meter;
 };
 
 /* A connection. */
 struct window_flow {
-	u64 seen_ns; /* when data last came */
-	u64 chunk_ns; /* when the open chunk began; 0: none is open */
-	u64 sum; /* of the ring */
-	u64 rate_bytes_s; /* measured */
+	struct meter meter;
 	u64 paid_ns; /* the edge's credit is up to then */
 	s64 credit; /* bytes that the edge may go on by */
 	u64 leaves_ns; /* when the last acknowledgement leaves */
-	u32 count; /* bytes in the open chunk */
-	u32 next; /* place in the ring */
-	u32 filled;
 	u32 mss; /* largest segment that came */
 	u32 edge; /* the last byte offered, plus one */
 	u32 window; /* of the algorithms with steps */
 	u32 began; /* something was offered */
-	u32 pad;
-	u32 ring[WINDOW_CHUNKS];
 };
 
 /* Segments smaller than this are never waited for. */
@@ -80,61 +65,14 @@ AQM_FN u32 window_mss(const struct window_flow *flow)
 	return flow->mss > WINDOW_LEAST_MSS ? flow->mss : WINDOW_LEAST_MSS;
 }
 
-/* A chunk is over: its bytes go into the ring, scaled. */
-AQM_FN void window_close(struct window_flow *flow,
-			 const struct window_rule *rule, u64 now_ns)
-{
-	u64 elapsed = now_ns - flow->chunk_ns;
-	u64 chunks = aqm_clamp(rule->chunks, 1, WINDOW_CHUNKS);
-	u64 scaled;
-	u32 *place;
-
-	/* In microseconds, so that the product fits: a chunk is at most 10 s
-	 * and has less than 2^32 bytes. */
-	scaled = rule->chunk_ns / 1000 * flow->count /
-		 aqm_max(elapsed / 1000, 1);
-	scaled = aqm_min(scaled, 0xffffffff);
-	if (flow->next >= chunks)
-		flow->next = 0;
-	place = &flow->ring[flow->next & (WINDOW_CHUNKS - 1)];
-	if (flow->filled >= chunks)
-		flow->sum -= aqm_min(*place, flow->sum);
-	else
-		flow->filled++;
-	*place = (u32)scaled;
-	flow->sum += scaled;
-	flow->next++;
-	flow->rate_bytes_s = flow->sum * 1000000 /
-			     aqm_max(flow->filled * (rule->chunk_ns / 1000), 1);
-	flow->count = 0;
-	flow->chunk_ns = now_ns;
-}
-
-AQM_FN void window_forget(struct window_flow *flow)
-{
-	flow->chunk_ns = 0;
-	flow->sum = 0;
-	flow->rate_bytes_s = 0;
-	flow->count = 0;
-	flow->next = 0;
-	flow->filled = 0;
-}
-
 /* Data came: so many bytes, in segments of at most `mss`. */
 AQM_FN void window_arrived(struct window_flow *flow,
 			   const struct window_rule *rule, u32 bytes, u32 mss,
 			   u64 now_ns)
 {
-	if (flow->seen_ns && now_ns - flow->seen_ns > rule->age_ns)
-		window_forget(flow);
-	flow->seen_ns = now_ns;
 	if (mss > flow->mss)
 		flow->mss = mss;
-	if (!flow->chunk_ns)
-		flow->chunk_ns = now_ns;
-	flow->count += bytes;
-	if (now_ns - flow->chunk_ns >= rule->chunk_ns)
-		window_close(flow, rule, now_ns);
+	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
 }
 
 /* Of the bytes offered, those that are still to come. */
@@ -162,7 +100,7 @@ AQM_FN u64 window_step(const struct window_flow *flow,
 		else if (window > 2048)
 			step = 1024;
 	}
-	if (flow->rate_bytes_s > rate)
+	if (flow->meter.rate_bytes_s > rate)
 		return window > least + step ? window - step : least;
 	return window + step;
 }

@@ -341,8 +341,7 @@ int inbound(struct __sk_buff *skb)
 		state->changes_seen = *count;
 		filter_settle(turn.packet.arrived_ns);
 	}
-	turn.packet.arrived_ns =
-		virtual_now(&state->v, turn.packet.arrived_ns);
+	turn.packet.arrived_ns = virtual_now(&state->v, turn.packet.arrived_ns);
 	if (turn.is_flow) {
 		filter_decide(&turn);
 		filter_note(&turn);

@@ -339,9 +339,8 @@ int window_out(struct __sk_buff *skb)
 	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
 		return TC_ACT_UNSPEC;
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
-	if (!connection ||
-	    (connection->handshake & (OWN_SYN | PEER_SYN)) !=
-		    (OWN_SYN | PEER_SYN)) {
+	if (!connection || (connection->handshake & (OWN_SYN | PEER_SYN)) !=
+				   (OWN_SYN | PEER_SYN)) {
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}

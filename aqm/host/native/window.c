@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The native host of receive-window control: one connection, as plain memory. */
+/* The native host of receive-window control and of UDP's states: one connection
+ * or stream, as plain memory. */
 #include "aqm.h"
+#include "udp.h"
 #include "window.h"
 
 extern const u32 aqm_window_size, aqm_window_rate;
+extern const u32 aqm_udp_size, aqm_udp_state;
+u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
+		    u64 now_ns);
 void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
 			u32 mss, u64 now_ns);
 u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
@@ -13,7 +18,7 @@ u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 
 const u32 aqm_window_size = sizeof(struct window_flow);
 const u32 aqm_window_rate =
-	__builtin_offsetof(struct window_flow, rate_bytes_s);
+	__builtin_offsetof(struct window_flow, meter.rate_bytes_s);
 
 void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
 			u32 mss, u64 now_ns)
@@ -31,4 +36,13 @@ u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 		    u32 ack, u32 window, u64 now_ns)
 {
 	return window_told(flow, rule, rate, ack, window, now_ns);
+}
+
+const u32 aqm_udp_size = sizeof(struct udp_flow);
+const u32 aqm_udp_state = __builtin_offsetof(struct udp_flow, state);
+
+u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
+		    u64 now_ns)
+{
+	return udp_arrived(flow, rule, bytes, now_ns);
 }

@@ -2,6 +2,7 @@
 //! The structures and functions of `aqm/host/native/native.h` and
 //! `aqm/include/aqm.h`. A test compares every size and offset with C's own.
 
+use crate::udp::UdpRule;
 use crate::window::WindowRule;
 use std::ffi::{c_char, c_void};
 
@@ -121,6 +122,14 @@ unsafe extern "C" {
         verdict: *mut RawVerdict,
     );
     pub(crate) fn aqm_virtual_count(memory: *mut c_void, packet: *const Packet);
+    pub(crate) static aqm_udp_size: u32;
+    pub(crate) static aqm_udp_state: u32;
+    pub(crate) fn aqm_udp_arrived(
+        flow: *mut c_void,
+        rule: *const UdpRule,
+        bytes: u32,
+        now_ns: u64,
+    ) -> u32;
     pub(crate) static aqm_window_size: u32;
     pub(crate) static aqm_window_rate: u32;
     pub(crate) fn aqm_window_arrived(

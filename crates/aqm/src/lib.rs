@@ -24,6 +24,7 @@ mod record;
 mod replay;
 mod settings;
 mod text;
+mod udp;
 mod virtual_queue;
 mod window;
 
@@ -37,6 +38,7 @@ pub use queue::{Action, Arrival, Departure, Queue, Verdict};
 pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};
 pub use settings::{Settings, SettingsError};
+pub use udp::{Udp, UdpRule, UdpState, UdpVerdict};
 pub use virtual_queue::VirtualQueue;
 pub use window::{Window, WindowAlgorithm, WindowRule};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meters of `aqm/include/meter.h`, built for this machine: what a traffic
+//! The meters of `aqm/include/conditioner.h`, built for this machine: what a traffic
 //! conditioner asks for the colour of a packet (RFC 3290 section 5).
 
 use std::fmt;

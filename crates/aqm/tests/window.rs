@@ -90,9 +90,7 @@ fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize
             allowed = allowed.max(acks.remove(0).1);
             // Whole segments; less only where nothing is on its way any more,
             // after 200 ms, as senders avoid silly windows too.
-            while allowed - sent >= MSS
-                || (allowed > sent && data.is_empty() && acks.is_empty())
-            {
+            while allowed - sent >= MSS || (allowed > sent && data.is_empty() && acks.is_empty()) {
                 let size = (allowed - sent).min(MSS);
                 let wait = if size < MSS { 200 * MS } else { 0 };
                 free = free.max(now + wait) + u64::from(size + 66) * SECOND / line;
@@ -167,7 +165,13 @@ fn without_holding_back_there_is_the_thesis_floor() {
     let (mean, _) = figures(&each, line);
     // 1448 bytes for 7.86 ms of line and 6 of round trip.
     assert!((0.5..0.6).contains(&mean), "{mean}");
-    let each = transfer(WindowRule::new(WindowAlgorithm::Mss), line / 10, line, trip, 20);
+    let each = transfer(
+        WindowRule::new(WindowAlgorithm::Mss),
+        line / 10,
+        line,
+        trip,
+        20,
+    );
     assert!((0.5..0.6).contains(&figures(&each, line).0), "algorithm 2");
 }
 
@@ -176,7 +180,13 @@ fn without_holding_back_there_is_the_thesis_floor() {
 fn algorithm_1_oscillates() {
     let (line, trip) = LINES[1];
     let rate = line * 4 / 10;
-    let each = transfer(WindowRule::new(WindowAlgorithm::Steps), rate, line, trip, 60);
+    let each = transfer(
+        WindowRule::new(WindowAlgorithm::Steps),
+        rate,
+        line,
+        trip,
+        60,
+    );
     let (mean, variation) = figures(&each, rate);
     assert!(variation > 0.3, "{mean:.3}, {variation:.3}: {each:?}");
 }

@@ -268,7 +268,11 @@ impl FilterMaps {
     pub fn setup(&self) -> Result<Option<FilterSetup>, BpfError> {
         let bytes = look(&self.settings, SETTINGS)?;
         let words = bytes.get(PARAMS_AT..).unwrap_or_default().as_chunks::<8>();
-        let values: Vec<u64> = words.0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let values: Vec<u64> = words
+            .0
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word))
+            .collect();
         let settings = Settings::from_values(VirtualQueue::discipline(), &values);
         Ok(decode_link(&bytes)
             .zip(settings)
@@ -314,7 +318,9 @@ const KEY: [u8; 4] = [0; 4];
 
 fn look(map: &MapHandle, name: &'static str) -> Result<Vec<u8>, BpfError> {
     let found = map.lookup(&KEY, MapFlags::ANY);
-    Ok(found.map_err(failed(NAME, name, "read"))?.unwrap_or_default())
+    Ok(found
+        .map_err(failed(NAME, name, "read"))?
+        .unwrap_or_default())
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

@@ -12,7 +12,9 @@
 //! which only crate kernel does.
 //!
 //! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
-//! [`Filter`] one that holds what arrives to a rate.
+//! [`Filter`] one that holds what arrives to a rate, [`WindowControl`] two that
+//! choose which receive windows leave, [`UdpControl`] one that holds streams of
+//! datagrams.
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
@@ -29,8 +31,10 @@ mod qdisc;
 mod recorder;
 mod shaper;
 mod store;
+mod udp;
 mod verifier;
 mod watch;
+mod window;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
@@ -43,5 +47,7 @@ pub use qdisc::{Qdisc, Setup};
 pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
 pub use store::Store;
+pub use udp::{UdpControl, UdpSetup};
 pub use verifier::{Cost, Refused, verify};
 pub use watch::{Seen, SeenKind, Watch, Watched};
+pub use window::{WindowControl, WindowSetup, WindowTotals};

@@ -70,6 +70,23 @@ fn filter_takes_any_packet() {
 }
 
 #[test]
+fn windows_are_written_and_nothing_else() {
+    println!("{}", in_the_guest("window::writes"));
+    println!("{}", in_the_guest("window::any_packet"));
+}
+
+#[test]
+fn streams_walk_the_states() {
+    println!("{}", in_the_guest("udp::states"));
+    println!("{}", in_the_guest("udp::any_packet"));
+}
+
+#[test]
+fn windows_hold_a_rate() {
+    println!("{}", in_the_guest("window::holds"));
+}
+
+#[test]
 fn two_devices_keep_two_states() {
     println!("{}", in_the_guest("two_devices"));
 }

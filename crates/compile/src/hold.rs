@@ -83,6 +83,23 @@ pub(crate) fn filter(policy: &Policy) -> Option<(Hold, Origin)> {
     Some((hold, origin))
 }
 
+/// What happens to arriving packets, for people; `None` where they are queued,
+/// or left alone.
+pub(crate) fn note(policy: &Policy) -> Option<String> {
+    let rate = policy.held_rate()?;
+    let line = policy.link.down.as_ref()?.value;
+    let how = match policy.link.inbound.value {
+        Inbound::Police => "what comes faster is dropped",
+        _ => "a virtual queue says who is marked or dropped",
+    };
+    Some(format!(
+        "downstream on {}: a line of {}, held to {} without a queue; {how}",
+        policy.link.device.value,
+        in_kbit(line),
+        in_kbit(rate)
+    ))
+}
+
 /// A token bucket: thresholds beyond the limit are never reached.
 fn police(policy: &Policy) -> Vec<(&'static str, u64)> {
     let stated = policy.holding.as_ref().and_then(|own| own.burst.as_ref());
@@ -140,7 +157,10 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
         ("mark", mark),
     ];
     if let Some(leak) = leak {
-        settings.push(("fairness", u64::from(leak.value.as_millionths()) * ONE / MILLION));
+        settings.push((
+            "fairness",
+            u64::from(leak.value.as_millionths()) * ONE / MILLION,
+        ));
     }
     settings
 }

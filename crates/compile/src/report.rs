@@ -6,6 +6,7 @@
 use crate::bounds::{self, HOST};
 use crate::codes;
 use crate::engine;
+use crate::hold;
 use crate::hosts;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
@@ -21,6 +22,9 @@ use weirgate_units::{Handle, Rate, Size, Span};
 pub struct CheckReport {
     /// The directions that it shapes, upstream first.
     pub directions: Vec<DirectionReport>,
+    /// What happens to what arrives where that is held to a rate without a
+    /// queue: it has no classes and no bounds.
+    pub held: Option<String>,
     /// What its author should know: objectives that are not met.
     pub problems: Vec<Problem>,
 }
@@ -195,6 +199,7 @@ pub fn check_report(policy: &Policy) -> CheckReport {
         .collect();
     CheckReport {
         directions,
+        held: hold::note(policy),
         problems: problems.into_sorted(),
     }
 }

@@ -280,7 +280,9 @@ const DRAINED_WITHIN: Span = Span::from_secs(30);
 /// the queue never drains.
 fn slow_drain(policy: &Policy, problems: &Problems) {
     let down = Direction::Down;
-    let (Some(line), Some(gate)) = (policy.line_rate(down), policy.gate(down)) else {
+    let shaped = policy.line_rate(down).zip(policy.gate(down));
+    let stated = policy.link.down.as_ref().map(|line| line.value);
+    let Some((line, gate)) = shaped.or_else(|| stated.zip(policy.held_rate())) else {
         return;
     };
     let line = policy

@@ -15,7 +15,10 @@ impl Display for CheckReport {
             }
             write!(f, "{direction}")?;
         }
-        Ok(())
+        match &self.held {
+            Some(held) => writeln!(f, "\n{held}"),
+            None => Ok(()),
+        }
     }
 }
 

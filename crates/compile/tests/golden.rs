@@ -95,6 +95,23 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
     for table in &state.tables {
         out.push_str(&table.nft_text());
     }
+    for (name, place) in &state.arriving {
+        let Some(hold) = &place.hold else { continue };
+        let said = hold.settings.iter();
+        let said: Vec<_> = said
+            .map(|one| format!("{}={}", one.name, one.value))
+            .collect();
+        writeln!(
+            out,
+            "arriving {name} rate {} {:?} mtu {} flows {} {}  # {}",
+            hold.rate,
+            hold.wire,
+            hold.mtu,
+            hold.parts,
+            said.join(" "),
+            place.origin
+        )?;
+    }
     Ok(())
 }
 

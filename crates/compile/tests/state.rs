@@ -424,6 +424,23 @@ fn payloads_need_a_kernel_and_a_place_where_packets_arrive() {
 }
 
 #[test]
+fn what_holds_a_rate_needs_programs() {
+    let all = Capabilities::all();
+    let without = Capabilities {
+        payload: false,
+        ..all.clone()
+    };
+    for kind in ["filter", "police"] {
+        let site = SITE.replace("layer", &format!("inbound = \"{kind}\"\nlayer"));
+        assert_eq!(refused(&site, &all), [], "{kind}");
+        assert_eq!(refused(&site, &without), [("C218", Severity::Error)]);
+        // As fast as the line: its queue never shows.
+        let site = site.replace("[link]", "[link]\nmargin-down = \"0%\"");
+        assert_eq!(refused(&site, &all), [("C209", Severity::Warning)]);
+    }
+}
+
+#[test]
 fn bridged_packets_have_no_connection() {
     let all = Capabilities::all();
     let site = SITE.replace("[link]", "[link]\nbridge = true");
@@ -457,7 +474,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214", "C215", "C216", "C217"
+            "C212", "C213", "C214", "C215", "C216", "C217", "C218"
         ]
     );
 }

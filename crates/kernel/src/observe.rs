@@ -2,12 +2,12 @@
 //! Reads what a kernel has, within a scope, into a state.
 
 use crate::error::KernelError;
+use crate::hold;
 use crate::link::{self, Link};
 use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
 use crate::parts::Parts;
-use crate::hold;
 use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};

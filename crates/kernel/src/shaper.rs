@@ -14,7 +14,8 @@ use weirgate_state::{
 use weirgate_units::{Handle, Rate, Span};
 
 /// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
-pub(crate) const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
+pub(crate) const FRAMINGS: [CakeFraming; 3] =
+    [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
 
 /// The shaper of a step, its device, and whether it is there already.
 pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {

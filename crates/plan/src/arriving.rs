@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_holds_a_rate_comes_changes_in_place_and_goes() {
-        let hold = |kbit, settings: &[(&str, u64, bool)]| weirgate_state::Hold {
+        let hold = |kbit, settings: &[(&str, u64, bool)]| Hold {
             rate: weirgate_units::Rate::kbit(kbit),
             wire: weirgate_state::KitWire {
                 overhead: 14,

@@ -138,6 +138,16 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &weirgate_document::
             "leave at least 8kbit; a usual margin is `3%`",
         );
     }
+    for cap in policy.caps.iter().filter(|_| kind.holds()) {
+        if cap.down.is_some() {
+            problems.error(
+                codes::INBOUND,
+                cap.group.span.clone(),
+                "hosts are limited downstream in a class, and without a queue there is none",
+                "leave `down` out here, or write `inbound = \"ifb\"` or `\"lan\"`",
+            );
+        }
+    }
     let Some(holding) = &policy.holding else {
         return;
     };
@@ -158,7 +168,10 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &weirgate_document::
             "flows",
             holding.flows.as_ref().map(|value| value.span.clone()),
         ),
-        ("leak", holding.leak.as_ref().map(|value| value.span.clone())),
+        (
+            "leak",
+            holding.leak.as_ref().map(|value| value.span.clone()),
+        ),
         ("min", place(&holding.min)),
         ("max", place(&holding.max)),
     ];

@@ -3,8 +3,8 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Lengths, Mac, Mark, Meter,
-    Ports, Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
+    ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Lengths, Mac,
+    Mark, Meter, Ports, Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;

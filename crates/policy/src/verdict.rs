@@ -7,12 +7,12 @@
 use crate::class::ACK;
 use crate::codes;
 use crate::fair;
+use crate::inbound;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
 use crate::part;
 use crate::queue::check_limit;
 use crate::reach::covers;
 use crate::shares::in_kbit;
-use crate::inbound;
 use crate::sums::{self, LEAST_GATE};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, nearest};

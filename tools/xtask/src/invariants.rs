@@ -110,10 +110,11 @@ const CHANGES: [(&str, &[&str]); 11] = [
 ];
 
 /// Headers that C below aqm/ may include: the kit's own.
-const AQM_HEADERS: [&str; 14] = [
+const AQM_HEADERS: [&str; 19] = [
     "aqm.h",
     "ared.h",
     "codel.h",
+    "conditioner.h",
     "fixed.h",
     "flows.h",
     "gate.h",
@@ -124,6 +125,10 @@ const AQM_HEADERS: [&str; 14] = [
     "record.h",
     "red.h",
     "shaper.h",
+    "udp.h",
+    "virtual.h",
+    "window.h",
+    "meredt.c",
     "../../droptail.c",
 ];
 

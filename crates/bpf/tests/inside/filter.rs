@@ -12,10 +12,10 @@ const PACKETS: usize = 20_000;
 const BATCH: usize = 500;
 
 /// A generator that needs no more than to be another one each time.
-struct Chance(u64);
+pub struct Chance(pub u64);
 
 impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -42,7 +42,7 @@ fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
 }
 
 /// An Ethernet frame of UDP or TCP.
-fn frame(version: u8, protocol: u8, ecn: u8, flow: u16, payload: usize) -> Vec<u8> {
+pub fn frame(version: u8, protocol: u8, ecn: u8, flow: u16, payload: usize) -> Vec<u8> {
     let mut upper = [flow.to_be_bytes(), 443_u16.to_be_bytes()].concat();
     if protocol == 6 {
         upper.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0x20, 0, 0, 0, 0, 0]);
@@ -74,7 +74,7 @@ fn frame(version: u8, protocol: u8, ecn: u8, flow: u16, payload: usize) -> Vec<u
 }
 
 /// The Internet checksum (RFC 1071); 0 over a header that has it.
-fn checksum(bytes: &[u8]) -> u16 {
+pub fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u32 = words
         .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)))
@@ -185,7 +185,10 @@ fn parity() {
         let all: u64 = flows.iter().map(|flow| flow.packets).sum();
         assert!(all <= PACKETS as u64);
         let large = flows.iter().max_by_key(|flow| flow.bytes).expect("one");
-        assert!(large.drops > 0 && large.destination_port == 443, "{large:?}");
+        assert!(
+            large.drops > 0 && large.destination_port == 443,
+            "{large:?}"
+        );
         assert!(large.source_port < 6);
         // Those that sent little are spared.
         let spared = |flow: &&weirgate_bpf::FilterFlow| flow.bytes < 15_000;
@@ -226,7 +229,10 @@ fn any_packet() {
     let mut chance = Chance(99);
     let mut seen = [0_u64; 3];
     for round in 0..12_000_u64 {
-        let (version, protocol) = ([4, 6][(round % 2) as usize], [6, 17][(round / 2 % 2) as usize]);
+        let (version, protocol) = (
+            [4, 6][(round % 2) as usize],
+            [6, 17][(round / 2 % 2) as usize],
+        );
         let ecn = chance.below(4) as u8;
         let size = chance.below(200) as usize;
         let mut bytes = frame(version, protocol, ecn, chance.below(9) as u16, size);
@@ -249,7 +255,10 @@ fn any_packet() {
         }
     }
     let state = filter.maps().and_then(|maps| maps.state()).expect("a map");
-    println!("dropped, passed, refused: {seen:?}; of no flow: {}", state.other);
+    println!(
+        "dropped, passed, refused: {seen:?}; of no flow: {}",
+        state.other
+    );
     assert!(seen[0] > 1_000 && seen[1] > 1_000 && state.other > 500);
     assert!(seen[2] < 3_000, "the kernel ran hardly any");
     // Of no flow: never dropped, however long it lasts.

@@ -8,6 +8,8 @@ mod net;
 pub mod parity;
 mod payload;
 mod rate;
+mod udp;
+mod window;
 
 use net::{Far, Flood};
 use std::net::Shutdown;

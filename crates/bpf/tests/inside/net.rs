@@ -62,6 +62,12 @@ impl Far {
     /// 10.0.N.1 here and 10.0.N.2 there, where port 9 takes anything
     /// and port 7 sends datagrams back.
     pub fn new(pairs: u8) -> Self {
+        Self::with(pairs, &[])
+    }
+
+    /// The same with command lines for the far side. Port 19 there sends
+    /// without end.
+    pub fn with(pairs: u8, commands: &'static [&'static str]) -> Self {
         let (end, ended) = channel();
         let (ready, wait) = channel();
         let (moved, go) = channel();
@@ -84,6 +90,13 @@ impl Far {
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     thread::spawn(move || drain(stream));
+                }
+            });
+            commands.iter().for_each(|line| run(line));
+            let source = TcpListener::bind(("0.0.0.0", 19)).expect("a port");
+            thread::spawn(move || {
+                for mut stream in source.incoming().flatten() {
+                    thread::spawn(move || while stream.write_all(&[7; 16_384]).is_ok() {});
                 }
             });
             let echo = UdpSocket::bind(("0.0.0.0", 7)).expect("a port");

@@ -114,6 +114,7 @@ fn check<T>(
 #[test]
 fn examples_of_policies_are_right() {
     check("docs/policy.md", 7, &POLICY, weirgate_policy::parse);
+    check("docs/inbound.md", 1, &POLICY, weirgate_policy::parse);
     check("README.md", 1, &POLICY, weirgate_policy::parse);
 }
 

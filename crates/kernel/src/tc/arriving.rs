@@ -414,9 +414,15 @@ mod tests {
     #[test]
     fn what_holds_a_rate_is_known_by_its_name() {
         let (place, holder) = read(&[listed(hold(7, 3))]);
-        assert_eq!((place.others, holder.map(|one| one.stale)), (false, Some(false)));
+        assert_eq!(
+            (place.others, holder.map(|one| one.stale)),
+            (false, Some(false))
+        );
         let mut bytes = listed(hold(7, 3));
-        let at = bytes.windows(8).position(|part| part == b"weirgate").unwrap();
+        let at = bytes
+            .windows(8)
+            .position(|part| part == b"weirgate")
+            .unwrap();
         bytes[at + HOLD_NAME.len()] ^= 1;
         assert_eq!(read(&[bytes.clone()]).1.map(|one| one.stale), Some(true));
         bytes[at] = b'v';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The meters, for the native library: one function, and the sizes of what
  * crosses to Rust. */
-#include "meter.h"
+#include "conditioner.h"
 
 u32 meter_native_colour(struct meter_vars *v, const struct meter_params *p,
 			u32 bytes, u32 colour, u64 now_ns);

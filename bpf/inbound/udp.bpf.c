@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A filter for arriving packets (cls_bpf, direct action) that holds each stream
+ * of datagrams to a rate (aqm/include/udp.h). What is discarded it drops. What
+ * is to be refused it marks and passes on, because no such program can answer:
+ * a rule of nftables that finds the mark rejects it as an unreachable port, and
+ * the sender's kernel reports that to the socket.
+ *
+ * Everything else it passes on to the filters that follow.
+ */
+#include "tc.h"
+#include "aqm.h"
+#include "udp.h"
+
+enum { BPF_MAP_TYPE_LRU_HASH = 9 };
+
+#define STREAMS 16384
+
+struct udp_settings {
+	struct udp_rule rule;
+	u32 refuse_mark; /* set in the mark of what is to be refused */
+	u32 spare_mask; /* who has this mark is let go */
+	u32 spare_mark;
+	u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct udp_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STREAMS);
+	__type(key, struct tuple);
+	__type(value, struct udp_flow);
+} streams SEC(".maps");
+
+/* A new stream, too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct udp_flow);
+} blank SEC(".maps");
+
+/* Global, so that the verifier looks at it by itself. */
+__noinline u32 udp_look(struct __sk_buff *skb, struct tuple *tuple)
+{
+	struct layout at = {};
+	struct tuple found = {};
+
+	if (!tuple || !tc_tuple(skb, &found, &at) ||
+	    found.protocol != IPPROTO_UDP)
+		return 0;
+	*tuple = found;
+	return at.end;
+}
+
+SEC("tc")
+int udp_states(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct udp_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct udp_flow *flow, *fresh;
+	struct tuple tuple = {};
+	u32 bytes, verdict;
+
+	if (!wanted || !wanted->rule.rate_bytes_s)
+		return TC_ACT_UNSPEC;
+	bytes = udp_look(skb, &tuple);
+	if (!bytes)
+		return TC_ACT_UNSPEC;
+	/* A mark that came with the packet must not pass for a refusal. */
+	if (skb->mark & wanted->refuse_mark)
+		skb->mark &= ~wanted->refuse_mark;
+	if (wanted->spare_mask &&
+	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
+		return TC_ACT_UNSPEC;
+	flow = bpf_map_lookup_elem(&streams, &tuple);
+	if (!flow) {
+		fresh = bpf_map_lookup_elem(&blank, &key);
+		if (!fresh)
+			return TC_ACT_UNSPEC;
+		bpf_map_update_elem(&streams, &tuple, fresh, BPF_NOEXIST);
+		flow = bpf_map_lookup_elem(&streams, &tuple);
+		if (!flow)
+			return TC_ACT_UNSPEC;
+	}
+	verdict = udp_arrived(flow, &wanted->rule, bytes, bpf_ktime_get_ns());
+	if (verdict == UDP_DISCARD)
+		return TC_ACT_SHOT;
+	if (verdict == UDP_REFUSE)
+		skb->mark |= wanted->refuse_mark;
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What becomes of a stream of datagrams that is too fast (`aqm/include/udp.h`).
+
+use crate::ffi;
+
+/// What is said of all streams (`struct udp_rule`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UdpRule {
+    /// 0: the states; 1: a token bucket.
+    pub mode: u64,
+    /// What each stream may have, in bytes a second.
+    pub rate_bytes_s: u64,
+    /// What the token bucket lets through at once.
+    pub burst_bytes: u64,
+    /// How long a stream above the rate is discarded.
+    pub drop_ns: u64,
+    /// How long it is then delivered before it is judged.
+    pub warn_ns: u64,
+    /// Length of a chunk of the measured rate.
+    pub chunk_ns: u64,
+    /// How many of them are averaged, up to 64.
+    pub chunks: u64,
+    /// The silence after which a stream begins anew.
+    pub age_ns: u64,
+}
+
+impl UdpRule {
+    /// The words of the structure, in its order.
+    pub const fn words(&self) -> [u64; 8] {
+        [
+            self.mode,
+            self.rate_bytes_s,
+            self.burst_bytes,
+            self.drop_ns,
+            self.warn_ns,
+            self.chunk_ns,
+            self.chunks,
+            self.age_ns,
+        ]
+    }
+}
+
+/// Where a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UdpState {
+    /// Delivered.
+    Okay,
+    /// Discarded for a while.
+    Drop,
+    /// Delivered, and watched.
+    Warn,
+    /// Refused.
+    Kill,
+}
+
+/// What becomes of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UdpVerdict {
+    /// It goes on.
+    Deliver,
+    /// It is dropped.
+    Discard,
+    /// Its sender is told that nobody listens there.
+    Refuse,
+}
+
+/// A stream. The caller keeps time.
+#[derive(Debug, Clone)]
+pub struct Udp {
+    rule: UdpRule,
+    /// `struct udp_flow`; `u64` for the alignment that C needs.
+    memory: Vec<u64>,
+}
+
+impl Udp {
+    /// A stream of which nothing has come.
+    pub fn new(rule: UdpRule) -> Self {
+        Self {
+            rule,
+            memory: vec![0; Self::bytes().div_ceil(8)],
+        }
+    }
+
+    /// Bytes of a stream.
+    pub fn bytes() -> usize {
+        // SAFETY: a constant.
+        unsafe { ffi::aqm_udp_size as usize }
+    }
+
+    /// A datagram of so many bytes came.
+    pub fn arrived(&mut self, bytes: u32, now_ns: u64) -> UdpVerdict {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a stream; the rule is as C has it.
+        match unsafe { ffi::aqm_udp_arrived(flow, &raw const self.rule, bytes, now_ns) } {
+            0 => UdpVerdict::Deliver,
+            1 => UdpVerdict::Discard,
+            _ => UdpVerdict::Refuse,
+        }
+    }
+
+    /// Where it is.
+    pub fn state(&self) -> UdpState {
+        // SAFETY: a constant.
+        let at = unsafe { ffi::aqm_udp_state } as usize;
+        let word = self.memory.get(at / 8).copied().unwrap_or_default();
+        // The lower half of a word in memory order.
+        let bytes = word.to_ne_bytes();
+        match bytes.get(at % 8).copied().unwrap_or_default() {
+            0 => UdpState::Okay,
+            1 => UdpState::Drop,
+            2 => UdpState::Warn,
+            _ => UdpState::Kill,
+        }
+    }
+}

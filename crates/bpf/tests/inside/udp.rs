@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The filter of UDP's states, in the kernel's own run of it.
+
+use super::filter::{Chance, frame};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use weirgate_aqm::{UdpRule, UdpVerdict};
+use weirgate_bpf::{UdpControl, UdpSetup};
+
+const UDP: u8 = 17;
+const REFUSED: u32 = 1 << 20;
+
+/// 2 Mbit/s, with times that a test can wait for.
+fn setup(mode: u64) -> UdpSetup {
+    UdpSetup {
+        rule: UdpRule {
+            mode,
+            rate_bytes_s: 250_000,
+            burst_bytes: 10_000,
+            drop_ns: 400_000_000,
+            warn_ns: 200_000_000,
+            chunk_ns: 20_000_000,
+            chunks: 5,
+            age_ns: 5_000_000_000,
+        },
+        refuse_mark: REFUSED,
+        spared: (2 << 24, 3 << 24),
+    }
+}
+
+/// Sends 1,470 bytes of IP each `gap` for `time`; verdicts as they change, with
+/// when, and how many bytes were delivered.
+fn send(
+    control: &UdpControl,
+    made: &[u8],
+    mark: u32,
+    gap: Duration,
+    time: Duration,
+) -> (Vec<(Duration, UdpVerdict)>, u64) {
+    let start = Instant::now();
+    let mut seen: Vec<(Duration, UdpVerdict)> = Vec::new();
+    let (mut next, mut delivered) = (Duration::ZERO, 0);
+    while next < time {
+        sleep(next.saturating_sub(start.elapsed()));
+        let (verdict, after) = control.run(made, mark, REFUSED).expect("a run");
+        assert_eq!(after & !REFUSED, mark & !REFUSED, "other bits stay");
+        if seen.last().is_none_or(|last| last.1 != verdict) {
+            seen.push((start.elapsed(), verdict));
+        }
+        if verdict == UdpVerdict::Deliver {
+            delivered += made.len() as u64 - 14;
+        }
+        next += gap;
+    }
+    (seen, delivered)
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn states() {
+    let control = UdpControl::load(&setup(0)).unwrap_or_else(|error| panic!("{error}"));
+    let fast = Duration::from_micros(1_680);
+    let second = Duration::from_secs(1);
+    let mut verdicts = Vec::new();
+    for version in [4, 6] {
+        // 7 Mbit/s: delivered, discarded, delivered, refused. A mark that says
+        // refused already is not believed.
+        let made = frame(version, UDP, 0, 5_000, 1_442);
+        let (seen, _) = send(&control, &made, REFUSED | 5, fast, second);
+        let words: Vec<UdpVerdict> = seen.iter().map(|one| one.1).collect();
+        use UdpVerdict::{Deliver, Discard, Refuse};
+        assert_eq!(words, [Deliver, Discard, Deliver, Refuse], "{seen:?}");
+        let lasted = |index: usize| (seen[index + 1].0 - seen[index].0).as_millis();
+        assert!(lasted(1).abs_diff(400) <= 10, "{seen:?}");
+        assert!(lasted(2).abs_diff(200) <= 10, "{seen:?}");
+        verdicts.push(seen);
+        // One that slows down when it is discarded is delivered again.
+        let made = frame(version, UDP, 0, 5_001, 1_442);
+        send(&control, &made, 0, fast, second / 10);
+        let (seen, _) = send(&control, &made, 0, fast * 7, 2 * second);
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        // One that is spared is never touched, nor is TCP, nor what is slow.
+        let made = frame(version, UDP, 0, 5_002, 1_442);
+        let (seen, _) = send(&control, &made, 2 << 24, fast, second);
+        assert_eq!(seen.len(), 1);
+        let made = frame(version, 6, 0, 5_003, 1_442);
+        assert_eq!(send(&control, &made, 0, fast, second).0.len(), 1);
+    }
+    // The token bucket: 2 Mbit/s of 7, to 2 %.
+    control.set(&setup(1)).expect("a map");
+    let made = frame(4, UDP, 0, 6_000, 1_442);
+    let (_, delivered) = send(&control, &made, 0, fast, 5 * second);
+    let rate = (delivered as f64 - 10_000.0) / 5.0 / 250_000.0;
+    println!("states at {verdicts:?}; the bucket delivers {rate:.4} of its rate");
+    assert!((0.98..=1.02).contains(&rate), "{rate}");
+}
+
+/// Anything at all: a verdict, and a map that is no larger than it may be.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn any_packet() {
+    let control = UdpControl::load(&setup(0)).unwrap_or_else(|error| panic!("{error}"));
+    let mut chance = Chance(5);
+    for round in 0..40_000_u64 {
+        let version = [4, 6][(round % 2) as usize];
+        let mut bytes = frame(version, UDP, 0, round as u16, chance.below(64) as usize);
+        if chance.below(3) == 0 {
+            let at = 12 + chance.below(bytes.len() as u64 - 12) as usize;
+            bytes[at] = chance.below(256) as u8;
+            bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
+        }
+        // The kernel runs nothing that is shorter than a header.
+        let _ = control.run(&bytes, 0, REFUSED);
+    }
+    let known = control.streams().expect("a map");
+    println!("{known} streams are known");
+    assert!((8_000..=16_384).contains(&known), "{known}");
+}

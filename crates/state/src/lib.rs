@@ -15,6 +15,7 @@ mod device;
 mod kit;
 mod machine;
 mod qdisc;
+mod shared;
 
 pub use arriving::{Arriving, Payload};
 pub use capabilities::Capabilities;
@@ -35,6 +36,7 @@ pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, FqCodel, Htb,
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
+pub use shared::Shared;
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

@@ -83,9 +83,11 @@ impl Store {
         if let Some(qdisc) = self.qdisc(discipline)? {
             return Ok(qdisc);
         }
-        let folder = self.fresh(discipline.name(), &qdisc::MAPS)?;
+        let folder = self.folder.join(discipline.name());
+        // A process that died may have left some pins.
+        unpin(&folder, &qdisc::MAPS)?;
         let mut qdisc = Qdisc::load(discipline)?;
-        qdisc.pin(&folder)?;
+        pin(&folder, &qdisc::MAPS, |folder| qdisc.pin(folder))?;
         Ok(qdisc)
     }
 
@@ -108,9 +110,10 @@ impl Store {
         if let Some(shaper) = self.shaper()? {
             return Ok(shaper);
         }
-        let folder = self.fresh(SHAPER, &shaper::maps())?;
+        let (folder, maps) = (self.folder.join(SHAPER), shaper::maps());
+        unpin(&folder, &maps)?;
         let mut shaper = Shaper::load()?;
-        shaper.pin(&folder)?;
+        pin(&folder, &maps, |folder| shaper.pin(folder))?;
         Ok(shaper)
     }
 
@@ -118,18 +121,24 @@ impl Store {
     pub fn remove_shaper(&self) -> Result<(), BpfError> {
         unpin(&self.folder.join(SHAPER), &shaper::maps())
     }
+}
 
-    /// An empty folder, also where a process that died left some pins.
-    fn fresh(&self, name: &str, maps: &[&str]) -> Result<PathBuf, BpfError> {
-        let folder = self.folder.join(name);
-        unpin(&folder, maps)?;
-        fs::create_dir(&folder).map_err(|source| BpfError::File {
-            path: folder.clone(),
-            doing: "made",
-            source,
-        })?;
-        Ok(folder)
-    }
+/// Makes a folder and pins in it what is loaded: all of it, or nothing is left
+/// of the folder.
+fn pin(
+    folder: &Path,
+    maps: &[&str],
+    pinned: impl FnOnce(&Path) -> Result<(), BpfError>,
+) -> Result<(), BpfError> {
+    fs::create_dir(folder).map_err(|source| BpfError::File {
+        path: folder.to_owned(),
+        doing: "made",
+        source,
+    })?;
+    pinned(folder).inspect_err(|_| {
+        // The refusal is the error to report.
+        let _ = unpin(folder, maps);
+    })
 }
 
 /// Whether a BPF file system is mounted there.

@@ -81,8 +81,20 @@ pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) 
     site.nothing_waits().map_err(refused)?;
     describe(&planned.plan, false)?;
     let confirm = request.confirm;
-    let made = site.apply(lock, planned, request).await.map_err(refused)?;
-    site.refill(lock).await.map_err(refused)?;
+    let named = planned.has_names();
+    let made = site.apply(lock, planned, request).await;
+    let made = made.map_err(|error| {
+        if matches!(error, KeepError::Apply(_)) && site.doubt() {
+            output::note(
+                "weirgate: what this kernel offers was known from an earlier command; the next \
+                 one asks it again",
+            );
+        }
+        refused(error)
+    })?;
+    if named {
+        site.refill(lock).await.map_err(refused)?;
+    }
     told(&made, confirm);
     Ok(Status::Done)
 }
@@ -190,8 +202,7 @@ pub fn show(state: &Path) -> Outcome {
 /// Also returns the policy's texts.
 async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Vec<Source>), Failure> {
     let loaded = policy::read(path)?;
-    let capabilities = site.kernel.capabilities().await;
-    let mut capabilities = capabilities.map_err(|error| refused(error.into()))?;
+    let mut capabilities = site.capabilities().await.map_err(refused)?;
     capabilities.payload &= !loaded.policy().needs_programs() || weirgate_kernel::can_look();
     let wanted = loaded.compile(&capabilities)?;
     let planned = site.plan(&wanted, adopt).await.map_err(refused)?;

@@ -111,13 +111,13 @@ pub(crate) fn chains(
         called.push(Chain {
             name: format!("{direction}_end"),
             hook: Hook::Called,
-            rules: last,
+            rules: last.into(),
         });
     }
     let first = Chain {
         name: direction.to_string(),
         hook,
-        rules,
+        rules: rules.into(),
     };
     let mut chains: Vec<Chain> = std::iter::once(first).chain(called).collect();
     naming::settle(&mut chains, sets);
@@ -187,7 +187,7 @@ pub(crate) fn learning(
         hook: Hook::Postrouting {
             device: device.clone(),
         },
-        rules,
+        rules: rules.into(),
     };
     let mut chains = vec![chain];
     naming::settle(&mut chains, sets);
@@ -307,7 +307,7 @@ impl Writer<'_> {
                     hook: Hook::Switched {
                         on: ruleset.enabled,
                     },
-                    rules: inside,
+                    rules: inside.into(),
                 });
             }
         }
@@ -412,7 +412,7 @@ impl Writer<'_> {
             self.called.push(Chain {
                 name: chain,
                 hook: Hook::Called,
-                rules: own,
+                rules: own.into(),
             });
         } else {
             out.extend(own);

@@ -87,10 +87,20 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             "leave `[ack]` out; flows that send little go first in cake",
         ));
     }
-    if let Some(share) = policy.shares.first() {
-        let group = &share.group.value;
+    only_a_tree_has(policy, |group| {
+        format!("it has no share for the group `{group}`")
+    })
+}
+
+/// What of a policy neither cake nor the kit's shaper can do, and what would let
+/// them: `share` says why not that of a group.
+pub(crate) fn only_a_tree_has(
+    policy: &Policy,
+    share: impl FnOnce(&str) -> String,
+) -> Option<(String, &'static str)> {
+    if let Some(wanted) = policy.shares.first() {
         return Some((
-            format!("it has no share for the group `{group}`"),
+            share(&wanted.group.value),
             "leave `[[share]]` out, or write `engine = \"htb\"`",
         ));
     }

@@ -7,10 +7,11 @@
 //! So the bounds that `bounds` derives hold for it, with the same credit. Which
 //! discipline stands for which queue is said in [`queue`].
 
+use crate::engine;
 use crate::leaf;
 use crate::scheduler::{Member, OUTER, Scheduler};
 use weirgate_linklayer::Framing;
-use weirgate_policy::{Class, Direction, Inbound, Policy, Queue, in_kbit};
+use weirgate_policy::{Class, Direction, Policy, Queue, in_kbit};
 use weirgate_state::{
     CakeFraming, Kit, KitClass, KitSetting, KitWire, Origin, Qdisc, QdiscKind, Red,
 };
@@ -74,26 +75,8 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             "leave `timer-slack` out, or write `engine = \"htb\"`",
         ));
     }
-    if let Some(share) = policy.shares.first() {
-        let group = &share.group.value;
-        return Some((
-            format!("it has no classes within classes, which the share of `{group}` needs"),
-            "leave `[[share]]` out, or write `engine = \"htb\"`",
-        ));
-    }
-    if let Some(cap) = policy.caps.first() {
-        let group = &cap.group.value;
-        return Some((
-            format!("it has no limit for each host of `{group}`"),
-            "leave `[[cap]]` out, or write `engine = \"htb\"`",
-        ));
-    }
-    let down = policy.line_rate(Direction::Down).is_some();
-    (down && policy.link.inbound.value == Inbound::Lan).then(|| {
-        (
-            "on the LAN device it would slow what does not come from the link as well".to_owned(),
-            "write `inbound = \"ifb\"`",
-        )
+    engine::only_a_tree_has(policy, |group| {
+        format!("it has no classes within classes, which the share of `{group}` needs")
     })
 }
 

@@ -7,6 +7,7 @@
 //! counter and its meters as they are, and the plan has nothing to change
 //! there. Two rules that ask for the same are told apart by a number.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, Set, Verdict};
@@ -106,22 +107,28 @@ fn divided(text: &str) -> Option<(&str, usize, &str)> {
 
 /// What a rule asks for, without names and without the numbers of decisions.
 fn content(rule: &Rule) -> String {
-    let mut rule = rule.clone();
-    rule.counter = None;
-    rule.verdict = match rule.verdict {
-        Verdict::Jump(_) | Verdict::Goto(_) => Verdict::Final,
+    let verdict = match &rule.verdict {
+        Verdict::Jump(_) | Verdict::Goto(_) => &Verdict::Final,
         other => other,
     };
-    let kept = |one: &Match| matches!(one.field(), Some(Field::ConnectionMark { .. }));
-    rule.matches.retain(|one| !kept(one));
-    for one in &mut rule.matches {
-        if let Match::Meter(Meter { set, .. }) = one {
-            set.clear();
-        }
+    let kept = |one: &&Match| matches!(one.field(), Some(Field::ConnectionMark { .. }));
+    let matches = rule.matches.iter().filter(|one| !kept(one));
+    let matches: Vec<Cow<'_, Match>> = matches.map(unnamed).collect();
+    let mark = |effect: &&Effect| matches!(effect, Effect::ConnectionMark { .. });
+    let effects = rule.effects.iter().filter(|effect| !mark(effect));
+    let effects: Vec<&Effect> = effects.collect();
+    format!("{matches:?}{effects:?}{verdict:?}")
+}
+
+/// A match without the name of the set that it counts in.
+fn unnamed(one: &Match) -> Cow<'_, Match> {
+    match one {
+        Match::Meter(meter) => Cow::Owned(Match::Meter(Meter {
+            set: String::new(),
+            ..meter.clone()
+        })),
+        other => Cow::Borrowed(other),
     }
-    let mark = |effect: &Effect| matches!(effect, Effect::ConnectionMark { .. });
-    rule.effects.retain(|effect| !mark(effect));
-    format!("{:?}{:?}{:?}", rule.matches, rule.effects, rule.verdict)
 }
 
 /// Six hexadecimal digits of a text: FNV-1a (draft-eastlake-fnv), folded.

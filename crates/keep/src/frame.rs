@@ -27,6 +27,13 @@ pub(crate) fn send(stream: &mut impl Write, word: &impl Serialize) -> Result<(),
     stream.write_all(&bytes(word)?).map_err(failed)
 }
 
+/// Sends bytes as they are; none is a word too.
+pub(crate) fn send_raw(stream: &mut impl Write, bytes: &[u8]) -> Result<(), KeepError> {
+    let length = (bytes.len() as u32).to_ne_bytes();
+    let sent = stream.write_all(&length);
+    sent.and_then(|()| stream.write_all(bytes)).map_err(failed)
+}
+
 /// Receives a word.
 pub(crate) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, KeepError> {
     let mut length = [0; 4];
@@ -40,15 +47,22 @@ pub(crate) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, 
 pub(crate) async fn next<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<Option<T>, KeepError> {
+    let body = next_raw(stream).await?;
+    body.map(|body| serde_json::from_slice(&body).map_err(failed))
+        .transpose()
+}
+
+/// Receives bytes in the event loop; `None` where the other side is gone.
+pub(crate) async fn next_raw(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Result<Option<Vec<u8>>, KeepError> {
     let mut length = [0; 4];
     if stream.read_exact(&mut length).await.is_err() {
         return Ok(None);
     }
     let mut body = vec![0; size(length)?];
-    if stream.read_exact(&mut body).await.is_err() {
-        return Ok(None);
-    }
-    serde_json::from_slice(&body).map_err(failed)
+    let whole = stream.read_exact(&mut body).await.is_ok();
+    Ok(whole.then_some(body))
 }
 
 fn size(length: [u8; 4]) -> Result<usize, KeepError> {

@@ -3,10 +3,10 @@
 //! is whole, or when nobody confirms it in time.
 //!
 //! It is started before anything changes, in a session of its own, with all
-//! that it needs: the state before, netlink sockets, its memory locked. From
-//! then on it needs no file, no other process and no terminal. Who made the
-//! change speaks to it over a socket pair, whose end says that it died;
-//! `confirm` and `rollback` over a socket with a name.
+//! that it needs: the state before, netlink sockets; where it waits for long,
+//! its memory is locked. From then on it needs no file, no other process and no
+//! terminal. Who made the change speaks to it over a socket pair, whose end says
+//! that it died; `confirm` and `rollback` over a socket with a name.
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
@@ -22,6 +22,7 @@ use std::os::unix::net::UnixStream as Stream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{UnixListener, UnixStream};
@@ -44,11 +45,16 @@ pub struct Charge {
     pub number: Option<u64>,
     /// What the kernel holds before the change.
     pub before: State,
+    /// Whether the tables of that state are those of the memory, and are left
+    /// out here.
+    pub remembered: bool,
     /// What it shall hold afterwards, without what is in its tables: where the
     /// guard has to look.
     pub desired: State,
-    /// What was remembered before the change.
-    pub memory: Option<Memory>,
+    /// The text of what was remembered before the change: read only when it is
+    /// needed, and sent by itself.
+    #[serde(skip)]
+    pub memory: Option<Arc<[u8]>>,
     /// Which entry was what before the change.
     pub head: Head,
 }
@@ -129,6 +135,7 @@ impl Starting {
     /// Says what it is to guard.
     pub fn charge(mut self, charge: &Charge) -> Result<Charged, KeepError> {
         frame::send(&mut self.0, charge)?;
+        frame::send_raw(&mut self.0, charge.memory.as_deref().unwrap_or_default())?;
         Ok(Charged(self.0))
     }
 }
@@ -181,12 +188,15 @@ pub async fn serve(input: OwnedFd) -> Result<(), KeepError> {
     let input = Stream::from(input);
     input.set_nonblocking(true).map_err(failed)?;
     let mut parent = UnixStream::from_std(input).map_err(failed)?;
-    let Some(charge) = frame::next::<Charge>(&mut parent).await? else {
+    let Some(mut charge) = frame::next::<Charge>(&mut parent).await? else {
         return Ok(());
     };
+    let Some(memory) = frame::next_raw(&mut parent).await? else {
+        return Ok(());
+    };
+    charge.memory = Some(memory.into()).filter(|text: &Arc<[u8]>| !text.is_empty());
     let answer = match Post::take(charge) {
         Ok(post) => {
-            let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
             answer(&mut parent, &Answer::Done).await;
             return post.watch(parent).await;
         }
@@ -235,6 +245,10 @@ impl Post {
             Some(Word::Applied {
                 deadline: Some(deadline),
             }) => {
+                // Whoever made the change may go now, and much may happen until
+                // then: nothing is left to be fetched from a disk or to fail.
+                let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
+                self.before()?;
                 self.timer.set(deadline)?;
                 answer(&mut parent, &Answer::Done).await;
             }
@@ -293,15 +307,26 @@ impl Post {
         let charge = &self.charge;
         let scope = Scope::of([&charge.before, &charge.desired]);
         let devices = self.kernel.devices().await?.into_keys().collect();
-        let before = present(&charge.before, &devices);
+        let before = present(&self.before()?, &devices);
         let gone = self.kernel.go_back(&before, &scope).await;
         let outcome = match &gone {
             Ok(()) => outcome,
             Err(cause) => Outcome::Lost(cause.to_string()),
         };
-        Memory::write(&charge.place, charge.memory.as_ref())?;
+        Memory::write_text(&charge.place, charge.memory.as_deref())?;
         self.settle(outcome)?;
         gone.map_err(|cause| KeepError::Guard(cause.to_string()))
+    }
+
+    /// What the kernel held before the change.
+    fn before(&self) -> Result<State, KeepError> {
+        let mut before = self.charge.before.clone();
+        if let Some(text) = self.charge.memory.as_ref().filter(|_| self.charge.remembered) {
+            let memory: Memory = serde_json::from_slice(text)
+                .map_err(|error| KeepError::Guard(error.to_string()))?;
+            before.tables = memory.applied.tables;
+        }
+        Ok(before)
     }
 
     fn settle(&self, outcome: Outcome) -> Result<(), KeepError> {

@@ -7,7 +7,9 @@
 use crate::error::KeepError;
 use crate::place::{self, Place};
 use crate::sealed;
+use crate::text::{Unread, Written};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -43,6 +45,26 @@ pub struct Entry {
     pub desired: State,
     /// What the devices had before weirgate.
     pub former: State,
+}
+
+/// An [`Entry`] with the text of its tables.
+#[derive(Serialize)]
+struct EntryWritten<'a> {
+    number: u64,
+    time: u64,
+    version: &'a str,
+    from: Option<u64>,
+    sources: &'a [Source],
+    desired: Written<'a>,
+    former: &'a State,
+}
+
+/// What of an [`Entry`] says whether it is another's like.
+#[derive(Deserialize)]
+struct EntryUnread<'a> {
+    sources: Vec<Source>,
+    #[serde(borrow)]
+    desired: Unread<'a>,
 }
 
 /// What became of an entry.
@@ -138,13 +160,46 @@ impl History {
         })
     }
 
+    /// Whether an entry has these texts and leads to this state, whose tables
+    /// have this text.
+    pub(crate) fn is(
+        &self,
+        number: u64,
+        sources: &[Source],
+        desired: &State,
+        tables: &RawValue,
+    ) -> bool {
+        let path = self.entry_file(number);
+        let same = sealed::read_with(&path, "", |body| {
+            let entry: EntryUnread<'_> =
+                serde_json::from_slice(body).map_err(|error| error.to_string())?;
+            Ok(entry.sources == sources && entry.desired.is(desired, tables))
+        });
+        same.is_ok_and(|same| same == Some(true))
+    }
+
     /// Writes an entry with the next number, and drops the oldest beyond
-    /// [`KEPT`] that are neither confirmed nor pending.
-    pub fn add(&self, mut entry: Entry, head: &Head) -> Result<Entry, KeepError> {
+    /// [`KEPT`] that are neither confirmed nor pending. `tables` is the text of
+    /// the tables that it leads to.
+    pub(crate) fn add(
+        &self,
+        mut entry: Entry,
+        head: &Head,
+        tables: &RawValue,
+    ) -> Result<Entry, KeepError> {
         place::folder(&self.folder)?;
         let numbers = self.numbers()?;
         entry.number = numbers.last().map_or(1, |last| last + 1);
-        sealed::write(&self.entry_file(entry.number), &entry)?;
+        let written = EntryWritten {
+            number: entry.number,
+            time: entry.time,
+            version: &entry.version,
+            from: entry.from,
+            sources: &entry.sources,
+            desired: Written::of(&entry.desired, tables),
+            former: &entry.former,
+        };
+        sealed::write(&self.entry_file(entry.number), &written)?;
         let needed = [head.confirmed, head.pending.as_ref().map(|one| one.number)];
         let spare = (numbers.len() + 1).saturating_sub(KEPT);
         let old = numbers
@@ -190,6 +245,14 @@ mod tests {
         }
     }
 
+    fn add(history: &History, head: &Head) -> Entry {
+        let (entry, none) = (entry(), RawValue::from_string("[]".to_owned()).unwrap());
+        let added = history.add(entry, head, &none).unwrap();
+        assert_eq!(history.entry(added.number).unwrap(), added);
+        assert!(history.is(added.number, &added.sources, &added.desired, &none));
+        added
+    }
+
     fn entry() -> Entry {
         Entry {
             number: 0,
@@ -208,7 +271,7 @@ mod tests {
         let history = history(folder.path());
         let mut head = history.head().unwrap();
         for expected in 1..=30 {
-            let added = history.add(entry(), &head).unwrap();
+            let added = add(&history, &head);
             assert_eq!(added.number, expected);
             if expected == 3 {
                 head.settle(3, Outcome::Confirmed);
@@ -226,7 +289,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let history = history(folder.path());
         for _ in 0..2 {
-            history.add(entry(), &Head::default()).unwrap();
+            add(&history, &Head::default());
         }
         let path = history.entry_file(1);
         let bytes = fs::read(&path).unwrap();

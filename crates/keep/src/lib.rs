@@ -6,6 +6,7 @@
 //! remembered of it; what is changed is in a plan (crate `plan`), how is crate
 //! `kernel`'s. It knows no policy: what it keeps and restores are states.
 
+mod asked;
 mod clock;
 mod error;
 mod frame;
@@ -17,6 +18,7 @@ mod place;
 mod sealed;
 mod service;
 mod site;
+mod text;
 
 pub use error::KeepError;
 pub use guard::serve as serve_guard;

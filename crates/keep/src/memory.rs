@@ -5,12 +5,17 @@
 use crate::error::KeepError;
 use crate::place::{self, Place};
 use crate::sealed;
+use crate::text::{Unread, Written};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use weirgate_kernel::Stamp;
-use weirgate_state::State;
+use weirgate_state::{State, Table};
+
+const HINT: &str = "delete it, then apply again";
 
 /// What is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,14 +33,54 @@ impl Memory {
 
     /// Reads the memory; `None` if nothing is applied.
     pub fn read(place: &Place) -> Result<Option<Self>, KeepError> {
-        sealed::read(&Self::file(place), "delete it, then apply again")
+        sealed::read(&Self::file(place), HINT)
+    }
+
+    /// Reads the memory, where the text of tables is known that are mostly the
+    /// applied ones.
+    pub(crate) fn read_knowing(
+        place: &Place,
+        known: &[Table],
+        text: &RawValue,
+    ) -> Result<Option<Kept>, KeepError> {
+        sealed::read_with(&Self::file(place), HINT, |body| {
+            let read = || -> serde_json::Result<Self> {
+                let unread: MemoryUnread<'_> = serde_json::from_slice(body)?;
+                Ok(Self {
+                    former: unread.former,
+                    applied: unread.applied.read(known, text)?,
+                })
+            };
+            Ok(Kept {
+                memory: read().map_err(|error| error.to_string())?,
+                text: body.into(),
+            })
+        })
+    }
+
+    /// The text of a memory of this state, whose tables have this text.
+    pub(crate) fn text(
+        place: &Place,
+        former: &State,
+        applied: &State,
+        tables: &RawValue,
+    ) -> Result<Arc<[u8]>, KeepError> {
+        let applied = Written::of(applied, tables);
+        let text = sealed::json(&Self::file(place), &MemoryWritten { former, applied })?;
+        Ok(text.into())
     }
 
     /// Writes the memory, whole or not at all; `None` forgets everything. What
     /// was known of the tables holds no longer.
     pub fn write(place: &Place, memory: Option<&Self>) -> Result<(), KeepError> {
+        let text = memory.map(|memory| sealed::json(&Self::file(place), memory));
+        Self::write_text(place, text.transpose()?.as_deref())
+    }
+
+    /// The same of a text that was read, or made by [`Memory::text`].
+    pub(crate) fn write_text(place: &Place, text: Option<&[u8]>) -> Result<(), KeepError> {
         forget(place)?;
-        let Some(memory) = memory else {
+        let Some(text) = text else {
             let gone = fs::remove_dir_all(&place.run);
             return match gone {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -43,8 +88,28 @@ impl Memory {
             };
         };
         place::folder(&place.run)?;
-        sealed::write(&Self::file(place), memory)
+        sealed::write_body(&Self::file(place), text)
     }
+}
+
+/// A memory with its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) memory: Memory,
+    pub(crate) text: Arc<[u8]>,
+}
+
+#[derive(Deserialize)]
+struct MemoryUnread<'a> {
+    former: State,
+    #[serde(borrow)]
+    applied: Unread<'a>,
+}
+
+#[derive(Serialize)]
+struct MemoryWritten<'a> {
+    former: &'a State,
+    applied: Written<'a>,
 }
 
 /// What the tables' stamp was when the kernel was found to hold what the memory

@@ -66,7 +66,11 @@ impl Names {
     /// The state with the known addresses in its sets.
     pub(crate) fn fill(&self, state: &State) -> State {
         let mut state = state.clone();
-        for set in state.tables.iter_mut().flat_map(|table| &mut table.sets) {
+        // Lists without names stay shared with whoever else has them.
+        let named = |set: &Set| matches!(set.content, Content::Refreshed(_));
+        let tables = state.tables.iter_mut();
+        let tables = tables.filter(|table| table.sets.iter().any(named));
+        for set in tables.flat_map(|table| &mut table.sets) {
             let found = self.of(set);
             if let Content::Refreshed(refreshed) = &mut set.content {
                 refreshed.found = found.into_iter().collect();

@@ -16,16 +16,13 @@ use std::path::{Path, PathBuf};
 /// The format's name and version.
 const FORMAT: &str = "weirgate 1";
 
-/// The bytes of a sealed file.
-pub(crate) fn seal(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let body = serde_json::to_vec(value)?;
-    let mut bytes = format!("{FORMAT} {} {}\n", body.len(), digest(&body)).into_bytes();
-    bytes.extend(body);
-    Ok(bytes)
+/// The first line of a sealed file.
+fn head(body: &[u8]) -> String {
+    format!("{FORMAT} {} {}\n", body.len(), digest(body))
 }
 
-/// What a sealed file holds, or what is wrong with it.
-pub(crate) fn unseal<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+/// The JSON of a sealed file, which is as it was written, or what is wrong.
+fn opened(bytes: &[u8]) -> Result<&[u8], String> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (head, body) = bytes.split_at(end.ok_or("it has no first line")?);
     let body = &body[1..];
@@ -41,7 +38,7 @@ pub(crate) fn unseal<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     if digest(body) != sum {
         return Err("its checksum is wrong".to_owned());
     }
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+    Ok(body)
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -58,11 +55,23 @@ pub(crate) fn read<T: DeserializeOwned>(
     path: &Path,
     hint: &'static str,
 ) -> Result<Option<T>, KeepError> {
+    read_with(path, hint, |body| {
+        serde_json::from_slice(body).map_err(|error| error.to_string())
+    })
+}
+
+/// The same by a reader of its JSON, which says what is wrong with that.
+pub(crate) fn read_with<T>(
+    path: &Path,
+    hint: &'static str,
+    reader: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<Option<T>, KeepError> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         other => other.map_err(KeepError::file(path))?,
     };
-    unseal(&bytes).map(Some).map_err(|why| KeepError::Damaged {
+    let read = opened(&bytes).and_then(reader);
+    read.map(Some).map_err(|why| KeepError::Damaged {
         path: path.to_owned(),
         why,
         hint,
@@ -72,15 +81,25 @@ pub(crate) fn read<T: DeserializeOwned>(
 /// Writes a sealed file whole: after a crash the old content is there or the
 /// new one. The caller holds the lock, so the name aside is its own.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<(), KeepError> {
+    write_body(path, &json(path, value)?)
+}
+
+/// A value as it stands in the file at this path.
+pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, KeepError> {
+    serde_json::to_vec(value).map_err(|error| KeepError::File {
+        path: path.to_owned(),
+        source: error.into(),
+    })
+}
+
+/// The same of what is JSON already.
+pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), KeepError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut aside = PathBuf::from(path);
     aside.as_mut_os_string().push(".new");
-    let bytes = seal(value).map_err(|error| KeepError::File {
-        path: path.to_owned(),
-        source: error.into(),
-    })?;
     let mut file = File::create(&aside).map_err(KeepError::file(&aside))?;
-    file.write_all(&bytes)
+    file.write_all(head(body).as_bytes())
+        .and_then(|()| file.write_all(body))
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&aside, path))
         .map_err(KeepError::file(path))?;
@@ -111,9 +130,18 @@ mod tests {
         assert_eq!(names, 1, "nothing is left aside");
     }
 
+    fn seal(value: &impl Serialize) -> Vec<u8> {
+        let body = serde_json::to_vec(value).unwrap();
+        [head(&body).into_bytes(), body].concat()
+    }
+
+    fn unseal<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+        serde_json::from_slice(opened(bytes)?).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn every_single_damage_is_found() {
-        let whole = seal(&vec![10_u32, 20, 30]).unwrap();
+        let whole = seal(&vec![10_u32, 20, 30]);
         for length in 0..whole.len() {
             assert!(unseal::<Vec<u32>>(&whole[..length]).is_err(), "{length}");
         }

@@ -6,14 +6,16 @@ use crate::clock;
 use crate::error::KeepError;
 use crate::guard::{self, Charge, Charged, Guard, Reached, Starting};
 use crate::history::{Entry, Head, History, Outcome, Pending, Source};
-use crate::memory::{self, Memory};
+use crate::memory::{self, Kept, Memory};
 use crate::names::{self, Names};
 use crate::place::{Lock, Place};
+use crate::text::{self, Text};
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weirgate_kernel::{Applied, ApplyError, Kernel, Scope, Stamp};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
-use weirgate_state::{Content, Device, DeviceName, QdiscKind, State};
+use weirgate_state::{Capabilities, Content, Device, DeviceName, QdiscKind, State};
 
 /// How long a command waits for another. The largest change takes less.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -28,6 +30,8 @@ pub struct Site {
     pub kernel: Kernel,
     /// The program that can be run as a guard.
     program: PathBuf,
+    /// What the kernel was found to offer and is not remembered yet.
+    pub(crate) found: OnceLock<Capabilities>,
 }
 
 /// A change that is planned but not made.
@@ -42,7 +46,9 @@ pub struct Planned {
     /// The generation of nf_tables that the plan starts from, where it is one.
     generation: Option<u32>,
     /// What was remembered when it was made.
-    memory: Option<Memory>,
+    memory: Option<Kept>,
+    /// The text of the wanted tables.
+    tables: Text,
 }
 
 /// What an apply is made for.
@@ -67,6 +73,13 @@ pub struct Made {
     pub unconfirmed: bool,
 }
 
+impl Planned {
+    /// Whether it leads to lists of what DNS names stand for.
+    pub fn has_names(&self) -> bool {
+        names::sets(&self.plan.desired).next().is_some()
+    }
+}
+
 impl Site {
     /// The calling thread's namespace. `program` is run as `program guard`.
     /// Needs a tokio runtime.
@@ -77,6 +90,7 @@ impl Site {
             kernel: Kernel::open()?,
             place,
             program,
+            found: OnceLock::new(),
         })
     }
 
@@ -197,9 +211,18 @@ impl Site {
     /// that weirgate did not make may be replaced.
     pub async fn plan(&self, wanted: &State, adopt: bool) -> Result<Planned, KeepError> {
         // A table is made with the addresses that are known of its names.
-        let wanted = &Names::read(&self.place).fill(wanted);
-        let memory = Memory::read(&self.place)?;
-        let applied = memory.as_ref().map(|memory| &memory.applied);
+        let mut wanted = Names::read(&self.place).fill(wanted);
+        // In the form in which they are compared, over and over.
+        for table in &mut wanted.tables {
+            table.sets = table.canonical().sets;
+        }
+        let wanted = &wanted;
+        let tables = text::of(&wanted.tables).map_err(|error| KeepError::File {
+            path: self.place.run.clone(),
+            source: error.into(),
+        })?;
+        let memory = Memory::read_knowing(&self.place, &wanted.tables, &tables)?;
+        let applied = memory.as_ref().map(|kept| &kept.memory.applied);
         let empty = State::default();
         let applied_or_none = applied.unwrap_or(&empty);
         let scope = Scope::of([wanted, applied_or_none]);
@@ -211,7 +234,7 @@ impl Site {
         let observed = observed.state;
         let mut former = memory
             .as_ref()
-            .map_or_else(State::default, |memory| memory.former.clone());
+            .map_or_else(State::default, |kept| kept.memory.former.clone());
         for (name, device) in &observed.devices {
             if !device.owned_ifb {
                 former
@@ -256,6 +279,7 @@ impl Site {
             former,
             generation,
             memory,
+            tables,
         })
     }
 
@@ -280,21 +304,12 @@ impl Site {
     ) -> Result<Made, KeepError> {
         self.nothing_waits()?;
         let head = self.history.head()?;
-        let before = planned.memory.clone();
-        let entry = Entry {
-            number: 0,
-            time: clock::unix(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            from: request.from,
-            sources: request.sources,
-            desired: planned.wanted.clone(),
-            former: planned.former.clone(),
-        };
+        let before = planned.memory.as_ref();
+        let known = before.map(|kept| &kept.memory.applied);
         let confirmed = head.confirmed.filter(|_| request.confirm.is_none());
-        let known = before.as_ref().map(|memory| &memory.applied);
         if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
             && known == Some(&planned.plan.desired)
-            && self.same(number, &entry)
+            && self.same(number, &request.sources, &planned)
         {
             let scope = Scope::of([&planned.plan.desired]);
             if memory::seen(&self.place).is_none() {
@@ -306,9 +321,26 @@ impl Site {
                 unconfirmed: false,
             });
         }
+        let remembered = known.is_some_and(|applied| {
+            text::shared(&applied.tables, &planned.plan.before.tables)
+        });
+        let charge_before = if remembered {
+            guard::outline(&planned.plan.before)
+        } else {
+            planned.plan.before.clone()
+        };
+        let entry = Entry {
+            number: 0,
+            time: clock::unix(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            from: request.from,
+            sources: request.sources,
+            desired: planned.wanted.clone(),
+            former: planned.former.clone(),
+        };
         let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
         let starting = self.guard(alone)?;
-        let number = self.history.add(entry, &head)?.number;
+        let number = self.history.add(entry, &head, &planned.tables)?.number;
         let mut pending = Pending {
             number,
             boot: self.place.boot.clone(),
@@ -317,19 +349,18 @@ impl Site {
         let mut under_way = head.clone();
         under_way.pending = Some(pending.clone());
         self.history.set_head(&under_way)?;
-        let after = Memory {
-            former: planned.former.clone(),
-            applied: planned.plan.desired.clone(),
-        };
         let charge = Charge {
             place: self.place.clone(),
             number: Some(number),
-            before: planned.plan.before.clone(),
+            before: charge_before,
+            remembered,
             desired: guard::outline(&planned.plan.desired),
-            memory: before,
+            memory: before.map(|kept| Arc::clone(&kept.text)),
             head,
         };
+        let after = self.text(&planned)?;
         let guard = self.make(starting, &charge, &planned, Some(&after)).await?;
+        self.remember_answers();
         let deadline = request.confirm.map(guard::deadline);
         let mut settled = charge.head;
         if deadline.is_some() {
@@ -360,14 +391,15 @@ impl Site {
             place: self.place.clone(),
             number: None,
             before: plan.before.clone(),
+            remembered: false,
             desired: guard::outline(&plan.desired),
-            memory: planned.memory.clone(),
+            memory: planned.memory.as_ref().map(|kept| Arc::clone(&kept.text)),
             head: head.clone(),
         };
         // The memory stays as it is until nothing is left to remember.
         let memory = charge.memory.clone();
         let guard = self
-            .make(starting, &charge, planned, memory.as_ref())
+            .make(starting, &charge, planned, memory.as_deref())
             .await?;
         head.confirmed = None;
         head.pending = None;
@@ -390,20 +422,23 @@ impl Site {
         starting: Option<Starting>,
         charge: &Charge,
         planned: &Planned,
-        after: Option<&Memory>,
+        after: Option<&[u8]>,
     ) -> Result<Option<Guard>, KeepError> {
         let plan = &planned.plan;
         let charged = starting.map(|starting| starting.charge(charge)).transpose();
         let charged = charged.inspect_err(|error| self.failed(charge, &error.to_string()))?;
         // Written before anything changes: whatever happens next, it is known
         // what to go back to.
-        let written = Memory::write(&self.place, after);
+        let written = Memory::write_text(&self.place, after);
         let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
         let guard = guard.inspect_err(|error| self.failed(charge, &error.to_string()))?;
         let applied = self.kernel.apply_since(plan, planned.generation).await;
         let error = match applied {
             Ok(applied) => {
-                self.settled(after, plan, &applied).await;
+                // Only an entry's change is remembered as it is desired.
+                if charge.number.is_some() {
+                    self.settled(plan, &applied).await;
+                }
                 return Ok(guard);
             }
             Err(error) => error,
@@ -422,13 +457,17 @@ impl Site {
         Err(error.into())
     }
 
-    /// Remembers the stamp of what was read back, if it is what the memory says.
-    async fn settled(&self, memory: Option<&Memory>, plan: &Plan, applied: &Applied) {
-        if memory.is_some_and(|memory| memory.applied == plan.desired) {
-            let scope = Scope::of([&plan.desired]);
-            // Without it, the tables are read again: the change stands.
-            let _ = self.vouch(&scope, applied.generation).await;
-        }
+    /// Remembers the stamp of what was read back and is what the memory says.
+    async fn settled(&self, plan: &Plan, applied: &Applied) {
+        let scope = Scope::of([&plan.desired]);
+        // Without it, the tables are read again: the change stands.
+        let _ = self.vouch(&scope, applied.generation).await;
+    }
+
+    /// What is remembered when a planned change is made.
+    fn text(&self, planned: &Planned) -> Result<Arc<[u8]>, KeepError> {
+        let applied = &planned.plan.desired;
+        Memory::text(&self.place, &planned.former, applied, &planned.tables)
     }
 
     /// What is kept goes back to what it was before a change that failed.
@@ -439,14 +478,16 @@ impl Site {
         }
         // The failure of the change is the one to report.
         let _ = self.history.set_head(&head);
-        let _ = Memory::write(&self.place, charge.memory.as_ref());
+        let _ = Memory::write_text(&self.place, charge.memory.as_deref());
     }
 
-    /// Whether an entry says the same as this one.
-    fn same(&self, number: u64, other: &Entry) -> bool {
-        self.history
-            .entry(number)
-            .is_ok_and(|entry| entry.sources == other.sources && entry.desired == other.desired)
+    /// Whether an entry is of these texts and leads to what is planned.
+    fn same(&self, number: u64, sources: &[Source], planned: &Planned) -> bool {
+        let wanted = &planned.wanted;
+        self.history.is(number, sources, wanted, &planned.tables)
+            || self.history.entry(number).is_ok_and(|entry| {
+                entry.sources == sources && entry.desired == *wanted
+            })
     }
 
     /// Refuses a change while another waits for confirmation.
@@ -544,12 +585,11 @@ impl Site {
     pub async fn follow(&self, desired: &State) -> Result<usize, KeepError> {
         let devices = self.kernel.devices().await?.into_keys().collect();
         let planned = self.plan(&present(desired, &devices), false).await?;
-        let memory = Memory {
-            former: planned.former.clone(),
-            applied: planned.plan.desired.clone(),
-        };
-        if planned.memory.as_ref() != Some(&memory) {
-            Memory::write(&self.place, Some(&memory))?;
+        let remembered = planned.memory.as_ref().is_some_and(|kept| {
+            kept.memory.former == planned.former && kept.memory.applied == planned.plan.desired
+        });
+        if !remembered {
+            Memory::write_text(&self.place, Some(&self.text(&planned)?))?;
         }
         let (plan, generation) = (&planned.plan, planned.generation);
         if plan.steps.is_empty() {
@@ -560,7 +600,7 @@ impl Site {
         }
         memory::forget(&self.place)?;
         let applied = self.kernel.apply_since(plan, generation).await?;
-        self.settled(Some(&memory), plan, &applied).await;
+        self.settled(plan, &applied).await;
         Ok(applied.steps)
     }
 

@@ -7,6 +7,7 @@
 //! policy would do.
 
 use crate::Kernel;
+use crate::btf;
 use crate::channel::Request;
 use crate::error::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, KernelError, Refusal};
 use crate::link;
@@ -14,26 +15,12 @@ use crate::nft;
 use crate::payload;
 use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
-use std::path::Path;
 use weirgate_state::{
     Capabilities, Chain, DeviceName, Field, Hook, IpVersion, Match, Origin, Rule, Table,
 };
 use weirgate_units::Handle;
 
 const NLM_F_CREATE_EXCL: u16 = 0x600;
-
-/// The kernel's type information (`CONFIG_DEBUG_INFO_BTF`).
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
-
-/// Whether a release is one that can have qdiscs made of programs
-/// (net/sched/bpf_qdisc.c, Linux 6.16). Whether it has shows when one is loaded.
-fn takes_programs(release: &str) -> bool {
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|word| word.parse::<u32>().unwrap_or(0));
-    let own = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    own >= (6, 16)
-}
 
 impl Kernel {
     /// Asks the kernel for everything that [`Capabilities`] names. Needs
@@ -42,42 +29,86 @@ impl Kernel {
     /// Of the classifier of payloads it says only whether this process has one;
     /// [`can_look`](crate::can_look) looks for what it needs.
     pub async fn capabilities(&self) -> Result<Capabilities, KernelError> {
+        self.capabilities_beside(None).await
+    }
+
+    /// The same, where an earlier answer of this run of the kernel is known:
+    /// asked is only what it did not have then and may have now, as modules come.
+    pub async fn capabilities_beside(
+        &self,
+        known: Option<&Capabilities>,
+    ) -> Result<Capabilities, KernelError> {
         let mut found = Capabilities {
             release: rustix::system::uname()
                 .release()
                 .to_string_lossy()
                 .into_owned(),
-            ..Capabilities::default()
+            payload: payload::is_provided(),
+            ..known.cloned().unwrap_or_default()
         };
         let Some(lo) = DeviceName::new("lo") else {
             return Ok(found);
         };
         let crate::DeviceIndex(index) = self.device(&lo).await?;
-        for kind in Capabilities::all().qdiscs {
+        let kinds = Capabilities::all().qdiscs;
+        for kind in kinds.difference(&found.qdiscs.clone()) {
             // An unknown kind is ENOENT before its settings are looked at
             // (`qdisc_create`, net/sched/sch_api.c).
-            let refusal = self.ask(probe_qdisc(index, &kind), &kind).await?;
+            let refusal = self.ask(probe_qdisc(index, kind), kind).await?;
             if refusal.is_none_or(|refusal| refusal.errno != ENOENT) {
-                found.qdiscs.insert(kind);
+                found.qdiscs.insert(kind.clone());
             }
         }
-        let ifb = self.ask(link::probe_ifb(), "ifb").await?;
-        found.ifb = ifb.is_some_and(|refusal| refusal.errno == EINVAL);
-        let ctinfo = self.ask(tc::arriving::probe(), "act_ctinfo").await?;
-        found.restore_marks = ctinfo.is_some_and(|refusal| refusal.errno == EINVAL);
-        found.payload = payload::is_provided();
-        found.nft_postrouting = self
-            .table_works(false, Hook::Postrouting { device: lo.clone() }, &lo, index)
-            .await?;
-        let egress = Hook::Egress { device: lo.clone() };
-        found.nft_egress = self.table_works(true, egress, &lo, index).await?;
+        if !found.ifb {
+            let ifb = self.ask(link::probe_ifb(), "ifb").await?;
+            found.ifb = ifb.is_some_and(|refusal| refusal.errno == EINVAL);
+        }
+        if !found.restore_marks {
+            let ctinfo = self.ask(tc::arriving::probe(), "act_ctinfo").await?;
+            found.restore_marks = ctinfo.is_some_and(|refusal| refusal.errno == EINVAL);
+        }
+        self.ask_for_tables(&mut found, &lo, index).await?;
+        // That is compiled in or not, and no module brings it.
+        found.kit = known.map_or_else(btf::has_program_qdiscs, |known| known.kit);
+        Ok(found)
+    }
+
+    /// Which kinds of chains nf_tables has.
+    async fn ask_for_tables(
+        &self,
+        found: &mut Capabilities,
+        lo: &DeviceName,
+        index: u32,
+    ) -> Result<(), KernelError> {
         let ingress = Hook::Ingress {
             device: lo.clone(),
             redirect_to: lo.clone(),
         };
-        found.nft_ingress_forward = self.table_works(true, ingress, &lo, index).await?;
-        found.kit = Path::new(TYPES).exists() && takes_programs(&found.release);
-        Ok(found)
+        let (egress, device) = (Hook::Egress { device: lo.clone() }, lo.clone());
+        let mut questions = [
+            (false, Hook::Postrouting { device }, &mut found.nft_postrouting),
+            (true, egress, &mut found.nft_egress),
+            (true, ingress, &mut found.nft_ingress_forward),
+        ];
+        let unknown = questions.iter().filter(|(_, _, known)| !**known);
+        let tables: Vec<Table> = unknown
+            .enumerate()
+            .map(|(number, (netdev, hook, _))| probe_table(*netdev, hook.clone(), lo, number))
+            .collect();
+        // Giving a transaction up waits until no packet can see it any more
+        // (`synchronize_rcu`), which takes longer than all the rest: a kernel
+        // that has everything is asked once.
+        let all = self.tables_work(&tables, index).await?;
+        let mut tables = tables.into_iter();
+        for (_, _, works) in &mut questions {
+            if **works {
+                continue;
+            }
+            if let Some(table) = tables.next() {
+                **works = all || self.tables_work(&[table], index).await?;
+            }
+        }
+        Ok(())
     }
 
     /// One request that must fail; the refusal.
@@ -96,19 +127,18 @@ impl Kernel {
         permitted(refusal)
     }
 
-    /// Whether a transaction would succeed with a table of every kind of match,
-    /// up to its last request, which is made to fail so that nothing is done.
-    async fn table_works(
-        &self,
-        netdev: bool,
-        hook: Hook,
-        lo: &DeviceName,
-        index: u32,
-    ) -> Result<bool, KernelError> {
-        let table = probe_table(netdev, hook, lo);
-        let mut requests = nft::encode::set(&table, |_| Some(index))?;
+    /// Whether a transaction would succeed with these tables, up to its last
+    /// request, which is made to fail so that nothing is done.
+    async fn tables_work(&self, tables: &[Table], index: u32) -> Result<bool, KernelError> {
+        if tables.is_empty() {
+            return Ok(true);
+        }
+        let mut requests = Vec::new();
+        for table in tables {
+            requests.extend(nft::encode::set(table, |_| Some(index))?);
+        }
         let last = "no-such-table";
-        requests.push(nft::encode::delete(netdev, last));
+        requests.push(nft::encode::delete(false, last));
         let refused = self.nft.answers(nft::encode::transaction(requests)).await?;
         let others: Vec<Refusal> = refused
             .into_iter()
@@ -146,7 +176,8 @@ fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
     message
 }
 
-fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName) -> Table {
+/// A table with every kind of match.
+fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Table {
     let empty = |version| Match::TcpPayloadEmpty {
         version,
         negated: false,
@@ -154,8 +185,8 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName) -> Table {
     let rule = |matches| Rule::classify(matches, Handle::new(1, 1), Origin::default()).guarded();
     Table {
         netdev,
-        name: String::from("weirgate-probe"),
-        sets: vec![weirgate_state::port_protocols()],
+        name: format!("weirgate-probe-{number}"),
+        sets: vec![weirgate_state::port_protocols()].into(),
         chains: vec![Chain {
             name: String::from("probe"),
             hook,
@@ -167,25 +198,8 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName) -> Table {
                 ]),
                 rule(vec![empty(IpVersion::V6)]),
                 rule(vec![Match::one(Field::DestinationPort, 1)]),
-            ],
+            ]
+            .into(),
         }],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_qdiscs_from_a_release_on() {
-        for (release, able) in [
-            ("6.16.0", true),
-            ("7.3.4+deb14-cloud-amd64", true),
-            ("6.1.0-31-amd64", false),
-            ("6.9.12", false),
-            ("", false),
-        ] {
-            assert_eq!(takes_programs(release), able, "{release}");
-        }
     }
 }

@@ -13,6 +13,7 @@
 
 mod address;
 mod apply;
+mod btf;
 mod capability;
 mod channel;
 mod conntrack;

@@ -190,7 +190,8 @@ fn valid() -> Vec<Vec<u8>> {
         sets: vec![
             set("s", Key::Short, Content::Fixed(vec![(1, 2), (9, 9)])),
             set("m", Key::Address(IpVersion::V6), dynamic),
-        ],
+        ]
+        .into(),
         chains: vec![Chain {
             name: String::from("c"),
             hook: Hook::Ingress {

@@ -46,7 +46,7 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Chain, Device, Origin};
+    use weirgate_state::{Chain, Device, Origin, Shared};
 
     fn name(text: &str) -> DeviceName {
         DeviceName::new(text).unwrap()
@@ -63,7 +63,7 @@ mod tests {
             let chain = Chain {
                 name: "one".to_owned(),
                 hook,
-                rules: Vec::new(),
+                rules: Shared::default(),
             };
             Table {
                 netdev,

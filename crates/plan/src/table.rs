@@ -37,8 +37,8 @@ pub(crate) fn describe(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table
     let (mut come, mut go) = (0, 0);
     for name in change.written.union(&change.emptied) {
         let (old, new) = (rules(before, name), rules(after, name));
-        come += new.difference(&old).count();
-        go += old.difference(&new).count();
+        come += only_in(new, old);
+        go += only_in(old, new);
     }
     if come + go > 0 {
         parts.push(format!("{come} rules come, {go} go"));
@@ -59,10 +59,26 @@ pub(crate) fn describe(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table
     write!(f, "change table {name}: {}", parts.join(", "))
 }
 
-/// The rules of a chain, each once; none where it is not there.
-fn rules<'a>(table: &'a Table, chain: &str) -> BTreeSet<&'a Rule> {
+/// The rules of a chain; none where it is not there.
+fn rules<'a>(table: &'a Table, chain: &str) -> &'a [Rule] {
     let chain = table.chain(chain);
-    chain.into_iter().flat_map(|chain| &chain.rules).collect()
+    chain.map_or(&[], |chain| chain.rules.as_slice())
+}
+
+/// How many different rules are only in the first of two lists. Those at the
+/// beginning and the end that both have are not looked at twice.
+fn only_in(list: &[Rule], other: &[Rule]) -> usize {
+    let same = |(a, b): &(&Rule, &Rule)| a == b;
+    let head = list.iter().zip(other).take_while(same).count();
+    let (list, rest) = (&list[head..], &other[head..]);
+    let backwards = list.iter().rev().zip(rest.iter().rev());
+    let tail = backwards.take_while(same).count();
+    let middle: BTreeSet<&Rule> = list[..list.len() - tail].iter().collect();
+    if middle.is_empty() {
+        return 0;
+    }
+    let other: BTreeSet<&Rule> = other.iter().collect();
+    middle.difference(&other).count()
 }
 
 /// The steps that clear what connections keep of rules that are others now.

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_plan::{Options, inverse, plan, plan_with, run, verify};
 use weirgate_state::{
+    Shared,
     Bfifo, Chain, Device, DeviceName, Field, FqCodel, Hook, Htb, HtbClass, IpVersion, Match,
     Offloads, Origin, Pfifo, Qdisc, QdiscKind, Rule, Sfq, Stab, State, Table,
 };
@@ -218,13 +219,13 @@ fn state() -> impl Strategy<Value = State> {
     let table = vec(rule(), 0..3).prop_map(|rules| Table {
         netdev: false,
         name: String::from("weirgate"),
-        sets: Vec::new(),
+        sets: Shared::default(),
         chains: vec![Chain {
             name: String::from("up"),
             hook: Hook::Postrouting {
                 device: name("wan"),
             },
-            rules,
+            rules: rules.into(),
         }],
     });
     (

@@ -35,8 +35,8 @@ pub struct Capabilities {
     /// (`cls_bpf`), by a program that has it.
     #[serde(default)]
     pub payload: bool,
-    /// Programs can be qdiscs (`CONFIG_NET_SCH_BPF`), as far as that shows
-    /// without loading one: it has type information and is Linux 6.16 or later.
+    /// Programs can be qdiscs (`CONFIG_NET_SCH_BPF`, Linux 6.16), as far as that
+    /// shows without loading one: its type information has what they call.
     #[serde(default)]
     pub kit: bool,
 }

@@ -36,7 +36,7 @@
 //! one. [`Rule::guarded`] adds such matches.
 
 use crate::classify_field::{Field, IpVersion, Key};
-use crate::{DeviceName, Origin};
+use crate::{DeviceName, Origin, Shared};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};
 
@@ -49,7 +49,7 @@ pub struct Table {
     pub name: String,
     /// Its sets, by name.
     #[serde(default)]
-    pub sets: Vec<Set>,
+    pub sets: Shared<Set>,
     /// Its chains, called ones too.
     pub chains: Vec<Chain>,
 }
@@ -119,7 +119,7 @@ pub struct Chain {
     /// Where it hangs.
     pub hook: Hook,
     /// Its rules in order.
-    pub rules: Vec<Rule>,
+    pub rules: Shared<Rule>,
 }
 
 /// Where a chain hangs.
@@ -560,6 +560,17 @@ impl Set {
         }
         set
     }
+
+    /// Whether it is its own canonical form.
+    fn is_canonical(&self) -> bool {
+        match &self.content {
+            Content::Fixed(ranges) => ranges.is_sorted_by(|a, b| a.1.saturating_add(1) < b.0),
+            Content::Classes(ranges) => ranges.is_sorted_by(|a, b| {
+                a <= b && (a.2 != b.2 || b.0 != a.1.saturating_add(1))
+            }),
+            Content::Refreshed(_) | Content::Meter { .. } => true,
+        }
+    }
 }
 
 /// Ranges with classes sorted, with those that touch and have one class made
@@ -596,8 +607,12 @@ impl Table {
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut table = self.clone();
-        table.sets = table.sets.iter().map(Set::canonical).collect();
-        table.sets.sort_by(|a, b| a.name.cmp(&b.name));
+        let sorted = self.sets.is_sorted_by(|a, b| a.name <= b.name);
+        if !sorted || !self.sets.iter().all(Set::is_canonical) {
+            let mut sets: Vec<Set> = self.sets.iter().map(Set::canonical).collect();
+            sets.sort_by(|a, b| a.name.cmp(&b.name));
+            table.sets = sets.into();
+        }
         // The order of chains means nothing, and the kernel appends new ones.
         table.chains.sort_by(|a, b| a.name.cmp(&b.name));
         table
@@ -618,7 +633,11 @@ impl Table {
     /// The set of this name.
     #[must_use]
     pub fn set(&self, name: &str) -> Option<&Set> {
-        self.sets.iter().find(|set| set.name == name)
+        // In a table of canonical form it is found at once.
+        match self.sets.binary_search_by(|set| set.name.as_str().cmp(name)) {
+            Ok(at) => self.sets.get(at),
+            Err(_) => self.sets.iter().find(|set| set.name == name),
+        }
     }
 
     /// The names of all counters, each once, sorted.

@@ -79,23 +79,27 @@ impl Table {
             .any(|chain| other(chain) || chain.rules.iter().any(foreign))
     }
 
-    fn change(&self, new: &Self) -> TableChange {
+    fn change<'a>(&'a self, new: &'a Self) -> TableChange {
         let mut change = TableChange::default();
-        let (sets, new_sets) = (self.sets_and_counts(), new.sets_and_counts());
-        let changed = |name: &str| sets.get(name) != new_sets.get(name);
-        for set in &self.sets {
-            if changed(&set.name) {
-                change.gone_sets.insert(set.name.clone());
+        if self.sets != new.sets || self.has_meters() || new.has_meters() {
+            let (sets, new_sets) = (self.sets_and_counts(), new.sets_and_counts());
+            let changed = |name: &str| sets.get(name) != new_sets.get(name);
+            for set in &self.sets {
+                if changed(&set.name) {
+                    change.gone_sets.insert(set.name.clone());
+                }
+            }
+            for set in &new.sets {
+                if changed(&set.name) {
+                    change.sets.insert(set.name.clone());
+                }
             }
         }
-        for set in &new.sets {
-            if changed(&set.name) {
-                change.sets.insert(set.name.clone());
-            }
-        }
-        let (had, wants) = (names(self.counters()), names(new.counters()));
-        change.gone_counters = had.difference(&wants).cloned().collect();
-        change.counters = wants.difference(&had).cloned().collect();
+        let names = |table: &'a Self| BTreeSet::from_iter(table.counters());
+        let (had, wants) = (names(self), names(new));
+        let owned = |name: &&str| (*name).to_owned();
+        change.gone_counters = had.difference(&wants).map(owned).collect();
+        change.counters = wants.difference(&had).map(owned).collect();
         let (had, wants) = (switches(self), switches(new));
         for name in had.keys().filter(|name| !wants.contains_key(*name)) {
             change.gone_switches.insert(name.clone());
@@ -139,6 +143,11 @@ impl Table {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
+    fn has_meters(&self) -> bool {
+        let meter = |set: &Set| matches!(set.content, Content::Meter { .. });
+        self.sets.iter().any(meter)
+    }
+
     /// The sets by name. With a meter's set stands what is counted in it: the
     /// kernel keeps that in each element, so that a rule with another rate would
     /// go on with the old one.
@@ -165,6 +174,10 @@ impl TableChange {
     /// bound to the set or the switch that it names, and that is made anew.
     #[must_use]
     pub fn rebinds(&self, rule: &Rule) -> bool {
+        let made = [&self.sets, &self.gone_sets, &self.switches, &self.gone_switches];
+        if made.iter().all(|names| names.is_empty()) {
+            return false;
+        }
         let maps = rule.effects.iter().filter_map(map_of);
         let mut sets = rule.matches.iter().filter_map(set_of).chain(maps);
         let switch = match &rule.verdict {
@@ -195,10 +208,6 @@ fn map_of(effect: &Effect) -> Option<&str> {
         Effect::ClassOf { map, .. } => Some(map),
         _ => None,
     }
-}
-
-fn names(names: Vec<&str>) -> BTreeSet<String> {
-    names.into_iter().map(str::to_owned).collect()
 }
 
 /// The chains that hang somewhere, with their hooks.

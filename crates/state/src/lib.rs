@@ -16,6 +16,7 @@ mod hold;
 mod kit;
 mod machine;
 mod qdisc;
+mod shared;
 
 pub use arriving::{Arriving, Payload};
 pub use capabilities::Capabilities;
@@ -37,6 +38,7 @@ pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, FqCodel, Htb,
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
+pub use shared::Shared;
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

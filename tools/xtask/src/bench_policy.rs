@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
 /// Runs of which the median counts.
-const RUNS: usize = 5;
+const RUNS: usize = 11;
 const HOSTS: usize = 1_000;
 const RULES: usize = 200;
 const CLASSES: usize = 20;
@@ -164,6 +164,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
         Ok(median(times?))
     };
     let nothing = several(&|_| time("true".to_owned()))?;
+    let start = several(&|_| time(format!("{program} --version")))?;
     let check = several(&|_| time(format!("{program} check {one}")))?;
     let apply = several(&|_| {
         let taken = time(format!("{program} apply {one}"))?;
@@ -219,17 +220,34 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
             change,
             Goal::AtMost(0.02),
         ),
+        // Each is what one command takes longer than another.
+        figure("    entering the namespace, s", nothing, Goal::Beside),
+        figure(
+            "    starting the program, s",
+            start - nothing,
+            Goal::Beside,
+        ),
+        figure(
+            "    reading and compiling the policy, s",
+            check - start,
+            Goal::Beside,
+        ),
+        figure(
+            "    reading what is kept, asking the kernel, comparing, s",
+            unchanged - check,
+            Goal::Beside,
+        ),
+        figure(
+            "    guard, history, writing, reading back, s",
+            change - unchanged,
+            Goal::Beside,
+        ),
         figure(
             "  the same by nft -f of the whole tables, s",
             reload,
             Goal::Beside,
         ),
         figure("  `apply` of what is there, s", unchanged, Goal::Beside),
-        figure(
-            "  of each: entering the namespace, s",
-            nothing,
-            Goal::Beside,
-        ),
     ])
 }
 

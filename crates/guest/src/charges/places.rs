@@ -17,6 +17,7 @@ use nlink::{Connection, Route};
 use std::fs::{self, File};
 use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_state::{
+    Shared,
     Chain, Device, DeviceName, Hook, Origin, Pfifo, Qdisc, QdiscKind, State, Table,
 };
 use weirgate_units::Handle;
@@ -142,7 +143,7 @@ pub(super) fn state(layer: Option<&LinkLayer>) -> State {
                 device: DeviceName::new(from)?,
                 redirect_to: DeviceName::new(to)?,
             },
-            rules: Vec::new(),
+            rules: Shared::default(),
         })
     };
     State {
@@ -153,7 +154,7 @@ pub(super) fn state(layer: Option<&LinkLayer>) -> State {
         tables: vec![Table {
             netdev: true,
             name: "charges".to_owned(),
-            sets: Vec::new(),
+            sets: Shared::default(),
             chains: ARRIVALS.iter().filter_map(chain).collect(),
         }],
         ..State::default()

@@ -86,7 +86,7 @@ pub(crate) fn table(
     Table {
         netdev,
         name: name.to_owned(),
-        sets: sets.own,
+        sets: sets.own.into(),
         chains,
     }
 }
@@ -236,7 +236,7 @@ fn chain(
     Chain {
         name: head.name,
         hook,
-        rules,
+        rules: rules.into(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! Refusals and kills at every request of plans that restore marks of what
 //! arrives and make connections forget: runs in the guest.
 
-use crate::inside::{POLICY, exchange, outside, rt};
+use crate::inside::{exchange, kept, outside, rt};
 use std::process::Command;
 use weirgate_compile::compile;
 use weirgate_kernel::{ApplyError, Fault, Kernel, Scope};
@@ -19,7 +19,7 @@ const OVER: Options<'static> = Options {
 
 /// The policy, with a rule for this code point.
 fn desired(code_point: &str) -> State {
-    let text = POLICY.replace("\"EF\"", &format!("\"{code_point}\""));
+    let text = kept().replace("\"EF\"", &format!("\"{code_point}\""));
     let (policy, problems) = weirgate_policy::parse(&text);
     let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
     compile(&policy, &Capabilities::all()).0.unwrap()

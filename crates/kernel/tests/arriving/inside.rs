@@ -12,15 +12,16 @@ use weirgate_kernel::{Fault, Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify, with_former};
 use weirgate_state::{Capabilities, State};
 
-/// Upstream a packet with EF decides for its connection; nothing else is seen
-/// of it downstream.
-pub const POLICY: &str = r#"
+/// A policy of two classes, with these lines for its link and these rules.
+pub fn policy(link: &str, rules: &str) -> String {
+    format!(
+        r#"
 version = 1
 [link]
 device = "wan0"
 up = "10mbit"
-down = "10mbit"
 layer = "ethernet"
+{link}
 [[class]]
 name = "first"
 share = "20%"
@@ -29,6 +30,14 @@ priority = 0
 name = "rest"
 share = "80%"
 default = true
+{rules}"#
+    )
+}
+
+/// Upstream a packet with EF decides for its connection; nothing else is seen
+/// of it downstream.
+pub fn kept() -> String {
+    let rule = r#"
 [[rule]]
 name = "kept"
 class = "first"
@@ -36,6 +45,8 @@ direction = "up"
 dscp = "EF"
 keep = true
 "#;
+    policy("down = \"10mbit\"", rule)
+}
 
 pub fn run(line: &str) -> String {
     let mut words = line.split_whitespace();
@@ -85,7 +96,7 @@ pub fn outside() {
 }
 
 pub fn desired() -> State {
-    let (policy, problems) = weirgate_policy::parse(POLICY);
+    let (policy, problems) = weirgate_policy::parse(&kept());
     let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
     compile(&policy, &Capabilities::all()).0.unwrap()
 }

@@ -2,26 +2,13 @@
 //! Tunnels that the router ends, in the guest: what rules see of the outer
 //! packet, and that a mark of the inner one is still on it.
 
-use crate::inside::{apply, counted, outside, rt, run};
+use crate::inside::{apply, counted, outside, policy, rt, run};
 use std::net::UdpSocket;
 use weirgate_compile::compile;
 use weirgate_kernel::Kernel;
 use weirgate_state::Capabilities;
 
-const POLICY: &str = r#"
-version = 1
-[link]
-device = "wan0"
-up = "10mbit"
-layer = "ethernet"
-[[class]]
-name = "first"
-share = "20%"
-priority = 0
-[[class]]
-name = "rest"
-share = "80%"
-default = true
+const RULES: &str = r#"
 [[rule]]
 name = "inner"
 class = "first"
@@ -86,7 +73,7 @@ fn marks_survive() {
     run("ip neigh add 10.5.3.2 lladdr 02:00:00:00:00:05 dev vx9");
     rt().block_on(async {
         let kernel = Kernel::open().unwrap();
-        let (policy, problems) = weirgate_policy::parse(POLICY);
+        let (policy, problems) = weirgate_policy::parse(&policy("", RULES));
         let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
         let wanted = compile(&policy, &Capabilities::all()).0.unwrap();
         apply(&kernel, &wanted, &wanted).await;

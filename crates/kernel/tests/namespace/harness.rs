@@ -158,13 +158,13 @@ pub fn outgoing(rules: Vec<Rule>) -> Table {
     Table {
         netdev: false,
         name: String::from("weirgate"),
-        sets: vec![port_protocols()],
+        sets: vec![port_protocols()].into(),
         chains: vec![Chain {
             name: String::from("up"),
             hook: Hook::Postrouting {
                 device: name("wan"),
             },
-            rules,
+            rules: rules.into(),
         }],
     }
 }
@@ -173,14 +173,14 @@ pub fn arriving(rules: Vec<Rule>) -> Table {
     Table {
         netdev: true,
         name: String::from("weirgate"),
-        sets: vec![port_protocols()],
+        sets: vec![port_protocols()].into(),
         chains: vec![Chain {
             name: String::from("down"),
             hook: Hook::Ingress {
                 device: name("far"),
                 redirect_to: name("ifb-far"),
             },
-            rules,
+            rules: rules.into(),
         }],
     }
 }

@@ -99,8 +99,14 @@ fn main() -> ExitCode {
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),
-        Task::FlowHash { keys } => flow_hash::run(keys),
-        Task::Bursts { flows, seeds } => bursts::run(flows, seeds),
+        Task::FlowHash { keys } => {
+            flow_hash::run(keys);
+            Ok(())
+        }
+        Task::Bursts { flows, seeds } => {
+            bursts::run(flows, seeds);
+            Ok(())
+        }
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };

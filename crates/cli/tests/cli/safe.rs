@@ -34,7 +34,9 @@ fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Durati
 
 /// No guard stands in the namespace any more. One may go while `find` looks.
 fn unguarded(place: &Namespace) -> bool {
-    place.run("find /run/weirgate -ignore_readdir_race -name *.guard").is_empty()
+    place
+        .run("find /run/weirgate -ignore_readdir_race -name *.guard")
+        .is_empty()
 }
 
 fn task(place: &Namespace, task: &str, policy: &str) -> Ended {

@@ -88,7 +88,11 @@ pub const PRESETS: &[Preset] = &[
         discipline: "meredt",
         name: "hybrid",
         help: "mice and elephants whose sizes leak by a quarter of a share of the link",
-        set: &[("bands", "4"), ("queue_bytes", "10000"), ("fairness", "0.25")],
+        set: &[
+            ("bands", "4"),
+            ("queue_bytes", "10000"),
+            ("fairness", "0.25"),
+        ],
     },
 ];
 
@@ -144,12 +148,23 @@ mod tests {
         let mut settings = Settings::new(meredt);
         settings.set_text("preset", "sjf").expect("a preset");
         settings.set_text("bands", "4").expect("a parameter");
-        let bands = settings.rows().into_iter().find(|(row, _)| row.name == "bands");
+        let bands = settings
+            .rows()
+            .into_iter()
+            .find(|(row, _)| row.name == "bands");
         assert_eq!(bands.map(|found| found.1), Some(4));
         let error = settings.set_text("preset", "sfj").expect_err("no preset");
-        assert_eq!(error.to_string(), "preset is `sfj`; write mered, sjf, fair, hybrid");
+        assert_eq!(
+            error.to_string(),
+            "preset is `sfj`; write mered, sjf, fair, hybrid"
+        );
         let codel = Discipline::named("codel").expect("a discipline");
-        let error = Settings::new(codel).set_text("preset", "sjf").expect_err("none");
-        assert!(error.to_string().contains("codel has no presets"), "{error}");
+        let error = Settings::new(codel)
+            .set_text("preset", "sjf")
+            .expect_err("none");
+        assert!(
+            error.to_string().contains("codel has no presets"),
+            "{error}"
+        );
     }
 }

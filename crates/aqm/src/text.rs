@@ -2,8 +2,8 @@
 //! Numbers of the tables as people write and read them: `20ms`, `64KiB`,
 //! `0.1`, `on`.
 
-use crate::presets::PRESET;
 use crate::discipline::Row;
+use crate::presets::PRESET;
 use crate::settings::{Settings, SettingsError};
 use std::fmt::Write as _;
 use weirgate_units::{Size, Span};

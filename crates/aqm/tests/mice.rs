@@ -288,6 +288,9 @@ fn who_comes_after_a_silence_is_let_go() {
         }
         // From 2.4 s to 10.8 s; a flow's very first packet follows no silence.
         assert_eq!(went, sent, "spare_ns {spare_ns}");
-        assert_eq!(kit.stat("returned").is_some_and(|count| count > 0), sent > 0);
+        assert_eq!(
+            kit.stat("returned").is_some_and(|count| count > 0),
+            sent > 0
+        );
     }
 }

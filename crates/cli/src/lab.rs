@@ -199,9 +199,8 @@ pub fn load(path: &Path, set: &[(String, String)]) -> Result<(String, Experiment
     let mut text = source::read(path)?;
     if !set.is_empty() {
         let changed = weirgate_document::with_parameters(&text, set);
-        text = changed.map_err(|error| {
-            Failure::Input(format!("weirgate: {}: {error}", path.display()))
-        })?;
+        text = changed
+            .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", path.display())))?;
     }
     let experiment = source::parse(path, &text, weirgate_experiment::parse)?;
     Ok((text, experiment))

@@ -97,7 +97,11 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
     let runs: Vec<BTreeMap<&str, &BTreeMap<String, f64>>> = result
         .runs
         .iter()
-        .map(|run| run.iter().map(|(arm, own)| (arm.as_str(), &own.metrics)).collect())
+        .map(|run| {
+            run.iter()
+                .map(|(arm, own)| (arm.as_str(), &own.metrics))
+                .collect()
+        })
         .collect();
     if runs.is_empty() {
         // None of another result that was written here.
@@ -172,7 +176,9 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
         let figures = |(arm, metrics): (String, BTreeMap<String, f64>)| {
             (arm.clone(), ArmFigures { arm, metrics })
         };
-        let runs = runs.into_iter().map(|run| run.into_iter().map(figures).collect());
+        let runs = runs
+            .into_iter()
+            .map(|run| run.into_iter().map(figures).collect());
         result.repeat(runs.collect());
     }
     Ok(result)

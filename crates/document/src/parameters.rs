@@ -85,7 +85,9 @@ fn replace<'i>(
             }
         }
         DeValue::String(text) => {
-            let whole = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let whole = text
+                .strip_prefix('{')
+                .and_then(|rest| rest.strip_suffix('}'));
             if let Some((name, found)) = whole.and_then(|name| values.get_key_value(name)) {
                 used.insert(name.clone());
                 *value = found.clone();
@@ -151,10 +153,7 @@ fn well_formed(name: &str) -> bool {
 /// The document with other values for some of its parameters: `(name, value)`
 /// pairs, of which the last of a name counts. A value is written as in the
 /// document; where that has a text, without quotes.
-pub fn with_parameters(
-    source: &str,
-    given: &[(String, String)],
-) -> Result<String, ParameterError> {
+pub fn with_parameters(source: &str, given: &[(String, String)]) -> Result<String, ParameterError> {
     let (root, _) = DeTable::parse_recoverable(source);
     let table = match root.get_ref().get(TABLE).map(toml::Spanned::get_ref) {
         Some(DeValue::Table(table)) => Some(table),
@@ -176,7 +175,11 @@ pub fn with_parameters(
             return Err(ParameterError { problem, hint });
         };
         let is_text = matches!(value.get_ref(), DeValue::String(_));
-        let literal = if is_text { quoted(text) } else { plain(name, text)? };
+        let literal = if is_text {
+            quoted(text)
+        } else {
+            plain(name, text)?
+        };
         let span = value.span();
         edits.insert(span.start, (span, literal));
     }

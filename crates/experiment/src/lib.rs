@@ -32,7 +32,7 @@ pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, parse};
 pub use part::{Kit, Part};
 pub use recording::{
-    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply,
-    NumberSample, QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked, Transcript,
-    Written,
+    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, NumberSample,
+    ProbeReply, QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked,
+    Transcript, Written,
 };

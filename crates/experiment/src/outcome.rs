@@ -44,10 +44,7 @@ const fn one() -> u16 {
     1
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes references"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 const fn is_one(seeds: &u16) -> bool {
     *seeds == 1
 }

@@ -82,7 +82,11 @@ fn each_mistake_has_its_code() {
         ("sizes = [2000, ", "sizes = [20000, ", "E107"),
         ("sizes = [2000, ", "sizes = [0, ", "E107"),
         ("seeds = 3", "seeds = 0", "D005"),
-        ("link = \"adsl:pppoa-vc\"", "link = \"adsl:pppoa-cv\"", "E117"),
+        (
+            "link = \"adsl:pppoa-vc\"",
+            "link = \"adsl:pppoa-cv\"",
+            "E117",
+        ),
         ("rate = \"{speed}\", link", "link", "E117"),
         ("bands=2", "bands", "E117"),
         ("discipline = \"meredt\", ", "", "D002"),

@@ -21,7 +21,10 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         };
         put(Statistic::Mean, values.mean());
         put(Statistic::Min, values.min().map(|bytes| bytes as f64));
-        put(Statistic::P50, values.per_mille(500).map(|bytes| bytes as f64));
+        put(
+            Statistic::P50,
+            values.per_mille(500).map(|bytes| bytes as f64),
+        );
         put(Statistic::Max, values.max().map(|bytes| bytes as f64));
     }
 }

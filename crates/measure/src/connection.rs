@@ -37,7 +37,11 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
         .collect();
     put(run, subject, &subject.name, &own, figures);
     let entry = entry(run, subject);
-    for part in entry.filter(|_| subject.whole).map(Traffic::parts).unwrap_or_default() {
+    for part in entry
+        .filter(|_| subject.whole)
+        .map(Traffic::parts)
+        .unwrap_or_default()
+    {
         let has = |connection: &&&Connection| part.has(connection.bytes);
         let of_part: Vec<&Connection> = own.iter().filter(has).copied().collect();
         put(run, subject, &part.name, &of_part, figures);
@@ -73,9 +77,17 @@ fn put(run: &Run, subject: &Subject, name: &str, own: &[&Connection], figures: &
     let started = own.len() as f64;
     figures.put(Quantity::Started, name, Statistic::Only, Some(started));
     let open = own.iter().filter(|one| one.finished_ns.is_none()).count();
-    figures.put(Quantity::Unfinished, name, Statistic::Only, Some(open as f64));
+    figures.put(
+        Quantity::Unfinished,
+        name,
+        Statistic::Only,
+        Some(open as f64),
+    );
     if subject.name == name {
-        let late = own.iter().map(|one| one.start_ns.saturating_sub(one.due_ns)).max();
+        let late = own
+            .iter()
+            .map(|one| one.start_ns.saturating_sub(one.due_ns))
+            .max();
         let late = late.map(|ns| ns as f64 / 1e6);
         figures.put(Quantity::Late, name, Statistic::Max, late);
     }
@@ -110,7 +122,11 @@ fn idle_ns(line: &Line, entry: &Traffic, bytes: u64) -> Option<f64> {
     let segment = segment_bytes(entry.ipv6);
     let full = sent(forth, header + segment) * (bytes / segment) as f64;
     let rest = bytes % segment;
-    let rest = if rest > 0 { sent(forth, header + rest) } else { 0.0 };
+    let rest = if rest > 0 {
+        sent(forth, header + rest)
+    } else {
+        0.0
+    };
     // Where the receiver connects, its SYN goes first and the answer follows,
     // which comes to the same.
     Some(open + full + rest + delays(forth)).filter(|ns| *ns > 0.0)

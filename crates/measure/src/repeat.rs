@@ -51,7 +51,9 @@ pub fn combine(runs: &[Arms]) -> (Arms, Intervals) {
             arm: arm.to_owned(),
             metrics: BTreeMap::new(),
         });
-        figures.metrics.extend(value.map(|value| (metric.to_owned(), value)));
+        figures
+            .metrics
+            .extend(value.map(|value| (metric.to_owned(), value)));
     }
     (arms, intervals)
 }
@@ -172,9 +174,15 @@ mod tests {
         assert!((verdicts[0].promised().unwrap() - 18.0).abs() < 1e-6);
         let between = margin(&verdicts[0], &runs).unwrap();
         assert!(between < intervals["a"][name] / 10.0, "{between}");
-        let alone: Vec<Arms> = runs.iter().map(|run| {
-            run.iter().filter(|(arm, _)| *arm == "a").map(|(arm, own)| (arm.clone(), own.clone())).collect()
-        }).collect();
+        let alone: Vec<Arms> = runs
+            .iter()
+            .map(|run| {
+                run.iter()
+                    .filter(|(arm, _)| *arm == "a")
+                    .map(|(arm, own)| (arm.clone(), own.clone()))
+                    .collect()
+            })
+            .collect();
         let verdicts = judge(&experiment, &combine(&alone).0, &BTreeMap::new());
         assert!(!verdicts[0].kept());
         assert_eq!(margin(&verdicts[0], &alone), None);

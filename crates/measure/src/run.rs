@@ -5,7 +5,8 @@ use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
 use crate::window::{SECOND, Window, windows};
 use crate::{
-    ArmFigures, MeasureError, average, change, connection, flow, gap, line, probe, queue, tcp, tracked,
+    ArmFigures, MeasureError, average, change, connection, flow, gap, line, probe, queue, tcp,
+    tracked,
 };
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};

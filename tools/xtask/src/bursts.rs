@@ -13,7 +13,6 @@
 //! Units: a burst sends 1 a time unit, and its mean duration is 1, so the load
 //! is the mean number of bursts under way.
 
-use anyhow::Result;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -107,7 +106,11 @@ impl Queue {
             let spare = (self.capacity - self.mice).max(0.0);
             let step = if self.waiting_mice > 0.0 || self.mice > self.capacity {
                 let drain = self.capacity - self.mice;
-                let step = if drain > 0.0 { time.min(self.waiting_mice / drain) } else { time };
+                let step = if drain > 0.0 {
+                    time.min(self.waiting_mice / drain)
+                } else {
+                    time
+                };
                 self.waiting_mice = (self.waiting_mice - drain * step).max(0.0);
                 // The remainder of a subtraction must not keep this turning.
                 if step < time {
@@ -124,7 +127,11 @@ impl Queue {
                 }
                 step
             } else {
-                let rate = if self.waiting_elephants > 0.0 { spare } else { spare.min(self.elephants) };
+                let rate = if self.waiting_elephants > 0.0 {
+                    spare
+                } else {
+                    spare.min(self.elephants)
+                };
                 self.serve(time, rate, at);
                 time
             };
@@ -140,13 +147,19 @@ impl Queue {
             if needed > served * step {
                 break;
             }
-            let gone = at + if served > 0.0 { needed.max(0.0) / served } else { 0.0 };
+            let gone = at
+                + if served > 0.0 {
+                    needed.max(0.0) / served
+                } else {
+                    0.0
+                };
             self.late += usize::from(gone - came > LATE * lasted);
             self.last_bits.pop_front();
         }
         self.came += self.elephants * step;
         self.left += served * step;
-        self.waiting_elephants = (self.waiting_elephants + (self.elephants - served) * step).max(0.0);
+        self.waiting_elephants =
+            (self.waiting_elephants + (self.elephants - served) * step).max(0.0);
     }
 }
 
@@ -163,7 +176,9 @@ fn delayed(bursts: &[Burst], capacity: f64, threshold: f64) -> f64 {
     let end = bursts.last().map_or(0.0, |burst| burst.start);
     let mut ended = 0_usize;
     loop {
-        let start = bursts.get(next).map(|burst| (At(burst.start), Event::Start, next));
+        let start = bursts
+            .get(next)
+            .map(|burst| (At(burst.start), Event::Start, next));
         let other = events.peek().map(|Reverse(event)| *event);
         let next_event = [start, other].into_iter().flatten().min();
         // What follows the last start is no longer the process.
@@ -210,7 +225,9 @@ fn delayed(bursts: &[Burst], capacity: f64, threshold: f64) -> f64 {
 /// has the mean that its distribution has, so each is measured by its own.
 fn load_of(bursts: &[Burst]) -> f64 {
     let end = bursts.last().map_or(0.0, |burst| burst.start);
-    let lasted = bursts.iter().map(|burst| burst.lasts.min(end - burst.start));
+    let lasted = bursts
+        .iter()
+        .map(|burst| burst.lasts.min(end - burst.start));
     lasted.sum::<f64>() / end.max(f64::MIN_POSITIVE)
 }
 
@@ -230,8 +247,11 @@ fn needed(bursts: &[Burst], threshold: f64) -> f64 {
 }
 
 /// Prints the table, over so many flows of each of so many seeds.
-#[allow(clippy::print_stdout, reason = "the task's result goes to the terminal")]
-pub fn run(flows: usize, seeds: u64) -> Result<()> {
+#[allow(
+    clippy::print_stdout,
+    reason = "the task's result goes to the terminal"
+)]
+pub fn run(flows: usize, seeds: u64) {
     println!("capacity over load for at most 5 % of flows delayed by more than 20 %;");
     println!("elephants are the longest 20 % (5 %) of flows; {seeds} seeds of {flows} flows\n");
     println!("shape   load    fifo   with 20 %   more   with 5 %   more");
@@ -256,7 +276,6 @@ pub fn run(flows: usize, seeds: u64) -> Result<()> {
         }
     }
     println!("\nthe thesis: 16 % more at shape 1.4, 40 % at 1.2");
-    Ok(())
 }
 
 #[cfg(test)]
@@ -268,8 +287,14 @@ mod tests {
         let some = bursts(400_000, 10.0, 3.0, 7);
         let mean = some.iter().map(|burst| burst.lasts).sum::<f64>() / some.len() as f64;
         assert!((mean - 1.0).abs() < 0.01, "{mean}");
-        let longer = some.iter().filter(|burst| burst.lasts > 2.0 / 3.0 * 2.0).count();
-        assert!((longer as f64 / some.len() as f64 - 0.125).abs() < 0.003, "{longer}");
+        let longer = some
+            .iter()
+            .filter(|burst| burst.lasts > 2.0 / 3.0 * 2.0)
+            .count();
+        assert!(
+            (longer as f64 / some.len() as f64 - 0.125).abs() < 0.003,
+            "{longer}"
+        );
         let last = some.last().map_or(0.0, |burst| burst.start);
         assert!((last / 40_000.0 - 1.0).abs() < 0.01, "{last}");
     }
@@ -279,15 +304,38 @@ mod tests {
         // Two of rate 1 at capacity 1: after 10 the queue holds 10, which the
         // first flow's last bit waits for; the second's too.
         // A last burst of no length ends the process.
-        let last = Burst { start: 500.0, lasts: 0.0 };
-        let two = [Burst { start: 0.0, lasts: 10.0 }, Burst { start: 0.0, lasts: 10.0 }, last];
+        let last = Burst {
+            start: 500.0,
+            lasts: 0.0,
+        };
+        let two = [
+            Burst {
+                start: 0.0,
+                lasts: 10.0,
+            },
+            Burst {
+                start: 0.0,
+                lasts: 10.0,
+            },
+            last,
+        ];
         assert!((delayed(&two, 1.0, f64::INFINITY) - 2.0 / 3.0).abs() < 1e-9);
         assert!(delayed(&two, 1.7, f64::INFINITY) < 1e-9);
         // Capacity 1.6: 4 wait at the end, 2.5 later they are gone: over 2.
         assert!((delayed(&two, 1.6, f64::INFINITY) - 2.0 / 3.0).abs() < 1e-9);
         // A short flow beside a long one of the second class waits for nothing:
         // the long one's last bit waits for what the short one took.
-        let both = [Burst { start: 0.0, lasts: 100.0 }, Burst { start: 50.0, lasts: 1.0 }, last];
+        let both = [
+            Burst {
+                start: 0.0,
+                lasts: 100.0,
+            },
+            Burst {
+                start: 50.0,
+                lasts: 1.0,
+            },
+            last,
+        ];
         assert!((delayed(&both, 1.0, f64::INFINITY) - 1.0 / 3.0).abs() < 1e-9);
         assert!(delayed(&both, 1.0, 2.0) < 1e-9);
     }

@@ -9,7 +9,6 @@
 //! are filled too evenly, far above where few take all. Speed: so many keys of
 //! three words, ten to a turn of the loop, one after the other as packets come.
 
-use anyhow::Result;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -207,9 +206,14 @@ fn speed(hash: impl Fn(&[u32]) -> u32, keys: u32) -> f64 {
 }
 
 /// Prints the tables; `keys` are hashed for the speed of each.
-#[allow(clippy::print_stdout, reason = "the task's result goes to the terminal")]
-pub fn run(keys: u32) -> Result<()> {
-    println!("chi-square/df, empty places, fullest place over the mean; {KEYS} keys, {TABLE} places\n");
+#[allow(
+    clippy::print_stdout,
+    reason = "the task's result goes to the terminal"
+)]
+pub fn run(keys: u32) {
+    println!(
+        "chi-square/df, empty places, fullest place over the mean; {KEYS} keys, {TABLE} places\n"
+    );
     println!("hash         words stripe     chi/df   empty  fullest");
     for (name, hash) in CANDIDATES {
         for words in [1, 3] {
@@ -241,7 +245,6 @@ pub fn run(keys: u32) -> Result<()> {
     for flows in [10, 100, 1000, 10_000] {
         println!("{flows:>6} {:.11}", no_collision(flows));
     }
-    Ok(())
 }
 
 /// The probability that so many flows have 32-bit hashes of their own.
@@ -257,7 +260,10 @@ mod tests {
     #[test]
     fn siphash_is_the_papers() {
         // Appendix A: the bytes 00 to 0e under the key 00 to 0f.
-        let blocks = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908 & !(0xff << 56) | 15 << 56];
+        let blocks = [
+            0x0706_0504_0302_0100,
+            0x0f0e_0d0c_0b0a_0908 & !(0xff << 56) | 15 << 56,
+        ];
         assert_eq!(siphash(SECRET, &blocks, 2, 4), 0xa129_ca61_49be_45e5);
     }
 

@@ -104,6 +104,14 @@ fn main() -> ExitCode {
         Task::ProbeLines => test::probe_lines(&root()),
         Task::FlowHash { keys } => flow_hash::run(keys),
         Task::Bursts { flows, seeds } => bursts::run(flows, seeds),
+        Task::FlowHash { keys } => {
+            flow_hash::run(keys);
+            Ok(())
+        }
+        Task::Bursts { flows, seeds } => {
+            bursts::run(flows, seeds);
+            Ok(())
+        }
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
     };

@@ -136,7 +136,7 @@ fn a_wrong_example_is_found() {
 }
 
 /// Tables whose keys are names that the author chooses.
-const NAMED: [&str; 4] = ["group", "service", "schedule", "map"];
+const NAMED: [&str; 5] = ["group", "service", "schedule", "map", "parameters"];
 
 /// Names of fields in a TOML text.
 fn fields(value: &toml::Value, found: &mut BTreeSet<String>) {

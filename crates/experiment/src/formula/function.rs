@@ -44,6 +44,8 @@ pub const FUNCTIONS: &[(&str, &str, &str)] = &[
     ("max", "A, B", "the larger"),
     ("floor", "A", "rounded down"),
     ("round", "A", "rounded to the nearest whole number"),
+    ("ln", "A", "the natural logarithm"),
+    ("power", "A, B", "A to the power of B"),
 ];
 
 /// A function, by its place in [`FUNCTIONS`].
@@ -98,6 +100,8 @@ impl Function {
                 "max" => a.max(b),
                 "floor" => a.floor(),
                 "round" => a.round(),
+                "ln" => a.ln(),
+                "power" => a.powf(b),
                 _ => f64::NAN,
             },
         }
@@ -164,7 +168,11 @@ mod tests {
         for (name, _, _) in FUNCTIONS {
             let function = Function::named(name).unwrap();
             let layer = function.takes_layer().then_some(&layer);
-            let value = function.value(layer, &[1000.0, 500.0, 1500.0, 100.0]);
+            let numbers = match *name {
+                "power" => [2.0, 10.0, 0.0, 0.0],
+                _ => [1000.0, 500.0, 1500.0, 100.0],
+            };
+            let value = function.value(layer, &numbers);
             assert!(value.is_finite(), "{name}");
         }
     }

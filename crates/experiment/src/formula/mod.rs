@@ -242,7 +242,10 @@ mod tests {
         let all = formula.figures_of(&own, |arm| (arm == "mice-alone").then_some(&other));
         assert_eq!(formula.value(&all), Ok(2.5));
         let absent = formula.value(&own).unwrap_err();
-        assert_eq!(absent, NoValue::Absent("connect.mice.mean_s@mice-alone".into()));
+        assert_eq!(
+            absent,
+            NoValue::Absent("connect.mice.mean_s@mice-alone".into())
+        );
         assert!("util.up.ratio@".parse::<Formula>().is_err());
     }
 

@@ -129,8 +129,7 @@ fn number(
             unknown(table, codes::ARM, "arm", &text, arm, &scope.arms);
             return None;
         }
-        if !exists(table, scope, &text, metric)
-            || !measured(table, scope, &text, &[arm], [metric])
+        if !exists(table, scope, &text, metric) || !measured(table, scope, &text, &[arm], [metric])
         {
             return None;
         }

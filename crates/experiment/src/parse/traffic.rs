@@ -71,7 +71,9 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
         class: common.class,
         group: group.map(|group| group.value),
     };
-    scope.parts.extend(entry.parts().into_iter().map(|part| part.name));
+    scope
+        .parts
+        .extend(entry.parts().into_iter().map(|part| part.name));
     starts_in_time(table, &entry);
     crosses_line(table, entry.from, entry.to);
     if let Some(port) = entry.port {

@@ -39,7 +39,9 @@ impl Loaded {
         qdisc.set(place, &setup)?;
         kernel.put_root(&name, device, &qdisc.kind()).await?;
         let rows = setup.settings.rows().into_iter();
-        let said: Vec<String> = rows.map(|(row, value)| format!("{}={value}", row.name)).collect();
+        let said: Vec<String> = rows
+            .map(|(row, value)| format!("{}={value}", row.name))
+            .collect();
         let what = format!("gateway: {} on {WAN}", qdisc.kind());
         recorder.transcript(what, said.join("\n"), 0);
         Ok(Self { qdisc, place })
@@ -52,7 +54,10 @@ impl Loaded {
             return;
         };
         // Fixed point, as its unit says: `bytes/2^16`.
-        let places = row.unit.split_once("/2^").and_then(|parts| parts.1.parse().ok());
+        let places = row
+            .unit
+            .split_once("/2^")
+            .and_then(|parts| parts.1.parse().ok());
         let shift: u32 = places.unwrap_or(0);
         let interval = session.experiment.sampling.queues;
         let own = session.clone();
@@ -64,7 +69,11 @@ impl Loaded {
                 let average = instance.and_then(|instance| instance.number(AVERAGE));
                 let value = average.context("the discipline is gone from its device")? >> shift;
                 let at_ns = own.clock.now_ns();
-                own.recorder.average(NumberSample { place, at_ns, value });
+                own.recorder.average(NumberSample {
+                    place,
+                    at_ns,
+                    value,
+                });
             }
         });
     }
@@ -89,8 +98,13 @@ fn setup(kit: &Kit) -> Result<Setup> {
             Framing::Ptm => 2,
         };
     }
-    let gate_bytes_s = kit.rate.map_or(0, weirgate_units::Rate::as_bytes_per_second);
-    ensure!(kit.rate.is_none() || gate_bytes_s > 0, "a rate is at least 8 bit/s");
+    let gate_bytes_s = kit
+        .rate
+        .map_or(0, weirgate_units::Rate::as_bytes_per_second);
+    ensure!(
+        kit.rate.is_none() || gate_bytes_s > 0,
+        "a rate is at least 8 bit/s"
+    );
     link.rate_bytes_s = gate_bytes_s;
     Ok(Setup {
         settings,

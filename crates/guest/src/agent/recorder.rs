@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use weirgate_experiment::{
-    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, ProbeReply,
-    NumberSample, QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
+    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, NumberSample,
+    ProbeReply, QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
 };
 
 /// Stamped packets of one flow between line and receiver that are remembered;

@@ -513,14 +513,15 @@ fn short_flows_have_slowdowns_and_sizes() {
     };
     experiment.traffic = vec![mice];
     let mut recording = sample::recording(100, &[("mice", 0)]);
-    let connection = |start_ms: u64, late_ms: u64, finished_us: Option<u64>, bytes: u64| Connection {
-        flow: 0,
-        due_ns: (start_ms - late_ms) * MS,
-        start_ns: start_ms * MS,
-        connected_ns: None,
-        finished_ns: finished_us.map(|us| start_ms * MS + us * 1000),
-        bytes,
-    };
+    let connection =
+        |start_ms: u64, late_ms: u64, finished_us: Option<u64>, bytes: u64| Connection {
+            flow: 0,
+            due_ns: (start_ms - late_ms) * MS,
+            start_ns: start_ms * MS,
+            connected_ns: None,
+            finished_ns: finished_us.map(|us| start_ms * MS + us * 1000),
+            bytes,
+        };
     // SYN and answer of 60 bytes 0.48 ms each, 10 ms of delay three times, a
     // full packet 12 ms: 42.96 ms; two of them 54.96 ms.
     recording.connections = vec![

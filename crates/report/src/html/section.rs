@@ -196,9 +196,8 @@ fn figures_table(out: &mut String, findings: &Findings) {
                 unit => format!("{}, {unit}", row.label),
             };
             let mut cells = vec![Cell::text(label)];
-            let value = |cell: Option<String>| {
-                Cell::Number(cell.unwrap_or_else(|| "\u{2013}".to_owned()))
-            };
+            let value =
+                |cell: Option<String>| Cell::Number(cell.unwrap_or_else(|| "\u{2013}".to_owned()));
             cells.extend(row.cells().map(value));
             lines.push(cells);
         }

@@ -66,7 +66,9 @@ const PROMISES = {
 function showNow() {
   if (!now) return;
   const of = (sort) => now.objects.filter((one) => one.sort === sort);
-  const classes = of("class");
+  // What stands above the policy's classes repeats their bytes.
+  const named = of("class").filter((one) => one.labels.direction);
+  const classes = named.length ? named : of("class");
   rows("classes", classes.map((one) => {
     const n = one.numbers;
     const [words, look] = PROMISES[one.promise] || ["", "faint"];

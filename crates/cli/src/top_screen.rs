@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use terminal_size::{Height, Width, terminal_size};
 use tokio::sync::mpsc;
-use weirgate_watch::{Change, Legend, Number, Promise, Sort, Step, promise_of};
+use weirgate_watch::{Change, Legend, Number, Promise, Sort, Step};
 
 /// The lines of a look, at most `width` columns each.
 pub fn lines(step: &Step, legend: &Legend, width: usize) -> Vec<String> {
@@ -40,12 +40,15 @@ pub fn lines(step: &Step, legend: &Legend, width: usize) -> Vec<String> {
         "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>9}",
         "class", "rate", "pkt/s", "drop/s", "waits", "wait ms", "promise"
     ));
-    for one in step
+    let classes = step
         .changes
         .iter()
-        .filter(|one| one.object.sort == Sort::Class)
-    {
-        lines.push(class_line(one, step, legend));
+        .filter(|one| one.object.sort == Sort::Class);
+    // What stands above the policy's classes repeats their bytes.
+    let named = |one: &&Change| !one.object.label("direction").is_empty();
+    let any = classes.clone().any(|one| named(&one));
+    for one in classes.filter(|one| !any || named(one)) {
+        lines.push(class_line(one, step));
     }
     let devices = step
         .changes
@@ -93,7 +96,7 @@ pub fn lines(step: &Step, legend: &Legend, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| cut(&line, width)).collect()
 }
 
-fn class_line(one: &Change, step: &Step, legend: &Legend) -> String {
+fn class_line(one: &Change, step: &Step) -> String {
     let object = &one.object;
     let name = match object.label("direction") {
         "" => format!("{} {}", object.label("device"), object.label("class")),
@@ -102,7 +105,7 @@ fn class_line(one: &Change, step: &Step, legend: &Legend) -> String {
     let number = |number| one.value(number);
     let known = |text: Option<String>| text.unwrap_or_else(|| String::from("-"));
     let wait = number(Number::ClassWait).map(|wait| format!("{:.1}", wait as f64 / 1000.0));
-    let promise = match promise_of(one, legend) {
+    let promise = match one.promise {
         None => "",
         Some(Promise::Idle) => "idle",
         Some(Promise::Kept) => "kept",

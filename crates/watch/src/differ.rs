@@ -2,6 +2,7 @@
 //! What changed from one look to the next. Counters that wrap, begin anew or
 //! go away never show as a spike: what is not known is not there.
 
+use crate::legend::Promise;
 use crate::object::{Metric, Number, Object, Sort, Width};
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ pub struct Change {
     /// How much counters counted since the look before, and what gauges are;
     /// without those of which that is not known.
     pub values: Vec<(Number, i64)>,
+    /// Whether a class of the legend got what it was promised.
+    pub promise: Option<Promise>,
 }
 
 impl Change {
@@ -74,7 +77,11 @@ impl Differ {
             }
             // Of two with one name, the first counts.
             if now.insert(key, before).is_none() {
-                changes.push(Change { object, values });
+                changes.push(Change {
+                    object,
+                    values,
+                    promise: None,
+                });
             }
         }
         self.before = now;

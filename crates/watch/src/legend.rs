@@ -107,8 +107,7 @@ const RATE_SLACK: f64 = 0.95;
 const WAIT_SLACK: f64 = 1.10;
 
 /// What a class's numbers say about its promise. `waited` says that something
-/// waited at both ends of the interval: then, and only then, it could have sent
-/// all of the time.
+/// waited all of the time: then, and only then, it could have sent all of it.
 pub fn promise(
     class: &ClassLegend,
     waited: bool,

@@ -30,7 +30,7 @@ pub use differ::{Change, Differ};
 pub use legend::{ClassLegend, Legend, Promise, RuleLegend, promise};
 pub use look::Looker;
 pub use metrics::openmetrics;
-pub use now::{now, promise_of};
+pub use now::now;
 pub use object::{METRICS, Metric, Number, Object, Sort};
 pub use probe::{Target, target};
 pub use service::{Config, Listen, serve};
@@ -74,7 +74,10 @@ pub enum WatchError {
     )]
     Open(std::net::SocketAddr),
     /// A probe cannot be sent.
-    #[error("probe {name}: {source}")]
+    #[error(
+        "probe {name}: {source}; where this is a matter of permission, let the group send echoes \
+         by `net.ipv4.ping_group_range`"
+    )]
     Probe {
         /// The probe's name.
         name: String,

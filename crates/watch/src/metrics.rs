@@ -99,6 +99,7 @@ mod tests {
                 numbers: vec![(Number::ProbeRtt, 1500), (Number::ProbeSent, 3)],
             },
             values: Vec::new(),
+            promise: None,
         };
         let text = openmetrics(&[change], &weirgate_history::Status::default(), false);
         let name = "{probe=\"a\\\"} 1\\n# EOF\\\\\u{fffd}[2J\"}";

@@ -38,7 +38,7 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
         "numbers": numbers,
     });
     if let Some(class) = class_of(&change.object, legend) {
-        whole["promise"] = json!(promise_of(change, legend));
+        whole["promise"] = json!(change.promise);
         whole["guaranteed"] = json!(class.guaranteed);
         whole["maximum"] = json!(class.maximum);
     }
@@ -52,25 +52,9 @@ fn class_of<'a>(object: &Object, legend: &'a Legend) -> Option<&'a crate::ClassL
     })
 }
 
-/// Whether a class of the legend got what it was promised.
-pub fn promise_of(change: &Change, legend: &Legend) -> Option<Promise> {
-    class_of(&change.object, legend)?;
-    Some(told(change).unwrap_or(Promise::Unknown))
-}
-
-/// What [`conclude`] found.
-fn told(change: &Change) -> Option<Promise> {
-    match change.value(Number::ClassUnkept)? {
-        0 if change.value(Number::ClassBacklogPackets) == Some(0) => Some(Promise::Idle),
-        0 => Some(Promise::Kept),
-        1 => Some(Promise::Rate),
-        _ => Some(Promise::Wait),
-    }
-}
-
 /// Adds to classes what follows from their numbers: the estimated wait, and
-/// whether the promise was kept. `waited` tells of an object's labels whether
-/// something waited at the look before.
+/// whether the promise was kept. `waited` tells of an object whether something
+/// waited all of the time, as far as looks can tell.
 pub(crate) fn conclude(
     changes: &mut [Change],
     legend: &Legend,
@@ -85,32 +69,38 @@ pub(crate) fn conclude(
             continue;
         };
         let sent = change.value(Number::ClassSentBytes);
-        let wait = match (backlog, sent) {
+        let both = backlog > 0 && waited(&change.object);
+        let class = class_of(&change.object, legend);
+        // What is there only now leaves at the guarantee at least: how much was
+        // sent before tells nothing of how fast.
+        let rate = sent.map(|sent| sent as f64 * 1000.0 / interval.max(1) as f64);
+        let rate = match (both, class) {
+            (true, _) => rate,
+            (false, Some(class)) => rate.map(|rate| rate.max(class.guaranteed as f64 / 8.0)),
+            (false, None) => None,
+        };
+        let wait = match (backlog, rate) {
             (0, _) => Some(0),
-            (_, Some(sent)) if sent > 0 => {
-                let micros = i128::from(backlog) * i128::from(interval) * 1000 / i128::from(sent);
-                i64::try_from(micros).ok()
-            }
+            (_, Some(rate)) if rate > 0.0 => Some((backlog as f64 * 1e6 / rate) as i64),
             _ => None,
         };
         if let Some(wait) = wait {
             change.object.numbers.push((Number::ClassWait, wait as u64));
             change.values.push((Number::ClassWait, wait));
         }
-        let Some((class, sent)) = class_of(&change.object, legend).zip(sent) else {
+        let Some((class, sent)) = class.zip(sent) else {
             continue;
         };
-        let both = backlog > 0 && waited(&change.object);
-        let code = match promise(class, both, sent, wait.map(|wait| wait as u64), interval) {
+        let found = promise(class, both, sent, wait.map(|wait| wait as u64), interval);
+        change.promise = Some(found);
+        let code = match found {
             Promise::Idle | Promise::Kept => 0,
             Promise::Rate => 1,
             Promise::Wait => 2,
             Promise::Unknown => continue,
         };
-        change
-            .object
-            .numbers
-            .push((Number::ClassUnkept, code as u64));
+        let number = (Number::ClassUnkept, code as u64);
+        change.object.numbers.push(number);
         change.values.push((Number::ClassUnkept, code));
     }
 }
@@ -138,6 +128,7 @@ mod tests {
                 numbers: Vec::new(),
             },
             values,
+            promise: None,
         }
     }
 
@@ -158,10 +149,7 @@ mod tests {
         let judged = |sent, backlog, waited| {
             let mut changes = [class(sent, backlog)];
             conclude(&mut changes, &legend, 500, |_| waited);
-            (
-                changes[0].value(Number::ClassWait),
-                promise_of(&changes[0], &legend),
-            )
+            (changes[0].value(Number::ClassWait), changes[0].promise)
         };
         assert_eq!(judged(Some(0), 0, true), (Some(0), Some(Promise::Idle)));
         // 5,000 bytes in half a second: 1,000 more take 0.1 s.
@@ -178,11 +166,11 @@ mod tests {
             (Some(125_000), Some(Promise::Rate))
         );
         assert_eq!(judged(Some(0), 1_000, true), (None, Some(Promise::Rate)));
-        assert_eq!(judged(None, 1_000, true), (None, Some(Promise::Unknown)));
+        assert_eq!(judged(None, 1_000, true), (None, None));
         // It came only now: nobody can tell what it could have sent.
         assert_eq!(
             judged(Some(4_000), 1_000, false),
-            (Some(125_000), Some(Promise::Kept))
+            (Some(100_000), Some(Promise::Idle))
         );
         let shown = now(1, 500, &[class(Some(5_000), 0)], &legend);
         assert_eq!(shown["objects"][0]["numbers"]["sent_bytes"], 10_000.0);

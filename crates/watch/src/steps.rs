@@ -7,7 +7,7 @@ use crate::legend::Legend;
 use crate::look::Looker;
 use crate::now::{conclude, now};
 use crate::object::{Number, Object, Sort};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Instant;
 use weirgate_history::Event;
 use weirgate_kernel::KernelError;
@@ -17,6 +17,12 @@ use weirgate_kernel::KernelError;
 const JUMP: i64 = 500;
 /// After a pause of so many milliseconds, nothing is known of the time between.
 const PAUSE: i64 = 60_000;
+
+/// A class that has so many packets waiting, at so many looks one after the
+/// other, is taken to have had some waiting all of the time. One packet at two
+/// looks may be chance: each of a steady stream waits for a moment.
+const PACKETS: i64 = 2;
+const LOOKS: u32 = 3;
 
 /// What was seen between two looks.
 #[derive(Debug, Clone)]
@@ -42,7 +48,8 @@ pub struct Steps {
     differ: Differ,
     trees: Trees,
     last: Option<(i64, Instant)>,
-    waited: BTreeSet<String>,
+    /// For how many looks, one after the other, classes had packets waiting.
+    waited: BTreeMap<String, u32>,
     events: Vec<Event>,
 }
 
@@ -55,7 +62,7 @@ impl Steps {
             differ: Differ::default(),
             trees: Trees::default(),
             last: None,
-            waited: BTreeSet::new(),
+            waited: BTreeMap::new(),
             events: Vec::new(),
         })
     }
@@ -88,13 +95,14 @@ impl Steps {
             }));
         let Some(interval) = interval.filter(|interval| *interval <= PAUSE) else {
             self.differ = Differ::default();
-            self.waited = waiting(&self.differ.step(objects));
+            self.waited.clear();
+            self.differ.step(objects);
             return Ok(None);
         };
         let mut changes = self.differ.step(objects);
-        let waited = |object: &Object| self.waited.contains(&object.label_text());
+        self.waited = waiting(&changes, &self.waited);
+        let waited = |object: &Object| self.waited.get(&object.label_text()) >= Some(&LOOKS);
         conclude(&mut changes, legend, interval, waited);
-        self.waited = waiting(&changes);
         Ok(Some(Step {
             time,
             interval,
@@ -127,10 +135,15 @@ impl Steps {
     }
 }
 
-fn waiting(changes: &[Change]) -> BTreeSet<String> {
+fn waiting(changes: &[Change], before: &BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     let classes = changes
         .iter()
         .filter(|change| change.object.sort == Sort::Class);
-    let waiting = classes.filter(|class| class.value(Number::ClassBacklogBytes) > Some(0));
-    waiting.map(|class| class.object.label_text()).collect()
+    let waiting = classes.filter(|class| class.value(Number::ClassBacklogPackets) >= Some(PACKETS));
+    let count = |class: &Change| {
+        let name = class.object.label_text();
+        let looks = before.get(&name).copied().unwrap_or(0) + 1;
+        (name, looks)
+    };
+    waiting.map(count).collect()
 }

@@ -36,6 +36,9 @@ impl Watch {
         place.run("ip link set lo up");
         // No other packets than those that are sent here.
         place.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+        let mut sysctl = place.command("sysctl");
+        let everyone = "net.ipv4.ping_group_range=0 2147483647";
+        assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
         place.run("ip addr add 10.9.0.1/24 dev wan");
         place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
         let ended = place.weirgate("apply flows.toml");

@@ -136,8 +136,10 @@ impl Timed {
         }
         #[expect(unsafe_code, reason = "so is what it gives")]
         // SAFETY: the descriptor is new, and nobody else's.
-        let _statistics = unsafe { OwnedFd::from_raw_fd(file) };
-        Ok(Self { _statistics })
+        let statistics = unsafe { OwnedFd::from_raw_fd(file) };
+        Ok(Self {
+            _statistics: statistics,
+        })
     }
 
     /// What the programs of all qdiscs have spent so far, by name.

@@ -11,11 +11,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_lab::{Lab, Limits, Options};
+use weirgate_units::Rate;
 
 /// Of what there is a goal: the most that a packet of drop tail may cost, and
 /// of meredt with shaper and classes, as a part of cake.
 const DROPTAIL: (&str, f64) = ("droptail", 1_600.0);
 const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake+tins", 0.5);
+
+/// The rates that can be held: sending takes a packet's time at the faster one,
+/// and the lab's patience at the slower.
+const SLOWEST: Rate = Rate::kbit(20_000);
+const FASTEST: Rate = Rate::kbit(500_000);
 
 /// What is printed as JSON.
 #[derive(Serialize)]
@@ -31,6 +37,10 @@ pub struct Run {
     /// rate is held, a quarter of them.
     #[arg(long, default_value_t = 25_600, value_name = "COUNT")]
     packets: u64,
+    /// The rate where one is held, from 20mbit to 500mbit: a packet of 1,250 bytes must leave
+    /// time enough to be sent.
+    #[arg(long, default_value = "250mbit", value_name = "RATE")]
+    rate: Rate,
     /// Say what each program of a BPF qdisc takes, in a further run of each.
     #[arg(long)]
     programs: bool,
@@ -54,8 +64,14 @@ pub fn bench(
             )));
         }
     }
+    if !(SLOWEST..=FASTEST).contains(&run.rate) {
+        let rate = run.rate;
+        return Err(wrong(format!(
+            "{rate} cannot be measured: write from {SLOWEST} to {FASTEST}"
+        )));
+    }
     if inside {
-        return inside_of::run(words, run.packets, run.programs);
+        return inside_of::run(words, run.packets, run.rate, run.programs);
     }
     let bare = |name: &str| name.starts_with("noqueue");
     let named = |name: &str| words.is_empty() || words.iter().any(|word| is_named(name, word));
@@ -75,21 +91,21 @@ pub fn bench(
     } else {
         output::data(&format!(
             "kernel {kernel}, instructions for a packet\n{}",
-            table(&figures)
+            table(&figures, run.rate)
         ))?;
     }
     Ok(Status::Done)
 }
 
-fn table(figures: &[Figure]) -> String {
+fn table(figures: &[Figure], rate: Rate) -> String {
     let cost = |name: &str| figures.iter().find(|it| it.name == name).map(|it| it.cost);
     let mut text = String::new();
     for (way, what) in [
         (
             Way::Bursts,
-            "no rate; bursts of 32 and 96 into a device that takes 16",
+            "no rate; bursts of 32 and 96 into a device that takes 16".to_owned(),
         ),
-        (Way::Paced, "held to 250 Mbit/s, a timer for every packet"),
+        (Way::Paced, format!("held to {rate}")),
     ] {
         let mut rows = figures.iter().filter(|it| it.way == way).peekable();
         if rows.peek().is_none() {
@@ -163,9 +179,19 @@ fn in_the_lab(
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
     let packets = run.packets.to_string();
+    let rate = run.rate.to_string();
     let mut all = (String::new(), Vec::new());
     for word in words {
-        let mut line = vec![&*base, "aqm", "bench", "--inside", "--packets", &packets];
+        let mut line = vec![
+            &*base,
+            "aqm",
+            "bench",
+            "--inside",
+            "--packets",
+            &packets,
+            "--rate",
+            &rate,
+        ];
         if run.programs {
             line.push("--programs");
         }
@@ -209,11 +235,14 @@ mod tests {
 
     #[test]
     fn goals_are_judged() {
-        let text = table(&[
-            figure("droptail", Way::Bursts, 1_601.0),
-            figure("kernel-cake+tins", Way::Paced, 10_000.0),
-            figure("meredt+classes", Way::Paced, 5_000.0),
-        ]);
+        let text = table(
+            &[
+                figure("droptail", Way::Bursts, 1_601.0),
+                figure("kernel-cake+tins", Way::Paced, 10_000.0),
+                figure("meredt+classes", Way::Paced, 5_000.0),
+            ],
+            FASTEST,
+        );
         assert!(text.contains("droptail at most 1600: missed"), "{text}");
         assert!(
             text.contains("0.5 of kernel-cake+tins: 0.50, met"),

@@ -49,10 +49,6 @@ const BATCH: u32 = 16;
 const BYTES: usize = 1_250;
 const FLOWS: u8 = 16;
 
-/// The line's rate, in bytes a second, and one packet's time on it.
-const RATE: u64 = 31_250_000;
-const GAP: Duration = Duration::from_micros(40);
-
 /// Packets that stand in the queue of what is paced.
 const STANDING: u32 = 32;
 
@@ -155,9 +151,9 @@ pub fn is_named(name: &str, word: &str) -> bool {
 }
 
 /// `weirgate aqm bench --inside`: JSON, for the part outside.
-pub fn run(words: &[String], packets: u64, programs: bool) -> Outcome {
+pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcome {
     in_runtime(async {
-        let mut bench = Bench::set_up().await?;
+        let mut bench = Bench::set_up(rate).await?;
         let mut figures = Vec::new();
         let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
         for (name, way) in chosen {
@@ -194,6 +190,9 @@ struct Bench {
     device: DeviceIndex,
     sink: DeviceIndex,
     applied: State,
+    /// What is held, and one packet's time at that rate.
+    rate: Rate,
+    gap: Duration,
     /// Nanoseconds of an idle turn.
     turn: f64,
     /// Where programs' times are taken, and what was taken last.
@@ -254,7 +253,10 @@ fn qdisc(handle: Handle, kind: QdiscKind) -> weirgate_state::Qdisc {
 }
 
 impl Bench {
-    async fn set_up() -> Result<Self, Failure> {
+    async fn set_up(rate: Rate) -> Result<Self, Failure> {
+        let gap = rate
+            .time_for(Size::bytes(BYTES as u64))
+            .ok_or_else(|| wrong("no packet leaves at this rate"))?;
         let kernel = Kernel::open().map_err(|error| refused(&error))?;
         let sender = Sender::load().map_err(failed)?;
         let empty = State::default();
@@ -283,6 +285,8 @@ impl Bench {
             device,
             sink: far,
             applied: desired,
+            rate,
+            gap: Duration::from_nanos(gap.as_nanos()),
             turn: turn(),
             timed: None,
             ran: BTreeMap::new(),
@@ -314,7 +318,7 @@ impl Bench {
             };
         }
         // What stands in the queue leaves within this.
-        thread::sleep(2 * STANDING * GAP);
+        thread::sleep(2 * STANDING * self.gap);
         if let Some(timed) = &self.timed {
             self.ran = timed.spent();
         }
@@ -382,7 +386,7 @@ impl Bench {
             } else {
                 self.send(&flows[sent as usize % flows.len()], sent, 1)?;
                 sent += 1;
-                due = GAP * u32::try_from(sent).unwrap_or(u32::MAX) + moment(sent);
+                due = self.gap * u32::try_from(sent).unwrap_or(u32::MAX) + moment(sent, self.gap);
             }
         }
         Ok(start.elapsed().as_nanos() as f64 - turns as f64 * self.turn)
@@ -403,7 +407,7 @@ impl Bench {
 
     /// Puts what is to be measured on the device.
     async fn put(&mut self, name: &str) -> Result<Held, Failure> {
-        if let Some(kind) = rival(name) {
+        if let Some(kind) = rival(name, self.rate) {
             let desired = state(Some(kind))?;
             apply(&self.kernel, &self.applied, &desired).await?;
             self.applied = desired;
@@ -417,8 +421,9 @@ impl Bench {
 
     fn kit(&self, name: &str) -> Result<(Held, String), Failure> {
         let place = Place::root(self.device.number()).map_err(failed)?;
+        let rate = self.rate.as_bits_per_second() / 8;
         let link = Link {
-            rate_bytes_s: RATE,
+            rate_bytes_s: rate,
             queue_packets: 1_000,
             ..Link::default()
         };
@@ -435,7 +440,7 @@ impl Bench {
             let shaper = Shaper::load().map_err(failed)?;
             let class = |number: u16| Class {
                 classid: Handle::new(MAJOR, MINOR + number).as_u32(),
-                guarantee_bytes_s: RATE / u64::from(CLASSES) / 2,
+                guarantee_bytes_s: rate / u64::from(CLASSES) / 2,
                 ceiling_bytes_s: 0,
                 weight: 1,
                 credit_ns: 0,
@@ -444,7 +449,7 @@ impl Bench {
             };
             let classes = Classes {
                 link,
-                gate_bytes_s: RATE,
+                gate_bytes_s: rate,
                 classes: (0..CLASSES).map(class).collect(),
                 other: 0,
             };
@@ -455,7 +460,7 @@ impl Bench {
         let setup = Setup {
             settings,
             link,
-            gate_bytes_s: if name.ends_with(GATED) { RATE } else { 0 },
+            gate_bytes_s: if name.ends_with(GATED) { rate } else { 0 },
         };
         qdisc.set(place, &setup).map_err(failed)?;
         let kind = qdisc.kind();
@@ -464,7 +469,7 @@ impl Bench {
 
     /// The device without a qdisc again.
     async fn clear(&mut self, name: &str, held: &Held) -> Result<(), Failure> {
-        if rival(name).is_some() {
+        if rival(name, self.rate).is_some() {
             let desired = state(None)?;
             apply(&self.kernel, &self.applied, &desired).await?;
             self.applied = desired;
@@ -480,10 +485,10 @@ impl Bench {
 /// When within a gap a packet comes: everywhere alike often, over and over.
 /// Packets that came always at the same time before a departure would measure
 /// what that time happens to be.
-fn moment(number: u64) -> Duration {
+fn moment(number: u64, gap: Duration) -> Duration {
     // The multiples of 2^64 over the golden ratio.
     let turn = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let nanos = (u128::from(turn) * GAP.as_nanos()) >> 64;
+    let nanos = (u128::from(turn) * gap.as_nanos()) >> 64;
     Duration::from_nanos(nanos as u64)
 }
 
@@ -532,8 +537,7 @@ fn packet(flow: u8) -> Vec<u8> {
 }
 
 /// The kernel's own disciplines, with the defaults of tc where it has any.
-fn rival(name: &str) -> Option<QdiscKind> {
-    let rate = Rate::bits_per_second(8 * RATE);
+fn rival(name: &str, rate: Rate) -> Option<QdiscKind> {
     Some(match name {
         "kernel-pfifo" => QdiscKind::Pfifo(Pfifo { limit: 1_000 }),
         "kernel-fq_codel" => QdiscKind::FqCodel(fq_codel()),
@@ -606,10 +610,15 @@ fn htb(rate: Rate) -> Htb {
     };
     let leaf = |minor: u16| {
         let queue = qdisc(Handle::new(minor, 0), QdiscKind::FqCodel(fq_codel()));
-        let share = 8 * RATE / u64::from(CLASSES) / 2;
+        let share = rate.as_bits_per_second() / u64::from(CLASSES) / 2;
         class(minor, root, share, Some(Box::new(queue)))
     };
-    let mut classes = vec![class(1, Handle::new(MAJOR, 0), 8 * RATE, None)];
+    let mut classes = vec![class(
+        1,
+        Handle::new(MAJOR, 0),
+        rate.as_bits_per_second(),
+        None,
+    )];
     classes.extend((0..CLASSES).map(|number| leaf(MINOR + number)));
     Htb {
         default_minor: MINOR,

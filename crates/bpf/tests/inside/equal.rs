@@ -219,7 +219,6 @@ fn period(all: &[Seen]) -> u64 {
 /// the same times.
 #[test]
 #[ignore = "runs in the lab's kernel"]
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn pie() {
     let all = seen(Watched::Pie, "pie limit 1000 target 15ms tupdate 16ms", 40);
     let period = period(&all);

@@ -58,8 +58,12 @@ impl Segment<'_> {
             bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
             bytes.extend((tcp.len() as u16).to_be_bytes());
             bytes.extend([6, 64]);
-            let mut addresses = vec![0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, ends[from].1];
-            addresses.extend([0xfd, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, ends[to].1]);
+            let address = |last: u8| {
+                let mut address = [0; 16];
+                (address[0], address[7], address[15]) = (0xfd, 1, last);
+                address
+            };
+            let addresses = [address(ends[from].1), address(ends[to].1)].concat();
             bytes.extend(&addresses);
             addresses
         };

@@ -102,8 +102,6 @@ fn main() -> ExitCode {
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),
         Task::ProbeLines => test::probe_lines(&root()),
-        Task::FlowHash { keys } => flow_hash::run(keys),
-        Task::Bursts { flows, seeds } => bursts::run(flows, seeds),
         Task::FlowHash { keys } => {
             flow_hash::run(keys);
             Ok(())

@@ -141,12 +141,12 @@ fn segments_upstream_are_lowered_by_what_arrives() {
 /// A rule's `segment` does so for its own packets, where they leave.
 #[test]
 fn segments_downstream_are_lowered_by_a_rule() {
-    in_namespace(|| {
-        let plain = POLICY.replace("delay = \"12ms\"\n", "");
-        let rule = "[[rule]]\nclass = \"all-2\"\ndirection = \"up\"\nremote-port = PORT\n\
-                    protocol = [\"tcp\", \"udp\"]\nsegment = 700\n";
-        for (port, v4, v6) in [("[80, 443]", 700, 1220), ("443", 1460, 1440)] {
-            let text = plain.replace("INBOUND", "lan") + &rule.replace("PORT", port);
+    let plain = POLICY.replace("delay = \"12ms\"\n", "");
+    let rule = "[[rule]]\nclass = \"all-2\"\ndirection = \"up\"\nremote-port = PORT\n\
+                protocol = [\"tcp\", \"udp\"]\nsegment = 700\n";
+    for (port, v4, v6) in [("[80, 443]", 700, 1220), ("443", 1460, 1440)] {
+        let text = plain.replace("INBOUND", "lan") + &rule.replace("PORT", port);
+        in_namespace(move || {
             let router = router_of(&text);
             let passed = |up, v6, flags, size| {
                 let (seen, ..) = router.pass(up, &[&segment(v6, up, flags, size)]);
@@ -158,6 +158,6 @@ fn segments_downstream_are_lowered_by_a_rule() {
             }
             assert_eq!(passed(true, false, SYN, 600), 600, "{port}");
             assert_eq!(passed(false, false, SYN, 1460), 1460, "{port}");
-        }
-    });
+        });
+    }
 }

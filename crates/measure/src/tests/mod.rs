@@ -500,14 +500,14 @@ fn short_flows_have_slowdowns_and_sizes() {
     line.mpu = 0;
     for side in [&mut line.up, &mut line.down] {
         side.rate = weirgate_units::Rate::kbit(1000);
-        side.delay = weirgate_units::Span::from_millis(10);
+        side.delay = Span::from_millis(10);
     }
     let mut mice = sample::tcp("mice", Node::Host(1), Node::Server(1), &[(0, 100)]);
     mice.kind = weirgate_experiment::TrafficKind::ShortFlows {
-        mean_gap: weirgate_units::Span::from_secs(1),
+        mean_gap: Span::from_secs(1),
         mean_length: weirgate_units::Size::bytes(5000),
         shape: 1.5,
-        drain: weirgate_units::Span::ZERO,
+        drain: Span::ZERO,
         sizes: vec![weirgate_units::Size::bytes(1448)],
         tcp: weirgate_experiment::TcpSettings::default(),
     };

@@ -90,7 +90,7 @@ fn span(text: &str) -> Result<Duration, String> {
 /// A time between looks.
 pub fn every(text: &str) -> Result<Duration, String> {
     let every = span(text)?;
-    if every < Duration::from_millis(200) || every > Duration::from_secs(60) {
+    if every < Duration::from_millis(200) || every > Duration::from_mins(1) {
         return Err(String::from("from 200ms to 60s"));
     }
     Ok(every)

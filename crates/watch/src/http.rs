@@ -32,7 +32,7 @@ const CONNECTIONS: usize = 32;
 /// A request's head has come by then.
 const HEAD: Duration = Duration::from_secs(5);
 /// A connection ends then; browsers open another.
-const LIFE: Duration = Duration::from_secs(1800);
+const LIFE: Duration = Duration::from_mins(30);
 /// Points of one answer, all series together.
 const POINTS: i64 = 200_000;
 /// Series of one answer.

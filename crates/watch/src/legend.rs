@@ -26,6 +26,7 @@ pub struct ClassLegend {
     pub bound: Option<u64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn as_text<S: serde::Serializer>(handle: &Handle, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(handle)
 }

@@ -40,10 +40,7 @@ pub fn openmetrics(
                 begun = true;
             }
             let total = if counter { "_total" } else { "" };
-            let labels = match change.object.labels.is_empty() {
-                true => String::new(),
-                false => change.object.label_text(),
-            };
+            let labels = change.object.label_text();
             if metric.divisor == 1 {
                 let _ = writeln!(text, "{family}{total}{labels} {value}");
             } else {

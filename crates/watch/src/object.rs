@@ -142,8 +142,11 @@ impl Object {
         found.map_or("", |(_, value)| value)
     }
 
-    /// The labels as OpenMetrics writes them, in braces.
+    /// The labels as OpenMetrics writes them, in braces; nothing without any.
     pub fn label_text(&self) -> String {
+        if self.labels.is_empty() {
+            return String::new();
+        }
         let mut text = String::from("{");
         for (place, (label, value)) in self.labels.iter().enumerate() {
             let comma = if place > 0 { "," } else { "" };

@@ -258,7 +258,6 @@ impl Round {
             Ok(due)
         });
         match work.await {
-            Ok(Ok(false)) => {}
             Ok(Ok(true)) => {
                 if self.failing.take().is_some() {
                     told("the history is written again");
@@ -271,8 +270,8 @@ impl Round {
                 }
                 self.failing = Some(text);
             }
-            // The runtime ends.
-            Err(_) => {}
+            // Nothing was due, or the runtime ends.
+            Ok(Ok(false)) | Err(_) => {}
         }
     }
 
@@ -301,10 +300,7 @@ fn newest(folder: &Path) -> u64 {
 fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {
     let mut values = Vec::new();
     for change in changes {
-        let labels = match change.object.labels.is_empty() {
-            true => String::new(),
-            false => change.object.label_text(),
-        };
+        let labels = change.object.label_text();
         for (number, value) in &change.values {
             let metric = number.metric();
             let kind = match metric.width {

@@ -45,7 +45,7 @@ fn run(
         let stop = async {
             let _ = stop.await;
         };
-        let ready = |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
+        let ready = move |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
         serve(config, Legend::default(), || None, stop, ready, |_| {}).await
     })
 }
@@ -70,7 +70,7 @@ impl Service {
     fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
+            .set_read_timeout(Some(Duration::from_mins(1)))
             .unwrap();
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
@@ -99,13 +99,13 @@ impl Service {
     fn live(&self) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
+            .set_read_timeout(Some(Duration::from_mins(1)))
             .unwrap();
         stream
             .write_all(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
         let mut text = String::new();
-        let mut bytes = [0; 65_536];
+        let mut bytes = [0; 8192];
         while !text.contains("\n\n") || !text.contains("data: ") {
             let read = stream.read(&mut bytes).unwrap();
             assert!(read > 0, "{text}");

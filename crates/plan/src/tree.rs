@@ -82,7 +82,10 @@ pub fn root(
 fn gate(root: &Qdisc) -> Option<Rate> {
     match &root.kind {
         QdiscKind::Htb(htb) => {
-            let mut tops = htb.classes.iter().filter(|class| class.parent == root.handle);
+            let mut tops = htb
+                .classes
+                .iter()
+                .filter(|class| class.parent == root.handle);
             let top = tops.next()?;
             tops.next().is_none().then_some(top.ceil)
         }
@@ -493,10 +496,13 @@ mod tests {
             let (mut out, mut late) = (Vec::new(), Vec::new());
             let device = DeviceName::new("wan").unwrap();
             root(&mut out, &mut late, &device, Some(old), Some(new));
-            let times = out.iter().enumerate().filter_map(|(at, step)| match step.action {
-                Action::Pause { time, .. } => Some((at, time)),
-                _ => None,
-            });
+            let times = out
+                .iter()
+                .enumerate()
+                .filter_map(|(at, step)| match step.action {
+                    Action::Pause { time, .. } => Some((at, time)),
+                    _ => None,
+                });
             times.collect::<Vec<_>>()
         };
         let new = gated(2, vec![at(Rate::kbit(900))]);

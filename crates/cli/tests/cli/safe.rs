@@ -34,7 +34,9 @@ fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Durati
 
 /// No guard stands in the namespace any more. One may go while `find` looks.
 fn unguarded(place: &Namespace) -> bool {
-    place.run("find /run/weirgate -ignore_readdir_race -name *.guard").is_empty()
+    place
+        .run("find /run/weirgate -ignore_readdir_race -name *.guard")
+        .is_empty()
 }
 
 fn task(place: &Namespace, task: &str, policy: &str) -> Ended {
@@ -134,6 +136,23 @@ fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
         assert!(history.contains(part), "{part} in {history}");
     }
     assert!(unguarded(&place));
+}
+
+#[test]
+fn what_the_kernel_offers_is_asked_once_in_its_run() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let answers = || place.run("find /run -name asked.json").trim().to_owned();
+    let file = answers();
+    let kept = place.run(&format!("cat {file}"));
+    assert!(kept.contains("\"htb\""), "{kept}");
+    // What is broken is asked again, and what is there is taken as it is.
+    place.run(&format!("truncate -s 20 {file}"));
+    place.weirgate("apply changed.toml").says(0, &["state 2"]);
+    assert_eq!(place.run(&format!("cat {file}")), kept);
+    place.weirgate("apply both.toml").says(0, &["state 3"]);
+    place.weirgate("remove").says(0, &[]);
+    assert_eq!(answers(), "");
 }
 
 #[test]

@@ -321,7 +321,12 @@ impl Post {
     /// What the kernel held before the change.
     fn before(&self) -> Result<State, KeepError> {
         let mut before = self.charge.before.clone();
-        if let Some(text) = self.charge.memory.as_ref().filter(|_| self.charge.remembered) {
+        if let Some(text) = self
+            .charge
+            .memory
+            .as_ref()
+            .filter(|_| self.charge.remembered)
+        {
             let memory: Memory = serde_json::from_slice(text)
                 .map_err(|error| KeepError::Guard(error.to_string()))?;
             before.tables = memory.applied.tables;

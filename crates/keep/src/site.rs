@@ -321,9 +321,8 @@ impl Site {
                 unconfirmed: false,
             });
         }
-        let remembered = known.is_some_and(|applied| {
-            text::shared(&applied.tables, &planned.plan.before.tables)
-        });
+        let remembered =
+            known.is_some_and(|applied| text::shared(&applied.tables, &planned.plan.before.tables));
         let charge_before = if remembered {
             guard::outline(&planned.plan.before)
         } else {
@@ -485,9 +484,10 @@ impl Site {
     fn same(&self, number: u64, sources: &[Source], planned: &Planned) -> bool {
         let wanted = &planned.wanted;
         self.history.is(number, sources, wanted, &planned.tables)
-            || self.history.entry(number).is_ok_and(|entry| {
-                entry.sources == sources && entry.desired == *wanted
-            })
+            || self
+                .history
+                .entry(number)
+                .is_ok_and(|entry| entry.sources == sources && entry.desired == *wanted)
     }
 
     /// Refuses a change while another waits for confirmation.

@@ -108,23 +108,17 @@ fn tables(
         .into_iter()
         .map(|text| {
             let mut pairs = known.iter().zip(&known_texts);
-            let twin = pairs.find(|(_, other)| {
-                other.netdev == text.netdev && other.name == text.name
-            });
+            let twin =
+                pairs.find(|(_, other)| other.netdev == text.netdev && other.name == text.name);
             table(text, twin)
         })
         .collect()
 }
 
-fn table(
-    text: TableText<'_>,
-    twin: Option<(&Table, &TableText<'_>)>,
-) -> serde_json::Result<Table> {
+fn table(text: TableText<'_>, twin: Option<(&Table, &TableText<'_>)>) -> serde_json::Result<Table> {
     let sets = match (text.sets, twin) {
         (None, _) => Shared::default(),
-        (Some(sets), Some((table, other)))
-            if other.sets.map(RawValue::get) == Some(sets.get()) =>
-        {
+        (Some(sets), Some((table, other))) if other.sets.map(RawValue::get) == Some(sets.get()) => {
             table.sets.clone()
         }
         (Some(sets), _) => serde_json::from_str(sets.get())?,
@@ -183,9 +177,8 @@ fn rules(
 /// Whether two lists of tables have the very same content, also in what takes
 /// no part in comparison, without looking at it: false where that is not known.
 pub(crate) fn shared(a: &[Table], b: &[Table]) -> bool {
-    let chain = |(a, b): (&Chain, &Chain)| {
-        a.name == b.name && a.hook == b.hook && a.rules.is(&b.rules)
-    };
+    let chain =
+        |(a, b): (&Chain, &Chain)| a.name == b.name && a.hook == b.hook && a.rules.is(&b.rules);
     let table = |(a, b): (&Table, &Table)| {
         (a.netdev, &a.name) == (b.netdev, &b.name)
             && a.sets.is(&b.sets)
@@ -261,7 +254,11 @@ mod tests {
         let known = of(&wanted.tables).unwrap();
         let broken = known.get().replacen("\"counter\"", "\"count\"", 1);
         assert_ne!(broken, known.get());
-        for text in [broken.replace("matches", "m"), "[{}]".to_owned(), "7".to_owned()] {
+        for text in [
+            broken.replace("matches", "m"),
+            "[{}]".to_owned(),
+            "7".to_owned(),
+        ] {
             let raw = RawValue::from_string(text).unwrap();
             assert!(tables(&raw, &wanted.tables, &known).is_err());
         }

@@ -20,7 +20,6 @@ use crate::tc::arriving::Programs;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
 use weirgate_state::{DeviceName, State, Table};
 
@@ -242,11 +241,6 @@ impl Kernel {
                         self.tell_hold(step, index, told).await?;
                     }
                 }
-                Action::Pause { time, .. } => {
-                    self.flush(&mut batch).await?;
-                    // At most 10 ms, with nothing else to do meanwhile.
-                    std::thread::sleep(Duration::from_nanos(time.as_nanos()));
-                }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;
                     batch.extend(requests(step, [link::delete(index)]));
@@ -324,7 +318,6 @@ fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::Messag
         Action::DeleteTable { .. }
         | Action::CreateIfb { .. }
         | Action::SetOffloads { .. }
-        | Action::Pause { .. }
         | Action::SetTable { .. }
         | Action::ChangeTable { .. }
         | Action::ForgetDecisions { .. }

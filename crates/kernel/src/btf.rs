@@ -3,6 +3,7 @@
 //! functions that programs may call stand there, also those that exist only for
 //! them.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 
@@ -49,9 +50,16 @@ fn section(header: &[u8; HEADER]) -> Option<(u64, u64)> {
 }
 
 fn has(names: &[u8], name: &str) -> bool {
-    names
-        .split(|byte| *byte == 0)
-        .any(|other| other == name.as_bytes())
+    // Megabytes, so not byte by byte.
+    let mut rest = names;
+    while let Ok(other) = CStr::from_bytes_until_nul(rest) {
+        let other = other.to_bytes();
+        if other == name.as_bytes() {
+            return true;
+        }
+        rest = &rest[other.len() + 1..];
+    }
+    false
 }
 
 #[cfg(test)]

@@ -86,7 +86,11 @@ impl Kernel {
         };
         let (egress, device) = (Hook::Egress { device: lo.clone() }, lo.clone());
         let mut questions = [
-            (false, Hook::Postrouting { device }, &mut found.nft_postrouting),
+            (
+                false,
+                Hook::Postrouting { device },
+                &mut found.nft_postrouting,
+            ),
             (true, egress, &mut found.nft_egress),
             (true, ingress, &mut found.nft_ingress_forward),
         ];

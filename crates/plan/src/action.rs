@@ -9,7 +9,7 @@ use std::fmt;
 use weirgate_state::{
     Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, QdiscKind, Stab, Table,
 };
-use weirgate_units::{Handle, Span};
+use weirgate_units::Handle;
 
 /// A step with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,15 +81,6 @@ pub enum Action {
         place: Place,
         /// The new qdisc alone.
         qdisc: Qdisc,
-    },
-    /// Waits, while nothing passes the device, until the link has sent what the
-    /// gate before let out last: the next one cannot know of it, and its first
-    /// packet would follow at once.
-    Pause {
-        /// The device.
-        device: DeviceName,
-        /// How long.
-        time: Span,
     },
     /// Changes a qdisc's settings; its queue stays.
     ChangeQdisc {
@@ -192,7 +183,6 @@ impl Action {
             | Self::SetOffloads { device, .. }
             | Self::AddQdisc { device, .. }
             | Self::ReplaceQdisc { device, .. }
-            | Self::Pause { device, .. }
             | Self::ChangeQdisc { device, .. }
             | Self::ChangeStab { device, .. }
             | Self::DeleteQdisc { device, .. }
@@ -250,9 +240,6 @@ impl fmt::Display for Action {
                 };
                 let (kind, handle) = (qdisc.kind.name(), qdisc.handle);
                 write!(f, "{device}: replace {what} by {kind} {handle}")
-            }
-            Self::Pause { device, time } => {
-                write!(f, "{device}: wait {time} until its last packet is sent")
             }
             Self::ChangeQdisc {
                 device,

@@ -68,7 +68,6 @@ impl Action {
                 "tc qdisc replace dev {device} {}",
                 qdisc_text(*place, qdisc)
             ),
-            Self::Pause { time, .. } => format!("sleep {:.6}", time.as_secs_f64()),
             Self::ChangeQdisc {
                 device,
                 place,

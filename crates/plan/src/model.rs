@@ -46,7 +46,7 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
             after,
         } => arriving::run(state, device, before.as_ref(), after.as_ref()),
         // A state holds no connections.
-        Action::ForgetDecisions { .. } | Action::Pause { .. } => Ok(()),
+        Action::ForgetDecisions { .. } => Ok(()),
         Action::CreateIfb { device } => {
             if state.devices.contains_key(device) {
                 return Err("the device exists");

@@ -17,16 +17,7 @@
 use crate::action::{Action, Place, Step};
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
-use weirgate_units::{Handle, Rate, Span};
-
-/// Bits on the wire of a full packet: 1,500 bytes as ATM carries them with any
-/// overhead that is in use.
-const FULL_BITS: u64 = 1_800 * 8;
-
-/// Nothing may wait for longer while a policy changes. On slower links than
-/// 1.44 Mbit/s the modem's queue takes what the pause is too short for: less
-/// than one packet.
-const LONGEST_PAUSE: Span = Span::from_millis(10);
+use weirgate_units::Handle;
 
 /// Appends the steps for a device's root; to `late`, what must wait until no
 /// rule names it. `desired` is settled against `observed` already.
@@ -65,38 +56,12 @@ pub fn root(
             }
         }
         (Some(old), Some(new)) => {
-            let pause = gate(old).filter(|_| gate(new).is_some()).map(pause);
-            if pause.is_some() || handles(old).contains(&new.handle) {
+            if handles(old).contains(&new.handle) {
                 steps.close(Place::Root, new);
-            }
-            if let Some(time) = pause {
-                let device = device.clone();
-                steps.push(Action::Pause { device, time }, &Origin::default());
             }
             steps.replace(Place::Root, new);
         }
     }
-}
-
-/// The one rate at which a root lets packets out, where it has one.
-fn gate(root: &Qdisc) -> Option<Rate> {
-    match &root.kind {
-        QdiscKind::Htb(htb) => {
-            let mut tops = htb.classes.iter().filter(|class| class.parent == root.handle);
-            let top = tops.next()?;
-            tops.next().is_none().then_some(top.ceil)
-        }
-        QdiscKind::Cake(cake) => cake.bandwidth,
-        QdiscKind::Kit(kit) => Some(kit.gate),
-        _ => None,
-    }
-}
-
-/// How long a full packet of a gate holds the link. A new HTB or cake starts as
-/// if the link had been idle (`htb_change_class`, `cake_init`).
-fn pause(gate: Rate) -> Span {
-    let nanos = FULL_BITS * 1_000_000_000 / gate.as_bits_per_second().max(1);
-    Span::from_nanos(nanos).min(LONGEST_PAUSE)
 }
 
 /// A qdisc without classes.
@@ -440,6 +405,7 @@ pub fn sorted(qdisc: &Qdisc) -> Qdisc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_units::{Rate, Span};
 
     fn class(id: u16, parent: u16) -> HtbClass {
         HtbClass {
@@ -471,48 +437,6 @@ mod tests {
         let new = htb(vec![class(1, 0), class(2, 0), class(3, 1), class(4, 3)]);
         let kept: Vec<u16> = kept(&old, &new).iter().map(|id| id.minor).collect();
         assert_eq!(kept, [1, 2]);
-    }
-
-    #[test]
-    fn a_gate_waits_for_the_last_packet_of_the_one_before() {
-        let gated = |default_minor: u16, classes| Qdisc {
-            handle: Handle::new(1, 0),
-            stab: None,
-            kind: QdiscKind::Htb(Htb {
-                default_minor,
-                ..htb(classes)
-            }),
-            origin: Origin::default(),
-        };
-        let at = |rate: Rate| HtbClass {
-            rate,
-            ceil: rate,
-            ..class(1, 0)
-        };
-        let pauses = |old: &Qdisc, new: &Qdisc| {
-            let (mut out, mut late) = (Vec::new(), Vec::new());
-            let device = DeviceName::new("wan").unwrap();
-            root(&mut out, &mut late, &device, Some(old), Some(new));
-            let times = out.iter().enumerate().filter_map(|(at, step)| match step.action {
-                Action::Pause { time, .. } => Some((at, time)),
-                _ => None,
-            });
-            times.collect::<Vec<_>>()
-        };
-        let new = gated(2, vec![at(Rate::kbit(900))]);
-        for (rate, time) in [
-            (Rate::kbit(10_000), Span::from_nanos(1_440_000)),
-            (Rate::kbit(512), Span::from_millis(10)),
-            (Rate::kbit(0), Span::from_millis(10)),
-        ] {
-            // Behind what lets nothing pass.
-            let old = gated(1, vec![at(rate)]);
-            assert_eq!(pauses(&old, &new), [(1, time)]);
-        }
-        // Two classes at the top are no gate, and a change in place needs none.
-        let two = gated(1, vec![at(Rate::kbit(9)), class(2, 0)]);
-        assert_eq!(pauses(&two, &new), []);
-        assert_eq!(pauses(&new, &gated(2, vec![at(Rate::kbit(800))])), []);
     }
 
     #[test]

@@ -11,9 +11,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_plan::{Options, inverse, plan, plan_with, run, verify};
 use weirgate_state::{
-    Shared,
     Bfifo, Chain, Device, DeviceName, Field, FqCodel, Hook, Htb, HtbClass, IpVersion, Match,
-    Offloads, Origin, Pfifo, Qdisc, QdiscKind, Rule, Sfq, Stab, State, Table,
+    Offloads, Origin, Pfifo, Qdisc, QdiscKind, Rule, Sfq, Shared, Stab, State, Table,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 

@@ -565,9 +565,9 @@ impl Set {
     fn is_canonical(&self) -> bool {
         match &self.content {
             Content::Fixed(ranges) => ranges.is_sorted_by(|a, b| a.1.saturating_add(1) < b.0),
-            Content::Classes(ranges) => ranges.is_sorted_by(|a, b| {
-                a <= b && (a.2 != b.2 || b.0 != a.1.saturating_add(1))
-            }),
+            Content::Classes(ranges) => {
+                ranges.is_sorted_by(|a, b| a <= b && (a.2 != b.2 || b.0 != a.1.saturating_add(1)))
+            }
             Content::Refreshed(_) | Content::Meter { .. } => true,
         }
     }
@@ -634,7 +634,10 @@ impl Table {
     #[must_use]
     pub fn set(&self, name: &str) -> Option<&Set> {
         // In a table of canonical form it is found at once.
-        match self.sets.binary_search_by(|set| set.name.as_str().cmp(name)) {
+        match self
+            .sets
+            .binary_search_by(|set| set.name.as_str().cmp(name))
+        {
             Ok(at) => self.sets.get(at),
             Err(_) => self.sets.iter().find(|set| set.name == name),
         }

@@ -174,7 +174,12 @@ impl TableChange {
     /// bound to the set or the switch that it names, and that is made anew.
     #[must_use]
     pub fn rebinds(&self, rule: &Rule) -> bool {
-        let made = [&self.sets, &self.gone_sets, &self.switches, &self.gone_switches];
+        let made = [
+            &self.sets,
+            &self.gone_sets,
+            &self.switches,
+            &self.gone_switches,
+        ];
         if made.iter().all(|names| names.is_empty()) {
             return false;
         }

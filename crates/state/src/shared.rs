@@ -104,7 +104,10 @@ mod tests {
         assert!(one.is(&other));
         other.push(3);
         assert!(!one.is(&other));
-        assert_eq!((one.as_slice(), other.as_slice()), (&[1, 2][..], &[1, 2, 3][..]));
+        assert_eq!(
+            (one.as_slice(), other.as_slice()),
+            (&[1, 2][..], &[1, 2, 3][..])
+        );
         assert_ne!(one, other);
         other.pop();
         assert_eq!(one, other);

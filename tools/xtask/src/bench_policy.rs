@@ -222,11 +222,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
         ),
         // Each is what one command takes longer than another.
         figure("    entering the namespace, s", nothing, Goal::Beside),
-        figure(
-            "    starting the program, s",
-            start - nothing,
-            Goal::Beside,
-        ),
+        figure("    starting the program, s", start - nothing, Goal::Beside),
         figure(
             "    reading and compiling the policy, s",
             check - start,

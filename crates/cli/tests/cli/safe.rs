@@ -139,6 +139,23 @@ fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
 }
 
 #[test]
+fn what_the_kernel_offers_is_asked_once_in_its_run() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let answers = || place.run("find /run -name asked.json").trim().to_owned();
+    let file = answers();
+    let kept = place.run(&format!("cat {file}"));
+    assert!(kept.contains("\"htb\""), "{kept}");
+    // What is broken is asked again, and what is there is taken as it is.
+    place.run(&format!("truncate -s 20 {file}"));
+    place.weirgate("apply changed.toml").says(0, &["state 2"]);
+    assert_eq!(place.run(&format!("cat {file}")), kept);
+    place.weirgate("apply both.toml").says(0, &["state 3"]);
+    place.weirgate("remove").says(0, &[]);
+    assert_eq!(answers(), "");
+}
+
+#[test]
 fn damaged_states_are_named_and_the_others_serve() {
     let place = Namespace::new();
     for policy in ["both.toml", "changed.toml", "upstream.toml"] {

@@ -17,8 +17,7 @@ use nlink::{Connection, Route};
 use std::fs::{self, File};
 use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_state::{
-    Shared,
-    Chain, Device, DeviceName, Hook, Origin, Pfifo, Qdisc, QdiscKind, State, Table,
+    Chain, Device, DeviceName, Hook, Origin, Pfifo, Qdisc, QdiscKind, Shared, State, Table,
 };
 use weirgate_units::Handle;
 

@@ -144,9 +144,10 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
     let spare = size(own.and_then(|own| own.spare.as_ref()), SPARE).min(MOST / 64);
     let ecn = own.and_then(|own| own.ecn.as_ref());
     let leak = own.and_then(|own| own.leak.as_ref());
-    let mark = match ecn.is_none_or(|ecn| ecn.value) {
-        true => MARK_OR_DROP,
-        false => DROP,
+    let mark = if ecn.is_none_or(|ecn| ecn.value) {
+        MARK_OR_DROP
+    } else {
+        DROP
     };
     let mut settings = vec![
         ("bands", 1),

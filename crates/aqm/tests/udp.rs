@@ -48,8 +48,13 @@ fn a_sender_that_does_not_listen_is_refused() {
     let mut udp = Udp::new(RULE);
     let seen = send(&mut udp, SECOND, 20 * SECOND, 1_680_000);
     let states: Vec<UdpState> = seen.iter().map(|one| one.1).collect();
-    use UdpState::{Drop, Kill, Okay, Warn};
-    assert_eq!(states, [Okay, Drop, Warn, Kill]);
+    let all = [
+        UdpState::Okay,
+        UdpState::Drop,
+        UdpState::Warn,
+        UdpState::Kill,
+    ];
+    assert_eq!(states, all);
     let lasted: Vec<u64> = seen.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     // The first chunk shows it; then the times to within two datagrams.
     assert!(lasted[0] <= 102 * MS, "{lasted:?}");
@@ -57,7 +62,7 @@ fn a_sender_that_does_not_listen_is_refused() {
     assert!(lasted[2].abs_diff(2 * SECOND) <= 4 * MS, "{lasted:?}");
     // A silence of the age: a new stream.
     assert_eq!(udp.arrived(1_470, 30 * SECOND), UdpVerdict::Deliver);
-    assert_eq!(udp.state(), Okay);
+    assert_eq!(udp.state(), UdpState::Okay);
 }
 
 #[test]

@@ -71,8 +71,8 @@ impl UdpControl {
     pub fn set(&self, setup: &UdpSetup) -> Result<(), BpfError> {
         let words = setup.rule.words().into_iter();
         let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
-        let (mark, mask) = setup.spared;
-        let marks = [setup.refuse_mark, mask, mark, 0];
+        let (mark, under) = setup.spared;
+        let marks = [setup.refuse_mark, under, mark, 0];
         bytes.extend(marks.map(u32::to_ne_bytes).as_flattened());
         self.map(SETTINGS, SETTINGS_BYTES)?
             .update(&[0; 4], &bytes, MapFlags::ANY)

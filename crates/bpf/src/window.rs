@@ -86,8 +86,8 @@ impl WindowControl {
             .chain([setup.rate_bytes_s])
             .flat_map(u64::to_ne_bytes)
             .collect();
-        let (mark, mask) = setup.spared;
-        bytes.extend([mask, mark].map(u32::to_ne_bytes).as_flattened());
+        let (mark, under) = setup.spared;
+        bytes.extend([under, mark].map(u32::to_ne_bytes).as_flattened());
         self.map(SETTINGS, SETTINGS_BYTES)?
             .update(&[0; 4], &bytes, MapFlags::ANY)
             .map_err(failed(NAME, SETTINGS, "written"))

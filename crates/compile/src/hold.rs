@@ -21,6 +21,12 @@ const BURST: u64 = 10_000;
 /// pictures (Braithwaite 2006, section 5.3: 20000 bytes).
 const SPARE: u64 = 20_000;
 
+/// The probability is the full one where the line has been full for so long. A
+/// shorter time answers a queue at the far end sooner, and more harshly than
+/// senders can follow: with 16 downloads on 8000 kbit/s the queue and what is
+/// lost of the line both grow (experiments/inbound-filter.toml).
+const REACH_SECONDS: u64 = 6;
+
 /// `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
 /// (aqm/include/red.h, aqm/meredt.c).
 const ON_WIRE: u64 = 2;
@@ -131,16 +137,17 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
         .saturating_sub(rate.as_bytes_per_second());
     let usual_min = 2 * full;
     let min = size(own.and_then(|own| own.min.as_ref()), usual_min);
-    let usual_max = min + (2 * full).max(excess / 2);
+    let usual_max = min + (2 * full).max(excess * REACH_SECONDS);
     let max = size(own.and_then(|own| own.max.as_ref()), usual_max);
     let max = max.clamp(2, MOST / 8);
     let min = min.min(max - 1);
     let spare = size(own.and_then(|own| own.spare.as_ref()), SPARE).min(MOST / 64);
     let ecn = own.and_then(|own| own.ecn.as_ref());
     let leak = own.and_then(|own| own.leak.as_ref());
-    let mark = match ecn.is_none_or(|ecn| ecn.value) {
-        true => MARK_OR_DROP,
-        false => DROP,
+    let mark = if ecn.is_none_or(|ecn| ecn.value) {
+        MARK_OR_DROP
+    } else {
+        DROP
     };
     let mut settings = vec![
         ("bands", 1),

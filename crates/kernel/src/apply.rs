@@ -216,9 +216,9 @@ impl Kernel {
                     let (before, after) = (before.as_ref(), after.as_ref());
                     let looks = tc::arriving::new_payload(before, after);
                     let payload = payload::program(looks)?;
-                    let held = tc::arriving::new_hold(before, after);
-                    let told = held.filter(|_| tc::arriving::can_be_told(before));
-                    let hold = hold::program(step, held.filter(|_| told.is_none()))?;
+                    let wanted = tc::arriving::new_hold(before, after);
+                    let told = wanted.filter(|_| tc::arriving::can_be_told(before));
+                    let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
                     let programs = Programs {
                         payload: payload.as_ref().map(AsRawFd::as_raw_fd),
                         hold: hold.as_ref().map(AsRawFd::as_raw_fd),

@@ -75,14 +75,12 @@ impl Kernel {
         wanted: &Hold,
     ) -> Result<(), KernelError> {
         let maps = self.hold_maps(index).await?;
-        let told = maps
-            .map_err(|source| refused(step, source))?
+        maps.map_err(|source| refused(step, source))?
             .ok_or_else(|| refused(step, BpfError::NoProgram("filter")))
             .and_then(|maps| {
                 let set = setup(wanted).and_then(|setup| maps.set(&setup));
                 set.map_err(|source| refused(step, source))
-            });
-        told
+            })
     }
 
     /// What the filter that holds a device's arriving packets to a rate has done

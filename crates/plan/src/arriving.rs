@@ -102,9 +102,10 @@ pub fn text(place: Option<&Arriving>) -> String {
     });
     let held = place.and_then(|place| place.hold.as_ref()).map(hold::text);
     let all: Vec<String> = [restored, payload, held].into_iter().flatten().collect();
-    match all.is_empty() {
-        true => "nothing of weirgate's".to_owned(),
-        false => all.join(", and "),
+    if all.is_empty() {
+        "nothing of weirgate's".to_owned()
+    } else {
+        all.join(", and ")
     }
 }
 

@@ -10,12 +10,13 @@ pub(crate) fn text(hold: &Hold) -> String {
         CakeFraming::Atm => " atm",
         CakeFraming::Ptm => " ptm",
     };
-    let said: String = hold
+    let said: Vec<String> = hold
         .settings
         .iter()
         .filter(|one| !one.usual)
         .map(|one| format!(" {}={}", one.name, one.value))
         .collect();
+    let said = said.concat();
     let whose = if hold.stale {
         ", by another version's program"
     } else {

@@ -75,8 +75,8 @@ impl Arriving {
             }
             (wanted, seen) => wanted.is_none() && seen.is_none(),
         };
-        let hold = |place: Option<&'_ Self>| place.and_then(|place| place.hold.clone());
-        let held = Hold::same(hold(wanted).as_ref(), hold(seen).as_ref());
-        restore(wanted) == restore(seen) && looks && held
+        let filter = |place: Option<&Self>| place.and_then(|place| place.hold.clone());
+        let same = Hold::same(filter(wanted).as_ref(), filter(seen).as_ref());
+        restore(wanted) == restore(seen) && looks && same
     }
 }

@@ -92,7 +92,9 @@ impl Far {
                     thread::spawn(move || drain(stream));
                 }
             });
-            commands.iter().for_each(|line| run(line));
+            for line in commands {
+                run(line);
+            }
             let source = TcpListener::bind(("0.0.0.0", 19)).expect("a port");
             thread::spawn(move || {
                 for mut stream in source.incoming().flatten() {

@@ -151,9 +151,13 @@ fn lone(site: &Site, sizes: &[u32], class: usize, phase: u64) -> Result<(), Test
         .filter(|at| *at != class)
         .map(|at| (at, sizes[at]))
         .collect();
+    // The smallest parts need more than a second to earn a full packet.
+    let rate = site.classes()[class].guaranteed.wire.as_bits_per_second();
+    let earned = u64::from(sizes[class]) * 8 * SECOND / rate + 1;
+    let quiet = SECOND.max(earned) + phase;
     let mut left = Vec::new();
     for _ in 0..20 {
-        let at = machine.now + SECOND + phase;
+        let at = machine.now + quiet;
         left.extend(saturate(&mut machine, &flood, at));
         machine.arrive(class, sizes[class]).expect("an empty queue");
     }

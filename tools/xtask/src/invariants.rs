@@ -107,7 +107,7 @@ const CHANGES: [(&str, &[&str]); 11] = [
 ];
 
 /// Headers that C below aqm/ may include: the kit's own.
-const AQM_HEADERS: [&str; 13] = [
+const AQM_HEADERS: [&str; 18] = [
     "aqm.h",
     "ared.h",
     "codel.h",
@@ -115,12 +115,17 @@ const AQM_HEADERS: [&str; 13] = [
     "flows.h",
     "gate.h",
     "host.h",
+    "meter.h",
     "native.h",
     "queue.h",
     "record.h",
     "red.h",
     "shaper.h",
+    "udp.h",
+    "virtual.h",
+    "window.h",
     "../../droptail.c",
+    "meredt.c",
 ];
 
 /// What a discipline must not hold. Loops go by AQM_LOOP, whose bound shows.

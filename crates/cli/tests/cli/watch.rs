@@ -160,7 +160,7 @@ fn what_is_shown_is_what_passed() {
     assert!(
         classes
             .iter()
-            .any(|one| one["name"] == "urgent" && one["guaranteed"] == 300_000),
+            .any(|one| one["name"] == "urgent" && one["guaranteed"] == 299_400),
         "{state}"
     );
     // All that was queued has left: what the history counted is what the kernel did.
@@ -240,7 +240,7 @@ fn page(watch: &Watch) {
     let now = watch.browser("#now", &["--dump-dom"]);
     for part in [
         "up urgent",
-        "300 kbit/s",
+        "299 kbit/s",
         "nothing waits",
         "<td>127.0.0.1</td>",
     ] {

@@ -227,9 +227,12 @@ fn pie() {
     let mut worst = 0.0_f64;
     let mut probability = None;
     let mut begun = false;
+    // Packets of the kernel's own may come before the first update; the queue
+    // is empty again when the comparison begins.
+    let mut before = 0;
     for (number, seen) in all.iter().enumerate() {
         match seen.kind {
-            SeenKind::Updated if !begun => {
+            SeenKind::Updated if !begun && before == 0 => {
                 // The kit counts updates from its first packet: one that comes
                 // and goes at once, before there is any other.
                 let first = Seen { len: 64, ..*seen };
@@ -239,11 +242,13 @@ fn pie() {
                 begun = true;
                 continue;
             }
+            SeenKind::Updated if !begun => {}
             SeenKind::Updated => {
                 probability = Some(seen.probability);
                 continue;
             }
-            _ if !begun => panic!("a packet before the first update"),
+            SeenKind::Came(taken) if !begun => before += i32::from(taken),
+            SeenKind::Left if !begun => before -= 1,
             SeenKind::Came(taken) => {
                 if taken {
                     let came = kit.arrive(&packet(seen, seen.time), 0, number);

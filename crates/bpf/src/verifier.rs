@@ -85,7 +85,13 @@ fn read(error: &str, log: String) -> Refused {
             .iter()
             .any(|(path, _)| path.ends_with(&format!("/{file}")))
     };
-    let found = places.iter().rfind(own).or(places.last());
+    let endless = ["too large", "too complex"]
+        .iter()
+        .any(|word| log.contains(word));
+    let repeated = endless.then(|| jumped_back(&lines[..end])).flatten();
+    let found = repeated
+        .as_ref()
+        .or(places.iter().rfind(own).or(places.last()));
     let (code, line) = match found {
         Some((code, line)) => ((*code).to_owned(), Some(line.clone())),
         None => (String::new(), None),
@@ -107,6 +113,13 @@ fn read(error: &str, log: String) -> Refused {
         why: why.to_owned(),
         log,
     }
+}
+
+/// Where the last jump back is: of a loop that the verifier gave up on, the line
+/// that repeats it. It stops at whichever instruction is one too many.
+fn jumped_back<'l>(lines: &[&'l str]) -> Option<(&'l str, String)> {
+    let at = lines.iter().rposition(|line| line.contains("goto pc-"))?;
+    lines[..at].iter().rev().find_map(|line| place(line))
 }
 
 /// The source's text and `FILE:LINE` of an annotation: `; CODE @ FILE:LINE`, or
@@ -140,6 +153,13 @@ mod tests {
         let refused = read("EACCES", log.to_owned());
         assert_eq!(refused.line.as_deref(), Some("mean.c:65"));
         assert_eq!(refused.why, "Add a bounds check.");
+        let log = "; odd = odd * 3 + i; @ mean.c:72\n244: (27) r0 *= 3 ; R0=scalar()\n\
+                   ; AQM_LOOP (i, 100000000) @ mean.c:71\n245: (07) r9 += 1\n\
+                   248: (55) if r9 != 0x5f5e0ff goto pc-7\n; u64 bytes = 0; @ mean.c:65\n\
+                   242: (bf) r5 = r6\nBPF program is too large. Processed 1000001 insn\n\
+                   processed 1000001 insns (limit 1000000)\n";
+        let refused = read("E2BIG", log.to_owned());
+        assert_eq!(refused.line.as_deref(), Some("mean.c:71"));
         let refused = read("EPERM: not permitted", String::new());
         assert_eq!(refused.why, "EPERM: not permitted");
     }

@@ -12,9 +12,18 @@ use tempfile::TempDir;
 
 /// `tests/cli/tiny.toml` with 3 s in place of 10, and more for its arm.
 fn short(place: &Path, more: &str) -> PathBuf {
+    lasting(place, "3s", more)
+}
+
+/// The same with another length.
+fn lasting(place: &Path, length: &str, more: &str) -> PathBuf {
     let tiny = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap();
     let file = place.join("short.toml");
-    fs::write(&file, tiny.replace("\"10s\"", "\"3s\"") + more).unwrap();
+    fs::write(
+        &file,
+        tiny.replace("\"10s\"", &format!("\"{length}\"")) + more,
+    )
+    .unwrap();
     file
 }
 
@@ -112,7 +121,8 @@ fn what_is_missing_is_said() {
 #[test]
 fn what_is_stopped_leaves_nothing() {
     let place = TempDir::new().unwrap();
-    let file = short(place.path(), "");
+    // So long that it is not over by itself, however busy the machine.
+    let file = lasting(place.path(), "10min", "");
     let name = file.to_str().unwrap();
     let before = network();
     for signal in ["TERM", "INT", "KILL"] {

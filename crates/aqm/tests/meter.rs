@@ -175,11 +175,11 @@ fn brought(word: u64) -> Colour {
 
 /// Compares on `packets` packets of one seed; how many of each colour.
 fn compare(kind: MeterKind, aware: bool, seed: u64, packets: usize) -> [usize; 3] {
-    let mut meter = Meter::new(kind, aware).unwrap();
+    let mut meter = Meter::new(kind, aware).expect("a meter");
     let mut definition = Definition::new(kind, aware);
     let mut words = Chance(seed);
     let mut now = u64::from(words.word()) << 20;
-    let mut seen = [0; 3];
+    let mut colours = [0; 3];
     for packet in 0..packets {
         now += gap(u64::from(words.word()));
         let bytes = 20 + (u64::from(words.word()) % 1481) as u32;
@@ -187,9 +187,9 @@ fn compare(kind: MeterKind, aware: bool, seed: u64, packets: usize) -> [usize; 3
         let got = meter.colour(bytes, brings, now);
         let expected = definition.colour(bytes, brings, now);
         assert_eq!(got, expected, "packet {packet} of {kind:?}, aware {aware}");
-        seen[got as usize] += 1;
+        colours[got as usize] += 1;
     }
-    seen
+    colours
 }
 
 proptest! {
@@ -202,8 +202,8 @@ proptest! {
     /// Asking more often, with packets of no byte, changes nothing.
     #[test]
     fn being_asked_in_between_changes_nothing(kind in kinds(), seed: u64) {
-        let mut often = Meter::new(kind, false).unwrap();
-        let mut seldom = Meter::new(kind, false).unwrap();
+        let mut often = Meter::new(kind, false).expect("a meter");
+        let mut seldom = Meter::new(kind, false).expect("a meter");
         let mut words = Chance(seed);
         let mut now = 0;
         often.colour(0, Colour::Green, now);
@@ -255,7 +255,7 @@ fn the_ends_of_the_range_are_exact() {
         burst: (1 << 29) - 1,
         excess: (1 << 29) - 1,
     };
-    let mut meter = Meter::new(kind, false).unwrap();
+    let mut meter = Meter::new(kind, false).expect("a meter");
     for now in [0, u64::MAX / 2, u64::MAX] {
         for expected in [Colour::Green, Colour::Yellow, Colour::Red] {
             assert_eq!(meter.colour((1 << 29) - 1, Colour::Green, now), expected);
@@ -269,7 +269,7 @@ fn the_ends_of_the_range_are_exact() {
         },
         false,
     )
-    .unwrap();
+    .expect("a meter");
     assert_eq!(meter.colour(100, Colour::Green, 0), Colour::Green);
     assert_eq!(meter.colour(13, Colour::Green, 1), Colour::Red);
     assert_eq!(meter.colour(12, Colour::Green, 1), Colour::Green);
@@ -286,7 +286,7 @@ fn an_average_meter_counts_each_interval_by_itself() {
         rate: 10_000,
         interval: second,
     };
-    let mut meter = Meter::new(kind, false).unwrap();
+    let mut meter = Meter::new(kind, false).expect("a meter");
     let mut passed = 0;
     for packet in 0..100 {
         let now = packet * second / 10;
@@ -308,7 +308,7 @@ fn a_moving_average_follows_the_formula() {
         interval,
         gain: 1 << 30,
     };
-    let mut meter = Meter::new(kind, false).unwrap();
+    let mut meter = Meter::new(kind, false).expect("a meter");
     let (mut average, mut total, mut until) = (0.0, 0.0, interval);
     let mut words = Chance(7);
     let (mut now, mut red) = (0, 0);
@@ -376,6 +376,11 @@ fn what_no_meter_can_be_is_refused_with_the_range() {
             "gain is 0; it may be 1 to 4294967296",
         ),
     ] {
-        assert_eq!(Meter::new(kind, false).unwrap_err().to_string(), message);
+        assert_eq!(
+            Meter::new(kind, false)
+                .expect_err("out of range")
+                .to_string(),
+            message
+        );
     }
 }

@@ -6,14 +6,15 @@ use crate::output;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 use weirgate_linklayer::{Framing, ack};
 use weirgate_probe::{Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure};
 use weirgate_units::Rate;
 
-/// The port that nobody has to name.
+/// The port that nobody has to name, and where others are served unless told.
 const PORT: u16 = 7887;
+const EVERYWHERE: &str = "[::]:7887";
 
 /// Round trips on the idle line.
 const IDLE: u32 = 20;
@@ -25,8 +26,9 @@ pub struct Arguments {
     #[arg(required_unless_present = "serve")]
     host: Option<String>,
     /// Serve others: answer, send and receive for whoever asks. Runs until it is ended.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with_all = ["host", "json"])]
-    serve: Option<Option<SocketAddr>>,
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EVERYWHERE)]
+    #[arg(conflicts_with_all = ["host", "json"])]
+    serve: Option<SocketAddr>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -41,8 +43,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-fn serve(address: Option<SocketAddr>) -> Outcome {
-    let address = address.unwrap_or_else(|| (Ipv6Addr::UNSPECIFIED, PORT).into());
+fn serve(address: SocketAddr) -> Outcome {
     let refused = |error| Failure::Input(format!("weirgate: {address}: {error}"));
     let server = Server::bind(address).map_err(refused)?;
     output::note(&format!("weirgate: answers at {} (UDP)", server.address()?));
@@ -68,7 +69,7 @@ fn ask(host: &str, json: bool) -> Outcome {
     }
     let mut one = |way| {
         measure(&mut client, way, &mut |progress| {
-            output::note(&said(progress))
+            output::note(&said(progress));
         })
     };
     let measured = Measured {

@@ -205,9 +205,9 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
     }
     if let (Some(share), 1..) = (class.share, guaranteed) {
         // Shares are of one whole, so that what is needed is in proportion.
-        let parts = u128::from(share.as_millionths());
-        let needed = (parts * u128::from(promised)).div_ceil(u128::from(guaranteed));
-        let free = 1_000_000_u128.saturating_sub(taken(domain) - parts);
+        let own = u128::from(share.as_millionths());
+        let needed = (own * u128::from(promised)).div_ceil(u128::from(guaranteed));
+        let free = 1_000_000_u128.saturating_sub(taken(domain) - own);
         // In tenths of a per cent, rounded up.
         let tenths = needed.div_ceil(1000);
         if tenths * 1000 <= free {
@@ -242,13 +242,13 @@ fn late(at: usize, service: &Service, delay: &Delay) -> Vec<Finding> {
         ("delay", service.delay, delay.worst()),
         ("jitter", service.jitter, delay.variation()),
     ];
-    let broken = promises.into_iter().filter_map(|(field, promised, worst)| {
-        let promised = promised?;
-        (Outcome::of(Some(promised), worst) == Outcome::Broken).then(|| Finding {
+    let broken = promises.into_iter().filter_map(|(field, stated, worst)| {
+        let stated = stated?;
+        (Outcome::of(Some(stated), worst) == Outcome::Broken).then(|| Finding {
             service: Some(at),
             line: service.place.line,
             what: format!(
-                "`{}` is promised a {field} of {promised}; at worst it is {worst}",
+                "`{}` is promised a {field} of {stated}; at worst it is {worst}",
                 service.name
             ),
             changes: vec![format!("promise {worst}")],

@@ -3,6 +3,7 @@
 //! not fit.
 
 use proptest::prelude::*;
+use std::fmt::Write;
 use weirgate_domain::{Check, Domain, Outcome, check, parse, policy_text};
 use weirgate_units::Span;
 
@@ -11,7 +12,7 @@ const ROW: &str = include_str!("domains/five-hops.toml");
 fn domain(text: &str) -> Domain {
     let (domain, problems) = parse(text);
     assert!(problems.is_empty(), "{problems:?}");
-    domain.unwrap()
+    domain.expect("a domain")
 }
 
 fn checked(text: &str) -> Check {
@@ -31,7 +32,7 @@ fn a_row_of_routers_keeps_what_is_promised() {
     assert_eq!(check.findings, []);
     let way: Vec<String> = check.paths[0]
         .as_ref()
-        .unwrap()
+        .expect("a domain")
         .iter()
         .map(|id| {
             let port = &check.ports[id.0];
@@ -48,7 +49,7 @@ fn a_row_of_routers_keeps_what_is_promised() {
             "east beta0"
         ]
     );
-    let delay = check.delays[0].as_ref().unwrap();
+    let delay = check.delays[0].as_ref().expect("a domain");
     // A full packet on 10 Mbit/s Ethernet takes 1538 B, 1.23 ms: each port
     // adds that, and 0.1 ms for the machine. Only at the first one are the five
     // packets of 238 B before one another: 0.95 ms. After it they come as fast
@@ -114,7 +115,7 @@ fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(found[0].contains("`telephone` is promised a delay of 8ms; at worst it is "));
     let change = checked(&text).findings[0].changes[0].clone();
-    let least = change.strip_prefix("promise ").unwrap();
+    let least = change.strip_prefix("promise ").expect("a domain");
     let mended = ROW.replace("delay = \"30ms\"", &format!("delay = \"{least}\""));
     assert_eq!(findings(&mended), Vec::<String>::new());
 }
@@ -123,14 +124,16 @@ fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
 fn ring(services: &[(&str, &str)]) -> String {
     let mut text = "version = 1\n[class.rest]\nbehaviour = \"DF\"\nshare = \"100%\"\n".to_owned();
     for (one, next) in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "a")] {
-        text += &format!(
+        let _ = write!(
+            text,
             "[router.{one}]\nrole = \"boundary\"\n[customer.at-{one}]\nrouter = \"{one}\"\n\
              device = \"x0\"\nrate = \"10mbit\"\n[[link]]\nbetween = [\"{one}\", \"{next}\"]\n\
              devices = [\"{next}0\", \"{one}0\"]\nrate = \"10mbit\"\ndelay = \"1ms\"\n"
         );
     }
     for (from, to) in services {
-        text += &format!(
+        let _ = write!(
+            text,
             "[[service]]\nname = \"{from}-to-{to}\"\nfrom = \"at-{from}\"\nto = \"at-{to}\"\n\
              class = \"rest\"\nrate = \"1mbit\"\n"
         );

@@ -77,18 +77,18 @@ pub fn measure(
         times.extend(timed(*size, &seen));
     }
     progress(Progress::Fill(way));
-    let (last, lost) = fill(client, way, payload(FULL), full)?;
-    let time = if last.gap_ns > 0.0 {
-        last.gap_ns * 1e-9
+    let (filled, lost) = fill(client, way, payload(FULL), full)?;
+    let time = if filled.gap_ns > 0.0 {
+        filled.gap_ns * 1e-9
     } else {
         full
     };
     let bits = f64::from(FULL) * 8.0 / time;
-    let waited = last.delay_ns as f64 * 1e-9;
+    let waited = filled.delay_ns as f64 * 1e-9;
     Ok(Direction {
         ip_rate: Rate::bits_per_second(bits.round() as u64),
         layer: infer(&times, Timing::Busy),
-        queueing: Span::from_nanos(last.delay_ns),
+        queueing: Span::from_nanos(filled.delay_ns),
         buffer: Size::bytes((waited * bits / 8.0).round() as u64),
         full: lost,
     })

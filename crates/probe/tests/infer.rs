@@ -20,7 +20,7 @@ impl Noise {
 
 /// The times of a busy line, each off by at most `error` seconds.
 fn busy(framing: Framing, overhead: i32, rate: f64, error: f64, seed: u64) -> Vec<Timed> {
-    let layer = LinkLayer::custom(overhead, 0, framing).unwrap();
+    let layer = LinkLayer::custom(overhead, 0, framing).expect("a layer");
     let mut noise = Noise(seed);
     let timed = |size| Timed {
         size,
@@ -130,12 +130,12 @@ proptest! {
 fn random_times_are_unsure() {
     let mut noise = Noise(3);
     for _ in 0..200 {
-        let timed = |size| Timed {
+        let any = |size| Timed {
             size,
             time: 1e-3 * (1.5 + noise.next()),
             error: 1e-5,
         };
-        let times: Vec<Timed> = sizes().map(timed).collect();
+        let times: Vec<Timed> = sizes().map(any).collect();
         assert_eq!(infer(&times, Timing::Busy).cut, None);
         assert_eq!(infer(&times, Timing::RoundTrip).cut, None);
     }

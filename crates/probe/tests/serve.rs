@@ -6,20 +6,20 @@ use std::time::Duration;
 use weirgate_probe::{COOKIE, Client, Message, Server, Train, Way};
 
 fn server() -> SocketAddr {
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = server.address().unwrap();
+    let server = Server::bind("127.0.0.1:0".parse().expect("a socket")).expect("a socket");
+    let address = server.address().expect("a socket");
     std::thread::spawn(move || server.run());
     address
 }
 
 fn socket(server: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(server).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.connect(server).expect("a socket");
     socket
 }
 
 fn told(socket: &UdpSocket, message: &Message) {
-    socket.send(&message.bytes()).unwrap();
+    socket.send(&message.bytes()).expect("a socket");
 }
 
 /// What comes next; a greeting is answered whatever was said before it, so
@@ -27,10 +27,10 @@ fn told(socket: &UdpSocket, message: &Message) {
 fn next(socket: &UdpSocket) -> Message {
     let mut payload = [0; 2048];
     socket
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
-    let length = socket.recv(&mut payload).unwrap();
-    Message::read(&payload[..length]).unwrap()
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .expect("a socket");
+    let length = socket.recv(&mut payload).expect("a socket");
+    Message::read(&payload[..length]).expect("a socket")
 }
 
 const TRAIN: Train = Train {
@@ -42,12 +42,12 @@ const TRAIN: Train = Train {
 
 #[test]
 fn trains_go_both_ways() {
-    let mut client = Client::greet(server()).unwrap();
-    assert!(client.round_trip().unwrap() < Duration::from_secs(60));
+    let mut client = Client::greet(server()).expect("a socket");
+    assert!(client.round_trip().expect("a socket") < Duration::from_mins(1));
     for way in [Way::Up, Way::Down] {
         let seen = client
             .train(way, 200, 500, Duration::from_micros(100))
-            .unwrap();
+            .expect("a socket");
         // Loopback loses nothing that a socket's buffer holds, and these fit.
         assert_eq!(seen.received, 500, "{way:?}");
         assert!(seen.gap_ns > 0.0, "{way:?}: {seen:?}");

@@ -62,7 +62,7 @@ impl Ends {
         Self(server)
     }
 
-    fn measured(&self, line: &Line) -> Value {
+    fn measured(line: &Line) -> Value {
         let cut = if line.cells { " 48 5" } else { " 0 0" };
         for (place, kbit, room) in [
             ("near", line.kbit[0], line.room[0]),
@@ -127,10 +127,10 @@ impl Score {
 }
 
 fn score(lines: &[Line]) -> Score {
-    let ends = Ends::new();
+    let _ends = Ends::new();
     let mut score = Score::default();
     for line in lines {
-        let found = ends.measured(line);
+        let found = Ends::measured(line);
         println!("{line:?}: up {}, down {}", found["up"], found["down"]);
         score.add(line, 0, &found["up"]);
         score.add(line, 1, &found["down"]);

@@ -3,6 +3,12 @@
 //! and measures there, in virtual time, with the command at both ends. It needs
 //! qemu, a fetched kernel and the guest's binary.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was measured is shown"
+)]
+
 mod inside;
 
 use std::collections::BTreeSet;

@@ -117,15 +117,13 @@ fn name(table: &mut Reader<'_, '_>, used: &mut BTreeSet<String>) -> Option<Strin
 /// A size within bounds, in quotes or as a whole number of bytes.
 fn size(table: &mut Reader<'_, '_>, key: &'static str, bounds: (Size, Size)) -> Option<Size> {
     let list: Vec<Value<Size>> = table.parsed_list(key)?;
-    match &list[..] {
-        [one] => field::within(table, key, one, bounds),
-        _ => {
-            let message = format!("`{key}` takes one size");
-            let place = table.place(key);
-            table
-                .problems()
-                .error(codes::LIMIT, place, message, "write one size");
-            None
-        }
+    if let [one] = &list[..] {
+        return field::within(table, key, one, bounds);
     }
+    let message = format!("`{key}` takes one size");
+    let place = table.place(key);
+    table
+        .problems()
+        .error(codes::LIMIT, place, message, "write one size");
+    None
 }

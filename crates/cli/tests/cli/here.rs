@@ -122,7 +122,7 @@ fn what_is_missing_is_said() {
 fn what_is_stopped_leaves_nothing() {
     let place = TempDir::new().unwrap();
     // So long that it is not over by itself, however busy the machine.
-    let file = lasting(place.path(), "10min", "");
+    let file = lasting(place.path(), "30s", "");
     let name = file.to_str().unwrap();
     let before = network();
     for signal in ["TERM", "INT", "KILL"] {

@@ -5,12 +5,13 @@
 use crate::error::BpfError;
 use crate::instance::Instance;
 use crate::object::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized};
+use crate::packets::PacketPrograms;
 use crate::place::Place;
-use crate::{log, programs};
+use crate::programs;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use weirgate_aqm::{Link as LinkFacts, Settings, VirtualQueue};
 
@@ -54,9 +55,7 @@ pub struct FilterSetup {
 /// The filter, loaded by this process. It is gone when this is dropped, unless
 /// a device has it by then.
 #[derive(Debug)]
-pub struct Filter {
-    object: Object,
-}
+pub struct Filter(PacketPrograms);
 
 /// A loaded filter's maps, by which it is told and read.
 #[derive(Debug)]
@@ -119,25 +118,9 @@ impl Filter {
     }
 
     fn load_as(setup: &FilterSetup, seed: u32, recording: bool) -> Result<Self, BpfError> {
-        let bytes = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
-        let (loaded, log) = log::recorded(|| {
-            let mut open = ObjectBuilder::default().name(NAME)?.open_memory(bytes)?;
-            let mut maps = open.maps_mut();
-            let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-            let map = maps.find(|map| map.name().to_string_lossy().ends_with(".rodata"));
-            let mut map = map.ok_or_else(missing).context("the program's constants")?;
-            let constants = [seed, u32::from(recording)].map(u32::to_ne_bytes);
-            map.set_initial_value(constants.as_flattened())
-                .context("the program's constants")?;
-            drop((map, maps));
-            open.load()
-        });
-        let object = loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
-            kind: NAME.to_owned(),
-            source,
-            log,
-        })?;
-        let filter = Self { object };
+        let constants = [seed, u32::from(recording)].map(u32::to_ne_bytes);
+        let constants = Some(constants.as_flattened());
+        let filter = Self(PacketPrograms::load(FILE, NAME, constants)?);
         filter.maps()?.set(setup)?;
         Ok(filter)
     }
@@ -151,44 +134,24 @@ impl Filter {
     /// The program, for a filter that acts by itself (`direct-action` of
     /// cls_bpf).
     pub fn program(&self) -> Result<OwnedFd, BpfError> {
-        let mut programs = self.object.progs();
-        let program = programs
-            .find(|program| program.name() == NAME)
-            .ok_or(BpfError::NoProgram(FILE))?;
-        let copied = program.as_fd().try_clone_to_owned();
-        copied.map_err(|error| unusable("held", error.into()))
+        self.0.program(NAME)
     }
 
     /// Its maps.
     pub fn maps(&self) -> Result<FilterMaps, BpfError> {
-        FilterMaps::of(|name| {
-            let map = self.object.maps().find(|map| map.name() == name)?;
-            MapHandle::try_from(&map).ok()
-        })
+        FilterMaps::of(|name| self.0.handle(name))
     }
 
     /// Runs it once on an Ethernet frame: whether it lets the packet go, and the
     /// frame afterwards.
     pub fn run(&self, frame: &[u8]) -> Result<(bool, Vec<u8>), BpfError> {
-        let mut programs = self.object.progs_mut();
-        let program = programs
-            .find(|program| program.name() == NAME)
-            .ok_or(BpfError::NoProgram(FILE))?;
-        let mut after = vec![0_u8; frame.len()];
-        let input = ProgramInput {
-            data_in: Some(frame),
-            data_out: Some(&mut after),
-            ..ProgramInput::default()
-        };
-        let output = program
-            .test_run(input)
-            .map_err(|source| unusable("run", source))?;
-        Ok((output.return_value != TC_ACT_SHOT, after))
+        let ran = self.0.run(NAME, frame, 0)?;
+        Ok((!ran.dropped, ran.frame))
     }
 
     /// Calls `take` with each record of a decision so far, and forgets them.
     pub fn recorded(&self, mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
-        let map = self.object.maps().find(|map| map.name() == RECORDS);
+        let map = self.0.handle(RECORDS);
         let map = map.ok_or(BpfError::NoProgram(FILE))?;
         let mut ring = libbpf_rs::RingBufferBuilder::new();
         let read = |bytes: &[u8]| {
@@ -207,9 +170,6 @@ impl Filter {
         *DIGEST.get_or_init(|| programs::digest(FILE))
     }
 }
-
-/// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
-const TC_ACT_SHOT: u32 = 2;
 
 impl FilterMaps {
     /// Those of the loaded program of this number; `None` where there is no such
@@ -352,12 +312,4 @@ fn flow(bytes: &[u8]) -> Option<FilterFlow> {
         drops: count(3),
         seen_ns: count(4),
     })
-}
-
-fn unusable(doing: &'static str, source: libbpf_rs::Error) -> BpfError {
-    BpfError::Program {
-        name: NAME,
-        doing,
-        source,
-    }
 }

@@ -24,6 +24,7 @@ mod filter;
 mod instance;
 mod log;
 mod object;
+mod packets;
 mod payload;
 mod place;
 mod programs;

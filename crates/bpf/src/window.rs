@@ -3,10 +3,10 @@
 //! (`bpf/inbound/window.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{SETTINGS, failed, sized};
-use crate::{log, programs};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
-use std::os::fd::{AsFd, OwnedFd};
+use crate::object::{SETTINGS, failed};
+use crate::packets::PacketPrograms;
+use libbpf_rs::{MapCore, MapFlags};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use weirgate_aqm::{Window, WindowRule};
 
@@ -41,9 +41,7 @@ pub struct WindowSetup {
 /// Both programs, loaded. They are gone when this is dropped, unless a device
 /// has them by then.
 #[derive(Debug)]
-pub struct WindowControl {
-    object: Object,
-}
+pub struct WindowControl(PacketPrograms);
 
 /// What the programs did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,18 +59,8 @@ pub struct WindowTotals {
 impl WindowControl {
     /// Loads both. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(setup: &WindowSetup) -> Result<Self, BpfError> {
-        let bytes = programs::named(NAME).ok_or(BpfError::NoProgram(NAME))?;
-        let (loaded, log) = log::recorded(|| {
-            let open = ObjectBuilder::default().name(NAME)?.open_memory(bytes)?;
-            open.load()
-        });
-        let object = loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
-            kind: NAME.to_owned(),
-            source,
-            log,
-        })?;
-        let control = Self { object };
-        control.map(CONNECTIONS, Window::bytes() + OWN_BYTES)?;
+        let control = Self(PacketPrograms::load(NAME, NAME, None)?);
+        control.0.map(CONNECTIONS, Window::bytes() + OWN_BYTES)?;
         control.set(setup)?;
         Ok(control)
     }
@@ -88,7 +76,8 @@ impl WindowControl {
             .collect();
         let (mark, under) = setup.spared;
         bytes.extend([under, mark].map(u32::to_ne_bytes).as_flattened());
-        self.map(SETTINGS, SETTINGS_BYTES)?
+        self.0
+            .map(SETTINGS, SETTINGS_BYTES)?
             .update(&[0; 4], &bytes, MapFlags::ANY)
             .map_err(failed(NAME, SETTINGS, "written"))
     }
@@ -96,6 +85,7 @@ impl WindowControl {
     /// What they did so far.
     pub fn totals(&self) -> Result<WindowTotals, BpfError> {
         let found = self
+            .0
             .map(TOTALS, TOTALS_BYTES)?
             .lookup(&[0; 4], MapFlags::ANY)
             .map_err(failed(NAME, TOTALS, "read"))?
@@ -114,67 +104,28 @@ impl WindowControl {
 
     /// How many connections are known.
     pub fn connections(&self) -> Result<usize, BpfError> {
-        let map = self.map(CONNECTIONS, Window::bytes() + OWN_BYTES)?;
+        let map = self.0.map(CONNECTIONS, Window::bytes() + OWN_BYTES)?;
         Ok(map.keys().count())
     }
 
     /// The program for arriving packets (`arriving`), or for those that leave,
     /// for a filter that acts by itself.
     pub fn program(&self, arriving: bool) -> Result<OwnedFd, BpfError> {
-        let name = if arriving { IN } else { OUT };
-        let mut programs = self.object.progs();
-        let program = programs
-            .find(|program| program.name() == name)
-            .ok_or(BpfError::NoProgram(NAME))?;
-        let copied = program.as_fd().try_clone_to_owned();
-        copied.map_err(|error| unusable("held", error.into()))
+        self.0.program(named(arriving))
     }
 
     /// Pins the programs in a folder of a BPF file system, by their names
     /// `window_in` and `window_out`: for tc, which takes programs from there.
     pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
-        for mut program in self.object.progs_mut() {
-            let path = folder.join(program.name());
-            let pinned = program.pin(&path);
-            pinned.map_err(|source| BpfError::Pin {
-                path,
-                doing: "made",
-                source,
-            })?;
-        }
-        Ok(())
+        self.0.pin(folder)
     }
 
     /// Runs one of the programs once on an Ethernet frame: the frame afterwards.
     pub fn run(&self, arriving: bool, frame: &[u8]) -> Result<Vec<u8>, BpfError> {
-        let name = if arriving { IN } else { OUT };
-        let mut programs = self.object.progs_mut();
-        let program = programs
-            .find(|program| program.name() == name)
-            .ok_or(BpfError::NoProgram(NAME))?;
-        let mut after = vec![0_u8; frame.len()];
-        let input = ProgramInput {
-            data_in: Some(frame),
-            data_out: Some(&mut after),
-            ..ProgramInput::default()
-        };
-        program
-            .test_run(input)
-            .map_err(|source| unusable("run", source))?;
-        Ok(after)
-    }
-
-    fn map(&self, name: &'static str, bytes: usize) -> Result<MapHandle, BpfError> {
-        let map = self.object.maps().find(|map| map.name() == name);
-        let handle = map.and_then(|map| MapHandle::try_from(&map).ok());
-        sized(NAME, name, bytes, handle)
+        Ok(self.0.run(named(arriving), frame, 0)?.frame)
     }
 }
 
-fn unusable(doing: &'static str, source: libbpf_rs::Error) -> BpfError {
-    BpfError::Program {
-        name: NAME,
-        doing,
-        source,
-    }
+fn named(arriving: bool) -> &'static str {
+    if arriving { IN } else { OUT }
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What programs that look at packets have in common (cls_bpf): loading them,
+//! handing them out, running one on a frame, their maps.
+
+use crate::error::BpfError;
+use crate::object::sized;
+use crate::{log, programs};
+use libbpf_rs::{ErrorExt, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// The begin of `struct __sk_buff`, which every kernel takes; more than any
+/// kernel's gives back; and where the mark stands in it
+/// (include/uapi/linux/bpf.h).
+const CONTEXT: usize = 16;
+const CONTEXT_BACK: usize = 1024;
+const MARK: usize = 8;
+
+/// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
+const TC_ACT_SHOT: u32 = 2;
+
+/// The programs of one file, loaded. They are gone when this is dropped, unless
+/// a device has them by then.
+#[derive(Debug)]
+pub(crate) struct PacketPrograms {
+    /// The file.
+    file: &'static str,
+    /// What errors call them.
+    kind: &'static str,
+    object: Object,
+}
+
+/// What a program made of a frame.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Whether it dropped it.
+    pub(crate) dropped: bool,
+    /// The frame afterwards.
+    pub(crate) frame: Vec<u8>,
+    /// Its mark afterwards.
+    pub(crate) mark: u32,
+}
+
+impl PacketPrograms {
+    /// Loads a file. `constants` are what its constants begin with; none where
+    /// it has no constants. Needs CAP_BPF and CAP_NET_ADMIN.
+    pub(crate) fn load(
+        file: &'static str,
+        kind: &'static str,
+        constants: Option<&[u8]>,
+    ) -> Result<Self, BpfError> {
+        let bytes = programs::named(file).ok_or(BpfError::NoProgram(file))?;
+        let (loaded, log) = log::recorded(|| {
+            let mut open = ObjectBuilder::default().name(kind)?.open_memory(bytes)?;
+            if let Some(constants) = constants {
+                let mut maps = open.maps_mut();
+                let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+                let map = maps.find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+                let mut map = map.ok_or_else(missing).context("the program's constants")?;
+                map.set_initial_value(constants)
+                    .context("the program's constants")?;
+            }
+            open.load()
+        });
+        let object = loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
+            kind: kind.to_owned(),
+            source,
+            log,
+        })?;
+        Ok(Self { file, kind, object })
+    }
+
+    /// A program, for a filter that acts by itself (`direct-action` of
+    /// cls_bpf).
+    pub(crate) fn program(&self, name: &str) -> Result<OwnedFd, BpfError> {
+        let mut programs = self.object.progs();
+        let program = programs
+            .find(|program| program.name() == name)
+            .ok_or(BpfError::NoProgram(self.file))?;
+        let copied = program.as_fd().try_clone_to_owned();
+        copied.map_err(|error| self.unusable("held", error.into()))
+    }
+
+    /// Pins every program in a folder of a BPF file system, by its name.
+    pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        for mut program in self.object.progs_mut() {
+            let path = folder.join(program.name());
+            let pinned = program.pin(&path);
+            pinned.map_err(|source| BpfError::Pin {
+                path,
+                doing: "made",
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Runs a program once on an Ethernet frame with this mark. What it
+    /// remembers, it remembers from run to run, as from packet to packet.
+    pub(crate) fn run(&self, name: &str, frame: &[u8], mark: u32) -> Result<Ran, BpfError> {
+        let mut programs = self.object.progs_mut();
+        let program = programs
+            .find(|program| program.name() == name)
+            .ok_or(BpfError::NoProgram(self.file))?;
+        let mut before = [0_u8; CONTEXT];
+        before[MARK..MARK + 4].copy_from_slice(&mark.to_ne_bytes());
+        let mut context = [0_u8; CONTEXT_BACK];
+        let mut after = vec![0_u8; frame.len()];
+        let input = ProgramInput {
+            data_in: Some(frame),
+            data_out: Some(&mut after),
+            context_in: Some(&mut before),
+            context_out: Some(&mut context),
+            ..ProgramInput::default()
+        };
+        let output = program.test_run(input);
+        let dropped = output
+            .map_err(|source| self.unusable("run", source))?
+            .return_value
+            == TC_ACT_SHOT;
+        let word = context[MARK..].first_chunk().copied().unwrap_or_default();
+        Ok(Ran {
+            dropped,
+            frame: after,
+            mark: u32::from_ne_bytes(word),
+        })
+    }
+
+    /// A map whose values have so many bytes.
+    pub(crate) fn map(&self, name: &'static str, bytes: usize) -> Result<MapHandle, BpfError> {
+        sized(self.kind, name, bytes, self.handle(name))
+    }
+
+    /// A map, whatever is in it.
+    pub(crate) fn handle(&self, name: &str) -> Option<MapHandle> {
+        let map = self.object.maps().find(|map| map.name() == name)?;
+        MapHandle::try_from(&map).ok()
+    }
+
+    fn unusable(&self, doing: &'static str, source: libbpf_rs::Error) -> BpfError {
+        BpfError::Program {
+            name: self.kind,
+            doing,
+            source,
+        }
+    }
+}

@@ -24,7 +24,9 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
             needed.insert(Ability::NftForward);
         }
     }
-    if policy.looks_at_payloads() {
+    let arriving = desired.arriving.values();
+    let mut filters = arriving.filter(|one| one.payload.is_some() || one.hold.is_some());
+    if filters.next().is_some() {
         needed.insert(Ability::ClsBpf);
     }
     for rule in &policy.rules {

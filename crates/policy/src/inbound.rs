@@ -138,12 +138,13 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &weirgate_document::
             "leave at least 8kbit; a usual margin is `3%`",
         );
     }
-    for cap in policy.caps.iter().filter(|_| kind.holds()) {
+    let queued = policy.line_rate(Direction::Down).is_some();
+    for cap in policy.caps.iter().filter(|_| !queued) {
         if cap.down.is_some() {
             problems.error(
                 codes::INBOUND,
                 cap.group.span.clone(),
-                "hosts are limited downstream in a class, and without a queue there is none",
+                "hosts are limited downstream in a queue, and there is none for what arrives",
                 "leave `down` out here, or write `inbound = \"ifb\"` or `\"lan\"`",
             );
         }

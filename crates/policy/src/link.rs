@@ -175,6 +175,14 @@ fn read_inbound(table: &mut Reader<'_, '_>, link: &mut Link) {
     };
     link.inbound = stated.unwrap_or_else(|| implied(implied_kind, table));
     let (kind, span) = (link.inbound.value, link.inbound.span.clone());
+    if kind != Inbound::Ifb && table.has("ifb") {
+        table.problems().error(
+            codes::INBOUND,
+            link.ifb.span.clone(),
+            "`ifb` names a device that this policy does not make",
+            "leave it out, or write `inbound = \"ifb\"`",
+        );
+    }
     if kind != Inbound::None && !table.has("down") {
         table.problems().error(
             codes::INBOUND,

@@ -8,6 +8,8 @@ const HOUR = 3600e3;
 let about = { legend: { links: [], classes: [], rules: [] }, span_ms: null };
 let now = null;
 let period = { hours: 12, end: 0 };
+// The period that the address asked for last.
+let asked;
 
 function element(name, properties, ...children) {
   const made = document.createElement(name);
@@ -76,7 +78,10 @@ function showNow() {
     return [
       className(one.labels), element("span", { className: look, textContent: words }),
       human(rate, "bit/s"), one.guaranteed ? human(one.guaranteed, "bit/s") : "–",
-      human(n.estimated_wait_seconds, "s"),
+      // Measured packet by packet where that is allowed, else estimated.
+      n.wait_95th_seconds === undefined ? human(n.estimated_wait_seconds, "s")
+        : human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s"),
+      human(n.rtt_outside_seconds, "s"),
       n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
       human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
     ];
@@ -111,6 +116,7 @@ function showNow() {
     byId("connections").textContent = connections.numbers.tracked + " connections are tracked, " +
       connections.numbers.unanswered + " without an answer.";
   }
+  showHosts(of("host"));
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
   const rules = of("rule");
   rows("rules", rules.map((one) => {
@@ -124,10 +130,50 @@ function showNow() {
   byId("state").textContent = "at " + new Date(now.time_ms).toLocaleTimeString();
 }
 
+// ---- Hosts ----
+
+function showHosts(hosts) {
+  const rate = (one) => (one.numbers.received_bytes || 0) + (one.numbers.sent_bytes || 0);
+  hosts.sort((one, other) => rate(other) - rate(one));
+  rows("hosts", hosts.map((one) => {
+    const n = one.numbers;
+    const address = one.labels.host;
+    return [
+      element("a", { href: "#hosts/" + encodeURIComponent(address), textContent: address }),
+      human(n.received_bytes * 8, "bit/s"), human(n.sent_bytes * 8, "bit/s"),
+      human(n.rtt_inside_seconds, "s"), human(n.rtt_outside_seconds, "s"),
+    ];
+  }));
+  byId("nohosts").hidden = hosts.length > 0;
+  byId("nohosts").textContent = about.without_packets
+    ? "Packets that pass cannot be looked at: " + about.without_packets
+    : about.legend.inside.length ? "No host was heard of yet."
+      : "No device on the inside is known: the policy has no `lan`.";
+}
+
+const HOST_GRAPHS = [
+  { title: "Receives", metric: "host_received_bytes", unit: "bit/s", factor: 8 },
+  { title: "Sends", metric: "host_sent_bytes", unit: "bit/s", factor: 8 },
+  { title: "Round trip to it", metric: "host_rtt_inside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Round trip outside", metric: "host_rtt_outside_seconds", unit: "s", factor: 1e-6 },
+];
+
+// One host's history, of the period that the history shows.
+async function showHost(address) {
+  byId("host-name").textContent = address ? "Host " + address : "";
+  byId("host-graphs").replaceChildren();
+  if (address) {
+    await drawGraphs("host-graphs", HOST_GRAPHS, (name) => labelsOf(name).host === address);
+  }
+}
+
 // ---- History ----
 
 const GRAPHS = [
   { title: "Rate by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
+  { title: "Wait by class, measured", metric: "class_wait_seconds", unit: "s", factor: 1e-6 },
+  { title: "Wait by class, measured: 95 % wait no longer", metric: "class_wait_95th_seconds", unit: "s", factor: 1e-6 },
+  { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
   { title: "Wait by class, estimated: the first classes", metric: "class_estimated_wait_seconds", unit: "s", factor: 1e-6, first: 2 },
   { title: "Wait by class, estimated: all", metric: "class_estimated_wait_seconds", unit: "s", factor: 1e-6 },
   { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
@@ -165,7 +211,7 @@ function wanted(names, graph) {
 const title = (name) => {
   const labels = labelsOf(name);
   if (labels.class !== undefined) return className(labels);
-  return labels.probe || labels.device || name;
+  return labels.probe || labels.host || labels.device || name;
 };
 
 async function get(path) {
@@ -180,23 +226,30 @@ const query = (names, from, to, step) =>
 
 let drawing = 0;
 
-async function showHistory() {
+function showHistory() {
+  document.querySelectorAll("[data-hours]").forEach((button) =>
+    button.setAttribute("aria-pressed", String(Number(button.dataset.hours) === period.hours)));
+  return drawGraphs("graphs", GRAPHS, () => true);
+}
+
+// Draws those graphs that something is known for, of the series that are
+// `chosen`.
+async function drawGraphs(place, graphs, chosen) {
   const mine = ++drawing;
   const hours = period.hours;
   const latest = about.span_ms ? about.span_ms[1] : Date.now();
   const end = period.end || Math.max(latest, now ? now.time_ms : 0);
   const start = end - hours * HOUR;
-  document.querySelectorAll("[data-hours]").forEach((button) =>
-    button.setAttribute("aria-pressed", String(Number(button.dataset.hours) === hours)));
   byId("span").textContent = new Date(start).toLocaleString() + " to " + new Date(end).toLocaleString();
   const step = Math.max(1000, (end - start) / 600);
   try {
-    const names = (await get("api/series?from=" + Math.round(start) + "&to=" + Math.round(end))).series;
+    const known = (await get("api/series?from=" + Math.round(start) + "&to=" + Math.round(end))).series;
+    const names = known.filter(chosen);
     const compare = Number(byId("compare").value);
     const back = compare === 1 ? end - start : compare * HOUR;
     const figures = [];
     const all = [];
-    for (const graph of GRAPHS) {
+    for (const graph of graphs) {
       const own = wanted(names, graph);
       if (!own.length) continue;
       all.push(...own);
@@ -205,12 +258,12 @@ async function showHistory() {
       if (mine !== drawing) return;
       figures.push(figure(graph, own, data, before, back, start, end));
     }
-    byId("graphs").replaceChildren(...figures);
-    if (!figures.length) byId("graphs").textContent = "Nothing is known of this time.";
+    byId(place).replaceChildren(...figures);
+    if (!figures.length) byId(place).textContent = "Nothing is known of this time.";
     byId("csv").href = "api/read.csv?" + query([...new Set(all)].slice(0, 64), start, end, step);
-    byId("graphs").dataset.ready = String(mine);
+    byId(place).dataset.ready = String(mine);
   } catch (error) {
-    if (mine === drawing) byId("graphs").textContent = "The history cannot be read: " + error.message;
+    if (mine === drawing) byId(place).textContent = "The history cannot be read: " + error.message;
   }
 }
 
@@ -359,7 +412,7 @@ function zoom(svg, timeAt) {
     from = null;
     if (end - start > 5000) {
       period = { hours: (end - start) / HOUR, end };
-      showHistory();
+      showView();
     }
   });
 }
@@ -392,7 +445,7 @@ async function showEvents() {
 
 function showView() {
   const [view, option] = (location.hash.slice(1) || "now").split("/");
-  const known = ["now", "history", "rules", "events"].includes(view) ? view : "now";
+  const known = ["now", "history", "hosts", "rules", "events"].includes(view) ? view : "now";
   for (const section of document.querySelectorAll("main > section")) {
     section.hidden = section.id !== "view-" + known;
   }
@@ -401,9 +454,11 @@ function showView() {
     else link.removeAttribute("aria-current");
   }
   if (known === "history") {
-    if (option && Number(option) > 0) period = { hours: Number(option), end: 0 };
+    if (option && option !== asked) period = { hours: Number(option) || 12, end: 0 };
+    asked = option;
     showHistory();
   }
+  if (known === "hosts") showHost(option ? decodeURIComponent(option) : "");
   if (known === "events") showEvents();
 }
 

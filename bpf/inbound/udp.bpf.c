@@ -12,8 +12,6 @@
 #include "aqm.h"
 #include "udp.h"
 
-enum { BPF_MAP_TYPE_LRU_HASH = 9 };
-
 #define STREAMS 16384
 
 struct udp_settings {

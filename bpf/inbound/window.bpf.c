@@ -16,8 +16,6 @@
 #include "aqm.h"
 #include "window.h"
 
-enum { BPF_MAP_TYPE_LRU_HASH = 9 };
-
 /* TCP's flags, and the options that are read (RFC 9293, RFC 7323). */
 enum {
 	TCP_FIN = 1,

@@ -27,6 +27,7 @@ typedef __u32 __wsum;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
@@ -84,6 +85,11 @@ struct Qdisc {
 };
 
 struct sk_buff {
+	struct sk_buff *next;
+	struct net_device *dev;
+	unsigned int len;
+	unsigned int data_len;
+	unsigned int end; /* an offset, as on every 64-bit machine */
 	__u32 priority;
 	__u8 l4_hash : 1;
 	__u8 sw_hash : 1;
@@ -92,6 +98,11 @@ struct sk_buff {
 	unsigned char *head;
 	unsigned char *data;
 	char cb[48];
+};
+
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
 };
 
 struct qdisc_skb_cb {

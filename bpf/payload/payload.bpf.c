@@ -15,7 +15,6 @@
 #include "signatures.h"
 
 /* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h, in.h */
-enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 enum { BPF_HDR_START_NET = 1 };
 enum { TC_ACT_UNSPEC = -1 };
 #define ETH_P_IP 0x0800

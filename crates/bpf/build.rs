@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles every program of bpf/qdisc/, bpf/payload/, bpf/inbound/ and
-//! bpf/bench/ for the kernel, with libbpf's own headers, and lists the objects for the crate to include.
+//! Compiles every program below bpf/ for the kernel, with libbpf's own headers,
+//! and lists the objects for the crate to include.
 
 use std::env;
 use std::error::Error;
@@ -39,7 +39,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .find(|name| Command::new(name).arg("--version").output().is_ok())
         .ok_or("no clang for BPF: install Debian's clang-19 (`cargo xtask setup` does)")?;
     let mut sources: Vec<PathBuf> = Vec::new();
-    for folder in ["bpf/qdisc", "bpf/payload", "bpf/inbound", "bpf/bench"] {
+    for folder in [
+        "bpf/qdisc",
+        "bpf/payload",
+        "bpf/inbound",
+        "bpf/passive",
+        "bpf/bench",
+    ] {
         let files = fs::read_dir(root.join(folder))?.filter_map(|entry| Some(entry.ok()?.path()));
         sources.extend(files.filter(|path| path.to_string_lossy().ends_with(".bpf.c")));
     }
@@ -61,6 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "bpf/include",
             "bpf/qdisc",
             "bpf/payload",
+            "bpf/passive",
             "aqm/include",
             "aqm/host",
             "aqm",

@@ -14,7 +14,7 @@
 //! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
 //! [`Filter`] one that holds what arrives to a rate, [`WindowControl`] two that
 //! choose which receive windows leave, [`UdpControl`] one that holds streams of
-//! datagrams.
+//! datagrams. [`Passive`] looks at what passes, and changes nothing.
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
@@ -25,12 +25,14 @@ mod instance;
 mod log;
 mod object;
 mod packets;
+mod passive;
 mod payload;
 mod place;
 mod programs;
 mod qdisc;
 mod recorder;
 mod shaper;
+mod spread;
 mod store;
 mod udp;
 mod verifier;
@@ -41,12 +43,14 @@ pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
 pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use instance::Instance;
+pub use passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
 pub use payload::Payload;
 pub use place::Place;
 pub use programs::sources;
 pub use qdisc::{Qdisc, Setup};
 pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
+pub use spread::Spread;
 pub use store::Store;
 pub use udp::{UdpControl, UdpSetup};
 pub use verifier::{Cost, Refused, verify};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs that look at packets have in common (cls_bpf): loading them,
-//! handing them out, running one on a frame, their maps.
+//! What programs that look at packets have in common, in filters (cls_bpf) and
+//! at tracepoints: loading them, handing them out, running one on a frame, their
+//! maps.
 
 use crate::error::BpfError;
 use crate::object::sized;
 use crate::{log, programs};
-use libbpf_rs::{ErrorExt, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -79,6 +80,17 @@ impl PacketPrograms {
             .ok_or(BpfError::NoProgram(self.file))?;
         let copied = program.as_fd().try_clone_to_owned();
         copied.map_err(|error| self.unusable("held", error.into()))
+    }
+
+    /// Puts every program where its section says, until what is given back is
+    /// dropped.
+    pub(crate) fn attach(&self) -> Result<Vec<Link>, BpfError> {
+        let attached = |program: libbpf_rs::ProgramMut<'_>| {
+            program
+                .attach()
+                .map_err(|source| self.unusable("attached", source))
+        };
+        self.object.progs_mut().map(attached).collect()
     }
 
     /// Pins every program in a folder of a BPF file system, by its name.

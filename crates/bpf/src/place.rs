@@ -55,7 +55,7 @@ impl Place {
 
 /// A socket belongs to the namespace of the thread that made it, and can say
 /// which that is (`SO_NETNS_COOKIE` of socket(7)).
-fn own_namespace() -> io::Result<u64> {
+pub(crate) fn own_namespace() -> io::Result<u64> {
     let socket = UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| UdpSocket::bind(("::", 0)))?;
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;

@@ -5,8 +5,7 @@
 #[repr(C, align(8))]
 struct Aligned<const N: usize>([u8; N]);
 
-// `PROGRAMS`: every program of `bpf/qdisc/`, `bpf/payload/` and
-// `bpf/inbound/`, by name.
+// `PROGRAMS`: every program below `bpf/`, by name.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 /// The program of a discipline.

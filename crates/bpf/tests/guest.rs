@@ -60,6 +60,17 @@ fn payload_finds_signatures() {
 }
 
 #[test]
+fn what_passes_tells_waits_and_round_trips() {
+    println!("{}", in_the_guest("passive::waits"));
+    println!("{}", in_the_guest("passive::round_trips"));
+}
+
+#[test]
+fn hosts_are_counted_and_bounded() {
+    println!("{}", in_the_guest("passive::hosts"));
+}
+
+#[test]
 fn filter_and_native_host_agree() {
     println!("{}", in_the_guest("filter::parity"));
 }

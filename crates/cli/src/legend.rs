@@ -65,6 +65,8 @@ fn of(policy: &Policy, source: &str) -> Legend {
             });
         }
     }
+    let inside = policy.link.lan.iter();
+    legend.inside = inside.map(|device| device.value.to_string()).collect();
     let state = compile(policy, &Capabilities::all()).0.unwrap_or_default();
     let mut seen = BTreeSet::new();
     for table in &state.tables {

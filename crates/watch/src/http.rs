@@ -256,6 +256,7 @@ fn about(shared: &Shared) -> String {
             "failing": shared.seen.borrow().failing.clone(),
         },
         "without_privilege": lock(&shared.refused).clone(),
+        "without_packets": lock(&shared.blind).clone(),
     })
     .to_string()
 }

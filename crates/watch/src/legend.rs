@@ -50,6 +50,8 @@ pub struct Legend {
     /// The link by direction and device, with the gate's rate in bits of the
     /// wire by the second.
     pub links: Vec<(String, String, u64)>,
+    /// The devices on the inside, where hosts have addresses of their own.
+    pub inside: Vec<String>,
     /// Classes.
     pub classes: Vec<ClassLegend>,
     /// Rules.

@@ -10,7 +10,8 @@
 //!
 //! Counters of devices, qdiscs and classes need no privilege; those of rules and
 //! connections need CAP_NET_ADMIN (nfnetlink_rcv, net/netfilter/nfnetlink.c),
-//! and are left out without it.
+//! what packets tell that pass by CAP_BPF and CAP_PERFMON. What is not allowed
+//! is left out.
 
 mod changes;
 mod differ;
@@ -21,6 +22,7 @@ mod metrics;
 mod now;
 mod object;
 mod pages;
+mod passing;
 mod probe;
 mod service;
 mod steps;

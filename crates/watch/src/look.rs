@@ -3,6 +3,7 @@
 
 use crate::legend::Legend;
 use crate::object::{Number, Object, Sort};
+use crate::passing::Passing;
 use std::collections::BTreeMap;
 use weirgate_kernel::{Counters, DeviceOverview, Kernel, KernelError, RuleCounter};
 
@@ -22,6 +23,9 @@ pub struct Looker {
     connections: Option<Object>,
     /// Why rules and connections are not looked at.
     refused: Option<String>,
+    passing: Option<Passing>,
+    /// Why packets that pass are not looked at.
+    blind: Option<String>,
 }
 
 impl Looker {
@@ -34,7 +38,17 @@ impl Looker {
             looks: 0,
             connections: None,
             refused: None,
+            passing: None,
+            blind: None,
         })
+    }
+
+    /// Looks at packets that pass, too, where that is allowed.
+    pub fn look_at_packets(&mut self) {
+        match Passing::open() {
+            Ok(passing) => self.passing = Some(passing),
+            Err(error) => self.blind = Some(first_line(&error)),
+        }
     }
 
     /// What numbers stand for.
@@ -52,6 +66,12 @@ impl Looker {
         self.refused.as_deref()
     }
 
+    /// Why packets that pass are not looked at; `None` if they are, or nobody
+    /// asked for it.
+    pub fn blind(&self) -> Option<&str> {
+        self.blind.as_deref()
+    }
+
     /// Looks once.
     pub async fn look(&mut self) -> Result<(Vec<Object>, Vec<DeviceOverview>), KernelError> {
         let mut devices = self.kernel.overview().await?;
@@ -61,6 +81,12 @@ impl Looker {
         let mut objects = Vec::new();
         for device in &devices {
             objects.extend(of_device(device, &self.legend));
+        }
+        if let Some(passing) = &mut self.passing
+            && let Err(error) = passing.look(&devices, shaped, &self.legend, &mut objects)
+        {
+            self.blind = Some(first_line(&error));
+            self.passing = None;
         }
         if self.refused.is_none()
             && let Err(error) = self.privileged(&mut objects).await
@@ -92,6 +118,12 @@ impl Looker {
         objects.extend(self.connections.clone());
         Ok(())
     }
+}
+
+/// What went wrong, without what the verifier had to say.
+fn first_line(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// Whether a qdisc stands there that somebody asked for.

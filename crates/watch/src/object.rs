@@ -19,6 +19,8 @@ pub enum Sort {
     Connections,
     /// A probe that is sent.
     Probe,
+    /// A host on the inside.
+    Host,
 }
 
 impl Sort {
@@ -31,6 +33,7 @@ impl Sort {
             Self::Rule => "rule",
             Self::Connections => "connections",
             Self::Probe => "probe",
+            Self::Host => "host",
         }
     }
 }
@@ -112,6 +115,20 @@ metrics! {
     ProbeSent: Probe "sent" Counter / 1 "Probes sent.";
     ProbeLost: Probe "lost" Counter / 1 "Probes that no answer came to within three seconds.";
     ProbeRtt: Probe "rtt_seconds" Gauge / 1_000_000 "Round-trip time of the last probe that was answered.";
+    ClassTimed: Class "timed_packets" Counter / 1 "Packets whose wait was measured, one by one.";
+    ClassWaited: Class "waited_seconds" Counter / 1_000_000_000 "Their waits in the device's queue, added up.";
+    ClassMeanWait: Class "wait_seconds" Gauge / 1_000_000 "Mean wait of the packets that left since the look before.";
+    ClassHighWait: Class "wait_95th_seconds" Gauge / 1_000_000 "The wait that 95 of 100 of them did not exceed.";
+    ClassBeyond: Class "rtt_outside_seconds" Gauge / 1_000_000 "Mean round trip of TCP segments, from when the device was given them to the arrival of their answer, since the look before.";
+    ClassHighBeyond: Class "rtt_outside_95th_seconds" Gauge / 1_000_000 "The one that 95 of 100 of them did not exceed.";
+    ClassHere: Class "rtt_inside_seconds" Gauge / 1_000_000 "Mean round trip of TCP segments that arrived, to their host and back, since the look before: by the class that they had, else by that of their answers.";
+    ClassHighHere: Class "rtt_inside_95th_seconds" Gauge / 1_000_000 "The one that 95 of 100 of them did not exceed.";
+    HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
+    HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
+    HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host was sent.";
+    HostReceivedPackets: Host "received_packets" Counter / 1 "Packets that the host was sent.";
+    HostBeyond: Host "rtt_outside_seconds" Gauge / 1_000_000 "Mean round trip of its TCP segments, from here to where they go and back, since the look before.";
+    HostHere: Host "rtt_inside_seconds" Gauge / 1_000_000 "Mean round trip of TCP segments from here to the host and back, since the look before.";
 }
 
 impl Number {

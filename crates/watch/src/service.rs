@@ -68,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) history: Arc<Mutex<History<FileStorage>>>,
     pub(crate) legend: Mutex<Arc<Legend>>,
     pub(crate) refused: Mutex<Option<String>>,
+    pub(crate) blind: Mutex<Option<String>>,
     pub(crate) behind_proxy: bool,
 }
 
@@ -98,6 +99,7 @@ pub async fn serve(
         history: Arc::clone(&history),
         legend: Mutex::new(Arc::new(legend.clone())),
         refused: Mutex::new(None),
+        blind: Mutex::new(None),
         behind_proxy: config.behind_proxy,
     });
     let (servers, places) = http::listen(&config.listen, &shared).await?;
@@ -115,6 +117,7 @@ pub async fn serve(
             }
             let seen = round.once(&told).await;
             *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
+            *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
             if let Some(seen) = seen {
                 send.send_replace(Arc::new(seen));
             }
@@ -160,9 +163,11 @@ impl Round {
         legend: Legend,
         history: Arc<Mutex<History<FileStorage>>>,
     ) -> Result<Self, WatchError> {
+        let mut steps = Steps::open(legend)?;
+        steps.looker.look_at_packets();
         let probes = config.probes.iter().cloned().map(Prober::open);
         Ok(Self {
-            steps: Steps::open(legend)?,
+            steps,
             probes: probes.collect::<Result<_, _>>()?,
             history,
             committed: Instant::now(),

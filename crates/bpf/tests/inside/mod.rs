@@ -6,6 +6,7 @@ mod filter;
 mod flows;
 mod net;
 pub mod parity;
+mod passive;
 mod payload;
 mod rate;
 mod udp;

@@ -160,7 +160,7 @@ pub fn bulk(pair: u8) -> TcpStream {
 }
 
 /// Sets a socket's `skb->priority`, which names a class.
-fn classify(socket: &impl AsRawFd, class: u32) {
+pub fn classify(socket: &impl AsRawFd, class: u32) {
     #[expect(unsafe_code, reason = "std has no such socket option")]
     // SAFETY: the kernel reads four bytes at the pointer.
     let status = unsafe {

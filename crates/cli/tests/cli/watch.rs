@@ -41,6 +41,8 @@ impl Watch {
         assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
         place.run("ip addr add 10.9.0.1/24 dev wan");
         place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+        place.run("ip addr add 10.8.0.1/24 dev lan");
+        place.run("ip neigh add 10.8.0.77 lladdr 02:00:00:00:00:77 nud permanent dev lan");
         let ended = place.weirgate("apply flows.toml");
         assert_eq!(ended.status, 0, "{ended:?}");
         let folder = tempfile::tempdir().unwrap();
@@ -69,11 +71,11 @@ impl Watch {
         }
     }
 
-    /// Datagrams of the router's own to a port: 53 is urgent.
-    fn send(&self, port: u16, count: u32) {
+    /// Datagrams of 100 bytes of the router's own to a port: 53 is urgent.
+    fn send(&self, to: &str, port: u16, count: u32) {
         let mut command = self.place.command("bash");
         let line =
-            format!("for i in $(seq {count}); do printf %0100d 0 > /dev/udp/10.9.0.2/{port}; done");
+            format!("for i in $(seq {count}); do printf %0100d 0 > /dev/udp/{to}/{port}; done");
         assert!(command.args(["-c", &line]).status().unwrap().success());
     }
 
@@ -142,7 +144,8 @@ fn class<'a>(now: &'a Value, name: &str) -> Option<&'a Value> {
 fn what_is_shown_is_what_passed() {
     let watch = Watch::start(|_| {});
     watch.look(|now| class(now, "urgent").is_some());
-    watch.send(53, 30);
+    watch.send("10.9.0.2", 53, 30);
+    watch.send("10.8.0.77", 5_000, 25);
     // More than a megabit by the second, for as long as it is needed.
     let mut flood = watch.place.command("bash");
     let line = "while :; do printf %01000d 0 > /dev/udp/10.9.0.2/9000; done";
@@ -167,21 +170,14 @@ fn what_is_shown_is_what_passed() {
         let of = |name| class(now, name).and_then(|one| one["numbers"]["backlog_packets"].as_f64());
         of("urgent") == Some(0.0) && of("rest") == Some(0.0)
     });
-    let names: Value = watch.json("api/series");
-    let name = names["series"].as_array().unwrap().iter().find(|name| {
-        let name = name.as_str().unwrap();
-        name.starts_with("class_sent_packets") && name.contains("direction=\"up\",class=\"urgent\"")
-    });
-    let name = name.unwrap().as_str().unwrap();
-    let encoded = name
-        .replace('{', "%7B")
-        .replace('}', "%7D")
-        .replace('"', "%22")
-        .replace('=', "%3D");
-    let read: Value = watch.json(&format!("api/read?series={encoded}"));
-    let points = read["series"][name]["points"].as_array().unwrap();
-    let counted: i64 = points.iter().map(|point| point[5].as_i64().unwrap()).sum();
-    assert_eq!(counted, 30, "{read}");
+    let urgent = "direction=\"up\",class=\"urgent\"";
+    let (name, sent) = counted(&watch, "class_sent_packets", urgent);
+    assert_eq!(sent, 30);
+    // Each of them was timed, and the host on the inside was heard of.
+    assert_eq!(counted(&watch, "class_timed_packets", urgent).1, 30);
+    let host = "host=\"10.8.0.77\"";
+    assert_eq!(counted(&watch, "host_received_packets", host).1, 25);
+    assert_eq!(counted(&watch, "host_received_bytes", host).1, 25 * 128);
     metrics(&watch);
     page(&watch);
     let file = watch.folder.path().join("history");
@@ -190,7 +186,7 @@ fn what_is_shown_is_what_passed() {
         file.display()
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
-    assert!(ended.out.contains(name), "{ended:?}");
+    assert!(ended.out.contains(&name), "{ended:?}");
     let top = watch
         .place
         .powerless("top --once --json --every 200ms --policy flows.toml");
@@ -204,6 +200,29 @@ fn what_is_shown_is_what_passed() {
         "{text:?}"
     );
     assert!(text.out.contains("up urgent"), "{text:?}");
+}
+
+/// A counter's series, by the begin of its name and one of its labels, and how
+/// much the history has of it.
+fn counted(watch: &Watch, metric: &str, label: &str) -> (String, i64) {
+    let names: Value = watch.json("api/series");
+    let name = names["series"].as_array().unwrap().iter().find(|name| {
+        let name = name.as_str().unwrap();
+        name.starts_with(metric) && name.contains(label)
+    });
+    let name = name
+        .unwrap_or_else(|| panic!("{metric} in {names}; {}", watch.get("api/about")))
+        .as_str()
+        .unwrap();
+    let encoded = name
+        .replace('{', "%7B")
+        .replace('}', "%7D")
+        .replace('"', "%22")
+        .replace('=', "%3D");
+    let read: Value = watch.json(&format!("api/read?series={encoded}"));
+    let points = read["series"][name]["points"].as_array().unwrap();
+    let sum = points.iter().map(|point| point[5].as_i64().unwrap()).sum();
+    (name.to_owned(), sum)
 }
 
 /// The Prometheus project's parser takes it, and finds what passed.
@@ -251,6 +270,10 @@ fn page(watch: &Watch) {
     ] {
         assert!(history.contains(part), "{part} in {history}");
     }
+    let hosts = watch.browser("#hosts/10.8.0.77", &["--dump-dom"]);
+    for part in ["Host 10.8.0.77", "Receives", "10.8.0.77, at most"] {
+        assert!(hosts.contains(part), "{part} in {hosts}");
+    }
     let rules = watch.browser("#rules", &["--dump-dom"]);
     assert!(rules.contains("names"), "{rules}");
     let events = watch.browser("#events", &["--dump-dom"]);
@@ -266,6 +289,8 @@ fn page(watch: &Watch) {
         ("telephone-history", "#history/0.25", "390,1400"),
         ("rules", "#rules", "1280,700"),
         ("events", "#events", "1280,700"),
+        ("hosts", "#hosts/10.8.0.77", "1280,1400"),
+        ("telephone-hosts", "#hosts", "390,844"),
     ] {
         for dark in [false, true] {
             let file = folder.join(format!("{name}{}.png", if dark { "-dark" } else { "" }));

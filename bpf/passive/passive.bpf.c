@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What packets tell that pass by: how long each waits in the queue of a device,
+ * how long TCP's segments take there and back, and what hosts send and receive.
+ *
+ * Programs at tracepoints (tp_btf), which can change nothing: a packet is seen
+ * when a device gets it to send (`net_dev_queue`), when it leaves the device's
+ * queue (`qdisc_dequeue`), when it arrives (`netif_receive_skb`) and when it is
+ * dropped (`kfree_skb`). A tracepoint is the whole machine's; what is not of
+ * the devices of one network namespace is let go at once.
+ *
+ * A round trip is that of a number which one side sends and the other sends
+ * back: TCP's timestamp (RFC 7323) where there are any, else that of the first
+ * byte that an acknowledgement is the first to cover. Either is what the sender
+ * measures itself. Seen from a device in the middle there are two ways, to
+ * either side of it, which together are what the sender sees. The first packet
+ * of a timestamp counts, as the answer echoes that one; a byte that was sent
+ * twice tells nothing (Karn and Partridge 1987).
+ */
+#include "segment.h"
+#include "spread.h"
+
+/* What is kept at most: devices, packets that wait, numbers that are awaited,
+ * connections without timestamps (two for each), classes of devices, hosts. */
+#define DEVICES 64
+#define STANDING 65536
+#define AWAITED 32768
+#define EDGES 16384
+#define SPREADS 1024
+#define HOSTS 4096
+
+/* Packets that leave a queue in one go and are gone through. */
+#define TOGETHER 16
+
+/* What is wanted of a device. */
+enum { DEVICE_HOSTS = 1 };
+
+struct device {
+	/* The device whose line it serves: itself, but for an IFB, which delays
+	 * what arrived there. */
+	u32 line;
+	u32 what;
+};
+
+struct standing {
+	u64 ns;
+	u32 ifindex;
+	u32 priority;
+	u32 merged; /* several segments in one packet */
+	u32 zero;
+};
+
+/* A number that is awaited. */
+struct question {
+	struct tuple tuple; /* of the packet that asks */
+	u32 number;
+	u32 line;
+	u32 out; /* whether it left through the line's device, or arrived */
+	u32 stamps;
+};
+
+struct asked {
+	u64 ns;
+	u32 priority;
+	u32 twice;
+};
+
+/* Who sends the bytes that are acknowledged. */
+struct edge_key {
+	struct tuple tuple;
+	u32 line;
+};
+
+/* What a spread is of. */
+enum { OF_WAIT = 0, OF_BEYOND = 1, OF_HERE = 2 };
+
+struct spread_key {
+	u32 ifindex;
+	u32 priority;
+	u32 of;
+};
+
+struct host_key {
+	u32 ifindex;
+	u32 version;
+	u32 address[4];
+};
+
+struct host {
+	u64 sent_bytes; /* by the host */
+	u64 sent_packets;
+	u64 received_bytes;
+	u64 received_packets;
+	u64 beyond_count; /* round trips from here to where it talks to */
+	u64 beyond_ns;
+	u64 here_count; /* round trips from here to it */
+	u64 here_ns;
+};
+
+struct passive_totals {
+	u64 untimed; /* packets that left a queue and were not seen to come */
+	u64 left_out; /* times for which there was no more room */
+};
+
+/* The network namespace that is looked at (SO_NETNS_COOKIE). */
+const volatile u64 namespace;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DEVICES);
+	__type(key, u32);
+	__type(value, struct device);
+} devices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STANDING);
+	__type(key, u64);
+	__type(value, struct standing);
+} standing SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, AWAITED);
+	__type(key, struct question);
+	__type(value, struct asked);
+} awaited SEC(".maps");
+
+/* Up to where all was acknowledged. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, EDGES);
+	__type(key, struct edge_key);
+	__type(value, u32);
+} edges SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SPREADS);
+	__type(key, struct spread_key);
+	__type(value, struct spread);
+} spreads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, HOSTS);
+	__type(key, struct host_key);
+	__type(value, struct host);
+} hosts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct passive_totals);
+} totals SEC(".maps");
+
+/* A new spread, too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct spread);
+} blank SEC(".maps");
+
+static __always_inline void count(u64 offset)
+{
+	u32 key = 0;
+	u8 *all = bpf_map_lookup_elem(&totals, &key);
+
+	if (all)
+		__sync_fetch_and_add((u64 *)(all + offset), 1);
+}
+
+static __always_inline struct device *watched(struct net_device *dev,
+					      u32 *ifindex)
+{
+	if (!dev || dev->nd_net.net->net_cookie != namespace)
+		return 0;
+	*ifindex = dev->ifindex;
+	return bpf_map_lookup_elem(&devices, ifindex);
+}
+
+static __noinline void add(u32 ifindex, u32 priority, u32 of, u64 ns)
+{
+	struct spread_key key = { ifindex, priority, of };
+	struct spread *spread = bpf_map_lookup_elem(&spreads, &key);
+	u32 zero = 0;
+
+	if (!spread) {
+		struct spread *fresh = bpf_map_lookup_elem(&blank, &zero);
+
+		if (fresh)
+			bpf_map_update_elem(&spreads, &key, fresh, BPF_NOEXIST);
+		spread = bpf_map_lookup_elem(&spreads, &key);
+	}
+	if (spread)
+		spread_add(spread, ns);
+	else
+		count(offsetof(struct passive_totals, left_out));
+}
+
+static __always_inline struct host *host_of(u32 ifindex, struct tuple *tuple,
+					    u32 end)
+{
+	struct host_key key = { ifindex, tuple->version };
+	struct host fresh = {};
+	struct host *host;
+
+	__builtin_memcpy(key.address, tuple->address[end & 1], 16);
+	host = bpf_map_lookup_elem(&hosts, &key);
+	if (host)
+		return host;
+	bpf_map_update_elem(&hosts, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&hosts, &key);
+}
+
+static __always_inline void turned(struct tuple *to, struct tuple *from)
+{
+	*to = *from;
+	__builtin_memcpy(to->address[0], from->address[1], 16);
+	__builtin_memcpy(to->address[1], from->address[0], 16);
+	to->ports[0] = from->ports[1];
+	to->ports[1] = from->ports[0];
+}
+
+/* The first byte that an acknowledgement is the first to cover. The first one of
+ * a connection covers the one byte of its SYN. */
+static __always_inline u32 first_covered(struct question *question,
+					 u32 acknowledged)
+{
+	struct edge_key key = { question->tuple, question->line };
+	u32 *edge = bpf_map_lookup_elem(&edges, &key);
+	u32 before = acknowledged - 1;
+
+	if (edge) {
+		before = *edge;
+		*edge = acknowledged;
+	} else {
+		bpf_map_update_elem(&edges, &key, &acknowledged, BPF_ANY);
+	}
+	return before;
+}
+
+/* What a segment answers, and what it asks. `out` says whether it leaves. */
+static __always_inline void times(struct segment *segment, struct device *device,
+				  struct host *host, u32 out, u32 priority,
+				  u64 now)
+{
+	struct question question = {};
+	struct asked *before;
+	struct asked asked = { now, priority, 0 };
+
+	question.line = device->line;
+	question.stamps = segment->stamps;
+	if (segment->answers) {
+		turned(&question.tuple, &segment->tuple);
+		question.number = segment->answered;
+		if (!segment->stamps)
+			question.number = first_covered(&question,
+							segment->answered);
+		question.out = !out;
+		before = bpf_map_lookup_elem(&awaited, &question);
+		if (before) {
+			u64 ns = now - before->ns;
+			u32 class = before->priority;
+			u32 twice = before->twice;
+
+			bpf_map_delete_elem(&awaited, &question);
+			if (!twice && out) {
+				/* To the side from which this answer comes;
+				 * an IFB may have told the class. */
+				add(device->line, class ?: priority, OF_HERE,
+				    ns);
+			} else if (!twice) {
+				add(device->line, class, OF_BEYOND, ns);
+			}
+			if (!twice && host && out) {
+				__sync_fetch_and_add(&host->beyond_count, 1);
+				__sync_fetch_and_add(&host->beyond_ns, ns);
+			} else if (!twice && host) {
+				__sync_fetch_and_add(&host->here_count, 1);
+				__sync_fetch_and_add(&host->here_ns, ns);
+			}
+		}
+	}
+	if (!segment->asks)
+		return;
+	question.tuple = segment->tuple;
+	question.number = segment->number;
+	question.out = out;
+	if (!out)
+		asked.priority = 0;
+	if (bpf_map_update_elem(&awaited, &question, &asked, BPF_NOEXIST) &&
+	    !segment->stamps) {
+		before = bpf_map_lookup_elem(&awaited, &question);
+		if (before)
+			before->twice = 1;
+	}
+}
+
+/* An IFB tells the class of what arrived at its line. */
+static __always_inline void classed(struct segment *segment,
+				    struct device *device, u32 priority)
+{
+	struct question question = {};
+	struct asked *before;
+
+	question.line = device->line;
+	question.stamps = segment->stamps;
+	question.tuple = segment->tuple;
+	question.number = segment->number;
+	before = bpf_map_lookup_elem(&awaited, &question);
+	if (before)
+		before->priority = priority;
+}
+
+static __always_inline void seen(struct sk_buff *skb, struct device *device,
+				 u32 ifindex, u32 out, u64 now)
+{
+	struct segment segment = {};
+	struct host *host = 0;
+	u8 *network = skb->data;
+	u32 before = 0;
+	struct skb_shared_info *shared;
+	u16 merged = 0;
+
+	if (out) {
+		network = skb->head + skb->network_header;
+		before = network - skb->data;
+	}
+	if (before > 64 || before > skb->len - skb->data_len)
+		return;
+	if (!segment_read(&segment, network, skb->len - skb->data_len - before,
+			  skb->len - before, skb->protocol))
+		return;
+	if (device->what & DEVICE_HOSTS) {
+		host = host_of(ifindex, &segment.tuple, out);
+		shared = (struct skb_shared_info *)(skb->head + skb->end);
+		bpf_core_read(&merged, sizeof(merged), &shared->gso_segs);
+		if (host && out) {
+			__sync_fetch_and_add(&host->received_bytes,
+					     segment.ip_bytes);
+			__sync_fetch_and_add(&host->received_packets,
+					     merged ?: 1);
+		} else if (host) {
+			__sync_fetch_and_add(&host->sent_bytes,
+					     segment.ip_bytes);
+			__sync_fetch_and_add(&host->sent_packets, merged ?: 1);
+		}
+	}
+	if (!segment.tcp)
+		return;
+	if (device->line == ifindex)
+		times(&segment, device, host, out, skb->priority, now);
+	else if (segment.asks)
+		classed(&segment, device, skb->priority);
+}
+
+static __always_inline u32 merged_in(struct sk_buff *skb)
+{
+	struct skb_shared_info *shared =
+		(struct skb_shared_info *)(skb->head + skb->end);
+	u16 size = 0;
+
+	bpf_core_read(&size, sizeof(size), &shared->gso_size);
+	return !!size;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(passive_queued, struct sk_buff *skb)
+{
+	struct standing standing_now = {};
+	u64 key = (u64)skb, now;
+	struct device *device;
+	u32 ifindex;
+
+	device = watched(skb->dev, &ifindex);
+	if (!device)
+		return 0;
+	now = bpf_ktime_get_ns();
+	standing_now.ns = now;
+	standing_now.ifindex = ifindex;
+	standing_now.priority = skb->priority;
+	standing_now.merged = merged_in(skb);
+	bpf_map_update_elem(&standing, &key, &standing_now, BPF_ANY);
+	seen(skb, device, ifindex, 1, now);
+	return 0;
+}
+
+/* A packet that a qdisc cut into its segments is not the one that came. */
+static __always_inline void leaves(struct sk_buff *skb, u32 ifindex, u64 now)
+{
+	u64 key = (u64)skb;
+	struct standing *came = bpf_map_lookup_elem(&standing, &key);
+
+	if (came && came->ifindex == ifindex &&
+	    came->merged == merged_in(skb))
+		add(ifindex, came->priority, OF_WAIT, now - came->ns);
+	else
+		count(offsetof(struct passive_totals, untimed));
+	if (came)
+		bpf_map_delete_elem(&standing, &key);
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(passive_left, struct Qdisc *qdisc, struct netdev_queue *queue,
+	     int packets, struct sk_buff *skb)
+{
+	u32 ifindex, i;
+	u64 now;
+
+	if (!skb || !watched(queue->dev, &ifindex))
+		return 0;
+	now = bpf_ktime_get_ns();
+	for (i = 0; i < TOGETHER; i++) {
+		leaves(skb, ifindex, now);
+		skb = skb->next;
+		if (!skb)
+			break;
+	}
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(passive_arrived, struct sk_buff *skb)
+{
+	struct device *device;
+	u32 ifindex;
+
+	device = watched(skb->dev, &ifindex);
+	if (device && device->line == ifindex)
+		seen(skb, device, ifindex, 0, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* What is dropped does not leave; its memory will be another packet's. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(passive_dropped, struct sk_buff *skb)
+{
+	u64 key = (u64)skb;
+
+	bpf_map_delete_elem(&standing, &key);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a packet's headers say, read from the kernel's memory: whose it is, and
+ * of TCP which number it waits to see again and which it brings back.
+ */
+#ifndef PASSIVE_SEGMENT_H
+#define PASSIVE_SEGMENT_H
+
+#include "tc.h"
+
+/* RFC 9293 section 3.1, RFC 7323 section 3.2 */
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
+enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_TIMESTAMPS = 8 };
+#define OPTIONS_MOST 40
+#define OPTIONS_LOOKED_AT 16
+
+struct segment {
+	struct tuple tuple;
+	u32 ip_bytes; /* as the kernel has it: several segments in one, maybe */
+	u32 tcp;
+	u32 stamps; /* whether numbers are timestamps, else of the sequence */
+	u32 asks; /* whether an answer to `number` will come */
+	u32 number;
+	u32 answers; /* whether it answers */
+	u32 answered; /* a timestamp, or all of the sequence before it */
+};
+
+static __always_inline u32 long_of(const u8 *bytes)
+{
+	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 |
+	       bytes[3];
+}
+
+/* Where the transport header is, from the network's; 0 where there is none that
+ * is looked at. Fragments and extension headers are not gone through: the first
+ * have no numbers, the second are next to unknown before TCP. */
+static __always_inline u32 addresses(const u8 *network, __be16 protocol,
+				     struct tuple *tuple)
+{
+	u8 header[40];
+
+	if (protocol == __builtin_bswap16(ETH_P_IP)) {
+		if (bpf_probe_read_kernel(header, 20, network) ||
+		    header[0] >> 4 != 4)
+			return 0;
+		tuple->version = 4;
+		tuple->protocol = header[9];
+		__builtin_memcpy(tuple->address[0], header + 12, 4);
+		__builtin_memcpy(tuple->address[1], header + 16, 4);
+		if (tc_short(header + 6) & 0x3fff)
+			tuple->protocol = 0;
+		return (header[0] & 0xf) * 4;
+	}
+	if (protocol == __builtin_bswap16(ETH_P_IPV6)) {
+		if (bpf_probe_read_kernel(header, 40, network) ||
+		    header[0] >> 4 != 6)
+			return 0;
+		tuple->version = 6;
+		tuple->protocol = header[6];
+		__builtin_memcpy(tuple->address[0], header + 8, 16);
+		__builtin_memcpy(tuple->address[1], header + 24, 16);
+		return 40;
+	}
+	return 0;
+}
+
+/* The two timestamps of TCP's options; 0 where there are none. */
+static __always_inline int timestamps(const u8 *options, u32 length, u32 *value,
+				      u32 *echo)
+{
+	/* Longer than options can be, so that a place that is masked is inside.
+	 * What is read beyond the packet's own bytes, where the kernel keeps
+	 * what it knows of the packet, is not looked at. */
+	u8 bytes[64] = {};
+	u32 at = 0, i;
+
+	if (!length || bpf_probe_read_kernel(bytes, OPTIONS_MOST, options))
+		return 0;
+	for (i = 0; i < OPTIONS_LOOKED_AT; i++) {
+		u8 kind, size;
+
+		if (at + 10 > length)
+			return 0;
+		kind = bytes[at & 63];
+		if (kind == OPTION_END)
+			return 0;
+		if (kind == OPTION_NOP) {
+			at++;
+			continue;
+		}
+		size = bytes[(at + 1) & 63];
+		if (size < 2)
+			return 0;
+		if (kind == OPTION_TIMESTAMPS && size == 10) {
+			at &= 31;
+			*value = long_of(bytes + at + 2);
+			*echo = long_of(bytes + at + 6);
+			return 1;
+		}
+		at += size;
+	}
+	return 0;
+}
+
+/* Reads a packet whose network header is there and of whose bytes so many are in
+ * one piece. */
+static __always_inline int segment_read(struct segment *segment,
+					const u8 *network, u32 piece,
+					u32 ip_bytes, __be16 protocol)
+{
+	u8 header[20];
+	u32 at, own, options, flags, payload, acknowledged;
+
+	segment->ip_bytes = ip_bytes;
+	at = addresses(network, protocol, &segment->tuple);
+	if (!at)
+		return 0;
+	if (segment->tuple.protocol != IPPROTO_TCP || at + 20 > piece ||
+	    bpf_probe_read_kernel(header, sizeof(header), network + at))
+		return 1;
+	own = (header[12] >> 4) * 4;
+	if (own < 20 || at + own > piece)
+		return 1;
+	segment->tcp = 1;
+	__builtin_memcpy(segment->tuple.ports, header, 4);
+	flags = header[13];
+	if (flags & TCP_RST)
+		return 1;
+	payload = ip_bytes > at + own ? ip_bytes - at - own : 0;
+	options = own - 20;
+	acknowledged = long_of(header + 8);
+	segment->answers = !!(flags & TCP_ACK);
+	segment->asks = payload || flags & (TCP_SYN | TCP_FIN);
+	if (timestamps(network + at + 20, options, &segment->number,
+		       &segment->answered)) {
+		segment->stamps = 1;
+		return 1;
+	}
+	segment->number = long_of(header + 4);
+	segment->answered = acknowledged;
+	return 1;
+}
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How times are spread (`bpf/passive/spread.h`).
+
+/// `SPREAD_PLACES`, `SPREAD_LEAST` and `SPREAD_DOUBLINGS`.
+const PLACES: u32 = 3;
+const LEAST: u32 = 10;
+const STEPS: usize = 24 << PLACES;
+
+/// Bytes of `struct spread`.
+pub(crate) const SPREAD_BYTES: usize = 16 + 4 * STEPS;
+
+/// Times: how many, how long together, and how many in each step of an eighth of
+/// a doubling, from 1 µs to 17 s.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Their sum in ns.
+    pub sum_ns: u64,
+    steps: Vec<u32>,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            sum_ns: 0,
+            steps: vec![0; STEPS],
+        }
+    }
+}
+
+impl Spread {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (head, steps) = bytes.get(..SPREAD_BYTES)?.split_at(16);
+        let (words, _) = head.as_chunks::<8>();
+        let (steps, _) = steps.as_chunks::<4>();
+        Some(Self {
+            count: u64::from_ne_bytes(*words.first()?),
+            sum_ns: u64::from_ne_bytes(*words.get(1)?),
+            steps: steps.iter().map(|step| u32::from_ne_bytes(*step)).collect(),
+        })
+    }
+
+    /// What came since an earlier look at the same; all of it where that one is
+    /// not of the same, because it counted more.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        if before.count > self.count {
+            return self.clone();
+        }
+        let steps = self.steps.iter().zip(&before.steps);
+        Self {
+            count: self.count - before.count,
+            sum_ns: self.sum_ns.wrapping_sub(before.sum_ns),
+            // A step counts to 2^32 and begins anew.
+            steps: steps.map(|(now, then)| now.wrapping_sub(*then)).collect(),
+        }
+    }
+
+    /// Adds those of another.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+        for (own, more) in self.steps.iter_mut().zip(&other.steps) {
+            *own = own.wrapping_add(*more);
+        }
+    }
+
+    /// The mean in ns; nothing without any.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.sum_ns.checked_div(self.count)
+    }
+
+    /// The time in ns that a part of them, of a thousand, does not exceed; known
+    /// to the step, within which it is taken to be even. Nothing without any.
+    pub fn at_most_ns(&self, thousandths: u64) -> Option<u64> {
+        // Counted here: a packet may be counted in one place and not yet in
+        // the other when this is read.
+        let all: u64 = self.steps.iter().map(|step| u64::from(*step)).sum();
+        if all == 0 {
+            return None;
+        }
+        let wanted = (all * thousandths).div_ceil(1000).max(1);
+        let mut passed = 0;
+        for (place, count) in self.steps.iter().enumerate() {
+            let count = u64::from(*count);
+            if passed + count >= wanted {
+                let (from, to) = (bound(place), bound(place + 1));
+                return Some(from + (to - from) * (wanted - passed) / count);
+            }
+            passed += count;
+        }
+        None
+    }
+}
+
+/// Where a step begins, in ns.
+fn bound(place: usize) -> u64 {
+    if place == 0 {
+        return 0;
+    }
+    let (doubling, part) = (place >> PLACES, place & ((1 << PLACES) - 1));
+    let whole = 1_u64 << (doubling as u32 + LEAST);
+    whole + (whole >> PLACES) * part as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_go_on_from_one_another() {
+        let bounds: Vec<u64> = (0..=STEPS).map(bound).collect();
+        assert!(bounds.is_sorted_by(|a, b| a < b), "{bounds:?}");
+        assert_eq!(bound(STEPS), 1 << 34);
+        // An eighth of a doubling at most.
+        for pair in bounds[1..].windows(2) {
+            assert!(pair[1] - pair[0] <= pair[0] / 8, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn what_came_since_has_a_mean_and_a_spread() {
+        let mut before = Spread::default();
+        before.count = 3;
+        before.sum_ns = 3_000;
+        before.steps[1] = 3;
+        assert_eq!(before.at_most_ns(1000), Some(bound(2)));
+        let mut now = before.clone();
+        now.count = 103;
+        now.sum_ns = 3_000 + 100 * 5_000_000;
+        let place = (0..STEPS)
+            .rfind(|place| bound(*place) <= 5_000_000)
+            .expect("a step");
+        now.steps[place] = 100;
+        let since = now.since(&before);
+        assert_eq!(since.mean_ns(), Some(5_000_000));
+        let median = since.at_most_ns(500).expect("some");
+        assert!(median.abs_diff(5_000_000) < 5_000_000 / 8, "{median}");
+        // It began anew.
+        assert_eq!(before.since(&now), before);
+        assert_eq!(Spread::default().mean_ns(), None);
+        assert_eq!(Spread::default().at_most_ns(500), None);
+    }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What packets tell that pass by: how long classes' own packets wait, round
+//! trips of TCP by class and by host, what each host sends and is sent.
+
+use crate::legend::Legend;
+use crate::object::{Number, Object, Sort};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use weirgate_bpf::{
+    BpfError, Host, PASSIVE_DEVICES, Passive, PassiveDevice, Spread, SpreadOf, Way,
+};
+use weirgate_kernel::DeviceOverview;
+use weirgate_units::Handle;
+
+/// Hosts that have numbers at most: a flood of new ones adds no series.
+const MOST_HOSTS: usize = 256;
+/// Looks without a packet after which a host gives its place to another.
+const SILENT: u32 = 600;
+
+/// Of a thousand: what the greater figure of a spread is.
+const HIGH: u64 = 950;
+
+/// Remembers the look before.
+pub(crate) struct Passing {
+    passive: Passive,
+    spreads: BTreeMap<SpreadOf, Spread>,
+    hosts: BTreeMap<(u32, IpAddr), Seat>,
+    /// Hosts that were known at the look before.
+    known: BTreeSet<(u32, IpAddr)>,
+}
+
+/// A host that has numbers.
+struct Seat {
+    last: Host,
+    silent: u32,
+    /// It was not heard of before: its counters begin with nothing, so that the
+    /// first packets count.
+    new: bool,
+}
+
+impl Passing {
+    /// Begins to look at this thread's network namespace. Needs CAP_BPF and
+    /// CAP_PERFMON.
+    pub(crate) fn open() -> Result<Self, BpfError> {
+        Ok(Self {
+            passive: Passive::open()?,
+            spreads: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            known: BTreeSet::new(),
+        })
+    }
+
+    /// Adds what passed since the look before: numbers of classes, and hosts.
+    pub(crate) fn look(
+        &mut self,
+        devices: &[DeviceOverview],
+        shaped: impl Fn(&DeviceOverview) -> bool,
+        legend: &Legend,
+        objects: &mut Vec<Object>,
+    ) -> Result<(), BpfError> {
+        self.passive.watch(&wanted(devices, shaped, legend))?;
+        let spreads = self.passive.spreads()?;
+        let numbers: BTreeMap<&str, u32> = devices
+            .iter()
+            .map(|device| (&*device.name, device.index))
+            .collect();
+        let before = std::mem::take(&mut self.spreads);
+        for object in objects.iter_mut().filter(|one| one.sort == Sort::Class) {
+            let handle: Option<Handle> = object.label("handle").parse().ok();
+            let Some((handle, ifindex)) = handle.zip(numbers.get(object.label("device"))) else {
+                continue;
+            };
+            let of = |way| SpreadOf {
+                ifindex: *ifindex,
+                priority: u32::from(handle.major) << 16 | u32::from(handle.minor),
+                way,
+            };
+            class(&mut object.numbers, &spreads, &before, of);
+        }
+        self.spreads = spreads;
+        let names: BTreeMap<u32, &str> = numbers
+            .iter()
+            .map(|(name, index)| (*index, *name))
+            .collect();
+        let hosts = self.passive.hosts()?;
+        self.seat(&hosts);
+        for ((ifindex, address), seat) in &mut self.hosts {
+            let device = names.get(ifindex).copied().unwrap_or_default();
+            let now = match hosts.get(&(*ifindex, *address)) {
+                Some(now) if !seat.new => *now,
+                _ => Host::default(),
+            };
+            objects.push(host(device, *address, &now, &seat.last));
+            seat.last = now;
+            seat.new = false;
+        }
+        self.known = hosts.into_keys().collect();
+        Ok(())
+    }
+
+    /// Gives places to hosts: who has one keeps it while he is heard of.
+    fn seat(&mut self, known: &BTreeMap<(u32, IpAddr), Host>) {
+        for (key, seat) in &mut self.hosts {
+            let now = known.get(key);
+            let packets = |host: &Host| host.sent_packets + host.received_packets;
+            let quiet = now.is_none_or(|now| packets(now) == packets(&seat.last));
+            seat.silent = if quiet { seat.silent + 1 } else { 0 };
+        }
+        self.hosts.retain(|key, _| known.contains_key(key));
+        let mut new: Vec<_> = known
+            .iter()
+            .filter(|(key, _)| !self.hosts.contains_key(*key))
+            .collect();
+        // Those who have most first.
+        new.sort_by_key(|(_, host)| std::cmp::Reverse(host.sent_bytes + host.received_bytes));
+        for (key, host) in new {
+            if self.hosts.len() >= MOST_HOSTS {
+                let longest = self.hosts.iter().max_by_key(|(_, seat)| seat.silent);
+                let Some((gone, _)) = longest.filter(|(_, seat)| seat.silent >= SILENT) else {
+                    return;
+                };
+                let gone = *gone;
+                self.hosts.remove(&gone);
+            }
+            let seat = Seat {
+                last: *host,
+                silent: 0,
+                new: !self.known.contains(key),
+            };
+            self.hosts.insert(*key, seat);
+        }
+    }
+}
+
+/// The devices to look at: those of the policy's links and the inside ones;
+/// without a policy, those that are shaped.
+fn wanted(
+    devices: &[DeviceOverview],
+    shaped: impl Fn(&DeviceOverview) -> bool,
+    legend: &Legend,
+) -> Vec<PassiveDevice> {
+    let number = |name: &str| {
+        let found = devices.iter().find(|device| device.name == name);
+        found.map(|device| device.index)
+    };
+    let mut wanted: BTreeMap<u32, PassiveDevice> = BTreeMap::new();
+    if legend.links.is_empty() {
+        for device in devices.iter().filter(|device| shaped(device)) {
+            wanted.insert(device.index, one(device.index, device.index, false));
+        }
+    }
+    let up = legend.links.iter().find(|(way, ..)| way == "up");
+    for (way, device, _) in &legend.links {
+        let inside = legend.inside.contains(device);
+        // Down and not inside: an IFB, which delays what arrived outside.
+        let line = up.filter(|_| way == "down" && !inside).map(|link| &link.1);
+        let line = line.unwrap_or(device);
+        if let Some((ifindex, line)) = number(device).zip(number(line)) {
+            wanted.insert(ifindex, one(ifindex, line, inside));
+        }
+    }
+    for ifindex in legend.inside.iter().filter_map(|name| number(name)) {
+        wanted.insert(ifindex, one(ifindex, ifindex, true));
+    }
+    wanted.into_values().take(PASSIVE_DEVICES).collect()
+}
+
+fn one(ifindex: u32, line: u32, hosts: bool) -> PassiveDevice {
+    PassiveDevice {
+        ifindex,
+        line,
+        hosts,
+    }
+}
+
+/// The numbers of a class: sums, and what was so since the look before.
+fn class(
+    numbers: &mut Vec<(Number, u64)>,
+    spreads: &BTreeMap<SpreadOf, Spread>,
+    before: &BTreeMap<SpreadOf, Spread>,
+    of: impl Fn(Way) -> SpreadOf,
+) {
+    let nothing = Spread::default();
+    let since = |way| {
+        let all = spreads.get(&of(way))?;
+        Some(all.since(before.get(&of(way)).unwrap_or(&nothing)))
+    };
+    // Nothing yet is a count as well, so that the first packets count.
+    let waits = spreads.get(&of(Way::Wait)).unwrap_or(&nothing);
+    numbers.push((Number::ClassTimed, waits.count));
+    numbers.push((Number::ClassWaited, waits.sum_ns));
+    let gauges = [
+        (Way::Wait, Number::ClassMeanWait, Number::ClassHighWait),
+        (Way::Beyond, Number::ClassBeyond, Number::ClassHighBeyond),
+        (Way::Here, Number::ClassHere, Number::ClassHighHere),
+    ];
+    for (way, mean, high) in gauges {
+        let Some(found) = since(way) else { continue };
+        numbers.extend(found.mean_ns().map(|ns| (mean, ns / 1000)));
+        numbers.extend(found.at_most_ns(HIGH).map(|ns| (high, ns / 1000)));
+    }
+}
+
+fn host(device: &str, address: IpAddr, now: &Host, last: &Host) -> Object {
+    let mut numbers = vec![
+        (Number::HostSentBytes, now.sent_bytes),
+        (Number::HostSentPackets, now.sent_packets),
+        (Number::HostReceivedBytes, now.received_bytes),
+        (Number::HostReceivedPackets, now.received_packets),
+    ];
+    let mean = |ns: u64, last_ns: u64, count: u64, last_count: u64| {
+        // One that was forgotten and came back has counted less.
+        let (ns, count) = (ns.checked_sub(last_ns)?, count.checked_sub(last_count)?);
+        Some(ns.checked_div(count)? / 1000)
+    };
+    let beyond = mean(
+        now.beyond_ns,
+        last.beyond_ns,
+        now.beyond_count,
+        last.beyond_count,
+    );
+    let here = mean(now.here_ns, last.here_ns, now.here_count, last.here_count);
+    numbers.extend(beyond.map(|us| (Number::HostBeyond, us)));
+    numbers.extend(here.map(|us| (Number::HostHere, us)));
+    Object {
+        sort: Sort::Host,
+        identity: String::new(),
+        labels: vec![("device", device.to_owned()), ("host", address.to_string())],
+        numbers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_of_what_came_since() {
+        let last = Host {
+            sent_bytes: 10,
+            beyond_count: 2,
+            beyond_ns: 8_000_000,
+            ..Host::default()
+        };
+        let now = Host {
+            sent_bytes: 30,
+            beyond_count: 4,
+            beyond_ns: 20_000_000,
+            ..last
+        };
+        let address: IpAddr = "192.0.2.7".parse().expect("an address");
+        let object = host("lan", address, &now, &last);
+        assert_eq!(object.number(Number::HostSentBytes), Some(30));
+        assert_eq!(object.number(Number::HostBeyond), Some(6_000));
+        assert_eq!(object.number(Number::HostHere), None);
+        assert_eq!(object.label("host"), "192.0.2.7");
+        // It was forgotten, and came back.
+        let object = host("lan", address, &Host::default(), &now);
+        assert_eq!(object.number(Number::HostBeyond), None);
+    }
+}

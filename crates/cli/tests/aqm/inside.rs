@@ -264,6 +264,11 @@ const KEPT_HEADS: u64 = 128 + 32;
 /// Cycles from which on that is little beside one head for every cycle.
 const MANY: u64 = 1_000;
 
+/// What TCP offers while the qdisc goes on and off, in bytes a second: half of
+/// what the qdisc lets through. Without a bound of its own it sends as fast as
+/// the machine can while there is none, some 24,000 packets a cycle.
+const OFFERED: u32 = 1_250_000;
+
 /// Many times on and off while traffic flows. Traffic pauses ten times, and
 /// what the kernel then holds is counted, its caches shrunk before: a packet
 /// that a cycle leaves behind adds to every later count.
@@ -274,7 +279,7 @@ fn cycles(count: u64) {
     let mut heads = Vec::new();
     // The first one fills what the kernel keeps, and has no cycle.
     for reading in 0..=READINGS {
-        let flow = net::bulk(0);
+        let flow = net::bulk_paced(0, OFFERED);
         let cycles = if reading == 0 { 0 } else { count / READINGS };
         for _ in 0..cycles {
             done("load droptail wan0 --rate 20mbit");

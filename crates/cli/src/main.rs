@@ -36,6 +36,7 @@ mod probe;
 mod progress;
 mod promises;
 mod reference;
+mod reference_disciplines;
 mod result;
 mod rules;
 mod saved;

@@ -90,13 +90,23 @@ fn by_parts() {
     }
     let (all, pairs, senders, ports) = (31, 3, 1, 8);
     let ended = Arc::new(AtomicBool::new(false));
-    let sockets = [("0.0.0.0", "10.0.0.2"), ("0.0.0.0", "10.0.0.3"), ("::", "fd00::2")];
+    let sockets = [
+        ("0.0.0.0", "10.0.0.2"),
+        ("0.0.0.0", "10.0.0.3"),
+        ("::", "fd00::2"),
+    ];
     for (from, to) in sockets {
         talk(from, to, &ended);
     }
     // Three receivers, of which two are told the same way by one sender; one
     // port of all versions is one flow of either version.
-    let due = [(all, 3 * SOCKETS), (pairs, 3), (senders, 2), (ports, 2), (all, 3 * SOCKETS)];
+    let due = [
+        (all, 3 * SOCKETS),
+        (pairs, 3),
+        (senders, 2),
+        (ports, 2),
+        (all, 3 * SOCKETS),
+    ];
     for name in ["mered", "meredt"] {
         let discipline = Discipline::named(name).expect("a discipline");
         let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));

@@ -254,6 +254,85 @@ fn trace_record_replay() {
     settled(before);
 }
 
+/// Runs weirgate itself: what it printed, and how it ended.
+fn of_policy(words: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new("weirgate").args(words).output();
+    let output = output.expect("weirgate");
+    let text = [output.stdout, output.stderr].concat();
+    (
+        String::from_utf8_lossy(&text).into_owned(),
+        output.status.code(),
+    )
+}
+
+/// A discipline of the kit as a policy's queue: applied, read back, changed in
+/// place without losing what is queued, exchanged for another, removed.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn queues_of_a_policy() {
+    let _far = Far::new(1);
+    let before = objects();
+    let write = |queue: &str| {
+        let text = format!(
+            "version = 1\n[link]\ndevice = \"wan0\"\nup = \"2mbit\"\n\
+             layer = \"ethernet\"\nengine = \"kit\"\n\
+             [[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\nqueue = {queue}\n"
+        );
+        std::fs::write("/policy.toml", text).expect("a file");
+    };
+    let apply = || {
+        let (text, status) = of_policy(&["apply", "/policy.toml"]);
+        assert_eq!(status, Some(0), "{text}");
+    };
+    let meredt = |size: &str| {
+        write(&format!(
+            "{{ kind = \"meredt\", queue_bytes = \"{size}\", flows = \"pairs\" }}"
+        ))
+    };
+    meredt("30kB");
+    apply();
+    let one = shown("wan0");
+    assert_eq!(one["discipline"], "meredt");
+    assert_eq!(number(&one, "parameters", "queue_bytes"), 30_000);
+    assert_eq!(one["parameters"]["flows"]["text"], "pairs");
+    let (text, status) = of_policy(&["plan", "/policy.toml"]);
+    assert_eq!(status, Some(0), "{text}");
+    // What somebody else changes is a difference.
+    let class = one["class"].as_str().expect("a class");
+    done(&format!("change wan0 queue_bytes=40000 --class {class}"));
+    let packets = net::probe(0, 0, 3, Duration::from_millis(10));
+    assert_eq!(packets.len(), 3);
+    let (text, status) = of_policy(&["plan", "/policy.toml"]);
+    assert!(text.contains("queue_bytes=30000"), "{status:?}: {text}");
+    let flows = [0; 3].map(net::bulk);
+    thread::sleep(Duration::from_secs(3));
+    let earlier = shown("wan0");
+    assert!(number(&earlier, "statistics", "queued_packets") > 0);
+    meredt("50kB");
+    let (text, _) = of_policy(&["plan", "/policy.toml"]);
+    assert!(
+        text.contains("queue_bytes=50000") && !text.contains("empties"),
+        "{text}"
+    );
+    apply();
+    thread::sleep(Duration::from_secs(1));
+    let later = shown("wan0");
+    assert_eq!(number(&later, "parameters", "queue_bytes"), 50_000);
+    let arrived = |one: &Value| number(one, "statistics", "arrived_packets");
+    assert!(arrived(&later) > arrived(&earlier), "its counts go on");
+    write("\"pie\"");
+    let (text, _) = of_policy(&["plan", "/policy.toml"]);
+    assert!(text.contains("empties the queue"), "{text}");
+    apply();
+    assert_eq!(shown("wan0")["discipline"], "pie");
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    let (text, status) = of_policy(&["remove"]);
+    assert_eq!(status, Some(0), "{text}");
+    settled(before);
+}
+
 /// How often a run of many cycles pauses to count.
 const READINGS: u64 = 10;
 

@@ -80,6 +80,11 @@ fn nothing_stays_behind_a_thousand_cycles() {
 }
 
 #[test]
+fn queues_of_a_policy() {
+    println!("{}", in_the_guest("queues_of_a_policy"));
+}
+
+#[test]
 fn trace_record_replay() {
     println!("{}", in_the_guest("trace_record_replay"));
 }

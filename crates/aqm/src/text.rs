@@ -77,7 +77,10 @@ impl Row {
         }
         if self.unit.contains('+') {
             let names = FLOWS.map(|(name, _)| name).join(", ");
-            return format!("{names}, or any of {} joined by +", self.unit.replace('+', ", "));
+            return format!(
+                "{names}, or any of {} joined by +",
+                self.unit.replace('+', ", ")
+            );
         }
         let (least, most) = (self.format(self.least), self.format(self.most));
         format!("{least} to {most}")
@@ -89,7 +92,10 @@ impl Row {
             return Some(*bits);
         }
         text.split('+').try_fold(0, |bits, word| {
-            let place = self.unit.split('+').position(|known| known == word.trim())?;
+            let place = self
+                .unit
+                .split('+')
+                .position(|known| known == word.trim())?;
             Some(bits | 1 << place)
         })
     }
@@ -227,7 +233,10 @@ mod tests {
         for name in ["mered", "meredt", "fq_codel"] {
             let discipline = Discipline::named(name).expect("a discipline");
             let row = discipline.params().pop().expect("a parameter");
-            assert_eq!((row.name, &*row.format(row.default)), ("flows", "connections"));
+            assert_eq!(
+                (row.name, &*row.format(row.default)),
+                ("flows", "connections")
+            );
             assert_eq!(row.parse("pairs"), row.parse("source+destination"));
             for bits in row.least..=row.most {
                 assert_eq!(row.parse(&row.format(bits)), Some(bits));

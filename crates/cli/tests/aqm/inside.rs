@@ -417,21 +417,74 @@ fn heads_in_use() -> u64 {
 }
 
 /// The commands of docs/aqm-howto.md that need a device.
-pub const HOWTO: [&str; 8] = [
-    "weirgate aqm load droptail wan0 limit_packets=50 --rate 2mbit",
+pub const HOWTO: [&str; 10] = [
+    "weirgate aqm load mean/mean.so wan0 limit_packets=50 --rate 2mbit",
     "weirgate aqm show wan0",
     "weirgate aqm trace wan0 --packets 100",
     "weirgate aqm record wan0 evening.recording --packets 5000",
-    "weirgate aqm replay droptail evening.recording",
+    "weirgate aqm replay mean evening.recording",
     "weirgate aqm replay codel evening.recording --rate 2mbit target_ns=10ms",
     "weirgate aqm change wan0 limit_packets=20",
     "weirgate aqm unload wan0",
+    "weirgate aqm load meredt wan0 preset=sjf flows=pairs --rate 2mbit",
+    "weirgate aqm unload wan0",
 ];
+
+/// Where the lab puts what a test brings with it.
+const BROUGHT: &str = "/usr/sbin";
+
+/// A discipline of one's own: loaded from its file, then known by its name,
+/// beside those of the kit; another version of it is not taken for the same.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn of_ones_own() {
+    let _far = Far::new(2);
+    let before = objects();
+    let (first, second) = (
+        format!("{BROUGHT}/mean.so"),
+        format!("{BROUGHT}/other/mean.so"),
+    );
+    std::fs::create_dir_all(format!("{BROUGHT}/other")).expect("a folder");
+    std::fs::rename(format!("{BROUGHT}/changed.so"), &second).expect("a file");
+    assert!(fails("load mean wan0", 2).contains("your own by its folder"));
+    assert!(fails("load /proc/version wan0", 2).contains("no discipline"));
+    done(&format!("load {first} wan0 limit_packets=9 --rate 2mbit"));
+    let one = shown("wan0");
+    assert_eq!(one["discipline"], "mean");
+    assert_eq!(number(&one, "parameters", "limit_packets"), 9);
+    // By its name from now on; the file may be gone.
+    std::fs::rename(&first, "/moved.so").expect("a file");
+    done("load mean wan1 --rate 1mbit");
+    assert!(done("list mean").contains("limit_packets"));
+    assert!(done("show").contains("wan1: weir_mean"));
+    assert!(fails(&format!("load {second} wan1 --replace"), 2).contains("another version"));
+    let text = fails(
+        "load codel wan1 --replace --rate 1mbit --class 1:10,queue=mean",
+        2,
+    );
+    assert!(text.contains("`mean` is none"), "{text}");
+    let flow = net::bulk(0);
+    thread::sleep(Duration::from_secs(2));
+    let busy = shown("wan0");
+    assert!(number(&busy, "statistics", "sent_packets") > 200);
+    assert!(number(&busy, "statistics", "queued_packets") <= 9);
+    let _ = flow.shutdown(Shutdown::Both);
+    done("unload wan0");
+    done("unload wan1");
+    settled(before);
+    assert!(!Path::new("/run/weirgate/aqm/mean.so").exists());
+    done(&format!("load {second} wan0"));
+    assert_eq!(number(&shown("wan0"), "parameters", "limit_packets"), 7);
+    done("unload wan0");
+    settled(before);
+}
 
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn howto() {
     let _far = Far::new(1);
+    std::fs::create_dir_all("mean").expect("a folder");
+    std::fs::copy(format!("{BROUGHT}/mean.so"), "mean/mean.so").expect("a file");
     let flows = [0; 3].map(net::bulk);
     for line in HOWTO {
         done(line.strip_prefix("weirgate aqm ").expect("a command"));

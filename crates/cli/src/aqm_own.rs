@@ -43,8 +43,8 @@ pub struct Built {
     _subject: Option<Subject>,
 }
 
-/// The file of a discipline of one's own: that which the word names, or made of
-/// the folder or the source. `None` where the word is none of these.
+/// The file of a discipline of one's own: that which the word names, what was
+/// built in the folder, or made of the folder or the source. `None` where the word is none of these.
 pub fn file(word: &str) -> Result<Option<Built>, Failure> {
     let path = Path::new(word);
     let is = |extension: &str| path.extension().is_some_and(|kind| kind == extension);
@@ -57,12 +57,33 @@ pub fn file(word: &str) -> Result<Option<Built>, Failure> {
     if !path.is_dir() && !is("c") {
         return Ok(None);
     }
+    if let Some(path) = built_in(path) {
+        return Ok(Some(Built {
+            path,
+            _subject: None,
+        }));
+    }
     let subject = Subject::find(path)?;
     subject.look()?;
     Ok(Some(Built {
         path: subject.library()?,
         _subject: Some(subject),
     }))
+}
+
+/// What was built in a folder, unless the source is newer or weirgate is of
+/// another version by now.
+fn built_in(folder: &Path) -> Option<PathBuf> {
+    let name = fs::canonicalize(folder).ok()?.file_name()?.to_owned();
+    let place = folder.join(name);
+    let changed = |extension: &str| {
+        let file = fs::metadata(place.with_extension(extension)).ok()?;
+        file.modified().ok()
+    };
+    let (built, source) = (changed("so")?, changed("c"));
+    let file = place.with_extension("so");
+    let current = source.is_none_or(|source| source <= built);
+    (current && (source.is_none() || open(&file).is_ok())).then_some(file)
 }
 
 /// The discipline of one's own that a word names: a folder or a source, which

@@ -215,7 +215,8 @@ fn queue(
 /// that this link needs to be otherwise than in the discipline's table: targets
 /// that a full packet alone does not exceed.
 fn completed(own: &KitQueue, scheduler: &Scheduler, mtu: u32) -> Vec<(&'static str, u64)> {
-    let codel = leaf::codel(scheduler);
+    let target = own.value("target_ns").map(Span::from_nanos);
+    let codel = leaf::codel(scheduler, target);
     let chosen: Vec<(&'static str, u64)> = match own.discipline {
         "codel" | "fq_codel" => vec![
             ("target_ns", codel.target.as_nanos()),

@@ -43,7 +43,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
             QdiscKind::Cake(self::cake(cake, scheduler, class.fair, class.ceiling))
         }
         // A policy has one only where the kit is its engine, which asks `kit`.
-        Queue::Kit(_) => QdiscKind::FqCodel(codel(scheduler)),
+        Queue::Kit(_) => QdiscKind::FqCodel(codel(scheduler, None)),
     };
     Qdisc {
         // The same digits as the class, so that both read alike.
@@ -90,9 +90,12 @@ fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
     }
 }
 
-/// What CoDel is told where nothing is said.
-pub(crate) fn codel(scheduler: &Scheduler) -> FqCodel {
-    let usual = FqCodelQueue::default();
+/// What CoDel is told where nothing is said, or its target alone.
+pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> FqCodel {
+    let usual = FqCodelQueue {
+        target,
+        ..FqCodelQueue::default()
+    };
     fq_codel(&usual, scheduler.full_packet, scheduler.gate)
 }
 

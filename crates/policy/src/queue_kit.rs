@@ -170,8 +170,8 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    const LINK: &str =
-        "[link]\nwan = \"wan0\"\nup = \"512kbit\"\nlayer = \"ethernet\"\nengine = \"kit\"\n";
+    const LINK: &str = "version = 1\n[link]\ndevice = \"wan0\"\nlan = \"lan0\"\nup = \"512kbit\"\n\
+                        layer = \"ethernet\"\nengine = \"kit\"\n";
 
     /// The queue of a policy's class, and what is wrong with the policy.
     fn read(queue: &str) -> (Option<Queue>, Vec<String>) {
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn only_the_kits_engine_has_them() {
         let text = LINK.replace("engine = \"kit\"\n", "")
-            + "[ack]\nqueue = \"pie\"\n[[class]]\nname = \"all\"\nshare = \"50%\"\n\
+            + "[ack]\nreserve = \"20kbit\"\nqueue = \"pie\"\n[[class]]\nname = \"all\"\nshare = \"50%\"\n\
                default = true\nqueue = \"meredt\"\n";
         let (policy, problems) = parse(&text);
         assert!(policy.is_none());

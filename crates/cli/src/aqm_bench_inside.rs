@@ -177,9 +177,9 @@ pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcom
         let mut bench = Bench::set_up(rate).await?;
         let mut figures = Vec::new();
         let files = words.iter().filter(|word| word.starts_with(PACKED));
-        let of_files = files.map(|word| match word.ends_with(GATED) {
-            true => (word.clone(), Way::Paced),
-            false => (word.clone(), Way::Bursts),
+        let of_files = files.map(|word| {
+            let gated = word.ends_with(GATED);
+            (word.clone(), if gated { Way::Paced } else { Way::Bursts })
         });
         let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
         let chosen = chosen.chain(of_files);

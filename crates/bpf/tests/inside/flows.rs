@@ -134,6 +134,7 @@ fn by_parts() {
     ended.store(true, Ordering::Relaxed);
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn told(name: &str, one: &Instance, parts: u64, due: u64) {
     let flows = number(one, "active");
     println!("{name}: {flows} flows by parts {parts}, of {due}");

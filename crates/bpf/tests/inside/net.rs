@@ -161,6 +161,7 @@ pub fn bulk(pair: u8) -> TcpStream {
 
 /// Sends without end, but no faster than this many bytes a second: TCP keeps
 /// its packets apart by itself, whatever the device does.
+#[allow(dead_code, reason = "for the tests of crate cli")]
 pub fn bulk_paced(pair: u8, bytes_s: u32) -> TcpStream {
     let mut stream = TcpStream::connect((format!("10.0.{pair}.2"), 9)).expect("a connection");
     option(&stream, libc::SO_MAX_PACING_RATE, bytes_s);

@@ -287,7 +287,7 @@ fn queues_of_a_policy() {
     let meredt = |size: &str| {
         write(&format!(
             "{{ kind = \"meredt\", queue_bytes = \"{size}\", flows = \"pairs\" }}"
-        ))
+        ));
     };
     meredt("30kB");
     apply();

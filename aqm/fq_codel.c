@@ -26,7 +26,8 @@ enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
 	P(drop_batch_packets, AQM_PACKETS, 64, 1, 64, \
 	  "packets taken from the longest queue when the limit is reached") \
 	P(ecn, AQM_FLAG, 1, 0, 1, \
-	  "mark rather than drop where the sender understands it")
+	  "mark rather than drop where the sender understands it") \
+	AQM_FLOWS_PARAM(P)
 
 #define FQ_CODEL_PARAMS(P) CODEL_COMMON(P) FQ_CODEL_OWN_PARAMS(P)
 
@@ -222,5 +223,5 @@ AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
 }
 
 AQM_DISCIPLINE(fq_codel, FQ_CODEL, FQ_FLOWS, 16384,
-	       AQM_NEEDS_FLOW | AQM_NEEDS_EVICTION,
+	       AQM_NEEDS_FLOW | AQM_NEEDS_EVICTION | AQM_NEEDS_PARTS,
 	       "a queue and a CoDel for every flow, served in turns")

@@ -21,7 +21,8 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 	P(drop_bytes, AQM_BYTES, 20000, 0, AQM_MOST_BYTES, \
 	  "and may lose packets to early drops once it has sent this") \
 	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
-	  "a flow silent for this long is forgotten")
+	  "a flow silent for this long is forgotten") \
+	AQM_FLOWS_PARAM(P)
 
 #define MERED_PARAMS(P) ARED_COMMON(P) MERED_OWN_PARAMS(P)
 
@@ -132,5 +133,6 @@ AQM_FN struct aqm_verdict mered_depart(struct mered_vars *v,
 
 AQM_NO_EVICTION(mered)
 
-AQM_DISCIPLINE(mered, MERED, 2, 4096, AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW,
+AQM_DISCIPLINE(mered, MERED, 2, 4096,
+	       AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
 	       "mice and elephants: short flows go first and are spared")

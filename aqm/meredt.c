@@ -62,7 +62,8 @@ enum meredt_ecn {
 	  "a packet goes through where its flow has sent nothing for this " \
 	  "long; 0: never") \
 	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
-	  "a flow silent for this long is forgotten")
+	  "a flow silent for this long is forgotten") \
+	AQM_FLOWS_PARAM(P)
 
 #define MEREDT_PARAMS(P) ARED_COMMON(P) MEREDT_OWN_PARAMS(P)
 
@@ -252,5 +253,5 @@ AQM_FN struct aqm_verdict meredt_depart(struct meredt_vars *v,
 AQM_NO_EVICTION(meredt)
 
 AQM_DISCIPLINE(meredt, MEREDT, MEREDT_BANDS, 4096,
-	       AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW,
+	       AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
 	       "mice and elephants by degrees: long flows bear the drops")

@@ -8,8 +8,10 @@
  * it and the kernel by default; there is no estimate of the departure rate.
  *
  * Departure from the RFC: there is no timer. What is due is worked out at the
- * next arrival or departure, up to PIE_CATCH_UP steps; after a longer silence
- * the probability would have decayed by that anyway.
+ * next arrival or departure, as often as a timer would have gone off and as if
+ * at those very times, until nothing changes any more. That is no more than
+ * PIE_CATCH_UP times: by then an idle queue's probability has decayed to
+ * (63/64)^512 of what it was, 0.0003, or less.
  */
 #include "aqm.h"
 #include "fixed.h"
@@ -17,7 +19,7 @@
 /* Probability one: with 56 places, as in the kernel's PIE. */
 #define PIE_ONE (1ULL << 56)
 
-#define PIE_CATCH_UP 32
+#define PIE_CATCH_UP 512
 
 /* What is taken for a very long delay, RFC 8033 section 5.5. */
 #define PIE_LONG_NS 250000000
@@ -129,6 +131,8 @@ AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 	    (u64)old < p->target_ns / 2) {
 		v->burst_ns = p->burst_ns;
 		v->added = 0;
+		/* What passes until the next departure is not of a burst. */
+		v->left_ns = 0;
 	}
 }
 
@@ -146,8 +150,13 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 			return;
 		v->updated_ns += p->update_ns;
 		pie_update(v, p, s, at->packets != 0);
+		if (!v->probability && !v->delay_ns)
+			break;
 	}
-	v->updated_ns = at->now_ns;
+	/* What is left changes nothing; later updates come when they would
+	 * have come. */
+	v->updated_ns +=
+		(at->now_ns - v->updated_ns) / p->update_ns * p->update_ns;
 }
 
 /* Whether an arrival is to go (section 4.1). */

@@ -91,6 +91,19 @@ enum aqm_ecn {
 	AQM_CE = 3,
 };
 
+/* What of a packet's headers can make its flow. */
+enum aqm_part {
+	AQM_SOURCE = 1,
+	AQM_DESTINATION = 2,
+	AQM_SOURCE_PORT = 4,
+	AQM_DESTINATION_PORT = 8,
+	AQM_PROTOCOL = 16,
+	AQM_CONNECTION = 31, /* all of it */
+};
+
+/* The same as a unit: words joined by `+` name the bits. */
+#define AQM_PARTS "source+destination+source-port+destination-port+protocol"
+
 /* The present: what is queued does not include the packet in question. */
 struct aqm_moment {
 	u64 now_ns; /* never goes backwards */
@@ -241,7 +254,14 @@ enum aqm_needs {
 	AQM_NEEDS_RANDOM = 1, /* aqm_moment.random on arrival */
 	AQM_NEEDS_FLOW = 2, /* aqm_packet.flow */
 	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
+	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
 };
+
+/* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to
+ * read, which alone sees headers. */
+#define AQM_FLOWS_PARAM(P) \
+	P(flows, AQM_PARTS, AQM_CONNECTION, 1, AQM_CONNECTION, \
+	  "what of a packet's headers makes its flow")
 
 /* The end of a discipline: its tables, how many queues it uses, how many
  * packets a host should be able to hold for it, what it needs, what it is. */
@@ -255,6 +275,13 @@ enum aqm_needs {
 	{ \
 		u64 *next = (u64 *)params; \
 		TABLE##_PARAMS(AQM_PARAM_DEFAULT) \
+	} \
+	AQM_FN u32 name##_flows(const struct name##_params *params) \
+	{ \
+		const u64 *rows = (const u64 *)params; \
+		u32 last = sizeof(*params) / sizeof(*rows) - 1; \
+		return name##_NEEDS & AQM_NEEDS_PARTS ? (u32)rows[last] : \
+							AQM_CONNECTION; \
 	} \
 	AQM_SUMMARY(name, text)
 

@@ -16,7 +16,8 @@
 
 /* One event; src/watch.rs reads it. */
 struct seen {
-	__u64 packet; /* which: its address while it is queued */
+	__u64 packet; /* which: its address while it is queued; of an update
+			 the delay that it went by, in 64 ns */
 	__u64 time; /* 1024 ns for codel, else ns; 0: none was taken */
 	__u64 probability; /* pie's, after an update */
 	__u32 kind;
@@ -64,6 +65,7 @@ struct fq_codel_sched_data {
 struct pie_params;
 
 struct pie_vars {
+	__u64 qdelay;
 	__u64 prob;
 };
 
@@ -207,6 +209,7 @@ int BPF_PROG(pie_updated, struct pie_params *params, struct pie_vars *vars,
 	struct seen seen = { .kind = SEEN_UPDATE };
 
 	seen.time = bpf_ktime_get_ns();
+	seen.packet = BPF_CORE_READ(vars, qdelay);
 	seen.probability = BPF_CORE_READ(vars, prob);
 	seen.len = backlog;
 	tell(&seen);

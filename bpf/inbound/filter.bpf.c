@@ -33,18 +33,9 @@ static __always_inline struct aqm_slot *filter_slot(const void *q, u32 index)
 const volatile u32 seed;
 const volatile u32 recording;
 
-/* Which parts of a packet make its flow. */
-enum flow_part {
-	FLOW_SOURCE = 1,
-	FLOW_DESTINATION = 2,
-	FLOW_SOURCE_PORT = 4,
-	FLOW_DESTINATION_PORT = 8,
-	FLOW_PROTOCOL = 16,
-};
-
 struct filter_settings {
 	struct aqm_link link; /* its rate is the one to hold to */
-	u64 parts; /* enum flow_part */
+	u64 parts; /* enum aqm_part */
 	struct meredt_params params;
 };
 
@@ -152,54 +143,6 @@ __noinline u32 filter_settle(u64 now_ns)
 	return 1;
 }
 
-static __always_inline u32 filter_mix(u32 hash, u32 word)
-{
-	word *= 0xcc9e2d51;
-	word = word << 15 | word >> 17;
-	hash ^= word * 0x1b873593;
-	hash = hash << 13 | hash >> 19;
-	return hash * 5 + 0xe6546b64;
-}
-
-/* MurmurHash3 of the tuple's words, by a seed that nobody outside knows. */
-static __always_inline u32 filter_hash(const struct tuple *tuple)
-{
-	u32 hash = seed;
-	u32 i;
-
-	hash = filter_mix(hash, tuple->address[0][0]);
-	hash = filter_mix(hash, tuple->address[1][0]);
-	if (tuple->version == 6) {
-#pragma unroll
-		for (i = 1; i < 4; i++) {
-			hash = filter_mix(hash, tuple->address[0][i]);
-			hash = filter_mix(hash, tuple->address[1][i]);
-		}
-	}
-	hash = filter_mix(hash, (u32)tuple->ports[0] << 16 | tuple->ports[1]);
-	hash = filter_mix(hash, (u32)tuple->version << 8 | tuple->protocol);
-	hash ^= hash >> 16;
-	hash *= 0x85ebca6b;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35;
-	return hash ^ hash >> 16;
-}
-
-/* Takes away what does not belong to a flow. */
-static __always_inline void filter_reduce(struct tuple *tuple, u64 parts)
-{
-	if (!(parts & FLOW_SOURCE))
-		__builtin_memset(tuple->address[0], 0, 16);
-	if (!(parts & FLOW_DESTINATION))
-		__builtin_memset(tuple->address[1], 0, 16);
-	if (!(parts & FLOW_SOURCE_PORT))
-		tuple->ports[0] = 0;
-	if (!(parts & FLOW_DESTINATION_PORT))
-		tuple->ports[1] = 0;
-	if (!(parts & FLOW_PROTOCOL))
-		tuple->protocol = 0;
-}
-
 /* The place of a flow in its table. */
 static __always_inline u32 filter_place(const struct flow_table *table,
 					u32 hash)
@@ -296,8 +239,8 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_turn *turn)
 	turn->packet.len = skb->len;
 	turn->packet.ecn = at.ecn;
 	turn->packet.wire = filter_wire(skb, &wanted->link, &at);
-	filter_reduce(&turn->tuple, wanted->parts);
-	turn->packet.flow = filter_hash(&turn->tuple);
+	tuple_reduce(&turn->tuple, wanted->parts);
+	turn->packet.flow = tuple_hash(&turn->tuple, seed);
 	return 0;
 }
 

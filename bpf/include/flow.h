@@ -9,11 +9,15 @@
  * instance's own, so that nobody outside can choose packets of one flow that
  * collide with another's. Everything else (fragments, options, extension
  * headers, tunnels, tags in the packet) is left to the kernel.
+ *
+ * Where fewer parts of the headers make a flow (D7 of the thesis's meredt), no
+ * such hash is of use: tuple.h's is made of them.
  */
 #ifndef BPF_FLOW_H
 #define BPF_FLOW_H
 
 #include "kernel.h"
+#include "tuple.h"
 
 /* Bytes of a header and of the ports behind it. */
 #define FLOW_V4_BYTES 24
@@ -95,12 +99,96 @@ static __always_inline int flow_v6(const struct bpf_dynptr *data, __u32 at,
 	return 1;
 }
 
-/* The hash of a packet's flow. */
-static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key)
+/* Addresses and protocol of an IPv4 packet, and where its ports are; 0 where
+ * there are none, or it is a fragment. */
+static __always_inline int flow_tuple_v4(const struct bpf_dynptr *data,
+					 __u32 at, struct tuple *tuple,
+					 __u32 *ports)
+{
+	__u8 space[20];
+	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
+
+	if (!header || header[0] >> 4 != 4)
+		return 0;
+	tuple->version = 4;
+	tuple->protocol = header[9];
+	__builtin_memcpy(tuple->address[0], header + 12, 4);
+	__builtin_memcpy(tuple->address[1], header + 16, 4);
+	if (!(header[6] & 0x3f) && !header[7])
+		*ports = at + (header[0] & 0xf) * 4;
+	return 1;
+}
+
+/* The same of IPv6. */
+static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
+					 __u32 at, struct tuple *tuple,
+					 __u32 *ports)
+{
+	__u8 space[40], more[2];
+	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
+	const __u8 *next;
+	__u32 i;
+
+	if (!header || header[0] >> 4 != 6)
+		return 0;
+	tuple->version = 6;
+	tuple->protocol = header[6];
+	__builtin_memcpy(tuple->address[0], header + 8, 16);
+	__builtin_memcpy(tuple->address[1], header + 24, 16);
+	at += 40;
+	for (i = 0; i < EXTENSIONS; i++) {
+		if (!tuple_is_extension(tuple->protocol))
+			break;
+		next = bpf_dynptr_slice(data, at, more, sizeof(more));
+		if (!next)
+			break;
+		tuple->protocol = next[0];
+		at += (next[1] + 1) * 8;
+	}
+	*ports = at;
+	return 1;
+}
+
+/* The hash of those parts of a packet's headers (enum aqm_part) that make its
+ * flow. What is no IP packet is left to the kernel. */
+static __noinline __u32 flow_hash_of(struct sk_buff *skb, __u32 key,
+				     __u32 parts)
+{
+	struct tuple tuple = {};
+	struct bpf_dynptr data;
+	__u32 ports = 0;
+	__u8 space[4];
+	const __u8 *found;
+	__u32 at;
+	int ip = 0;
+
+	if (bpf_dynptr_from_skb(skb, 0, &data))
+		return bpf_skb_get_hash(skb);
+	at = (__u32)((__u64)skb->head + skb->network_header - (__u64)skb->data);
+	if (skb->protocol == FLOW_ETH_V4)
+		ip = flow_tuple_v4(&data, at, &tuple, &ports);
+	else if (skb->protocol == FLOW_ETH_V6)
+		ip = flow_tuple_v6(&data, at, &tuple, &ports);
+	if (!ip)
+		return bpf_skb_get_hash(skb);
+	if (ports && tuple_has_ports(tuple.protocol)) {
+		found = bpf_dynptr_slice(&data, ports, space, sizeof(space));
+		if (found)
+			__builtin_memcpy(tuple.ports, found, 4);
+	}
+	tuple_reduce(&tuple, parts);
+	return tuple_hash(&tuple, key);
+}
+
+/* The hash of a packet's flow, which `parts` of its headers make. */
+static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
+				       __u32 parts)
 {
 	struct bpf_dynptr data;
 	__u32 at, hash;
 
+	if (parts != AQM_CONNECTION)
+		return flow_hash_of(skb, key, parts);
 	if (BPF_CORE_READ_BITFIELD(skb, l4_hash) ||
 	    BPF_CORE_READ_BITFIELD(skb, sw_hash))
 		return bpf_skb_get_hash(skb);

@@ -11,22 +11,13 @@
 
 #include "kernel.h"
 #include "host.h"
+#include "tuple.h"
 
-/* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h, in.h */
+/* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h */
 enum { BPF_HDR_START_NET = 1 };
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
-enum {
-	IPPROTO_HOPOPTS = 0,
-	IPPROTO_TCP = 6,
-	IPPROTO_UDP = 17,
-	IPPROTO_ROUTING = 43,
-	IPPROTO_FRAGMENT = 44,
-	IPPROTO_DSTOPTS = 60,
-	IPPROTO_SCTP = 132,
-	IPPROTO_UDPLITE = 136,
-};
 
 struct __sk_buff {
 	__u32 len;
@@ -63,18 +54,6 @@ struct __sk_buff {
 	__u32 gso_size;
 };
 
-/* Extension headers of IPv6 that are gone through. */
-#define EXTENSIONS 6
-
-/* Who sends what to whom; bytes as they are in the packet. */
-struct tuple {
-	u32 address[2][4]; /* source, destination; IPv4 in the first word */
-	u16 ports[2];
-	u8 protocol;
-	u8 version; /* 4, 6; 0 is no packet of a flow */
-	u16 zero;
-};
-
 /* What else headers say. */
 struct layout {
 	u32 transport; /* where the transport header begins, from the network's */
@@ -93,12 +72,6 @@ static __always_inline long tc_load(struct __sk_buff *skb, u32 offset, void *to,
 static __always_inline u32 tc_short(const u8 *bytes)
 {
 	return (u32)bytes[0] << 8 | bytes[1];
-}
-
-static __always_inline int tc_has_ports(u8 protocol)
-{
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
-	       protocol == IPPROTO_UDPLITE || protocol == IPPROTO_SCTP;
 }
 
 static __always_inline int tc_ipv4(struct __sk_buff *skb, struct tuple *tuple,
@@ -144,8 +117,7 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	for (i = 0; i < EXTENSIONS; i++) {
 		if (protocol == IPPROTO_FRAGMENT)
 			at->whole = 0;
-		if (protocol != IPPROTO_HOPOPTS &&
-		    protocol != IPPROTO_ROUTING && protocol != IPPROTO_DSTOPTS)
+		if (!tuple_is_extension(protocol))
 			break;
 		if (tc_load(skb, at->transport, next, sizeof(next)))
 			break;
@@ -171,7 +143,7 @@ static __always_inline int tc_tuple(struct __sk_buff *skb, struct tuple *tuple,
 		ip = tc_ipv6(skb, tuple, at);
 	if (!ip)
 		return 0;
-	if (at->whole && tc_has_ports(tuple->protocol) &&
+	if (at->whole && tuple_has_ports(tuple->protocol) &&
 	    tc_load(skb, at->transport, tuple->ports, sizeof(tuple->ports)))
 		at->whole = 0;
 	return 1;

@@ -344,7 +344,8 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.wire = aqm_wire(&one->q.link, packet.len);
 	/* Recorded traffic may be replayed to a discipline that needs more. */
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
-		packet.flow = flow_hash(skb, (u32)one->key);
+		packet.flow = flow_hash(skb, (u32)one->key,
+					AQM_OF(_flows)(&one->q.params));
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->recording)
 		random = bpf_get_prandom_u32();
 	index = AQM_OF(_host_arrive)(&one->q, &packet, random, &verdict);

@@ -127,7 +127,8 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	turn.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	turn.packet.wire = aqm_wire(&one->link, turn.packet.len);
 	if (one->needs[i] & AQM_NEEDS_FLOW)
-		turn.packet.flow = flow_hash(skb, (u32)one->key);
+		turn.packet.flow = flow_hash(skb, (u32)one->key,
+					     one->needs[i] >> SHAPER_FLOWS);
 	index = class_arrive(kind, &turn);
 	kept = shaper_kept(first_slot(turn.queue), index);
 	if (!kept)

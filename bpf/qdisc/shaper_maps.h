@@ -73,6 +73,8 @@ struct shaper_settings {
 	struct class_settings class[SHAPER_CLASSES];
 };
 
+#define SHAPER_FLOWS 8
+
 struct shaper_hosted {
 	struct shaper shaper;
 	struct aqm_link link;
@@ -83,7 +85,9 @@ struct shaper_hosted {
 	u64 next_ns;
 	struct aqm_line line;
 	u64 key; /* of flows' hashes */
-	u32 needs[SHAPER_CLASSES]; /* what each discipline has to be told */
+	/* What each discipline has to be told, and from SHAPER_FLOWS on which
+	 * parts of a packet make its flow. */
+	u32 needs[SHAPER_CLASSES];
 };
 
 struct kept {

@@ -58,6 +58,8 @@ KINDS(CLEAR)
 			name##_defaults(&q->params); \
 		q->link = one->link; \
 		q->host = first_slot(queue); \
+		one->needs[class] = name##_NEEDS | name##_flows(&q->params) \
+							   << SHAPER_FLOWS; \
 		name##_setup(&q->vars, &q->params, &q->link); \
 		return 0; \
 	}
@@ -139,7 +141,6 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 		class_clear(kind, queue, 1);
 		one->kinds[i] = kind;
 	}
-	one->needs[i] = class_needs(kind);
 	shaper_setup(class, &rule, &one->link);
 	class_settle(kind, slot, i);
 	return freed;

@@ -69,18 +69,6 @@ KINDS(DEPART)
 #define DEPART_CASE(number, name) \
 	case number: \
 		return name##_turn_depart(turn);
-#define NEEDS_CASE(number, name) \
-	case number: \
-		return name##_NEEDS;
-
-/* What a class's discipline has to be told; finding it out costs time. */
-static __always_inline u32 class_needs(u64 kind)
-{
-	switch (kind) {
-		KINDS(NEEDS_CASE)
-	}
-	return 0;
-}
 
 static __always_inline u32 class_arrive(u64 kind, struct turn *turn)
 {

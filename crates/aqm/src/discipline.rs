@@ -2,6 +2,7 @@
 //! What disciplines there are, and the names and units of their numbers.
 
 use crate::ffi::{self, RawDescriptor, RawRow};
+use crate::own::Own;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Range;
@@ -10,6 +11,8 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub struct Discipline {
     pub(crate) raw: &'static RawDescriptor,
+    /// What is known of one that is not part of this library.
+    pub(crate) own: Option<&'static Own>,
 }
 
 /// A parameter, a number of state, or a statistic.
@@ -51,41 +54,26 @@ pub struct Layout {
 }
 
 impl Discipline {
-    /// All of them, the template first.
+    /// All of the kit, the template first.
     pub fn all() -> Vec<Self> {
         // SAFETY: these are constants that C defines with this very layout,
         // which a test checks.
-        unsafe {
-            vec![
-                Self {
-                    raw: &ffi::aqm_descriptor_droptail,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_red,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_ared,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_mered,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_meredt,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_codel,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_fq_codel,
-                },
-                Self {
-                    raw: &ffi::aqm_descriptor_pie,
-                },
+        let raw = unsafe {
+            [
+                &ffi::aqm_descriptor_droptail,
+                &ffi::aqm_descriptor_red,
+                &ffi::aqm_descriptor_ared,
+                &ffi::aqm_descriptor_mered,
+                &ffi::aqm_descriptor_meredt,
+                &ffi::aqm_descriptor_codel,
+                &ffi::aqm_descriptor_fq_codel,
+                &ffi::aqm_descriptor_pie,
             ]
-        }
+        };
+        raw.map(|raw| Self { raw, own: None }).into()
     }
 
-    /// The one of that name.
+    /// The one of that name in the kit.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|one| one.name() == name)
     }

@@ -8,13 +8,22 @@ use crate::settings::{Settings, SettingsError};
 use std::fmt::Write as _;
 use weirgate_units::{Size, Span};
 
+/// Names of what makes a flow that people use most, with their bits (`enum
+/// aqm_part`, aqm/include/aqm.h).
+const FLOWS: [(&str, u64); 4] = [
+    ("connections", 31),
+    ("pairs", 3),
+    ("senders", 1),
+    ("receivers", 2),
+];
+
 /// The most decimal places that a fixed-point number is printed with.
 const PLACES: usize = 6;
 
 impl Row {
     /// Reads a value in the row's unit: `5ms` or nanoseconds, `64KiB` or bytes,
-    /// `0.1` or `10%` for fixed point, a word where there are words. `None`
-    /// where the text is none of these.
+    /// `0.1` or `10%` for fixed point, a word where there are words, several
+    /// joined by `+` where they are bits. `None` where the text is none of these.
     pub fn parse(&self, text: &str) -> Option<u64> {
         let text = text.trim();
         if let Some(place) = self.unit.split('|').position(|word| word == text) {
@@ -22,6 +31,9 @@ impl Row {
         }
         if let Some(binary) = self.binary_places() {
             return fixed(text, binary);
+        }
+        if self.unit.contains('+') {
+            return self.parts(text);
         }
         if let Ok(number) = text.parse() {
             return Some(number);
@@ -39,6 +51,9 @@ impl Row {
         if self.unit.contains('|') {
             let word = self.unit.split('|').nth(value as usize);
             return word.map_or_else(|| value.to_string(), str::to_owned);
+        }
+        if self.unit.contains('+') {
+            return self.format_parts(value);
         }
         if let Some(binary) = self.binary_places() {
             let word = self.unit.split('/').next().unwrap_or_default();
@@ -60,8 +75,42 @@ impl Row {
         if self.unit.contains('|') {
             return self.unit.replace('|', ", ");
         }
+        if self.unit.contains('+') {
+            let names = FLOWS.map(|(name, _)| name).join(", ");
+            return format!(
+                "{names}, or any of {} joined by +",
+                self.unit.replace('+', ", ")
+            );
+        }
         let (least, most) = (self.format(self.least), self.format(self.most));
         format!("{least} to {most}")
+    }
+
+    /// What the unit's words joined by `+` stand for, or a name of [`FLOWS`].
+    fn parts(&self, text: &str) -> Option<u64> {
+        if let Some((_, bits)) = FLOWS.iter().find(|(name, _)| *name == text) {
+            return Some(*bits);
+        }
+        text.split('+').try_fold(0, |bits, word| {
+            let place = self
+                .unit
+                .split('+')
+                .position(|known| known == word.trim())?;
+            Some(bits | 1 << place)
+        })
+    }
+
+    /// The same for people.
+    fn format_parts(&self, value: u64) -> String {
+        if let Some((name, _)) = FLOWS.iter().find(|(_, bits)| *bits == value) {
+            return (*name).to_owned();
+        }
+        let words = self.unit.split('+').enumerate();
+        let own: Vec<&str> = words
+            .filter(|(place, _)| value >> place & 1 == 1)
+            .map(|(_, word)| word)
+            .collect();
+        own.join("+")
     }
 
     /// The binary places of a fixed-point unit such as `ratio/2^32`.
@@ -156,6 +205,10 @@ mod tests {
         assert_eq!(row("ratio/2^32").parse("0.5"), Some(1 << 31));
         assert_eq!(row("ratio/2^32").parse("25%"), Some(1 << 30));
         assert_eq!(row("ratio/2^4 per s").parse("1.25"), Some(20));
+        assert_eq!(row("red+green+blue").parse("blue+red"), Some(5));
+        assert_eq!(row("red+green+blue").parse("pink"), None);
+        assert_eq!(row("red+green+blue").parse(""), None);
+        assert_eq!(row("red+green+blue").format(6), "green+blue");
         for wrong in ["", ".", "-1", "1e3", "0x1", "5 parsecs"] {
             assert_eq!(row("ratio/2^32").parse(wrong), None, "{wrong}");
             assert_eq!(row("packets").parse(wrong), None, "{wrong}");
@@ -176,6 +229,23 @@ mod tests {
     }
 
     #[test]
+    fn flows_have_names() {
+        for name in ["mered", "meredt", "fq_codel"] {
+            let discipline = Discipline::named(name).expect("a discipline");
+            let row = discipline.params().pop().expect("a parameter");
+            assert_eq!(
+                (row.name, &*row.format(row.default)),
+                ("flows", "connections")
+            );
+            assert_eq!(row.parse("pairs"), row.parse("source+destination"));
+            for bits in row.least..=row.most {
+                assert_eq!(row.parse(&row.format(bits)), Some(bits));
+            }
+            assert!(row.expected().contains("receivers"));
+        }
+    }
+
+    #[test]
     fn a_wrong_value_is_answered_with_what_is_right() {
         let mut codel = Settings::new(Discipline::named("codel").expect("codel"));
         codel.set_text("target_ns", "7ms").expect("a value");
@@ -188,7 +258,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in ".{0,24}") {
-            for unit in ["ns", "bytes", "off|on", "ratio/2^32", "number", "bytes/2^16"] {
+            for unit in ["ns", "bytes", "off|on", "ratio/2^32", "number", "bytes/2^16", "one+two"] {
                 let _ = row(unit).parse(&text);
             }
         }

@@ -28,6 +28,17 @@ pub(crate) fn load(
     names: &[&str],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
+    load_object(name, object, kind, names)
+}
+
+/// The same of a program that need not be part of this library; libbpf reads
+/// 64-bit words, at which the object must begin.
+pub(crate) fn load_object(
+    name: &'static str,
+    object: &[u8],
+    kind: &str,
+    names: &[&str],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let (loaded, log) = log::recorded(|| {
         let mut object = ObjectBuilder::default()
             .name(name)?

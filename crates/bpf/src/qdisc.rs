@@ -4,8 +4,8 @@
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
 use crate::object::{
-    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
-    raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, load_object,
+    open, pin, raise, sized,
 };
 use crate::place::Place;
 use crate::recorder::Recorder;
@@ -49,7 +49,11 @@ impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(discipline: Discipline) -> Result<Self, BpfError> {
-        let (maps, link) = load(discipline.name(), &kind(discipline), &MAPS)?;
+        let (name, kind) = (discipline.name(), kind(discipline));
+        let (maps, link) = match discipline.program() {
+            Some(own) => load_object(name, own, &kind, &MAPS)?,
+            None => load(name, &kind, &MAPS)?,
+        };
         Self::assemble(discipline, maps, link)
     }
 

@@ -91,6 +91,18 @@ impl Store {
         Ok(qdisc)
     }
 
+    /// Names of all kinds that are pinned, disciplines of the kit or not.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|entry| is_pinned(&entry.path()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name != SHAPER)
+            .collect();
+        names.sort();
+        names
+    }
+
     /// Ends a discipline's kind; it is gone when no device uses it any more.
     pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
         unpin(&self.folder.join(discipline.name()), &qdisc::MAPS)

@@ -51,7 +51,8 @@ pub enum SeenKind {
 pub struct Seen {
     /// What.
     pub kind: SeenKind,
-    /// Which packet: the same number until it has left.
+    /// Which packet: the same number until it has left. Of an update the delay
+    /// that it went by, in 64 ns, and `len` the bytes queued.
     pub packet: u64,
     /// When, as the discipline took it: units of 1024 ns for those with a
     /// CoDel, else nanoseconds; 0 where it took no time.

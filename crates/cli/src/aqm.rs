@@ -3,7 +3,9 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
-use crate::{aqm_bench, aqm_capture, aqm_live, aqm_record, aqm_replay, aqm_show, aqm_work};
+use crate::{
+    aqm_bench, aqm_capture, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show, aqm_work,
+};
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -77,9 +79,15 @@ pub enum Command {
         /// The lab's kernel in place of the running one.
         #[arg(long)]
         lab: bool,
-        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
-        #[arg(long, value_name = "PATH")]
-        kernel: Option<PathBuf>,
+        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it. Several may be named.
+        #[arg(long = "kernel", value_name = "PATH")]
+        kernels: Vec<PathBuf>,
+    },
+    /// Compile a discipline of one's own into one file, which `load` takes on machines without a
+    /// compiler too.
+    Build {
+        /// Its folder or file.
+        discipline: PathBuf,
     },
     /// Put a discipline on a device.
     ///
@@ -161,7 +169,8 @@ pub enum Command {
 
 #[derive(Args)]
 pub struct Load {
-    /// The discipline; `weirgate aqm list` names them.
+    /// The discipline; `weirgate aqm list` names them. Or the folder or source of one's own, or
+    /// what `weirgate aqm build` made of it.
     pub discipline: String,
     /// The device.
     pub device: String,
@@ -220,8 +229,9 @@ pub fn run(command: &Command) -> Outcome {
         Command::Verify {
             discipline,
             lab,
-            kernel,
-        } => aqm_work::verify(discipline, *lab, kernel.as_deref()),
+            kernels,
+        } => aqm_work::verify(discipline, *lab, kernels),
+        Command::Build { discipline } => aqm_own::build(discipline),
         Command::Load(load) => aqm_live::load(load),
         Command::Show { device, json } => aqm_show::run(device.as_deref(), *json),
         Command::Change {
@@ -257,13 +267,16 @@ pub fn wrong(text: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("weirgate: {text}"))
 }
 
-/// The kit's discipline of that name.
+/// The discipline of that name, of the kit or one's own.
 pub fn discipline(name: &str) -> Result<Discipline, Failure> {
-    Discipline::named(name).ok_or_else(|| {
+    if let Some(found) = Discipline::named(name) {
+        return Ok(found);
+    }
+    aqm_own::find(name)?.ok_or_else(|| {
         let all = Discipline::all();
         let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
         wrong(format!(
-            "there is no discipline `{name}`; there are {}",
+            "there is no discipline `{name}`; there are {}, and your own by its folder",
             names.join(", ")
         ))
     })

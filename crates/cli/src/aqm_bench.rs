@@ -3,10 +3,10 @@
 
 use crate::aqm::wrong;
 use crate::aqm_bench_inside::{self as inside_of, Figure, Way, all, is_named};
+use crate::aqm_own::{self, Built};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use serde::Serialize;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,14 +55,19 @@ pub fn bench(
     inside: bool,
 ) -> Outcome {
     let all = all();
-    for word in words {
-        if !all.iter().any(|(name, _)| is_named(name, word)) {
-            let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
-            return Err(wrong(format!(
-                "there is nothing called `{word}` to measure; there are {}",
-                names.join(", ")
-            )));
+    let mut own = Vec::new();
+    for word in words.iter().filter(|_| !inside) {
+        if all.iter().any(|(name, _)| is_named(name, word)) {
+            continue;
         }
+        own.push(aqm_own::file(word)?.ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+            wrong(format!(
+                "there is nothing called `{word}` to measure; there are {}, and your own by its \
+                 folder",
+                names.join(", ")
+            ))
+        })?);
     }
     if !(SLOWEST..=FASTEST).contains(&run.rate) {
         let rate = run.rate;
@@ -75,12 +80,13 @@ pub fn bench(
     }
     let bare = |name: &str| name.starts_with("noqueue");
     let named = |name: &str| words.is_empty() || words.iter().any(|word| is_named(name, word));
-    let chosen: Vec<String> = all
+    let mut chosen: Vec<String> = all
         .into_iter()
         .map(|(name, _)| name)
         .filter(|name| bare(name) || named(name))
         .collect();
-    let (kernel, figures) = in_the_lab(&chosen, run, kernel)?;
+    chosen.extend(own.iter().flat_map(|built| inside_of::own(&built.path)));
+    let (kernel, figures) = in_the_lab(&chosen, &own, run, kernel)?;
     if json {
         let report = Report {
             kernel: &kernel,
@@ -167,6 +173,7 @@ fn met(is: bool) -> &'static str {
 /// as the next one's.
 fn in_the_lab(
     words: &[String],
+    files: &[Built],
     run: &Run,
     kernel: Option<&Path>,
 ) -> Result<(String, Vec<Figure>), Failure> {
@@ -174,7 +181,12 @@ fn in_the_lab(
     let base = own.file_name().unwrap_or_default().to_string_lossy();
     let options = Options {
         kernel: kernel.map(PathBuf::from),
-        programs: BTreeSet::from([own.to_string_lossy().into_owned()]),
+        programs: files
+            .iter()
+            .map(|built| &built.path)
+            .chain([&own])
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect(),
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
@@ -212,7 +224,7 @@ fn in_the_lab(
         let figures = figures
             .ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
         all.0 = output.kernel;
-        all.1.extend(figures);
+        all.1.extend(figures.into_iter().map(inside_of::shown));
     }
     Ok(all)
 }

@@ -27,6 +27,7 @@ use crate::shape::in_runtime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
@@ -150,12 +151,38 @@ pub fn is_named(name: &str, word: &str) -> bool {
     name == word || own == word || own.strip_prefix("kernel-") == Some(word)
 }
 
+/// Where the lab puts what is packed.
+const PACKED: &str = "/usr/sbin";
+
+/// What is measured of a discipline of one's own, by the place that its file
+/// has in the lab: without a rate and with one.
+pub fn own(file: &Path) -> [String; 2] {
+    let base = file.file_name().unwrap_or_default().to_string_lossy();
+    let place = format!("{PACKED}/{base}");
+    [place.clone(), place + GATED]
+}
+
+/// A figure by the discipline's name in place of its file's.
+pub fn shown(figure: Figure) -> Figure {
+    let name = figure.name.trim_start_matches(PACKED);
+    Figure {
+        name: name.trim_start_matches('/').replace(".so", ""),
+        ..figure
+    }
+}
+
 /// `weirgate aqm bench --inside`: JSON, for the part outside.
 pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcome {
     in_runtime(async {
         let mut bench = Bench::set_up(rate).await?;
         let mut figures = Vec::new();
+        let files = words.iter().filter(|word| word.starts_with(PACKED));
+        let of_files = files.map(|word| {
+            let gated = word.ends_with(GATED);
+            (word.clone(), if gated { Way::Paced } else { Way::Bursts })
+        });
         let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
+        let chosen = chosen.chain(of_files);
         for (name, way) in chosen {
             let bare = match way {
                 Way::Bursts => BARE,

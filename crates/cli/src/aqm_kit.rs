@@ -208,6 +208,49 @@ impl Subject {
         Ok(program)
     }
 
+    /// Compiles it for this machine and for the kernel, both in one shared
+    /// object, which `Discipline::open` opens.
+    pub fn library(&self) -> Result<PathBuf, Failure> {
+        let (compiler, _) = compiler("CC", &NATIVE)?;
+        let program = self.bpf()?;
+        let kit = self.kit.path();
+        let name = &self.name;
+        let source = fs::read(&self.file)?;
+        let unit = kit.join("own.c");
+        fs::write(
+            &unit,
+            format!(
+                "#include \"{}\"\n\
+                 const unsigned long long aqm_kit = {:#x}ULL;\n\
+                 const unsigned long long aqm_source = {:#x}ULL;\n\
+                 const void *const aqm_own = &aqm_descriptor_{name};\n\
+                 __asm__(\".pushsection .rodata\\n.balign 8\\n.globl aqm_program\\n\"\n\
+                 \"aqm_program:\\n.incbin \\\"{}\\\"\\n.globl aqm_program_end\\n\"\n\
+                 \"aqm_program_end:\\n.byte 0\\n.popsection\\n\");\n",
+                kit.join("aqm/host/native/native.c").display(),
+                kit_number(),
+                number([source.as_slice()]),
+                program.display(),
+            ),
+        )?;
+        let library = kit.join(format!("{name}.so"));
+        let mut command = Command::new(&compiler);
+        command.args(["-std=gnu11", "-O2", "-fwrapv", "-fPIC", "-shared"]);
+        command.args(["-ffreestanding", "-nostdinc", "-Wall", "-Wextra"]);
+        command.args(["-Wno-unused-parameter", "-Werror"]);
+        command.arg(format!("-DAQM_NAME={name}"));
+        command.arg(format!("-DAQM_TABLE={}", name.to_uppercase()));
+        command.arg(format!("-DAQM_FILE=\"{}\"", self.file.display()));
+        for folder in ["aqm/include", "aqm/host", "aqm/host/native", "aqm"] {
+            command.arg(format!("-I{}", kit.join(folder).display()));
+        }
+        command.arg(&unit).arg("-o").arg(&library);
+        self.run(command)?;
+        // The lab packs only what can be run.
+        fs::set_permissions(&library, fs::Permissions::from_mode(0o755))?;
+        Ok(library)
+    }
+
     /// Compiles it as the program of a qdisc; the object file.
     pub fn bpf(&self) -> Result<PathBuf, Failure> {
         let (compiler, _) = compiler("CLANG", &BPF)?;
@@ -260,6 +303,19 @@ impl Subject {
             text.trim_end()
         )))
     }
+}
+
+/// What tells versions of the kit's sources apart.
+pub fn kit_number() -> u64 {
+    number(sources().iter().map(|(_, text)| text.as_bytes()))
+}
+
+/// FNV-1a of several texts.
+fn number<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
+    let bytes = texts.into_iter().flatten();
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A C name that may follow `weir_` in a qdisc's.

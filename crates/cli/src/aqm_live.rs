@@ -2,10 +2,11 @@
 //! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
 
 use crate::aqm::{Line, Load, apply_line, discipline, set, wrong};
+use crate::aqm_own;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::shape::in_runtime;
-use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_aqm::{Link, Settings};
 use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Place, Qdisc, Setup, Shaper, Store};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
@@ -51,7 +52,7 @@ impl Loaded {
         if kind == Shaper::KIND {
             return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
         }
-        let name = kind.strip_prefix("weir_").and_then(Discipline::named);
+        let name = kind.strip_prefix("weir_").and_then(aqm_own::known);
         let Some(discipline) = name else {
             return Ok(None);
         };
@@ -88,6 +89,7 @@ impl Loaded {
             Self::One(qdisc) => {
                 if qdisc.places().is_empty() && qdisc.instances()?.is_empty() {
                     store.remove_qdisc(qdisc.discipline())?;
+                    aqm_own::forget(qdisc.discipline());
                 }
             }
             Self::Shaper(shaper) => {
@@ -150,6 +152,15 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
         .map(|text| class(text, &settings))
         .collect();
     let classes = classes?;
+    if let Some(own) = classes
+        .iter()
+        .find(|class| class.settings.discipline().program().is_some())
+    {
+        let name = own.settings.discipline().name();
+        return Err(wrong(format!(
+            "classes have disciplines of the kit as queues; `{name}` is none"
+        )));
+    }
     if classes.len() > CLASSES {
         return Err(wrong(format!(
             "{} classes; there may be up to {CLASSES}",
@@ -240,8 +251,11 @@ pub fn load(load: &Load) -> Outcome {
         let before = Loaded::on(&target, &store).await?;
         let loaded = match &wanted {
             Wanted::One(setup) => {
-                let qdisc = store.qdisc_or_load(setup.settings.discipline());
-                Loaded::One(qdisc.map_err(failed)?)
+                let discipline = setup.settings.discipline();
+                aqm_own::same_as_loaded(discipline)?;
+                let qdisc = store.qdisc_or_load(discipline).map_err(failed)?;
+                aqm_own::keep(discipline)?;
+                Loaded::One(qdisc)
             }
             Wanted::Shaper(_) => Loaded::Shaper(store.shaper_or_load().map_err(failed)?),
         };

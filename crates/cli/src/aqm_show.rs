@@ -2,13 +2,14 @@
 //! `weirgate aqm show`: what disciplines on devices do, by name and unit.
 
 use crate::aqm_live::{Loaded, Target, failed};
+use crate::aqm_own;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::shape::in_runtime;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_aqm::{Discipline, Link, Row};
+use weirgate_aqm::{Link, Row};
 use weirgate_bpf::{Instance, Place, Store};
 use weirgate_kernel::Kernel;
 use weirgate_units::{Handle, Rate};
@@ -36,7 +37,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
         } else {
             let names = places().await?;
             let store = Store::open().map_err(failed)?;
-            for discipline in Discipline::all() {
+            for discipline in store.names().iter().filter_map(|name| aqm_own::known(name)) {
                 if let Some(qdisc) = store.qdisc(discipline).map_err(failed)? {
                     collect(&Loaded::One(qdisc), &names, &mut shown, &mut elsewhere)?;
                 }

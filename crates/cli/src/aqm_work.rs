@@ -261,22 +261,38 @@ fn fuzzed(driver: &Path, seconds: u32) -> Result<String, Failure> {
 }
 
 /// `weirgate aqm verify`.
-pub fn verify(what: &Path, lab: bool, kernel: Option<&Path>) -> Outcome {
-    let object = if what.extension().is_some_and(|kind| kind == "o") {
-        what.to_owned()
-    } else {
-        let subject = Subject::find(what)?;
-        subject.look()?;
-        let object = subject.bpf()?;
-        if !lab && kernel.is_none() {
-            return told(&object);
-        }
-        return in_the_lab(&object, kernel);
+pub fn verify(what: &Path, lab: bool, kernels: &[PathBuf]) -> Outcome {
+    let subject = match what.extension() {
+        Some(kind) if kind == "o" => None,
+        _ => Some(Subject::find(what)?),
     };
-    if lab || kernel.is_some() {
-        in_the_lab(&object, kernel)
+    let object = match &subject {
+        Some(subject) => {
+            subject.look()?;
+            subject.bpf()?
+        }
+        None => what.to_owned(),
+    };
+    if !lab && kernels.is_empty() {
+        return told(&object);
+    }
+    // Every kernel is asked, so that one run says which of them take it.
+    let own = lab.then_some(None);
+    let named = kernels.iter().map(|kernel| Some(kernel.as_path()));
+    let mut refusals = Vec::new();
+    for kernel in own.into_iter().chain(named) {
+        match in_the_lab(&object, kernel) {
+            Err(Failure::Input(said)) => {
+                let place = kernel.map(|kernel| format!("{}: ", kernel.display()));
+                refusals.push(place.unwrap_or_default() + &said);
+            }
+            other => drop(other?),
+        }
+    }
+    if refusals.is_empty() {
+        Ok(Status::Done)
     } else {
-        told(&object)
+        Err(Failure::Input(refusals.join("\n")))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::Arguments;
 use crate::exit::{Failure, Outcome, Status};
-use crate::output;
+use crate::{output, reference_disciplines};
 use clap::CommandFactory;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,8 +17,13 @@ pub fn run(folder: &Path, check: bool) -> Outcome {
     pages.insert("messages.md".to_owned(), messages().into_bytes());
     pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
     pages.insert("metrics.md".to_owned(), metrics().into_bytes());
+    for (name, page) in reference_disciplines::pages() {
+        pages.insert(name, page.into_bytes());
+    }
     if !check {
-        fs::create_dir_all(folder.join("man"))?;
+        for part in ["man", "disciplines"] {
+            fs::create_dir_all(folder.join(part))?;
+        }
     }
     let mut status = Status::Done;
     for (name, content) in pages {

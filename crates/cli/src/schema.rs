@@ -93,6 +93,9 @@ fn of_kind(kind: FieldKind) -> Value {
             let one = json!({ "enum": words });
             json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
         }
+        FieldKind::Setting(example) => {
+            json!({ "type": ["string", "number", "boolean"], "examples": [example] })
+        }
         FieldKind::Table(name) => reference(name),
         FieldKind::TextOrTable(name, example) => {
             json!({ "anyOf": [text(example), reference(name)] })

@@ -5,13 +5,14 @@
 //! It serves as the tree does: guarantees first, by priority, then the rest by
 //! priority and among equals in proportion to guarantees, one packet at a time.
 //! So the bounds that `bounds` derives hold for it, with the same credit. Which
-//! discipline stands for which queue is said in [`queue`].
+//! discipline stands for which of the kernel's queues is said in [`queue`]; one
+//! that a class names itself is taken as it is stated ([`completed`]).
 
 use crate::engine;
 use crate::leaf;
 use crate::scheduler::{Member, OUTER, Scheduler};
 use weirgate_linklayer::Framing;
-use weirgate_policy::{Class, Direction, Policy, Queue, in_kbit};
+use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
 use weirgate_state::{
     CakeFraming, Kit, KitClass, KitSetting, KitWire, Origin, Qdisc, QdiscKind, Red,
 };
@@ -23,6 +24,9 @@ const ONE: u64 = 1 << 32;
 /// Bytes are counted on the wire: `measure` of drop tail, and of RED.
 const DROPTAIL_ON_WIRE: u64 = 1;
 const RED_ON_WIRE: u64 = 2;
+
+/// The target of the kit's PIE where nothing is said (`aqm/pie.c`).
+const PIE_TARGET: Span = Span::from_millis(15);
 
 /// What of a policy the kit's shaper cannot do, and what would let it.
 pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
@@ -170,6 +174,9 @@ fn queue(
     mtu: u32,
 ) -> (&'static str, Vec<(&'static str, u64)>) {
     let nanos = |span: Span| span.as_nanos();
+    if let Queue::Kit(own) = leaf::stated(member) {
+        return (own.discipline, completed(&own, scheduler, mtu));
+    }
     match leaf::qdisc(scheduler, member).kind {
         QdiscKind::Bfifo(fifo) => (
             "droptail",
@@ -201,6 +208,69 @@ fn queue(
         }
         // Refused before (`misfit`), so that this is never written.
         _ => ("fq_codel", Vec::new()),
+    }
+}
+
+/// A discipline's parameters as a policy states them, and of the others those
+/// that this link needs to be otherwise than in the discipline's table: targets
+/// that a full packet alone does not exceed.
+fn completed(own: &KitQueue, scheduler: &Scheduler, mtu: u32) -> Vec<(&'static str, u64)> {
+    let target = own.value("target_ns").map(Span::from_nanos);
+    let codel = leaf::codel(scheduler, target);
+    let chosen: Vec<(&'static str, u64)> = match own.discipline {
+        "codel" | "fq_codel" => vec![
+            ("target_ns", codel.target.as_nanos()),
+            ("interval_ns", codel.interval.as_nanos()),
+            ("mtu_bytes", no_queue(mtu, scheduler.full_packet)),
+        ],
+        // RFC 8033's target is 15 ms.
+        "pie" if codel.target > PIE_TARGET => vec![("target_ns", codel.target.as_nanos())],
+        _ => Vec::new(),
+    };
+    let unsaid = chosen
+        .into_iter()
+        .filter(|(name, _)| own.value(name).is_none());
+    let mut all: Vec<(&'static str, u64)> = own.said.clone();
+    all.extend(unsaid);
+    all
+}
+
+/// The packets of a queue whose packets leave in the order in which they came,
+/// where that is known; 0 where it is not.
+pub(crate) fn packets_held(own: &KitQueue) -> u64 {
+    let said = own.value("limit_packets");
+    match own.discipline {
+        "droptail" => said.unwrap_or(0),
+        // What their tables have where nothing is said.
+        "codel" | "pie" => said.unwrap_or(1_000),
+        _ => 0,
+    }
+}
+
+/// Why nothing bounds how long a packet may wait in such a queue; nothing where
+/// something does.
+pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
+    if packets_held(own) > 0 {
+        return None;
+    }
+    Some(match own.discipline {
+        "droptail" => "how much it holds is the device's queue length; `limit_packets` states it",
+        "mered" | "meredt" => {
+            "short flows go first: a packet of a long one waits for as long as there are any"
+        }
+        "fq_codel" => {
+            "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
+             flow that does not slow down fills its own queue"
+        }
+        _ => "how much it holds follows from its thresholds, which are the discipline's to choose",
+    })
+}
+
+/// In words, for a report.
+pub(crate) fn described(own: &KitQueue) -> String {
+    match packets_held(own) {
+        0 => format!("the kit's {}", own.discipline),
+        packets => format!("the kit's {} of {packets} packets", own.discipline),
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
             let class = &member.class;
             QdiscKind::Cake(self::cake(cake, scheduler, class.fair, class.ceiling))
         }
+        // A policy has one only where the kit is its engine, which asks `kit`.
+        Queue::Kit(_) => QdiscKind::FqCodel(codel(scheduler, None)),
     };
     Qdisc {
         // The same digits as the class, so that both read alike.
@@ -86,6 +88,15 @@ fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
         perturb: queue.perturb.unwrap_or(0),
         quantum: scheduler.full_packet,
     }
+}
+
+/// What CoDel is told where nothing is said, or its target alone.
+pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> FqCodel {
+    let usual = FqCodelQueue {
+        target,
+        ..FqCodelQueue::default()
+    };
+    fq_codel(&usual, scheduler.full_packet, scheduler.gate)
 }
 
 fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {

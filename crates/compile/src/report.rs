@@ -8,6 +8,7 @@ use crate::codes;
 use crate::engine;
 use crate::hold;
 use crate::hosts;
+use crate::kit;
 use crate::leaf;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::segments;
@@ -308,6 +309,7 @@ fn described(queue: &Queue, member: &Member) -> String {
         Queue::Pfifo(limit) => format!("pfifo of {limit} packets"),
         Queue::Red(red) => format!("red of {} bytes on the wire", red.limit.as_bytes()),
         Queue::Cake(_) => hosts::described(member.class.fair),
+        Queue::Kit(own) => kit::described(own),
         other => other.kind().to_owned(),
     }
 }
@@ -319,6 +321,7 @@ fn unordered(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<St
     }
     let reason = match queue {
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
+        Queue::Kit(own) => kit::unordered(own),
         Queue::FqCodel(_) => Some(
             "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
              flow that does not slow down fills its own queue",
@@ -386,6 +389,9 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
         Queue::Pfifo(limit) => u64::from(limit.saturating_sub(1)).saturating_mul(largest),
         Queue::Bfifo(limit) => limit.as_bytes().saturating_sub(smallest),
         Queue::Red(red) => red.limit.as_bytes().saturating_sub(smallest),
+        Queue::Kit(own) => kit::packets_held(own)
+            .saturating_sub(1)
+            .saturating_mul(largest),
         Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
     };
     let at_rate = weirgate_policy::in_kbit(rate);

@@ -68,6 +68,9 @@ pub enum FieldKind {
     Named(&'static str),
     /// A table from texts to texts.
     Map,
+    /// A text, a number, or `true` and `false`, by what else the table says; an
+    /// example.
+    Setting(&'static str),
 }
 
 use FieldKind::{
@@ -75,7 +78,7 @@ use FieldKind::{
     Tables, Text, TextOrTable, Time, Word, Words,
 };
 
-const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+pub(crate) const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
         name,
         kind,
@@ -84,7 +87,7 @@ const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Fiel
     }
 }
 
-const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+pub(crate) const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
         required: true,
         ..field(name, kind, about)
@@ -102,7 +105,7 @@ const KINDS: FieldKind = Word(&[
     "tun",
 ]);
 const FAIR: FieldKind = Word(&["flows", "hosts", "hosts-only"]);
-const MOST: i64 = u32::MAX as i64;
+pub(crate) const MOST: i64 = u32::MAX as i64;
 
 /// Conditions on a packet that may also stand in `not`.
 macro_rules! conditions {
@@ -419,43 +422,7 @@ pub const TABLES: &[TableFields] = &[
     TableFields {
         name: "queue",
         about: "A queue with its settings",
-        fields: &[
-            needed(
-                "kind",
-                Word(&["bfifo", "pfifo", "sfq", "red", "fq_codel", "cake"]),
-                "The queue",
-            ),
-            field(
-                "limit",
-                Size,
-                "What it holds: bytes for bfifo and red, else packets",
-            ),
-            field(
-                "perturb",
-                Integer(0, MOST),
-                "sfq: seconds between changes of the hash",
-            ),
-            field("min", Size, "red: below this average nothing is dropped"),
-            field(
-                "max",
-                Size,
-                "red: at this average the probability is greatest",
-            ),
-            field("probability", Number, "red: the greatest probability"),
-            field("ecn", Boolean, "Marks instead of dropping"),
-            field("adaptive", Boolean, "red: adapts the probability"),
-            field("flows", Integer(1, MOST), "fq_codel: queues of flows"),
-            field("target", Time, "fq_codel: acceptable standing delay"),
-            field(
-                "interval",
-                Time,
-                "fq_codel: how long the delay must stay high",
-            ),
-            field("quantum", Integer(64, MOST), "fq_codel: bytes per round"),
-            field("memory", Size, "The most that it holds"),
-            field("rtt", Time, "cake: the round-trip time that it is for"),
-            field("nat", Boolean, "cake: looks through address translation"),
-        ],
+        fields: crate::fields_queue::FIELDS,
     },
     TableFields {
         name: "rule",

@@ -3,8 +3,10 @@
 //! and settings. What is left out, crate `compile` chooses by the class's rate.
 
 use crate::codes;
-use crate::read::{choose, one_of};
-use weirgate_document::{Kind, Problems, Reader, Span, Value};
+use crate::queue_kit::{self, KitQueue};
+use crate::read::one_of;
+use weirgate_aqm::Discipline;
+use weirgate_document::{Kind, Problems, Reader, Span, Value, nearest};
 use weirgate_units::{Size, Span as Time};
 
 /// A queue with the settings that the policy states.
@@ -22,6 +24,8 @@ pub enum Queue {
     FqCodel(FqCodelQueue),
     /// cake without a shaper of its own.
     Cake(CakeQueue),
+    /// A discipline of weirgate's own kit.
+    Kit(KitQueue),
 }
 
 /// Settings of SFQ.
@@ -88,6 +92,12 @@ enum Name {
     Red,
     FqCodel,
     Cake,
+    Kit(Discipline),
+}
+
+/// The queue that a name stands for: the kernel's before the kit's.
+fn named(name: &str) -> Option<Name> {
+    one_of(name, &NAMES).or_else(|| KitQueue::named(name).map(Name::Kit))
 }
 
 const NAMES: [(&str, Name); 6] = [
@@ -100,7 +110,7 @@ const NAMES: [(&str, Name); 6] = [
 ];
 
 impl Queue {
-    /// The kernel's name of the qdisc.
+    /// The kernel's name of the qdisc, or the kit's of its discipline.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -110,6 +120,7 @@ impl Queue {
             Self::Red(_) => "red",
             Self::FqCodel(_) => "fq_codel",
             Self::Cake(_) => "cake",
+            Self::Kit(own) => own.discipline,
         }
     }
 }
@@ -131,15 +142,34 @@ fn unknown(name: &str, span: Span, problems: &Problems) {
         codes::QUEUE,
         span,
         format!("`{name}` is not a queue that a class can have"),
-        choose(name, &NAMES),
+        choose(name),
     );
+}
+
+/// "did you mean" one of them, or all.
+fn choose(name: &str) -> String {
+    let kernel = NAMES.map(|(name, _)| name);
+    let kit = queue_kit::names(&kernel);
+    let all = || kernel.into_iter().chain(kit.iter().map(String::as_str));
+    if let Some(near) = nearest(name, all()) {
+        return format!("did you mean `{near}`?");
+    }
+    let quoted = |name: &str| format!("`{name}`");
+    format!(
+        "write {}; with `engine = \"kit\"` also {}",
+        kernel.map(quoted).join(", "),
+        kit.iter()
+            .map(|name| quoted(name))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
     let limit = words.next();
-    let Some(kind) = one_of(name, &NAMES) else {
+    let Some(kind) = named(name) else {
         unknown(name, span, problems);
         return None;
     };
@@ -185,6 +215,10 @@ fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
         (Name::FqCodel | Name::Cake, Some(_)) => {
             wrong("settings of this queue need a table, `{ kind = \"...\", ... }`")
         }
+        (Name::Kit(discipline), preset) => {
+            let queue = queue_kit::from_words(discipline, preset, &span, problems);
+            Some(Queue::Kit(queue))
+        }
         (Name::Red, _) => wrong(
             "write a table: `{ kind = \"red\", limit = \"60kB\", min = \"15kB\", max = \"45kB\" }`",
         ),
@@ -198,7 +232,7 @@ fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
         }
         return None;
     };
-    let Some(kind) = one_of(&name.value, &NAMES) else {
+    let Some(kind) = named(&name.value) else {
         unknown(&name.value, name.span, table.problems());
         return None;
     };
@@ -220,6 +254,7 @@ fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
             nat: table.boolean("nat").map(|nat| nat.value),
             memory: size(&mut table, "memory"),
         }),
+        Name::Kit(discipline) => Queue::Kit(queue_kit::read(discipline, &mut table)),
     };
     Some(queue)
 }
@@ -334,6 +369,11 @@ pub(crate) fn check_limit(queue: &Value<Queue>, packet: u32, problems: &Problems
     let bytes = match &queue.value {
         Queue::Bfifo(limit) => Some(*limit),
         Queue::Red(red) => Some(red.limit),
+        // 0 leaves the limit to the discipline.
+        Queue::Kit(own) => own
+            .value("limit_bytes")
+            .filter(|limit| *limit > 0)
+            .map(Size::bytes),
         _ => None,
     };
     let packets = match &queue.value {

@@ -11,6 +11,7 @@ use crate::inbound;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
 use crate::part;
 use crate::queue::check_limit;
+use crate::queue_kit;
 use crate::reach::covers;
 use crate::shares::in_kbit;
 use crate::sums::{self, LEAST_GATE};
@@ -186,6 +187,7 @@ fn queues(policy: &Policy, problems: &Problems) {
         .filter_map(|class| class.queue.as_ref());
     for queue in stated.chain(policy.ack.iter().filter_map(|ack| ack.queue.as_ref())) {
         check_limit(queue, packet, problems);
+        queue_kit::check(policy, queue, problems);
     }
 }
 

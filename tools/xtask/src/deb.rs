@@ -44,8 +44,10 @@ pub fn build(root: &Path) -> Result<()> {
     }
     for entry in fs::read_dir(root.join("docs/reference/man"))? {
         let page = entry?.path();
+        // The section is what the name ends in: 1 for commands, 7 for others.
+        let section = page.extension().unwrap_or_default().to_string_lossy();
         let place = tree
-            .join("usr/share/man/man1")
+            .join(format!("usr/share/man/man{section}"))
             .join(page.file_name().unwrap_or_default());
         put(&page, &place, 0o644)?;
         run(Command::new("gzip").args(["-9n"]).arg(&place))?;

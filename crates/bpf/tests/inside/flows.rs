@@ -3,14 +3,14 @@
 //! again, are as many flows as there are sockets.
 
 use super::net::{self, Far};
-use super::{on_device, read, seconds};
+use super::{class, number, on_device, read, seconds, shaper_on};
 use std::net::{Shutdown, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use weirgate_aqm::Discipline;
-use weirgate_bpf::{Place, Qdisc};
+use weirgate_bpf::{Instance, Place, Qdisc, Shaper};
 
 /// Sockets of each version of IP.
 const SOCKETS: u64 = 6;
@@ -35,9 +35,7 @@ fn talk(from: &'static str, to: &'static str, ended: &Arc<AtomicBool>) {
 
 /// Flows that sent something in the last whole second.
 fn active(qdisc: &Qdisc, place: Place) -> u64 {
-    let vars = read(qdisc, place).vars();
-    let found = vars.iter().find(|(row, _)| row.name == "active");
-    found.expect("it counts flows").1
+    number(&read(qdisc, place), "active")
 }
 
 /// Beside UDP, whose packets have no hash until someone asks, one TCP
@@ -75,4 +73,70 @@ fn told_apart() {
         net::run("tc qdisc del dev wan0 root");
         seconds(2);
     }
+}
+
+/// What makes a flow is a parameter: with fewer parts of the headers, the same
+/// datagrams are fewer flows, at once and with nothing lost.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn by_parts() {
+    let _far = Far::new(1);
+    for line in [
+        "ip -6 addr add fd00::1/64 dev wan0 nodad",
+        "ip neigh replace fd00::2 lladdr 02:00:00:00:00:02 dev wan0 nud permanent",
+        "ip neigh replace 10.0.0.3 lladdr 02:00:00:00:00:02 dev wan0 nud permanent",
+    ] {
+        net::run(line);
+    }
+    let (all, pairs, senders, ports) = (31, 3, 1, 8);
+    let ended = Arc::new(AtomicBool::new(false));
+    let sockets = [
+        ("0.0.0.0", "10.0.0.2"),
+        ("0.0.0.0", "10.0.0.3"),
+        ("::", "fd00::2"),
+    ];
+    for (from, to) in sockets {
+        talk(from, to, &ended);
+    }
+    // Three receivers, of which two are told the same way by one sender; one
+    // port of all versions is one flow of either version.
+    let due = [
+        (all, 3 * SOCKETS),
+        (pairs, 3),
+        (senders, 2),
+        (ports, 2),
+        (all, 3 * SOCKETS),
+    ];
+    for name in ["mered", "meredt"] {
+        let discipline = Discipline::named(name).expect("a discipline");
+        let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+        let place = on_device(&qdisc, "wan0", 8_000_000, &[]);
+        for (parts, due) in due {
+            let setup = super::setup(&qdisc, 8_000_000, &[("flows", parts)]);
+            qdisc.set(place, &setup).expect("settings");
+            seconds(4);
+            let one = read(&qdisc, place);
+            told(name, &one, parts, due);
+        }
+        net::run("tc qdisc del dev wan0 root");
+    }
+    // The shaper reads the parts of each class.
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    for (parts, due) in due {
+        let mut one = class(0x10, 0, 102, 1, "meredt");
+        one.settings.set("flows", parts).expect("a parameter");
+        let place = shaper_on(&shaper, "wan0", vec![one]);
+        seconds(4);
+        let there = shaper.instance(place).expect("a map").expect("an instance");
+        told("a class", &there.classes[0], parts, due);
+        net::run("tc qdisc del dev wan0 root");
+    }
+    ended.store(true, Ordering::Relaxed);
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn told(name: &str, one: &Instance, parts: u64, due: u64) {
+    let flows = number(one, "active");
+    println!("{name}: {flows} flows by parts {parts}, of {due}");
+    assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");
 }

@@ -159,20 +159,36 @@ pub fn bulk(pair: u8) -> TcpStream {
     handle
 }
 
+/// Sends without end, but no faster than this many bytes a second: TCP keeps
+/// its packets apart by itself, whatever the device does.
+#[allow(dead_code, reason = "for the tests of crate cli")]
+pub fn bulk_paced(pair: u8, bytes_s: u32) -> TcpStream {
+    let mut stream = TcpStream::connect((format!("10.0.{pair}.2"), 9)).expect("a connection");
+    option(&stream, libc::SO_MAX_PACING_RATE, bytes_s);
+    let handle = stream.try_clone().expect("a handle");
+    thread::spawn(move || while stream.write_all(&[7; 16_384]).is_ok() {});
+    handle
+}
+
 /// Sets a socket's `skb->priority`, which names a class.
 pub fn classify(socket: &impl AsRawFd, class: u32) {
+    option(socket, libc::SO_PRIORITY, class);
+}
+
+/// Sets a number of a socket that std does not know.
+fn option(socket: &impl AsRawFd, name: i32, value: u32) {
     #[expect(unsafe_code, reason = "std has no such socket option")]
     // SAFETY: the kernel reads four bytes at the pointer.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_PRIORITY,
-            (&raw const class).cast(),
+            name,
+            (&raw const value).cast(),
             4,
         )
     };
-    assert_eq!(status, 0, "SO_PRIORITY {class:#x}");
+    assert_eq!(status, 0, "socket option {name}: {value:#x}");
 }
 
 /// The same as [`bulk`], in a class.

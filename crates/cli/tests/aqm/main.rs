@@ -7,7 +7,6 @@ mod howto;
 mod inside;
 mod work;
 
-use std::collections::BTreeSet;
 use std::env;
 use std::time::Duration;
 use weirgate_lab::{Lab, Limits, Options};
@@ -18,20 +17,32 @@ fn in_the_guest(name: &str) -> String {
 
 /// The same with bounds of its own.
 fn within(name: &str, limits: Limits) -> String {
+    bringing(name, limits, &[])
+}
+
+/// The same with files beside the programs.
+fn with(name: &str, files: &[String]) -> String {
+    bringing(name, Limits::default(), files)
+}
+
+fn bringing(name: &str, limits: Limits, files: &[String]) -> String {
     let own = env::current_exe().expect("own path");
     let file = own
         .file_name()
         .expect("a name")
         .to_string_lossy()
         .into_owned();
-    let programs = [
+    let own_programs = [
         own.to_string_lossy().into_owned(),
         env!("CARGO_BIN_EXE_weirgate").to_owned(),
         "ip".to_owned(),
         "tc".to_owned(),
     ];
     let options = Options {
-        programs: BTreeSet::from(programs),
+        programs: own_programs
+            .into_iter()
+            .chain(files.iter().cloned())
+            .collect(),
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
@@ -77,6 +88,22 @@ fn nothing_stays_behind_a_thousand_cycles() {
         ..Limits::default()
     };
     println!("{}", within("a_thousand_cycles", limits));
+}
+
+#[test]
+fn a_discipline_of_ones_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let changed = ("AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
+    let files = [
+        work::built(folder.path(), "mean.so", None),
+        work::built(folder.path(), "changed.so", Some(changed)),
+    ];
+    println!("{}", with("of_ones_own", &files));
+}
+
+#[test]
+fn queues_of_a_policy() {
+    println!("{}", in_the_guest("queues_of_a_policy"));
 }
 
 #[test]

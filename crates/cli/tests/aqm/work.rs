@@ -38,6 +38,20 @@ fn change(folder: &Path, from: &str, to: &str) -> usize {
     source[..at].lines().count() + 1
 }
 
+/// A new discipline `mean`, perhaps with a change, built: its file, by another
+/// name in a folder.
+pub fn built(folder: &Path, name: &str, changed: Option<(&str, &str)>) -> String {
+    let work = fresh();
+    if let Some((from, to)) = changed {
+        change(work.path(), from, to);
+    }
+    let output = weirgate(work.path(), "build mean");
+    assert!(output.status.success(), "{}", text(&output));
+    let place = folder.join(name);
+    fs::copy(work.path().join("mean/mean.so"), &place).expect("a file");
+    place.to_string_lossy().into_owned()
+}
+
 /// Where every arrival is decided.
 const DECIDES: &str = "\tif (at->packets > s->longest_packets)";
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A discipline of weirgate's own kit as a class's queue: its name, and what a
+//! policy says of its parameters, by the names and units of its own table
+//! (`weirgate aqm list NAME`).
+
+use crate::codes;
+use crate::engine::Engine;
+use crate::model::Policy;
+use crate::queue::Queue;
+use weirgate_aqm::{Discipline, PRESET, Row, Settings};
+use weirgate_document::{Kind, Problems, Reader, Span, Value};
+
+/// What every discipline's name for the kernel begins with. It tells the kit's
+/// `red` and `fq_codel` from the kernel's own.
+const PREFIX: &str = "weir_";
+
+/// A discipline with what is said of its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KitQueue {
+    /// Its name for people: `meredt`.
+    pub discipline: &'static str,
+    /// Parameters of which something is said, in the order of the discipline's
+    /// table, each in its table's unit and within its range.
+    pub said: Vec<(&'static str, u64)>,
+}
+
+impl KitQueue {
+    /// The discipline that a queue's name stands for: that after `weir_`, or one
+    /// that no other queue is called.
+    pub(crate) fn named(name: &str) -> Option<Discipline> {
+        Discipline::named(name.strip_prefix(PREFIX).unwrap_or(name))
+    }
+
+    /// What is said of a parameter.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<u64> {
+        let found = self.said.iter().find(|(own, _)| *own == name);
+        found.map(|(_, value)| *value)
+    }
+}
+
+/// Every name that a discipline goes by here, where the kernel's queues have
+/// those in `taken`.
+pub(crate) fn names(taken: &[&str]) -> Vec<String> {
+    let of = |one: &Discipline| match one.name() {
+        name if taken.contains(&name) => format!("{PREFIX}{name}"),
+        name => name.to_owned(),
+    };
+    Discipline::all().iter().map(of).collect()
+}
+
+/// `"meredt"`, or `"meredt sjf"` with a preset.
+pub(crate) fn from_words(
+    discipline: Discipline,
+    preset: Option<&str>,
+    span: &Span,
+    problems: &Problems,
+) -> KitQueue {
+    let mut own = Reading::new(discipline);
+    if let Some(preset) = preset {
+        own.preset(preset, span, problems);
+    }
+    own.done()
+}
+
+/// A table with a discipline's parameters.
+pub(crate) fn read(discipline: Discipline, table: &mut Reader<'_, '_>) -> KitQueue {
+    let mut own = Reading::new(discipline);
+    if let Some(preset) = table.text(PRESET) {
+        own.preset(&preset.value, &preset.span, table.problems());
+    }
+    for row in discipline.params() {
+        if let Some(value) = parameter(table, &row) {
+            own.set(row.name, value);
+        }
+    }
+    own.done()
+}
+
+/// One parameter, as a text in its unit, a plain number of the unit, or `true`
+/// and `false` for what is on or off.
+fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
+    let key = row.name;
+    let written = match table.kind(key)? {
+        Kind::Number => table.number(key)?.map(|number| number.to_string()),
+        Kind::Boolean if row.unit == "off|on" => table
+            .boolean(key)?
+            .map(|on| if on { "on" } else { "off" }.to_owned()),
+        _ => table.text(key)?,
+    };
+    let value = row.parse(&written.value);
+    let fits = value.filter(|value| (row.least..=row.most).contains(value));
+    if fits.is_none() {
+        table.problems().error(
+            codes::QUEUE_SETTINGS,
+            written.span,
+            format!("`{key}` cannot be `{}`", written.value.escape_debug()),
+            format!("it is: {}; write {}", row.help, row.expected()),
+        );
+    }
+    fits
+}
+
+/// A queue while it is read.
+struct Reading {
+    settings: Settings,
+    said: Vec<&'static str>,
+}
+
+impl Reading {
+    fn new(discipline: Discipline) -> Self {
+        Self {
+            settings: Settings::new(discipline),
+            said: Vec::new(),
+        }
+    }
+
+    fn preset(&mut self, name: &str, span: &Span, problems: &Problems) {
+        if let Err(error) = self.settings.set_text(PRESET, name) {
+            let hint = "`weirgate aqm list` with the discipline's name lists them";
+            problems.error(codes::QUEUE_SETTINGS, span.clone(), error.to_string(), hint);
+            return;
+        }
+        let found = self.settings.discipline().presets();
+        let own = found.filter(|one| one.name == name.trim());
+        self.said
+            .extend(own.flat_map(|one| one.set).map(|(name, _)| *name));
+    }
+
+    fn set(&mut self, name: &'static str, value: u64) {
+        // Within its range, and in the table: it was read by that.
+        if self.settings.set(name, value).is_ok() {
+            self.said.push(name);
+        }
+    }
+
+    fn done(self) -> KitQueue {
+        let rows = self.settings.rows().into_iter();
+        let said = rows.filter(|(row, _)| self.said.contains(&row.name));
+        KitQueue {
+            discipline: self.settings.discipline().name(),
+            said: said.map(|(row, value)| (row.name, value)).collect(),
+        }
+    }
+}
+
+/// A discipline of the kit in a policy that another engine carries.
+pub(crate) fn check(policy: &Policy, queue: &Value<Queue>, problems: &Problems) {
+    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
+    let Queue::Kit(own) = &queue.value else {
+        return;
+    };
+    if engine == Some(Engine::Kit) {
+        return;
+    }
+    problems.error(
+        codes::QUEUE,
+        queue.span.clone(),
+        format!(
+            "`{}` is a discipline of weirgate's own kit, which can only be a queue of the kit's \
+             shaper: the kernel takes a qdisc made of a BPF program at a root alone",
+            own.discipline
+        ),
+        "write `engine = \"kit\"` in `[link]`, or a queue of the kernel's, such as `fq_codel`",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    const LINK: &str = "version = 1\n[link]\ndevice = \"wan0\"\nlan = \"lan0\"\nup = \"512kbit\"\n\
+                        layer = \"ethernet\"\nengine = \"kit\"\n";
+
+    /// The queue of a policy's class, and what is wrong with the policy.
+    fn read(queue: &str) -> (Option<Queue>, Vec<String>) {
+        let text = format!(
+            "{LINK}[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\nqueue = {queue}\n"
+        );
+        let (policy, problems) = parse(&text);
+        let queue = policy.and_then(|policy| policy.classes[0].queue.clone());
+        let told = |one: &weirgate_document::Problem| format!("{}: {}", one.message, one.hint);
+        let wrong = problems
+            .iter()
+            .filter(|one| one.severity == weirgate_document::Severity::Error);
+        (queue.map(|queue| queue.value), wrong.map(told).collect())
+    }
+
+    fn kit(queue: &str) -> KitQueue {
+        match read(queue) {
+            (Some(Queue::Kit(own)), _) => own,
+            (other, wrong) => panic!("{queue}: {other:?} {wrong:?}"),
+        }
+    }
+
+    #[test]
+    fn parameters_are_read_in_their_units() {
+        let own = kit(
+            "{ kind = \"meredt\", queue_bytes = \"30kB\", weight2 = 0.5, spare_ns = \"2s\", \
+             ecn = true, flows = \"pairs\", bands = 4 }",
+        );
+        assert_eq!(own.discipline, "meredt");
+        let said = [
+            ("ecn", 1),
+            ("bands", 4),
+            ("queue_bytes", 30_000),
+            ("weight2", 1 << 15),
+            ("spare_ns", 2_000_000_000),
+            ("flows", 3),
+        ];
+        assert_eq!(own.said, said);
+        assert_eq!(own.value("bands"), Some(4));
+        assert_eq!(own.value("max_bytes"), None);
+    }
+
+    #[test]
+    fn what_follows_a_preset_holds() {
+        let own = kit("{ kind = \"meredt\", preset = \"sjf\", bands = 5 }");
+        assert_eq!(
+            (own.value("bands"), own.value("queue_bytes")),
+            (Some(5), Some(3_000))
+        );
+        assert_eq!(kit("\"meredt sjf\"").value("bands"), Some(8));
+    }
+
+    #[test]
+    fn the_kernels_and_the_kits_are_told_apart() {
+        assert!(matches!(read("\"fq_codel\"").0, Some(Queue::FqCodel(_))));
+        assert_eq!(kit("\"weir_fq_codel\"").discipline, "fq_codel");
+        assert_eq!(kit("\"weir_pie\""), kit("\"pie\""));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_is_right() {
+        for (queue, told) in [
+            ("\"meredt sfj\"", "sjf"),
+            ("\"merdt\"", "did you mean `meredt`"),
+            ("{ kind = \"codel\", target_ns = \"soon\" }", "`soon`"),
+            ("{ kind = \"codel\", target_ns = -1 }", "`-1`"),
+            ("{ kind = \"codel\", target_ns = \"1h\" }", "1s"),
+            ("{ kind = \"codel\", targt_ns = 5 }", "target_ns"),
+            ("{ kind = \"pie\", preset = \"sjf\" }", "pie has no presets"),
+            ("{ kind = \"pie\", ecn = 3 }", "off, on"),
+            ("{ kind = \"meredt\", flows = \"hosts\" }", "receivers"),
+        ] {
+            let (_, wrong) = read(queue);
+            assert_eq!(wrong.len(), 1, "{queue}: {wrong:?}");
+            assert!(wrong[0].contains(told), "{queue}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_kits_engine_has_them() {
+        let text = LINK.replace("engine = \"kit\"\n", "")
+            + "[ack]\nreserve = \"20kbit\"\nqueue = \"pie\"\n[[class]]\nname = \"all\"\nshare = \"50%\"\n\
+               default = true\nqueue = \"meredt\"\n";
+        let (policy, problems) = parse(&text);
+        assert!(policy.is_none());
+        let told = problems
+            .iter()
+            .filter(|one| one.hint.contains("engine = \"kit\""));
+        assert_eq!(told.count(), 2, "{problems:#?}");
+    }
+}

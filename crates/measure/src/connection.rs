@@ -48,7 +48,8 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     }
 }
 
-fn entry<'r>(run: &'r Run, subject: &Subject) -> Option<&'r Traffic> {
+/// The experiment's entry that a subject is of.
+pub(crate) fn entry<'r>(run: &'r Run, subject: &Subject) -> Option<&'r Traffic> {
     let flow = run.recording.flows.get(*subject.members.first()?)?;
     let mut traffic = run.experiment.traffic.iter();
     traffic.find(|entry| entry.name == flow.name)

@@ -2,13 +2,16 @@
 //! Figures of TCP: senders' state, the spacing of ACKs, bursts, recovery.
 
 use crate::activity::reverse;
+use crate::connection::entry;
 use crate::figures::Figures;
 use crate::line::side;
 use crate::run::{Run, Subject};
 use crate::stats::{Sorted, mean};
 use crate::window::Window;
 use std::collections::BTreeMap;
-use weirgate_experiment::{Fate, LinePacket, Quantity, Statistic, TcpSample, TcpSegment};
+use weirgate_experiment::{
+    Fate, LinePacket, Quantity, Statistic, TcpSample, TcpSegment, TrafficKind,
+};
 
 /// The time in which a burst is counted.
 const BURST_NS: u64 = 100_000_000;
@@ -21,10 +24,18 @@ const EDGE: u8 = 0x07;
 
 /// All TCP figures of one subject.
 pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
-    state(run, subject, window, figures);
+    if !is_of_short_flows(run, subject) {
+        state(run, subject, window, figures);
+    }
     acks(run, subject, window, figures);
     let burst = burst(run, subject, window);
     figures.put(Quantity::Burst, &subject.name, Statistic::Max, burst);
+}
+
+/// Whether its connections share a flow's number, as those of short flows do:
+/// one's sample says nothing of the one before it.
+fn is_of_short_flows(run: &Run, subject: &Subject) -> bool {
+    entry(run, subject).is_some_and(|entry| matches!(entry.kind, TrafficKind::ShortFlows { .. }))
 }
 
 /// `cwnd`, `outstanding`, `retransmitted` from samples of the senders.

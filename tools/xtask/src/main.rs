@@ -68,6 +68,12 @@ enum Task {
         /// Keys hashed for the speed of each.
         #[arg(long, default_value_t = 100_000_000)]
         keys: u32,
+        /// Count instructions in the lab's machine in place of time; needs the lab.
+        #[arg(long)]
+        instructions: bool,
+        /// Print the speeds alone, as in the lab's machine.
+        #[arg(long, hide = true)]
+        inside: bool,
     },
     /// Calculate how much more capacity a queue needs that does not tell mice from elephants.
     Bursts {
@@ -102,7 +108,14 @@ fn main() -> ExitCode {
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),
         Task::ProbeLines => test::probe_lines(&root()),
-        Task::FlowHash { keys } => {
+        Task::FlowHash { inside: true, .. } => {
+            flow_hash::run_inside();
+            Ok(())
+        }
+        Task::FlowHash {
+            instructions: true, ..
+        } => flow_hash::run_in_lab(),
+        Task::FlowHash { keys, .. } => {
             flow_hash::run(keys);
             Ok(())
         }

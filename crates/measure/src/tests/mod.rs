@@ -530,6 +530,17 @@ fn short_flows_have_slowdowns_and_sizes() {
         connection(300, 0, Some(164_880), 2896),
         connection(400, 0, None, 99_999),
     ];
+    // Of two connections at once: nothing follows from their order.
+    recording.tcp = [5, 0, 5]
+        .map(|retransmits| TcpSample {
+            flow: 0,
+            at_ns: 500 * MS,
+            cwnd_bytes: 1448,
+            outstanding_bytes: 1448,
+            srtt_us: 0,
+            retransmits,
+        })
+        .to_vec();
     let figures = measure(&experiment, &recording).unwrap();
     figures_are(
         &figures,
@@ -544,6 +555,8 @@ fn short_flows_have_slowdowns_and_sizes() {
             ("a.unfinished.mice:1448.connections", Some(0.0)),
             ("a.late.mice.max_ms", Some(3.0)),
             ("a.late.mice:1448.max_ms", None),
+            ("a.retransmitted.mice.segments", None),
+            ("a.outstanding.mice.max_bytes", None),
         ],
     );
 }

@@ -3,9 +3,10 @@
 //! handing them out, running one on a frame, their maps.
 
 use crate::error::BpfError;
-use crate::object::sized;
 use crate::{log, programs};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{ErrorExt, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -126,11 +127,6 @@ impl PacketPrograms {
         })
     }
 
-    /// A map whose values have so many bytes.
-    pub(crate) fn map(&self, name: &'static str, bytes: usize) -> Result<MapHandle, BpfError> {
-        sized(self.kind, name, bytes, self.handle(name))
-    }
-
     /// A map, whatever is in it.
     pub(crate) fn handle(&self, name: &str) -> Option<MapHandle> {
         let map = self.object.maps().find(|map| map.name() == name)?;
@@ -144,4 +140,48 @@ impl PacketPrograms {
             source,
         }
     }
+}
+
+/// The maps of the loaded program of this number; `None` where there is no such
+/// program.
+pub(crate) fn maps_of(id: u32) -> Option<Vec<MapHandle>> {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == id)?;
+    let maps = info.map_ids.iter();
+    Some(
+        maps.filter_map(|id| MapHandle::from_map_id(*id).ok())
+            .collect(),
+    )
+}
+
+/// Bytes of `struct tuple` (bpf/include/tc.h), and where in it what is.
+pub(crate) const TUPLE: usize = 40;
+const PORTS_AT: usize = 32;
+const VERSION_AT: usize = 37;
+
+/// The ends that a `struct tuple` tells: whose packets they are, and for whom.
+pub(crate) fn ends(tuple: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let end = |address: usize, port: usize| {
+        let bytes = tuple.get(address..)?;
+        let address: IpAddr = match tuple.get(VERSION_AT)? {
+            4 => Ipv4Addr::from_octets(*bytes.first_chunk()?).into(),
+            6 => Ipv6Addr::from_octets(*bytes.first_chunk()?).into(),
+            _ => return None,
+        };
+        let port = u16::from_be_bytes(*tuple.get(port..)?.first_chunk()?);
+        Some(SocketAddr::new(address, port))
+    };
+    Some((end(0, PORTS_AT)?, end(16, PORTS_AT + 2)?))
+}
+
+/// The 64-bit word of a value at a place; 0 behind its end.
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u64::from_ne_bytes(eight.copied().unwrap_or_default())
+}
+
+/// The 32-bit word of a value at a place; 0 behind its end.
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
+    let four = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u32::from_ne_bytes(four.copied().unwrap_or_default())
 }

@@ -10,6 +10,7 @@
 use crate::channel::Request;
 use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::hold;
+use crate::receive;
 use crate::link;
 use crate::nft;
 use crate::observe::{Observed, Scope};
@@ -219,9 +220,12 @@ impl Kernel {
                     let wanted = tc::arriving::new_hold(before, after);
                     let told = wanted.filter(|_| tc::arriving::can_be_told(before));
                     let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
+                    let receive = receive::programs(step, before, after)?;
                     let programs = Programs {
                         payload: payload.as_ref().map(AsRawFd::as_raw_fd),
                         hold: hold.as_ref().map(AsRawFd::as_raw_fd),
+                        windows: receive.windows(),
+                        datagrams: receive.datagrams(),
                     };
                     let change = tc::arriving::change(index, before, after, programs);
                     batch = requests(step, change);
@@ -240,6 +244,7 @@ impl Kernel {
                     if let Some(told) = told {
                         self.tell_hold(step, index, told).await?;
                     }
+                    self.tell_receive(step, index, before, after).await?;
                 }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;

@@ -3,6 +3,7 @@
 
 use crate::error::KernelError;
 use crate::hold;
+use crate::receive;
 use crate::link::{self, Link};
 use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
@@ -204,8 +205,9 @@ impl Kernel {
     /// What arriving packets get at a device that has a place for it.
     async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
         let listed = self.arriving_filters(index).await?;
-        let (mut place, holder) = tc::arriving::read(&listed);
-        place.hold = holder.map(hold::read);
+        let (mut place, holders) = tc::arriving::read(&listed);
+        place.hold = holders.hold.map(hold::read);
+        receive::read(&mut place, &holders);
         Ok(place)
     }
 

@@ -304,11 +304,11 @@ impl Found {
             let label = format!("table {name} chain {}", chain.name);
             let none = Origin::default();
             match &chain.hook {
-                Hook::Postrouting { .. } if table.netdev => self.add(
+                Hook::Postrouting { .. } | Hook::Prerouting if table.netdev => self.add(
                     "K304",
                     &label,
                     &none,
-                    "a netdev table has no postrouting hook",
+                    "a netdev table has no hook at routing",
                     "put the chain into an inet table",
                 ),
                 Hook::Other(text) => self.add(
@@ -347,6 +347,7 @@ impl Found {
                     );
                 }
                 Hook::Postrouting { .. }
+                | Hook::Prerouting
                 | Hook::Egress { .. }
                 | Hook::Ingress { .. }
                 | Hook::Called

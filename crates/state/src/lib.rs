@@ -16,6 +16,7 @@ mod hold;
 mod kit;
 mod machine;
 mod qdisc;
+mod receive;
 mod shared;
 
 pub use arriving::{Arriving, Payload};
@@ -38,6 +39,7 @@ pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, FqCodel, Htb,
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
+pub use receive::{Datagrams, Measured, SparedMark, WindowAlgorithm, Windows};
 pub use shared::Shared;
 
 use serde::{Deserialize, Serialize};

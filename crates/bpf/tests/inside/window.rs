@@ -102,11 +102,7 @@ fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
 }
 
 fn control(rule: WindowRule, rate_bytes_s: u64) -> WindowControl {
-    let setup = WindowSetup {
-        rule,
-        rate_bytes_s,
-        spared: (0, 0),
-    };
+    let setup = WindowSetup::new(rule, rate_bytes_s);
     WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -365,11 +361,7 @@ fn holds() {
             "tc filter add dev wan0 egress bpf da object-pinned /sys/fs/bpf/window/window_out",
         );
         let set = |rule, rate: f64| {
-            let setup = WindowSetup {
-                rule,
-                rate_bytes_s: rate as u64,
-                spared: (0, 0),
-            };
+            let setup = WindowSetup::new(rule, rate as u64);
             control.set(&setup).expect("a map");
         };
         let mut wrong = Vec::new();

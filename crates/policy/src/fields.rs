@@ -70,6 +70,8 @@ pub enum FieldKind {
     Map,
 }
 
+mod receive;
+
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
     Tables, Text, TextOrTable, Time, Word, Words,
@@ -174,6 +176,11 @@ pub const TABLES: &[TableFields] = &[
                 "inbound",
                 Table("inbound"),
                 "How arriving packets are held to a rate that are not queued",
+            ),
+            field(
+                "receive",
+                Table("receive"),
+                "How senders are held to a rate from the receiving side",
             ),
             field(
                 "ack",
@@ -344,6 +351,8 @@ pub const TABLES: &[TableFields] = &[
             field("burst", Size, "What the policer lets through at once"),
         ],
     },
+    receive::RECEIVE,
+    receive::UDP,
     TableFields {
         name: "ack",
         about: "A reservation for TCP acknowledgements without data",

@@ -45,6 +45,7 @@ mod part;
 mod queue;
 mod reach;
 mod read;
+mod receive;
 mod rule;
 mod schedule;
 mod segment;
@@ -71,6 +72,7 @@ pub use model::{
 };
 pub use part::{GroupShare, HostCap, MOST_CAPPED};
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
+pub use receive::{Algorithm, MaskedMark, Meters, REFUSE_MARK, Receive, ReceiveUdp};
 pub use schedule::{Schedule, TimeSpan};
 pub use service::LIBRARY;
 pub use shares::{SharedClass, Shares, in_kbit};
@@ -128,6 +130,7 @@ pub fn parse_with(
     let policy = Policy {
         link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
         holding: parts.holding,
+        receive: parts.receive,
         ack: parts.ack,
         classes: parts.classes,
         rules: parts.rules,
@@ -162,6 +165,7 @@ pub fn parse_with(
 struct Parts {
     link: Option<Link>,
     holding: Option<Holding>,
+    receive: Option<Receive>,
     ack: Option<Ack>,
     classes: Vec<Class>,
     rules: Vec<Rule>,
@@ -190,7 +194,7 @@ impl Parts {
 }
 
 /// Fields that speak of the site as a whole.
-const OF_THE_POLICY: [&str; 6] = ["link", "inbound", "ack", "dscp", "marks", "version"];
+const OF_THE_POLICY: [&str; 7] = ["link", "inbound", "receive", "ack", "dscp", "marks", "version"];
 
 fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &mut Parts) {
     // Read before, for their contents.
@@ -206,6 +210,7 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
             ),
         };
         parts.holding = root.table("inbound").map(inbound::read);
+        parts.receive = root.table("receive").map(receive::read);
         parts.ack = root.table("ack").and_then(class::read_ack);
         parts.dscp = root.table("dscp").map(treatment::read_dscp);
         parts.marks = root.table("marks").map(treatment::read_marks);

@@ -12,6 +12,7 @@ use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
 use crate::part;
 use crate::queue::check_limit;
 use crate::reach::covers;
+use crate::receive;
 use crate::shares::in_kbit;
 use crate::sums::{self, LEAST_GATE};
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
     sums::check(policy, problems);
     inbound::check(policy, LEAST_GATE, problems);
+    receive::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);

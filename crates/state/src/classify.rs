@@ -380,6 +380,9 @@ pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 /// TCP's protocol number.
 pub const TCP: u8 = 6;
 
+/// UDP's protocol number.
+pub const UDP: u8 = 17;
+
 /// ICMP's protocol number.
 pub const ICMP: u8 = 1;
 

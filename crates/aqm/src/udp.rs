@@ -28,7 +28,16 @@ pub struct UdpRule {
 impl UdpRule {
     /// The rule of these words, in the structure's order.
     pub const fn from_words(words: &[u64; 8]) -> Self {
-        let [mode, rate_bytes_s, burst_bytes, drop_ns, warn_ns, chunk_ns, chunks, age_ns] = *words;
+        let [
+            mode,
+            rate_bytes_s,
+            burst_bytes,
+            drop_ns,
+            warn_ns,
+            chunk_ns,
+            chunks,
+            age_ns,
+        ] = *words;
         Self {
             mode,
             rate_bytes_s,

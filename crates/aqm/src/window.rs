@@ -53,7 +53,15 @@ impl WindowRule {
 
     /// The rule of these words, in the structure's order.
     pub const fn from_words(words: &[u64; 7]) -> Self {
-        let [algorithm, fixed_bytes, horizon_ns, hold_ns, chunk_ns, chunks, age_ns] = *words;
+        let [
+            algorithm,
+            fixed_bytes,
+            horizon_ns,
+            hold_ns,
+            chunk_ns,
+            chunks,
+            age_ns,
+        ] = *words;
         Self {
             algorithm,
             fixed_bytes,

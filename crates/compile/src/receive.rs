@@ -5,14 +5,15 @@
 
 use crate::classify_when::VERSIONS;
 use crate::codes;
+use crate::engine;
 use crate::scheduler;
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Algorithm, Direction, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
+    Algorithm, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
 };
 use weirgate_state::{
-    Chain, Datagrams, Effect, Field, Hook, IpVersion, Match, Measured, Origin, Rule, SparedMark,
-    TCP, UDP, Verdict, WindowAlgorithm, Windows,
+    Capabilities, Chain, Datagrams, Effect, Field, Hook, IpVersion, Match, Measured, Origin, Rule,
+    SparedMark, TCP, UDP, Verdict, WindowAlgorithm, Windows,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -68,7 +69,10 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
                 format!("senders are offered a receive window of {}", window.value)
             }
             (None, Some(rate)) => {
-                format!("TCP held to {} of payload by receive windows", in_kbit(rate))
+                format!(
+                    "TCP held to {} of payload by receive windows",
+                    in_kbit(rate)
+                )
             }
             (None, None) => "TCP of some classes held by receive windows".to_owned(),
         },
@@ -88,10 +92,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
             .horizon
             .as_ref()
             .map_or(HORIZON, |horizon| horizon.value),
-        hold: receive
-            .hold
-            .as_ref()
-            .map_or(Span::ZERO, |hold| hold.value),
+        hold: receive.hold.as_ref().map_or(Span::ZERO, |hold| hold.value),
         measured: measured(&receive.measured),
         spared: spared(receive),
         acknowledgements,
@@ -169,6 +170,12 @@ fn spared(receive: &Receive) -> SparedMark {
     })
 }
 
+/// Whether acknowledgements are held back.
+pub(crate) fn holds(policy: &Policy) -> bool {
+    let receive = policy.receive.as_ref();
+    receive.is_some_and(|receive| receive.chooses() && receive.hold.is_some())
+}
+
 /// The chain that tells the senders of refused streams that nobody listens.
 pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
     let (datagrams, origin) = datagrams(policy).filter(|(datagrams, _)| !datagrams.bucket)?;
@@ -209,10 +216,7 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
         counter: None,
         effects: vec![Effect::MaxSegment(segment.value)],
         verdict: Verdict::Continue,
-        origin: Origin::new(
-            segment.line,
-            "segments that those outside are asked for",
-        ),
+        origin: Origin::new(segment.line, "segments that those outside are asked for"),
     };
     VERSIONS.map(rule).to_vec()
 }
@@ -222,7 +226,10 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
     let device = &policy.link.device.value;
     let mut notes = Vec::new();
     if let Some((windows, origin)) = windows(policy) {
-        let own = windows.classes.iter().filter(|(_, rate)| *rate != Rate::default());
+        let own = windows
+            .classes
+            .iter()
+            .filter(|(_, rate)| *rate != Rate::default());
         let free = windows.classes.len() - own.clone().count();
         let besides = match (own.count(), free) {
             (0, 0) => String::new(),
@@ -248,12 +255,12 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
 }
 
 /// What this kernel lacks for it, and what the programs cannot do.
-pub(crate) fn check(policy: &Policy, programs: bool, release: &str, problems: &Problems) {
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let Some(receive) = &policy.receive else {
         return;
     };
     let needed = receive.chooses() || receive.udp.is_some();
-    if needed && !programs {
+    if needed && !kernel.payload {
         problems.error(
             codes::HOLD,
             receive.span.clone(),
@@ -261,6 +268,7 @@ pub(crate) fn check(policy: &Policy, programs: bool, release: &str, problems: &P
             "load or build the module cls_bpf, or leave `[receive]` out",
         );
     }
+    hold(policy, receive, kernel, release, problems);
     let classes = classes(policy, receive);
     if classes.len() > MOST_CLASSES {
         problems.error(
@@ -293,5 +301,47 @@ pub(crate) fn check(policy: &Policy, programs: bool, release: &str, problems: &P
                 "write less than that",
             );
         }
+    }
+}
+
+/// What holding acknowledgements back needs: a queue of theirs that heeds the
+/// time at which they are to leave.
+fn hold(
+    policy: &Policy,
+    receive: &Receive,
+    kernel: &Capabilities,
+    release: &str,
+    problems: &Problems,
+) {
+    let Some(hold) = &receive.hold else {
+        return;
+    };
+    let error = |wrong: String, right: &str| {
+        problems.error(codes::RECEIVE, hold.span.clone(), wrong, right);
+    };
+    if engine::chosen(policy, Some(kernel)) != Engine::Htb {
+        error(
+            "acknowledgements are held back in a queue of their own, which `engine = \"htb\"` \
+             alone has"
+                .to_owned(),
+            "leave `hold` out, or write `engine = \"htb\"` in `[link]`",
+        );
+    }
+    match &policy.ack {
+        None => error(
+            "acknowledgements are held back in a queue of their own, and they have none".to_owned(),
+            "add `[ack]`",
+        ),
+        Some(ack) if ack.queue.is_some() => error(
+            "the queue of `[ack]` does not heed the time at which a packet is to leave".to_owned(),
+            "leave `queue` of `[ack]` out: with `hold` it is fq",
+        ),
+        Some(_) => {}
+    }
+    if !kernel.has_qdisc("fq") {
+        error(
+            format!("{release} has no fq, which holds packets until they are to leave"),
+            "load or build the module sch_fq, or leave `hold` out",
+        );
     }
 }

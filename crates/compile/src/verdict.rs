@@ -42,7 +42,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         );
     }
     payload(policy, kernel, &release, problems);
-    receive::check(policy, kernel.payload, &release, problems);
+    receive::check(policy, kernel, &release, problems);
     if policy.held_rate().is_some() && !kernel.payload {
         problems.error(
             codes::HOLD,

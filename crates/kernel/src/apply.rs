@@ -10,12 +10,12 @@
 use crate::channel::Request;
 use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::hold;
-use crate::receive;
 use crate::link;
 use crate::nft;
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
 use crate::payload;
+use crate::receive;
 use crate::shaper;
 use crate::tc::arriving::Programs;
 use crate::tc::{self, encode};

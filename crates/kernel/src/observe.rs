@@ -3,12 +3,12 @@
 
 use crate::error::KernelError;
 use crate::hold;
-use crate::receive;
 use crate::link::{self, Link};
 use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
 use crate::parts::Parts;
+use crate::receive;
 use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
@@ -315,7 +315,7 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     // net/sched/cls_api.c).
     if matches!(
         qdisc.kind,
-        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Kit(_)
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Fq(_) | QdiscKind::Kit(_)
     ) {
         return;
     }

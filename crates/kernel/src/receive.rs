@@ -90,7 +90,9 @@ pub(crate) fn programs(
         .filter(|_| !tell_datagrams)
         .map(|wanted| UdpControl::load(&udp_setup(wanted))?.program());
     Ok(Loaded {
-        windows: windows.transpose().map_err(|source| refused(step, source))?,
+        windows: windows
+            .transpose()
+            .map_err(|source| refused(step, source))?,
         datagrams: datagrams
             .transpose()
             .map_err(|source| refused(step, source))?,

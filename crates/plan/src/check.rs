@@ -206,10 +206,11 @@ impl Found {
                 &label,
                 origin,
                 format!("weirgate cannot make a qdisc `{name}` with the settings it had"),
-                "use htb, fq_codel, sfq, pfifo, bfifo, red or cake",
+                "use htb, fq_codel, sfq, fq, pfifo, bfifo, red or cake",
             ),
             QdiscKind::Htb(htb) => self.htb(place, qdisc, htb, handles),
             QdiscKind::Sfq(_)
+            | QdiscKind::Fq(_)
             | QdiscKind::FqCodel(_)
             | QdiscKind::Pfifo(_)
             | QdiscKind::Bfifo(_)

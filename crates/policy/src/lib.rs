@@ -194,7 +194,9 @@ impl Parts {
 }
 
 /// Fields that speak of the site as a whole.
-const OF_THE_POLICY: [&str; 7] = ["link", "inbound", "receive", "ack", "dscp", "marks", "version"];
+const OF_THE_POLICY: [&str; 7] = [
+    "link", "inbound", "receive", "ack", "dscp", "marks", "version",
+];
 
 fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &mut Parts) {
     // Read before, for their contents.

@@ -102,6 +102,10 @@ pub enum Algorithm {
 /// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).
 const HEADERS: u32 = 52;
 
+/// The longest time that an acknowledgement may be held back: half of the
+/// horizon of fq (tc-fq(8)).
+const MOST_HOLD: Span = Span::from_secs(5);
+
 /// The refusing bit, without a word of the policy: beside those for payloads.
 pub const REFUSE_MARK: u32 = 0x0800_0000;
 
@@ -172,12 +176,14 @@ fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
         burst: sized(&mut table, "burst"),
         drop: span(&mut table, "drop-time"),
         warn: span(&mut table, "warn-time"),
-        mark: understood(&mut table, "mark", codes::MARK, |text| match number(text)? {
-            0 => Err((
-                "a mark without bits says nothing".to_owned(),
-                "write a bit, such as `0x08000000`".to_owned(),
-            )),
-            mark => Ok(mark),
+        mark: understood(&mut table, "mark", codes::MARK, |text| {
+            match number(text)? {
+                0 => Err((
+                    "a mark without bits says nothing".to_owned(),
+                    "write a bit, such as `0x08000000`".to_owned(),
+                )),
+                mark => Ok(mark),
+            }
         }),
         measured: meters(&mut table),
     };
@@ -354,6 +360,18 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         .algorithm
         .as_ref()
         .is_none_or(|algorithm| algorithm.value == Algorithm::Ours);
+    if let Some(hold) = &receive.hold
+        && hold.value > MOST_HOLD
+    {
+        error(
+            &hold.span,
+            format!(
+                "fq drops what is to leave later than in 10s; `hold` is {}",
+                hold.value
+            ),
+            "write at most 5s",
+        );
+    }
     let times = [("horizon", &receive.horizon), ("hold", &receive.hold)];
     for (key, time) in times {
         if let Some(time) = time.as_ref().filter(|_| !ours) {

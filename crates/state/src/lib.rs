@@ -36,7 +36,7 @@ pub use machine::{
     Timers,
 };
 pub use qdisc::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, FqCodel, Htb,
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, Fq, FqCodel, Htb,
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 pub use receive::{Datagrams, Measured, SparedMark, WindowAlgorithm, Windows};

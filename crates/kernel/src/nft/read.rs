@@ -6,8 +6,9 @@ use super::field::{self, Load, Source};
 use super::rule::{self, End, REGISTERS};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
-    ByteorderOp, CmpOp, CtKey, DynsetOp, ExthdrOp, LimitExpr, LimitKind, MetaKey, ObjectType,
-    NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH, ObjrefExpr, PayloadBase, RangeOp, Register, RuleExpr, Verdict as NftVerdict,
+    ByteorderOp, CmpOp, CtKey, DynsetOp, ExthdrOp, LimitExpr, LimitKind, MetaKey,
+    NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH, ObjectType, ObjrefExpr, PayloadBase,
+    RangeOp, Register, RuleExpr, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{

@@ -5,8 +5,8 @@ use super::field::{self, Load, Source};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
     ChainName, CmpOp, CtKey, DynsetExpr, DynsetOp, ElementStatement, Expr, ExthdrOp, LimitExpr,
-    LimitUnit, LookupExpr, MetaKey, NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH, ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp,
-    Register, Verdict as NftVerdict,
+    LimitUnit, LookupExpr, MetaKey, NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH,
+    ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp, Register, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{

@@ -293,12 +293,7 @@ fn filter(kind: u16, flags: u16, ifindex: u32, preference: u16) -> MessageBuilde
 }
 
 /// A request about a filter of a place, by its preference.
-fn at(
-    kind: u16,
-    flags: u16,
-    ifindex: u32,
-    (parent, preference): (u32, u16),
-) -> MessageBuilder {
+fn at(kind: u16, flags: u16, ifindex: u32, (parent, preference): (u32, u16)) -> MessageBuilder {
     let info = u32::from(preference) << 16 | u32::from(ETH_P_ALL.to_be());
     message(kind, flags, ifindex, 1, parent, info)
 }

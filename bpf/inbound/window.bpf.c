@@ -78,6 +78,7 @@ enum {
 struct window_connection {
 	struct window_flow flow;
 	u64 epoch; /* the last second in which data came */
+	u64 part; /* of its share that it had then, in WINDOW_ONE */
 	u64 bytes; /* of data that came */
 	u32 window; /* last offered, bytes */
 	u32 offered; /* what the receiver itself offered then */
@@ -88,9 +89,21 @@ struct window_connection {
 	u32 class; /* what it was found by */
 };
 
+/* A whole share, and the most that a connection counts for. */
+#define WINDOW_ONE 65536
+#define WINDOW_MOST (2 * WINDOW_ONE)
+
+/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
+#define WINDOW_MUCH 20000
+
+/*
+ * A connection counts for as much as it used of its share, so that what those
+ * leave who send little goes to the others: shares grow until all together
+ * have their rate.
+ */
 struct window_slot {
 	u64 epoch; /* which second it is */
-	u64 active; /* connections with data in the last whole second */
+	u64 active; /* shares used in the last whole second, in WINDOW_ONE */
 	u64 active_now; /* in this one */
 };
 
@@ -274,28 +287,46 @@ static __always_inline u64 window_share(const struct window_settings *wanted,
 	const struct window_slot *slot =
 		&all->slots[number & (WINDOW_SLOTS - 1)];
 
-	return window_rate(wanted, number) /
-	       aqm_max(aqm_max(slot->active, slot->active_now), 1);
+	u64 used = aqm_max(slot->active, slot->active_now);
+
+	/* A rate has at most 2^37 bytes a second, so that this fits. */
+	return window_rate(wanted, number) * WINDOW_ONE /
+	       aqm_max(used, WINDOW_ONE);
 }
 
-/* Counts connections by the second, as aqm/include/flows.h counts flows. */
-static __always_inline void window_active(struct window_totals *all,
-					  struct window_connection *connection,
-					  u64 now_ns)
+/* Counts by the second, as aqm/include/flows.h counts flows. */
+static __always_inline void
+window_active(const struct window_settings *wanted, struct window_totals *all,
+	      struct window_connection *connection, u32 bytes, u64 now_ns)
 {
 	struct window_slot *slot =
 		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
 	u64 epoch = (now_ns >> 30) + 1;
+	u64 share, part;
+	int whole;
 
 	if (slot->epoch != epoch) {
 		slot->active = epoch == slot->epoch + 1 ? slot->active_now : 0;
 		slot->active_now = 0;
 		slot->epoch = epoch;
 	}
-	if (connection->epoch == epoch)
-		return;
-	connection->epoch = epoch;
-	__sync_fetch_and_add(&slot->active_now, 1);
+	share = aqm_bytes_in(window_share(wanted, all, connection->slot),
+			     1ULL << 30);
+	/* Who turns out to send much, or does so again, is counted at once. */
+	whole = connection->bytes >= WINDOW_MUCH &&
+		(connection->bytes - bytes < WINDOW_MUCH ||
+		 connection->epoch + 1 < epoch);
+	if (connection->epoch != epoch) {
+		connection->epoch = epoch;
+		connection->part = 0;
+	}
+	part = (u64)bytes * WINDOW_ONE / aqm_max(share, 1);
+	part = aqm_min(part, WINDOW_MOST - aqm_min(connection->part,
+						   WINDOW_MOST));
+	if (whole && connection->part + part < WINDOW_ONE)
+		part = WINDOW_ONE - connection->part;
+	connection->part += part;
+	__sync_fetch_and_add(&slot->active_now, part);
 }
 
 /* Whose rate a connection shares, by the class of a packet that leaves. Global,
@@ -364,7 +395,7 @@ int window_in(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	mss = skb->gso_size ? skb->gso_size : segment.payload;
 	connection->bytes += segment.payload;
-	window_active(all, connection, now);
+	window_active(wanted, all, connection, segment.payload, now);
 	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
 		       now);
 	return TC_ACT_UNSPEC;

@@ -35,10 +35,13 @@ const RULE_BYTES: usize = size_of::<WindowRule>();
 const CLASSES_AT: usize = RULE_BYTES + 24;
 const SETTINGS_BYTES: usize = CLASSES_AT + CLASSES * CLASS_BYTES;
 
+/// A whole share (`WINDOW_ONE`).
+const SHARE: u64 = 65_536;
+
 /// Bytes of `struct window_totals`, and of `struct window_connection` behind the
 /// connection's own.
 const TOTALS_BYTES: usize = SLOTS * SLOT_BYTES + 24;
-const OWN_BYTES: usize = 32;
+const OWN_BYTES: usize = 40;
 
 /// How windows are to be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +119,8 @@ pub struct WindowControl(PacketPrograms);
 /// What the programs did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowTotals {
-    /// Limited connections that had data in the last whole second.
+    /// Shares that limited connections used in the last whole second, each of
+    /// them at most two; rounded.
     pub active: u64,
     /// Packets whose window was changed.
     pub rewritten: u64,
@@ -261,7 +265,9 @@ impl WindowMaps {
         Ok(WindowTotals {
             active: (0..SLOTS)
                 .map(|slot| word(&found, slot * SLOT_BYTES + 8))
-                .sum(),
+                .sum::<u64>()
+                .saturating_add(SHARE / 2)
+                / SHARE,
             rewritten: word(&found, rest),
             held: word(&found, rest + 8),
             unknown: word(&found, rest + 16),
@@ -286,15 +292,15 @@ fn connection(key: &[u8], bytes: &[u8]) -> Option<WindowConnection> {
     const HANDSHAKE: u8 = 1 | 4;
     let (receiver, sender) = ends(key.get(..TUPLE)?)?;
     let own = bytes.get(Window::bytes()..)?;
-    let [_, seen, spared, _] = *own.get(24..)?.first_chunk()?;
+    let [_, seen, spared, _] = *own.get(32..)?.first_chunk()?;
     Some(WindowConnection {
         receiver,
         sender,
-        bytes: word(own, 8),
+        bytes: word(own, 16),
         rate_bytes_s: Window::rate_of(bytes),
-        window: half(own, 16),
-        offered: half(own, 20),
-        class: half(own, 28),
+        window: half(own, 24),
+        offered: half(own, 28),
+        class: half(own, 36),
         spared: spared != 0,
         known: seen & HANDSHAKE == HANDSHAKE,
     })

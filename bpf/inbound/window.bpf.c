@@ -295,9 +295,10 @@ static __always_inline u64 window_share(const struct window_settings *wanted,
 }
 
 /* Counts by the second, as aqm/include/flows.h counts flows. */
-static __always_inline void
-window_active(const struct window_settings *wanted, struct window_totals *all,
-	      struct window_connection *connection, u32 bytes, u64 now_ns)
+static __always_inline void window_active(const struct window_settings *wanted,
+					  struct window_totals *all,
+					  struct window_connection *connection,
+					  u32 bytes, u64 now_ns)
 {
 	struct window_slot *slot =
 		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
@@ -321,8 +322,8 @@ window_active(const struct window_settings *wanted, struct window_totals *all,
 		connection->part = 0;
 	}
 	part = (u64)bytes * WINDOW_ONE / aqm_max(share, 1);
-	part = aqm_min(part, WINDOW_MOST - aqm_min(connection->part,
-						   WINDOW_MOST));
+	part = aqm_min(part,
+		       WINDOW_MOST - aqm_min(connection->part, WINDOW_MOST));
 	if (whole && connection->part + part < WINDOW_ONE)
 		part = WINDOW_ONE - connection->part;
 	connection->part += part;
@@ -348,9 +349,9 @@ __noinline u32 window_slot_of(u32 class)
 }
 
 /* What a packet that leaves says of its connection besides. */
-static __always_inline void
-window_sort(struct __sk_buff *skb, const struct window_settings *wanted,
-	    struct window_connection *connection)
+static __always_inline void window_sort(struct __sk_buff *skb,
+					const struct window_settings *wanted,
+					struct window_connection *connection)
 {
 	u32 class = skb->priority;
 	int spared = wanted->spare_mask &&

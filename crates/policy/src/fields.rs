@@ -70,14 +70,13 @@ pub enum FieldKind {
     Map,
 }
 
-mod receive;
-
+use crate::fields_receive::{RECEIVE, UDP};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
     Tables, Text, TextOrTable, Time, Word, Words,
 };
 
-const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+pub(crate) const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
         name,
         kind,
@@ -86,7 +85,7 @@ const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Fiel
     }
 }
 
-const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+pub(crate) const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
         required: true,
         ..field(name, kind, about)
@@ -351,8 +350,8 @@ pub const TABLES: &[TableFields] = &[
             field("burst", Size, "What the policer lets through at once"),
         ],
     },
-    receive::RECEIVE,
-    receive::UDP,
+    RECEIVE,
+    UDP,
     TableFields {
         name: "ack",
         about: "A reservation for TCP acknowledgements without data",

@@ -34,6 +34,7 @@ mod delay;
 mod engine;
 mod fair;
 pub mod fields;
+mod fields_receive;
 mod group;
 mod inbound;
 mod include;

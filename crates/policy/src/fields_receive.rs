@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of `[receive]` and `[receive.udp]`.
 
-use super::FieldKind::{Amount, Integer, List, Map, Size, Table, Text, Time, Word};
-use super::{TableFields, field, needed};
+use crate::fields::FieldKind::{Amount, Integer, List, Map, Size, Table, Text, Time, Word};
+use crate::fields::{TableFields, field, needed};
 
 /// `[receive]`.
-pub(super) const RECEIVE: TableFields = TableFields {
+pub(crate) const RECEIVE: TableFields = TableFields {
     name: "receive",
     about: "How senders are held to a rate from the receiving side",
     fields: &[
@@ -62,7 +62,7 @@ pub(super) const RECEIVE: TableFields = TableFields {
 };
 
 /// `[receive.udp]`.
-pub(super) const UDP: TableFields = TableFields {
+pub(crate) const UDP: TableFields = TableFields {
     name: "udp",
     about: "How streams of datagrams are held to a rate",
     fields: &[

@@ -233,7 +233,7 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
         let free = windows.classes.len() - own.clone().count();
         let besides = match (own.count(), free) {
             (0, 0) => String::new(),
-            (own, free) => format!("; {own} classes at rates of their own, {free} not limited"),
+            (own, free) => format!("; classes at rates of their own: {own}, not limited: {free}"),
         };
         notes.push(format!(
             "downstream on {device}: {}{besides}",

@@ -11,11 +11,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// The begin of `struct __sk_buff`, which every kernel takes; more than any
-/// kernel's gives back; and where the mark stands in it
+/// kernel's gives back; and where the mark and the priority stand in it
 /// (include/uapi/linux/bpf.h).
-const CONTEXT: usize = 16;
+const CONTEXT: usize = 36;
 const CONTEXT_BACK: usize = 1024;
 const MARK: usize = 8;
+const PRIORITY: usize = 32;
 
 /// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
 const TC_ACT_SHOT: u32 = 2;
@@ -99,12 +100,24 @@ impl PacketPrograms {
     /// Runs a program once on an Ethernet frame with this mark. What it
     /// remembers, it remembers from run to run, as from packet to packet.
     pub(crate) fn run(&self, name: &str, frame: &[u8], mark: u32) -> Result<Ran, BpfError> {
+        self.run_as(name, frame, mark, 0)
+    }
+
+    /// The same on a frame of this priority, which is what names its class.
+    pub(crate) fn run_as(
+        &self,
+        name: &str,
+        frame: &[u8],
+        mark: u32,
+        priority: u32,
+    ) -> Result<Ran, BpfError> {
         let mut programs = self.object.progs_mut();
         let program = programs
             .find(|program| program.name() == name)
             .ok_or(BpfError::NoProgram(self.file))?;
         let mut before = [0_u8; CONTEXT];
         before[MARK..MARK + 4].copy_from_slice(&mark.to_ne_bytes());
+        before[PRIORITY..PRIORITY + 4].copy_from_slice(&priority.to_ne_bytes());
         let mut context = [0_u8; CONTEXT_BACK];
         let mut after = vec![0_u8; frame.len()];
         let input = ProgramInput {

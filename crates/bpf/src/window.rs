@@ -203,7 +203,18 @@ impl WindowControl {
 
     /// Runs one of the programs once on an Ethernet frame: the frame afterwards.
     pub fn run(&self, arriving: bool, frame: &[u8]) -> Result<Vec<u8>, BpfError> {
-        Ok(self.0.run(named(arriving), frame, 0)?.frame)
+        self.run_as(arriving, frame, (0, 0))
+    }
+
+    /// The same on a frame with this mark and of this class.
+    pub fn run_as(
+        &self,
+        arriving: bool,
+        frame: &[u8],
+        (mark, class): (u32, u32),
+    ) -> Result<Vec<u8>, BpfError> {
+        let ran = self.0.run_as(named(arriving), frame, mark, class)?;
+        Ok(ran.frame)
     }
 
     /// What tells this version of the programs from others.

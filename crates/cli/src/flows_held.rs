@@ -103,11 +103,7 @@ pub async fn run(
     Ok(Status::Done)
 }
 
-fn of_device(
-    device: &str,
-    received: &Received,
-    numbers: &BTreeMap<u32, String>,
-) -> Vec<HeldFlow> {
+fn of_device(device: &str, received: &Received, numbers: &BTreeMap<u32, String>) -> Vec<HeldFlow> {
     let windows = received.windows.iter().flat_map(|(_, all)| all);
     let connections = windows.map(|one| HeldFlow {
         protocol: "tcp",

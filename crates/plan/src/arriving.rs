@@ -331,6 +331,58 @@ mod tests {
         assert_eq!(plan.steps.len(), 1);
     }
 
+    #[test]
+    fn what_holds_senders_comes_changes_in_place_and_goes() {
+        let windows = |kbit, stale| Windows {
+            rate: weirgate_units::Rate::kbit(kbit),
+            stale,
+            ..Windows::default()
+        };
+        let datagrams = |kbit| Datagrams {
+            rate: weirgate_units::Rate::kbit(kbit),
+            ..Datagrams::default()
+        };
+        let place = |windows, datagrams| {
+            Some(Arriving {
+                windows,
+                datagrams,
+                ..Arriving::default()
+            })
+        };
+        let both = place(Some(windows(4_000, false)), Some(datagrams(2_000)));
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter replace dev wan ingress",
+            "tc filter replace dev wan egress",
+            "tc filter replace dev wan ingress",
+        ];
+        assert_eq!(lines(None, both.clone()), add);
+        assert_eq!(lines(both.clone(), both.clone()), Vec::<String>::new());
+        let other = place(Some(windows(3_000, false)), Some(datagrams(2_000)));
+        assert_eq!(lines(both.clone(), other), add[1..3]);
+        let fewer = place(Some(windows(4_000, false)), None);
+        let delete = ["tc filter del dev wan ingress"];
+        assert_eq!(lines(both.clone(), fewer.clone()), delete);
+        let gone = [
+            "tc filter del dev wan ingress",
+            "tc filter del dev wan egress",
+            "tc filter del dev wan ingress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(lines(both.clone(), None), gone);
+        // A program of another version is exchanged.
+        let old = place(Some(windows(4_000, true)), None);
+        let plan = crate::plan(&state(old), &state(fewer)).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        let said = crate::plan(&state(None), &state(both)).unwrap();
+        let said = said.steps[0].action.to_string();
+        assert_eq!(
+            said,
+            "wan: arriving packets are answered with receive windows that hold TCP to 4mbit and are \
+             dropped, in the end refused, where a stream of datagrams is above 2mbit"
+        );
+    }
+
     fn restoring(mask: u32) -> Arriving {
         Arriving {
             restore: Some(mask),

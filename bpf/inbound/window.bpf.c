@@ -148,6 +148,7 @@ struct {
 struct segment {
 	struct tuple tuple; /* as of what leaves */
 	struct layout at;
+	u32 first; /* number of the first byte of payload */
 	u32 ack;
 	u32 payload;
 	u32 header; /* of TCP, with its options */
@@ -218,6 +219,7 @@ __noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
 		return 0;
 	segment->payload = at.end - at.transport - segment->header;
 	segment->flags = header[13];
+	segment->first = window_word(header + 4);
 	segment->ack = window_word(header + 8);
 	segment->window = (u16)tc_short(header + 14);
 	segment->at = at;
@@ -396,6 +398,7 @@ int window_in(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	mss = skb->gso_size ? skb->gso_size : segment.payload;
 	connection->bytes += segment.payload;
+	window_numbered(&connection->flow, segment.first, segment.payload);
 	window_active(wanted, all, connection, segment.payload, now);
 	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
 		       now);

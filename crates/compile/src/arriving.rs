@@ -75,8 +75,8 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             origin: origin.clone(),
             ..Arriving::default()
         });
-        place.windows = windows.map(|(windows, _)| windows);
-        place.datagrams = datagrams.map(|(datagrams, _)| datagrams);
+        place.windows = windows.map(|(windows, _)| Box::new(windows));
+        place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
     }
     places
 }

@@ -52,10 +52,10 @@ fn said<'a>(
     before: Option<&Arriving>,
     after: Option<&'a Arriving>,
 ) -> (Option<&'a Windows>, Option<&'a Datagrams>) {
-    let windows = after.and_then(|place| place.windows.as_ref());
-    let there = before.and_then(|place| place.windows.as_ref());
-    let datagrams = after.and_then(|place| place.datagrams.as_ref());
-    let streams = before.and_then(|place| place.datagrams.as_ref());
+    let windows = after.and_then(|place| place.windows.as_deref());
+    let there = before.and_then(|place| place.windows.as_deref());
+    let datagrams = after.and_then(|place| place.datagrams.as_deref());
+    let streams = before.and_then(|place| place.datagrams.as_deref());
     (
         windows.filter(|wanted| !Windows::same(Some(wanted), there)),
         datagrams.filter(|wanted| !Datagrams::same(Some(wanted), streams)),
@@ -65,8 +65,8 @@ fn said<'a>(
 /// Whether the programs that are there can be told something else: they are of
 /// this version.
 fn can_be_told(before: Option<&Arriving>) -> (bool, bool) {
-    let windows = before.and_then(|place| place.windows.as_ref());
-    let datagrams = before.and_then(|place| place.datagrams.as_ref());
+    let windows = before.and_then(|place| place.windows.as_deref());
+    let datagrams = before.and_then(|place| place.datagrams.as_deref());
     (
         windows.is_some_and(|one| !one.stale),
         datagrams.is_some_and(|one| !one.stale),
@@ -103,17 +103,18 @@ pub(crate) fn programs(
 pub(crate) fn read(place: &mut Arriving, holders: &Holders) {
     let pair = (holders.window_in, holders.window_out);
     if pair != (None, None) {
-        place.windows = Some(read_windows(pair).unwrap_or_else(|| Windows {
+        let found = read_windows(pair).unwrap_or_else(|| Windows {
             stale: true,
             ..Windows::default()
-        }));
+        });
+        place.windows = Some(Box::new(found));
     }
     place.datagrams = holders.datagrams.map(|holder| {
         let setup = UdpMaps::of_program(holder.id).and_then(|maps| maps.setup().ok());
-        Datagrams {
+        Box::new(Datagrams {
             stale: holder.stale || setup.is_none(),
             ..setup.as_ref().map(datagrams).unwrap_or_default()
-        }
+        })
     });
 }
 

@@ -111,10 +111,10 @@ pub fn text(place: Option<&Arriving>) -> String {
     });
     let held = place.and_then(|place| place.hold.as_ref()).map(hold::text);
     let windows = place
-        .and_then(|place| place.windows.as_ref())
+        .and_then(|place| place.windows.as_deref())
         .map(receive::windows);
     let datagrams = place
-        .and_then(|place| place.datagrams.as_ref())
+        .and_then(|place| place.datagrams.as_deref())
         .map(receive::datagrams);
     let all = [restored, payload, held, windows, datagrams];
     let all: Vec<String> = all.into_iter().flatten().collect();
@@ -229,8 +229,8 @@ fn receiving(
             None => format!("tc filter del dev {device} {way} pref {preference}"),
         });
     };
-    let old = before.and_then(|place| place.windows.as_ref());
-    let new = after.and_then(|place| place.windows.as_ref());
+    let old = before.and_then(|place| place.windows.as_deref());
+    let new = after.and_then(|place| place.windows.as_deref());
     if !Windows::same(new, old) {
         let said = new.map(receive::windows);
         let programs = [("ingress", "window_in"), ("egress", "window_out")];
@@ -239,8 +239,8 @@ fn receiving(
             filter(way, WINDOWS_PREFERENCE, &section, said.clone());
         }
     }
-    let old = before.and_then(|place| place.datagrams.as_ref());
-    let new = after.and_then(|place| place.datagrams.as_ref());
+    let old = before.and_then(|place| place.datagrams.as_deref());
+    let new = after.and_then(|place| place.datagrams.as_deref());
     if !Datagrams::same(new, old) {
         let said = new.map(receive::datagrams);
         let section = "udp.bpf.o section tc";
@@ -344,8 +344,8 @@ mod tests {
         };
         let place = |windows, datagrams| {
             Some(Arriving {
-                windows,
-                datagrams,
+                windows: windows.map(Box::new),
+                datagrams: datagrams.map(Box::new),
                 ..Arriving::default()
             })
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How what holds senders to a rate from here reads.
 
+use std::fmt::Write;
 use weirgate_state::{Datagrams, Measured, SparedMark, WindowAlgorithm, Windows};
 use weirgate_units::{Rate, Size};
 
@@ -16,17 +17,19 @@ pub(crate) fn windows(windows: &Windows) -> String {
         text = format!("receive windows of {}", windows.fixed);
     }
     text.push_str(&limit(windows.rate));
+    // Writing to a String cannot fail.
     for (class, rate) in &windows.classes {
-        text.push_str(&format!(", class {class}{}", limit(*rate)));
+        let _ = write!(text, ", class {class}{}", limit(*rate));
     }
-    text.push_str(&format!(
+    let _ = write!(
+        text,
         ", horizon {} hold {}{}",
         windows.horizon,
         windows.hold,
         measured(windows.measured)
-    ));
+    );
     if windows.acknowledgements != weirgate_units::Handle::default() {
-        text.push_str(&format!(", ACKs in {}", windows.acknowledgements));
+        let _ = write!(text, ", ACKs in {}", windows.acknowledgements);
     }
     text.push_str(&spared(windows.spared));
     text.push_str(version(windows.stale));

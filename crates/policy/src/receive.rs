@@ -260,17 +260,19 @@ fn span(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Span>> {
 
 /// `0x10` or `0x10/0xf0`.
 fn masked(text: &str) -> Result<MaskedMark, (String, String)> {
-    let (mark, mask) = match text.split_once('/') {
-        Some((mark, mask)) => (number(mark)?, number(mask)?),
+    let (mark, under) = match text.split_once('/') {
+        Some((value, bits)) => (number(value)?, number(bits)?),
         None => (number(text)?, u32::MAX),
     };
-    if mask == 0 || mark & !mask != 0 {
+    if under == 0 || mark & !under != 0 {
         return Err((
-            format!("the mark {mark:#x} has bits outside of its mask {mask:#x}, or there are none"),
+            format!(
+                "the mark {mark:#x} has bits outside of its mask {under:#x}, or there are none"
+            ),
             "write such as `0x100/0xf00`".to_owned(),
         ));
     }
-    Ok(MaskedMark { mark, mask })
+    Ok(MaskedMark { mark, mask: under })
 }
 
 impl Receive {

@@ -28,10 +28,10 @@ pub struct Arriving {
     /// What chooses receive windows: a program for what arrives, behind the
     /// filter that may drop it, and one for what leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub windows: Option<Windows>,
+    pub windows: Option<Box<Windows>>,
     /// The filter of datagrams, which runs last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub datagrams: Option<Datagrams>,
+    pub datagrams: Option<Box<Datagrams>>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -90,11 +90,11 @@ impl Arriving {
             wanted.and_then(|place| place.hold.as_ref()),
             seen.and_then(|place| place.hold.as_ref()),
         ) && Windows::same(
-            wanted.and_then(|place| place.windows.as_ref()),
-            seen.and_then(|place| place.windows.as_ref()),
+            wanted.and_then(|place| place.windows.as_deref()),
+            seen.and_then(|place| place.windows.as_deref()),
         ) && Datagrams::same(
-            wanted.and_then(|place| place.datagrams.as_ref()),
-            seen.and_then(|place| place.datagrams.as_ref()),
+            wanted.and_then(|place| place.datagrams.as_deref()),
+            seen.and_then(|place| place.datagrams.as_deref()),
         );
         restore(wanted) == restore(seen) && looks && same
     }

@@ -68,8 +68,8 @@ fn receiving(windows: Option<Windows>, datagrams: Option<Datagrams>) -> State {
     };
     let tables = datagrams.is_some().then_some(table);
     let place = Arriving {
-        windows,
-        datagrams,
+        windows: windows.map(Box::new),
+        datagrams: datagrams.map(Box::new),
         ..Arriving::default()
     };
     State {

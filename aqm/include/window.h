@@ -55,6 +55,8 @@ struct window_flow {
 	u32 edge; /* the last byte offered, plus one */
 	u32 window; /* of the algorithms with steps */
 	u32 began; /* something was offered */
+	u32 highest; /* behind the last byte that came */
+	u32 numbered; /* something came */
 };
 
 /* Segments smaller than this are never waited for. */
@@ -73,6 +75,20 @@ AQM_FN void window_arrived(struct window_flow *flow,
 	if (mss > flow->mss)
 		flow->mss = mss;
 	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
+}
+
+/* Which bytes came: what the sender sends again crosses the line again, though
+ * the edge does not go on for it. So it is owed. */
+AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
+{
+	u32 end = first + bytes;
+
+	if (flow->numbered && (s32)(end - flow->highest) <= 0) {
+		flow->credit -= bytes;
+		return;
+	}
+	flow->highest = end;
+	flow->numbered = 1;
 }
 
 /* Of the bytes offered, those that are still to come. */

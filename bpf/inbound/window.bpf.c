@@ -7,7 +7,12 @@
  *
  * A connection is known from its handshake on, because only that tells how its
  * windows are scaled (RFC 7323 section 2.2). One whose handshake was not seen is
- * left alone, and so is one whose packets carry a mark that says so.
+ * left alone, and so is one whose packets carry a mark that says so, coming or
+ * going.
+ *
+ * Which class a connection has is what skb->priority of its leaving packets
+ * says, once the tables have written it (Shah 1999, section 5.4: the class of
+ * the outgoing classifier). A class may have a rate of its own, or none.
  *
  * Nothing is ever dropped, held back only where a qdisc heeds the time that a
  * packet is to leave at (fq), and written only to where a whole TCP header is.
@@ -35,11 +40,25 @@ enum {
 
 #define CONNECTIONS 16384
 
+/* Classes that may have a rate of their own, and slots in all: the first is of
+ * those that have none. */
+#define WINDOW_CLASSES 15
+#define WINDOW_SLOTS 16
+
+struct window_class {
+	u32 class; /* as in skb->priority */
+	u32 pad;
+	u64 rate_bytes_s; /* of payload, its connections together; 0: no limit */
+};
+
 struct window_settings {
 	struct window_rule rule;
-	u64 rate_bytes_s; /* of payload, all limited connections together */
+	u64 rate_bytes_s; /* of payload, all of other classes; 0: no limit */
 	u32 spare_mask; /* who has this mark is not limited */
 	u32 spare_mark;
+	u32 ack_class; /* what is in it does not tell a connection's class */
+	u32 class_count;
+	struct window_class classes[WINDOW_CLASSES];
 };
 
 enum {
@@ -49,23 +68,45 @@ enum {
 	PEER_SCALES = 8,
 };
 
+enum {
+	SPARED_IN = 1, /* by the mark of what came */
+	SPARED_OUT = 2, /* by the mark of what left */
+};
+
 struct window_connection {
 	struct window_flow flow;
 	u64 epoch; /* the last second in which data came */
+	u64 part; /* of its share that it had then, in WINDOW_ONE */
 	u64 bytes; /* of data that came */
 	u32 window; /* last offered, bytes */
 	u32 offered; /* what the receiver itself offered then */
 	u8 shift;
 	u8 handshake; /* what was seen of it */
 	u8 spared;
-	u8 zero;
-	u32 pad;
+	u8 slot; /* whose rate it shares */
+	u32 class; /* what it was found by */
+};
+
+/* A whole share, and the most that a connection counts for. */
+#define WINDOW_ONE 65536
+#define WINDOW_MOST (2 * WINDOW_ONE)
+
+/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
+#define WINDOW_MUCH 20000
+
+/*
+ * A connection counts for as much as it used of its share, so that what those
+ * leave who send little goes to the others: shares grow until all together
+ * have their rate.
+ */
+struct window_slot {
+	u64 epoch; /* which second it is */
+	u64 active; /* shares used in the last whole second, in WINDOW_ONE */
+	u64 active_now; /* in this one */
 };
 
 struct window_totals {
-	u64 epoch; /* which second it is */
-	u64 active; /* limited connections with data in the last whole second */
-	u64 active_now; /* in this one */
+	struct window_slot slots[WINDOW_SLOTS];
 	u64 rewritten; /* packets whose window was changed */
 	u64 held; /* packets given a later time to leave */
 	u64 unknown; /* packets of connections whose handshake was not seen */
@@ -105,6 +146,7 @@ struct {
 struct segment {
 	struct tuple tuple; /* as of what leaves */
 	struct layout at;
+	u32 first; /* number of the first byte of payload */
 	u32 ack;
 	u32 payload;
 	u32 header; /* of TCP, with its options */
@@ -175,6 +217,7 @@ __noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
 		return 0;
 	segment->payload = at.end - at.transport - segment->header;
 	segment->flags = header[13];
+	segment->first = window_word(header + 4);
 	segment->ack = window_word(header + 8);
 	segment->window = (u16)tc_short(header + 14);
 	segment->at = at;
@@ -225,30 +268,102 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 	return 1;
 }
 
-/* What each limited connection may have. */
-static __always_inline u64 window_share(const struct window_settings *wanted,
-					const struct window_totals *all)
+/* What all connections of a slot may have. */
+static __always_inline u64 window_rate(const struct window_settings *wanted,
+				       u32 slot)
 {
-	return wanted->rate_bytes_s /
-	       aqm_max(aqm_max(all->active, all->active_now), 1);
+	u32 at = slot - 1;
+
+	if (!slot || at >= WINDOW_CLASSES || at >= wanted->class_count)
+		return wanted->rate_bytes_s;
+	return wanted->classes[at].rate_bytes_s;
 }
 
-/* Counts connections by the second, as aqm/include/flows.h counts flows. */
-static __always_inline void window_active(struct window_totals *all,
-					  struct window_connection *connection,
-					  u64 now_ns)
+/* What each of them may have. */
+static __always_inline u64 window_share(const struct window_settings *wanted,
+					const struct window_totals *all,
+					u32 number)
 {
-	u64 epoch = (now_ns >> 30) + 1;
+	const struct window_slot *slot =
+		&all->slots[number & (WINDOW_SLOTS - 1)];
 
-	if (all->epoch != epoch) {
-		all->active = epoch == all->epoch + 1 ? all->active_now : 0;
-		all->active_now = 0;
-		all->epoch = epoch;
+	u64 used = aqm_max(slot->active, slot->active_now);
+
+	/* A rate has at most 2^37 bytes a second, so that this fits. */
+	return window_rate(wanted, number) * WINDOW_ONE /
+	       aqm_max(used, WINDOW_ONE);
+}
+
+/* Counts by the second, as aqm/include/flows.h counts flows. */
+static __always_inline void window_active(const struct window_settings *wanted,
+					  struct window_totals *all,
+					  struct window_connection *connection,
+					  u32 bytes, u64 now_ns)
+{
+	struct window_slot *slot =
+		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
+	u64 epoch = (now_ns >> 30) + 1;
+	u64 share, part;
+	int whole;
+
+	if (slot->epoch != epoch) {
+		slot->active = epoch == slot->epoch + 1 ? slot->active_now : 0;
+		slot->active_now = 0;
+		slot->epoch = epoch;
 	}
-	if (connection->epoch == epoch)
-		return;
-	connection->epoch = epoch;
-	__sync_fetch_and_add(&all->active_now, 1);
+	share = aqm_bytes_in(window_share(wanted, all, connection->slot),
+			     1ULL << 30);
+	/* Who turns out to send much, or does so again, is counted at once. */
+	whole = connection->bytes >= WINDOW_MUCH &&
+		(connection->bytes - bytes < WINDOW_MUCH ||
+		 connection->epoch + 1 < epoch);
+	if (connection->epoch != epoch) {
+		connection->epoch = epoch;
+		connection->part = 0;
+	}
+	part = (u64)bytes * WINDOW_ONE / aqm_max(share, 1);
+	part = aqm_min(part,
+		       WINDOW_MOST - aqm_min(connection->part, WINDOW_MOST));
+	if (whole && connection->part + part < WINDOW_ONE)
+		part = WINDOW_ONE - connection->part;
+	connection->part += part;
+	__sync_fetch_and_add(&slot->active_now, part);
+}
+
+/* Whose rate a connection shares, by the class of a packet that leaves. Global,
+ * so that the verifier looks at the loop by itself. */
+__noinline u32 window_slot_of(u32 class)
+{
+	u32 key = 0;
+	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	u32 i;
+
+	if (!wanted)
+		return 0;
+	for (i = 0; i < WINDOW_CLASSES; i++) {
+		if (i < wanted->class_count &&
+		    wanted->classes[i].class == class)
+			return i + 1;
+	}
+	return 0;
+}
+
+/* What a packet that leaves says of its connection besides. */
+static __always_inline void window_sort(struct __sk_buff *skb,
+					const struct window_settings *wanted,
+					struct window_connection *connection)
+{
+	u32 class = skb->priority;
+	int spared = wanted->spare_mask &&
+		     (skb->mark & wanted->spare_mask) == wanted->spare_mark;
+
+	connection->spared &= ~SPARED_OUT;
+	if (spared)
+		connection->spared |= SPARED_OUT;
+	if (class && class != wanted->ack_class)
+		connection->class = class;
+	/* Each time, because what is said of classes may have changed. */
+	connection->slot = window_slot_of(connection->class);
 }
 
 SEC("tc")
@@ -273,14 +388,16 @@ int window_in(struct __sk_buff *skb)
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}
-	connection->spared = wanted->spare_mask &&
-			     (skb->mark & wanted->spare_mask) ==
-				     wanted->spare_mark;
+	connection->spared &= ~SPARED_IN;
+	if (wanted->spare_mask &&
+	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
+		connection->spared |= SPARED_IN;
 	if (!segment.payload || connection->spared)
 		return TC_ACT_UNSPEC;
 	mss = skb->gso_size ? skb->gso_size : segment.payload;
 	connection->bytes += segment.payload;
-	window_active(all, connection, now);
+	window_numbered(&connection->flow, segment.first, segment.payload);
+	window_active(wanted, all, connection, segment.payload, now);
 	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
 		       now);
 	return TC_ACT_UNSPEC;
@@ -332,24 +449,32 @@ int window_out(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (segment.flags & TCP_SYN) {
 		window_handshake(&segment, 0);
+		connection = bpf_map_lookup_elem(&connections, &segment.tuple);
+		if (connection)
+			window_sort(skb, wanted, connection);
 		return TC_ACT_UNSPEC;
 	}
 	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
 		return TC_ACT_UNSPEC;
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
+	if (connection)
+		window_sort(skb, wanted, connection);
 	if (!connection || (connection->handshake & (OWN_SYN | PEER_SYN)) !=
 				   (OWN_SYN | PEER_SYN)) {
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}
 	/* Where nothing came yet, there is nothing to hold to a rate. */
-	if (connection->spared || !connection->bytes || !wanted->rate_bytes_s)
+	if (connection->spared || !connection->bytes)
+		return TC_ACT_UNSPEC;
+	rate = window_share(wanted, all, connection->slot);
+	/* No limit; a fixed window needs no rate. */
+	if (!rate && (!wanted->rule.fixed_bytes || connection->slot))
 		return TC_ACT_UNSPEC;
 	shift = 0;
 	if ((connection->handshake & (OWN_SCALES | PEER_SCALES)) ==
 	    (OWN_SCALES | PEER_SCALES))
 		shift = connection->shift & 15;
-	rate = window_share(wanted, all);
 	offered = (u32)segment.window << shift;
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment.ack, offered, now);

@@ -124,6 +124,8 @@ unsafe extern "C" {
     pub(crate) fn aqm_virtual_count(memory: *mut c_void, packet: *const Packet);
     pub(crate) static aqm_udp_size: u32;
     pub(crate) static aqm_udp_state: u32;
+    pub(crate) static aqm_udp_rate: u32;
+    pub(crate) static aqm_udp_discarded: u32;
     pub(crate) fn aqm_udp_arrived(
         flow: *mut c_void,
         rule: *const UdpRule,

@@ -26,6 +26,30 @@ pub struct UdpRule {
 }
 
 impl UdpRule {
+    /// The rule of these words, in the structure's order.
+    pub const fn from_words(words: &[u64; 8]) -> Self {
+        let [
+            mode,
+            rate_bytes_s,
+            burst_bytes,
+            drop_ns,
+            warn_ns,
+            chunk_ns,
+            chunks,
+            age_ns,
+        ] = *words;
+        Self {
+            mode,
+            rate_bytes_s,
+            burst_bytes,
+            drop_ns,
+            warn_ns,
+            chunk_ns,
+            chunks,
+            age_ns,
+        }
+    }
+
     /// The words of the structure, in its order.
     pub const fn words(&self) -> [u64; 8] {
         [
@@ -101,16 +125,38 @@ impl Udp {
 
     /// Where it is.
     pub fn state(&self) -> UdpState {
+        let bytes: Vec<u8> = self
+            .memory
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        Self::state_of(&bytes)
+    }
+
+    /// Where a stream is that another host has as bytes.
+    pub fn state_of(stream: &[u8]) -> UdpState {
         // SAFETY: a constant.
         let at = unsafe { ffi::aqm_udp_state } as usize;
-        let word = self.memory.get(at / 8).copied().unwrap_or_default();
-        // The lower half of a word in memory order.
-        let bytes = word.to_ne_bytes();
-        match bytes.get(at % 8).copied().unwrap_or_default() {
+        let word = stream.get(at..).and_then(|bytes| bytes.first_chunk());
+        match u32::from_ne_bytes(word.copied().unwrap_or_default()) {
             0 => UdpState::Okay,
             1 => UdpState::Drop,
             2 => UdpState::Warn,
             _ => UdpState::Kill,
         }
+    }
+
+    /// The rate measured of such a stream, in bytes a second, and how many of
+    /// its datagrams were not delivered.
+    pub fn figures_of(stream: &[u8]) -> (u64, u64) {
+        // SAFETY: constants.
+        let places = unsafe { [ffi::aqm_udp_rate, ffi::aqm_udp_discarded] };
+        let [rate, discarded] = places.map(|at| {
+            let word = stream
+                .get(at as usize..)
+                .and_then(|bytes| bytes.first_chunk());
+            u64::from_ne_bytes(word.copied().unwrap_or_default())
+        });
+        (rate, discarded)
     }
 }

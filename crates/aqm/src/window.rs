@@ -51,6 +51,28 @@ impl WindowRule {
         }
     }
 
+    /// The rule of these words, in the structure's order.
+    pub const fn from_words(words: &[u64; 7]) -> Self {
+        let [
+            algorithm,
+            fixed_bytes,
+            horizon_ns,
+            hold_ns,
+            chunk_ns,
+            chunks,
+            age_ns,
+        ] = *words;
+        Self {
+            algorithm,
+            fixed_bytes,
+            horizon_ns,
+            hold_ns,
+            chunk_ns,
+            chunks,
+            age_ns,
+        }
+    }
+
     /// The words of the structure, in its order.
     pub const fn words(&self) -> [u64; 7] {
         [
@@ -116,5 +138,14 @@ impl Window {
         // SAFETY: a constant.
         let at = unsafe { ffi::aqm_window_rate } as usize;
         self.memory.get(at / 8).copied().unwrap_or_default()
+    }
+
+    /// The rate measured of a connection that another host has as bytes, in
+    /// bytes a second.
+    pub fn rate_of(connection: &[u8]) -> u64 {
+        // SAFETY: a constant.
+        let at = unsafe { ffi::aqm_window_rate } as usize;
+        let word = connection.get(at..).and_then(|bytes| bytes.first_chunk());
+        u64::from_ne_bytes(word.copied().unwrap_or_default())
     }
 }

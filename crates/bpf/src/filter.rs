@@ -5,10 +5,9 @@
 use crate::error::BpfError;
 use crate::instance::Instance;
 use crate::object::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized};
-use crate::packets::PacketPrograms;
+use crate::packets::{PacketPrograms, maps_of, word};
 use crate::place::Place;
 use crate::programs;
-use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
@@ -175,14 +174,9 @@ impl FilterMaps {
     /// Those of the loaded program of this number; `None` where there is no such
     /// program, or it is none of this kind.
     pub fn of_program(id: u32) -> Result<Option<Self>, BpfError> {
-        let options = ProgInfoQueryOptions::default().include_map_ids(true);
-        let Some(info) = ProgInfoIter::with_query_opts(options).find(|info| info.id == id) else {
+        let Some(mut maps) = maps_of(id) else {
             return Ok(None);
         };
-        let mut maps: Vec<MapHandle> = Vec::new();
-        for id in &info.map_ids {
-            maps.extend(MapHandle::from_map_id(*id).ok());
-        }
         let mut take = |name: &str| {
             let at = maps.iter().position(|map| map.name() == name)?;
             Some(maps.swap_remove(at))
@@ -281,11 +275,6 @@ fn look(map: &MapHandle, name: &'static str) -> Result<Vec<u8>, BpfError> {
     Ok(found
         .map_err(failed(NAME, name, "read"))?
         .unwrap_or_default())
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-    u64::from_ne_bytes(eight.copied().unwrap_or_default())
 }
 
 /// A flow; `None` where the place is free.

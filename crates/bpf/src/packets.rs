@@ -4,18 +4,20 @@
 //! maps.
 
 use crate::error::BpfError;
-use crate::object::sized;
 use crate::{log, programs};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// The begin of `struct __sk_buff`, which every kernel takes; more than any
-/// kernel's gives back; and where the mark stands in it
+/// kernel's gives back; and where the mark and the priority stand in it
 /// (include/uapi/linux/bpf.h).
-const CONTEXT: usize = 16;
+const CONTEXT: usize = 36;
 const CONTEXT_BACK: usize = 1024;
 const MARK: usize = 8;
+const PRIORITY: usize = 32;
 
 /// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
 const TC_ACT_SHOT: u32 = 2;
@@ -110,12 +112,24 @@ impl PacketPrograms {
     /// Runs a program once on an Ethernet frame with this mark. What it
     /// remembers, it remembers from run to run, as from packet to packet.
     pub(crate) fn run(&self, name: &str, frame: &[u8], mark: u32) -> Result<Ran, BpfError> {
+        self.run_as(name, frame, mark, 0)
+    }
+
+    /// The same on a frame of this priority, which is what names its class.
+    pub(crate) fn run_as(
+        &self,
+        name: &str,
+        frame: &[u8],
+        mark: u32,
+        priority: u32,
+    ) -> Result<Ran, BpfError> {
         let mut programs = self.object.progs_mut();
         let program = programs
             .find(|program| program.name() == name)
             .ok_or(BpfError::NoProgram(self.file))?;
         let mut before = [0_u8; CONTEXT];
         before[MARK..MARK + 4].copy_from_slice(&mark.to_ne_bytes());
+        before[PRIORITY..PRIORITY + 4].copy_from_slice(&priority.to_ne_bytes());
         let mut context = [0_u8; CONTEXT_BACK];
         let mut after = vec![0_u8; frame.len()];
         let input = ProgramInput {
@@ -138,11 +152,6 @@ impl PacketPrograms {
         })
     }
 
-    /// A map whose values have so many bytes.
-    pub(crate) fn map(&self, name: &'static str, bytes: usize) -> Result<MapHandle, BpfError> {
-        sized(self.kind, name, bytes, self.handle(name))
-    }
-
     /// A map, whatever is in it.
     pub(crate) fn handle(&self, name: &str) -> Option<MapHandle> {
         let map = self.object.maps().find(|map| map.name() == name)?;
@@ -156,4 +165,48 @@ impl PacketPrograms {
             source,
         }
     }
+}
+
+/// The maps of the loaded program of this number; `None` where there is no such
+/// program.
+pub(crate) fn maps_of(id: u32) -> Option<Vec<MapHandle>> {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == id)?;
+    let maps = info.map_ids.iter();
+    Some(
+        maps.filter_map(|id| MapHandle::from_map_id(*id).ok())
+            .collect(),
+    )
+}
+
+/// Bytes of `struct tuple` (bpf/include/tc.h), and where in it what is.
+pub(crate) const TUPLE: usize = 40;
+const PORTS_AT: usize = 32;
+const VERSION_AT: usize = 37;
+
+/// The ends that a `struct tuple` tells: whose packets they are, and for whom.
+pub(crate) fn ends(tuple: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let end = |address: usize, port: usize| {
+        let bytes = tuple.get(address..)?;
+        let address: IpAddr = match tuple.get(VERSION_AT)? {
+            4 => Ipv4Addr::from_octets(*bytes.first_chunk()?).into(),
+            6 => Ipv6Addr::from_octets(*bytes.first_chunk()?).into(),
+            _ => return None,
+        };
+        let port = u16::from_be_bytes(*tuple.get(port..)?.first_chunk()?);
+        Some(SocketAddr::new(address, port))
+    };
+    Some((end(0, PORTS_AT)?, end(16, PORTS_AT + 2)?))
+}
+
+/// The 64-bit word of a value at a place; 0 behind its end.
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u64::from_ne_bytes(eight.copied().unwrap_or_default())
+}
+
+/// The 32-bit word of a value at a place; 0 behind its end.
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
+    let four = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u32::from_ne_bytes(four.copied().unwrap_or_default())
 }

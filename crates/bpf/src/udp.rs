@@ -3,11 +3,14 @@
 //! (`bpf/inbound/udp.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{SETTINGS, failed};
-use crate::packets::PacketPrograms;
-use libbpf_rs::{MapCore, MapFlags};
+use crate::object::{SETTINGS, failed, sized};
+use crate::packets::{PacketPrograms, TUPLE, ends, half, maps_of, word};
+use crate::programs;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use weirgate_aqm::{Udp, UdpRule, UdpVerdict};
+use std::sync::OnceLock;
+use weirgate_aqm::{Udp, UdpRule, UdpState, UdpVerdict};
 
 /// Its file, and the program in it.
 const FILE: &str = "udp";
@@ -17,7 +20,8 @@ const NAME: &str = "udp_states";
 const STREAMS: &str = "streams";
 
 /// Bytes of `struct udp_settings`.
-const SETTINGS_BYTES: usize = size_of::<UdpRule>() + 16;
+const RULE_BYTES: usize = size_of::<UdpRule>();
+const SETTINGS_BYTES: usize = RULE_BYTES + 16;
 
 /// How streams are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,31 +40,49 @@ pub struct UdpSetup {
 #[derive(Debug)]
 pub struct UdpControl(PacketPrograms);
 
+/// A stream that the filter knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpStream {
+    /// Who sends.
+    pub sender: SocketAddr,
+    /// To whom.
+    pub receiver: SocketAddr,
+    /// Where it is.
+    pub state: UdpState,
+    /// The rate measured, in bytes of IP packets a second.
+    pub rate_bytes_s: u64,
+    /// Datagrams that were not delivered.
+    pub discarded: u64,
+}
+
+/// A loaded filter's maps, by which it is told and read.
+#[derive(Debug)]
+pub struct UdpMaps {
+    settings: MapHandle,
+    streams: MapHandle,
+}
+
 impl UdpControl {
     /// Loads it. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(setup: &UdpSetup) -> Result<Self, BpfError> {
         let control = Self(PacketPrograms::load(FILE, NAME, None)?);
-        control.0.map(STREAMS, Udp::bytes())?;
-        control.set(setup)?;
+        control.maps()?.set(setup)?;
         Ok(control)
+    }
+
+    /// Its maps.
+    pub fn maps(&self) -> Result<UdpMaps, BpfError> {
+        UdpMaps::of(|name| self.0.handle(name))
     }
 
     /// States how streams are held from the next packet on.
     pub fn set(&self, setup: &UdpSetup) -> Result<(), BpfError> {
-        let words = setup.rule.words().into_iter();
-        let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
-        let (mark, under) = setup.spared;
-        let marks = [setup.refuse_mark, under, mark, 0];
-        bytes.extend(marks.map(u32::to_ne_bytes).as_flattened());
-        self.0
-            .map(SETTINGS, SETTINGS_BYTES)?
-            .update(&[0; 4], &bytes, MapFlags::ANY)
-            .map_err(failed(NAME, SETTINGS, "written"))
+        self.maps()?.set(setup)
     }
 
     /// How many streams are known.
     pub fn streams(&self) -> Result<usize, BpfError> {
-        Ok(self.0.map(STREAMS, Udp::bytes())?.keys().count())
+        Ok(self.maps()?.streams.keys().count())
     }
 
     /// The program, for a filter that acts by itself.
@@ -83,5 +105,80 @@ impl UdpControl {
             (_, _) => UdpVerdict::Refuse,
         };
         Ok((verdict, ran.mark))
+    }
+
+    /// What tells this version of the program from others.
+    pub fn digest() -> u32 {
+        static DIGEST: OnceLock<u32> = OnceLock::new();
+        *DIGEST.get_or_init(|| programs::digest(FILE))
+    }
+}
+
+impl UdpMaps {
+    /// Those of the loaded program of this number; `None` where there is no such
+    /// program, or it is none of this kind.
+    pub fn of_program(id: u32) -> Option<Self> {
+        let mut maps = maps_of(id)?;
+        let take = |name: &str| {
+            let at = maps.iter().position(|map| map.name() == name)?;
+            Some(maps.swap_remove(at))
+        };
+        Self::of(take).ok()
+    }
+
+    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
+        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+        Ok(Self {
+            settings: named(SETTINGS, SETTINGS_BYTES)?,
+            streams: named(STREAMS, Udp::bytes())?,
+        })
+    }
+
+    /// States how streams are held from the next packet on. No stream is
+    /// forgotten.
+    pub fn set(&self, setup: &UdpSetup) -> Result<(), BpfError> {
+        let words = setup.rule.words().into_iter();
+        let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        let (mark, under) = setup.spared;
+        let marks = [setup.refuse_mark, under, mark, 0];
+        bytes.extend(marks.map(u32::to_ne_bytes).as_flattened());
+        self.settings
+            .update(&[0; 4], &bytes, MapFlags::ANY)
+            .map_err(failed(NAME, SETTINGS, "written"))
+    }
+
+    /// What it was told.
+    pub fn setup(&self) -> Result<UdpSetup, BpfError> {
+        let found = self.settings.lookup(&[0; 4], MapFlags::ANY);
+        let found = found.map_err(failed(NAME, SETTINGS, "read"))?;
+        let bytes = found.unwrap_or_default();
+        let words: [u64; RULE_BYTES / 8] = std::array::from_fn(|index| word(&bytes, 8 * index));
+        Ok(UdpSetup {
+            rule: UdpRule::from_words(&words),
+            refuse_mark: half(&bytes, RULE_BYTES),
+            spared: (half(&bytes, RULE_BYTES + 8), half(&bytes, RULE_BYTES + 4)),
+        })
+    }
+
+    /// The streams that it knows, in no order.
+    pub fn streams(&self) -> Result<Vec<UdpStream>, BpfError> {
+        let mut all = Vec::new();
+        for key in self.streams.keys() {
+            let found = self.streams.lookup(&key, MapFlags::ANY);
+            let found = found.map_err(failed(NAME, STREAMS, "read"))?;
+            let stream = found.and_then(|bytes| {
+                let (sender, receiver) = ends(key.get(..TUPLE)?)?;
+                let (rate_bytes_s, discarded) = Udp::figures_of(&bytes);
+                Some(UdpStream {
+                    sender,
+                    receiver,
+                    state: Udp::state_of(&bytes),
+                    rate_bytes_s,
+                    discarded,
+                })
+            });
+            all.extend(stream);
+        }
+        Ok(all)
     }
 }

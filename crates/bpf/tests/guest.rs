@@ -89,6 +89,7 @@ fn filter_takes_any_packet() {
 #[test]
 fn windows_are_written_and_nothing_else() {
     println!("{}", in_the_guest("window::writes"));
+    println!("{}", in_the_guest("window::spares"));
     println!("{}", in_the_guest("window::any_packet"));
 }
 

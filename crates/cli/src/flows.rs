@@ -10,6 +10,7 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::explain_show::class_of;
+use crate::flows_held::{self, Wanted};
 use crate::output;
 use crate::policy;
 use crate::shape::{in_runtime, refused, site};
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// List at most so many, those with most traffic first.
     #[arg(long, default_value_t = 50)]
     most: usize,
+    /// List what `[receive]` holds to a rate instead: rates, windows, states.
+    #[arg(long)]
+    held: bool,
     /// Print JSON, all that fit.
     #[arg(long)]
     json: bool,
@@ -102,6 +106,15 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             return Err(Failure::Input(text.to_owned()));
         };
         let policy = policy::again(&entry.sources)?;
+        if arguments.held {
+            let wanted = Wanted {
+                host: arguments.host,
+                class: arguments.class.as_deref(),
+                most: arguments.most,
+                json: arguments.json,
+            };
+            return flows_held::run(&site, policy.policy(), &memory.applied, &wanted).await;
+        }
         let asked = |error: weirgate_kernel::KernelError| refused(error.into());
         let subnets = site.kernel.subnets().await.map_err(asked)?;
         let before = site.kernel.connections().await.map_err(asked)?;

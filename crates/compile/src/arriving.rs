@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What packets from outside get where they arrive, so that rules there see
 //! what their connection has been decided to be; or so that they are held to a
-//! rate.
+//! rate, here or where they are sent.
 
 use crate::hold;
+use crate::receive;
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
 use weirgate_state::{Arriving, Capabilities, DeviceName, Field, Match, Origin, Payload, Table};
@@ -64,6 +65,18 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             ..Arriving::default()
         });
         place.hold = Some(hold);
+    }
+    let (windows, datagrams) = (receive::windows(policy), receive::datagrams(policy));
+    let first = windows.as_ref().map(|(_, origin)| origin);
+    let first = first.or(datagrams.as_ref().map(|(_, origin)| origin));
+    if let Some(origin) = first {
+        let device = policy.link.device.value.clone();
+        let place = places.entry(device).or_insert_with(|| Arriving {
+            origin: origin.clone(),
+            ..Arriving::default()
+        });
+        place.windows = windows.map(|(windows, _)| Box::new(windows));
+        place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
     }
     places
 }

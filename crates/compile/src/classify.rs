@@ -29,6 +29,7 @@ use crate::bridge;
 use crate::classify_when::{self, Lists, VERSIONS};
 use crate::naming;
 use crate::part_rules;
+use crate::receive;
 use crate::scheduler::{Member, Scheduler};
 use crate::segments;
 use crate::tree::LOCAL;
@@ -237,6 +238,7 @@ impl Writer<'_> {
             rules.push(Rule::classify(vec![other], LOCAL, origin));
         }
         rules.extend(segments::rules(self.policy, direction));
+        rules.extend(receive::segments(self.policy, direction));
         if let Some(first) = self.scheduler.members.first() {
             control(first, direction, &self.ending, &mut rules);
         }

@@ -39,6 +39,7 @@ codes! {
     PAYLOAD "C216" "Payloads shall be looked at, and the kernel cannot, or the policy does not say where the packets arrive.";
     BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port.";
     HOLD "C218" "What arrives shall be held to a rate by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
+    RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
 }
 
 #[cfg(test)]

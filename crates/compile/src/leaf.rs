@@ -7,7 +7,9 @@ use crate::hosts;
 use crate::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
-use weirgate_state::{Bfifo, Cake, CakeTins, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq};
+use weirgate_state::{
+    Bfifo, Cake, CakeTins, Fq, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+};
 use weirgate_units::{Handle, Rate, Span};
 
 /// Below this, queues are kept short in packets and memory (as OpenWrt does).
@@ -31,6 +33,10 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         .as_ref()
         .map_or(member.class.line, |queue| queue.line);
     let kind = match &queue {
+        _ if scheduler.holds && member.class.ack => QdiscKind::Fq(Fq {
+            limit: HELD,
+            flow_limit: HELD_OF_FLOW,
+        }),
         Queue::Bfifo(limit) => QdiscKind::Bfifo(Bfifo { limit: *limit }),
         Queue::Pfifo(limit) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
         Queue::Sfq(sfq) => QdiscKind::Sfq(self::sfq(sfq, scheduler)),
@@ -53,6 +59,11 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         origin: Origin::new(line, format!("the queue of class {}", member.class.name)),
     }
 }
+
+/// Acknowledgements that are held back, in all and of one connection: one for each
+/// segment that may be owed.
+const HELD: u32 = 10_000;
+const HELD_OF_FLOW: u32 = 1_000;
 
 /// Flow queues of a host with a limit; a thousand of them must not take much.
 const HOST_FLOWS: u32 = 64;

@@ -27,6 +27,7 @@ mod naming;
 mod number;
 mod part_rules;
 mod parts;
+mod receive;
 mod report;
 mod scheduler;
 mod segments;
@@ -132,6 +133,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
             }
         }
     }
+    inet.chains.extend(receive::refusing(policy));
     for table in [&mut inet, &mut netdev] {
         classify_when::complete(&mut table.sets, &table.chains);
     }

@@ -10,6 +10,7 @@ use crate::hold;
 use crate::hosts;
 use crate::kit;
 use crate::leaf;
+use crate::receive;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::segments;
 use crate::setup;
@@ -200,9 +201,18 @@ pub fn check_report(policy: &Policy) -> CheckReport {
         .collect();
     CheckReport {
         directions,
-        held: hold::note(policy),
+        held: held(policy),
         problems: problems.into_sorted(),
     }
+}
+
+/// Every note on what is held to a rate without a queue, a line each.
+fn held(policy: &Policy) -> Option<String> {
+    let notes: Vec<String> = hold::note(policy)
+        .into_iter()
+        .chain(receive::notes(policy))
+        .collect();
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
 fn direction_report(

@@ -9,6 +9,7 @@ use crate::bounds;
 use crate::codes;
 use crate::number;
 use crate::parts::{self, Leaf, Numbers, Parent};
+use crate::receive;
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Class, Direction, Inbound, Lengths, Policy, Rule, SharedClass, When};
@@ -50,6 +51,9 @@ pub struct Scheduler {
     pub gate: Rate,
     /// Which acknowledgements its cakes drop.
     pub ack_filter: CakeAckFilter,
+    /// Whether the queue of acknowledgements holds them until the time that
+    /// `[receive]` gives them.
+    pub holds: bool,
     /// The gate's bucket, in time.
     pub gate_buffer: Span,
     /// What a full packet takes on the wire, in bytes.
@@ -133,6 +137,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
             (Direction::Up, Some(filter)) => filter.value,
             _ => CakeAckFilter::No,
         },
+        holds: direction == Direction::Up && receive::holds(policy),
         gate_buffer: late.max(bounds::time(1, shares.gate)),
         full_packet: shares.full_packet,
         members,

@@ -6,6 +6,7 @@ use crate::bridge;
 use crate::codes;
 use crate::engine;
 use crate::hosts;
+use crate::receive;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{Count, Direction, Directions, Engine, Inbound, Per, Policy, Rule};
@@ -41,6 +42,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         );
     }
     payload(policy, kernel, &release, problems);
+    receive::check(policy, kernel, &release, problems);
     if policy.held_rate().is_some() && !kernel.payload {
         problems.error(
             codes::HOLD,

@@ -96,6 +96,12 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
         out.push_str(&table.nft_text());
     }
     for (name, place) in &state.arriving {
+        if let Some(windows) = &place.windows {
+            writeln!(out, "arriving {name} {windows:?}  # {}", place.origin)?;
+        }
+        if let Some(datagrams) = &place.datagrams {
+            writeln!(out, "arriving {name} {datagrams:?}")?;
+        }
         let Some(hold) = &place.hold else { continue };
         let said = hold.settings.iter();
         let said: Vec<_> = said

@@ -441,6 +441,41 @@ fn what_holds_a_rate_needs_programs() {
 }
 
 #[test]
+fn what_holds_senders_needs_programs_and_what_holds_acknowledgements_fq() {
+    let all = Capabilities::all();
+    let mut without = Capabilities {
+        payload: false,
+        ..all.clone()
+    };
+    let of = |asks: &str| format!("{SITE}[ack]\n[receive]\n{asks}\n");
+    for asks in ["rate = \"50%\"", "[receive.udp]\nrate = \"1mbit\""] {
+        assert_eq!(refused(&of(asks), &all), []);
+        assert_eq!(refused(&of(asks), &without), [("C218", Severity::Error)]);
+    }
+    assert_eq!(refused(&of("segment = 536"), &without), []);
+    let wrong = [("C219", Severity::Error)];
+    let hold = of("rate = \"50%\"\nhold = \"100ms\"");
+    assert_eq!(refused(&hold, &all), []);
+    assert_eq!(refused(&hold.replace("[ack]\n", ""), &all), wrong);
+    let queued = hold.replace("[ack]\n", "[ack]\nqueue = \"bfifo 28125\"\n");
+    assert_eq!(refused(&queued, &all), wrong);
+    without.payload = true;
+    without.qdiscs.remove("fq");
+    assert_eq!(refused(&hold, &without), wrong);
+    // More than the line carries, where nothing holds it.
+    let none = SITE.replace("layer", "inbound = \"none\"\nlayer");
+    let beyond = format!("{none}[receive]\nrate = \"100mbit\"\n");
+    assert_eq!(refused(&beyond, &all), [("C219", Severity::Warning)]);
+    let classes: String = (0..16)
+        .map(|one| format!("[[class]]\nname = \"c{one}\"\nshare = \"1%\"\n"))
+        .collect();
+    let names: String = (0..16).map(|one| format!("\"c{one}\", ")).collect();
+    let crowd = SITE.replace("share = \"100%\"", "share = \"80%\"");
+    let crowd = format!("{crowd}{classes}[receive]\nrate = \"50%\"\nprotect = [{names}]\n");
+    assert!(refused(&crowd, &all).contains(&wrong[0]));
+}
+
+#[test]
 fn bridged_packets_have_no_connection() {
     let all = Capabilities::all();
     let site = SITE.replace("[link]", "[link]\nbridge = true");
@@ -474,7 +509,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214", "C215", "C216", "C217", "C218"
+            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219"
         ]
     );
 }

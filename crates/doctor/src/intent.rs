@@ -97,6 +97,7 @@ fn of_tree(qdisc: &Qdisc, needed: &mut BTreeSet<Ability>) {
         }
         QdiscKind::FqCodel(_) => Ability::FqCodel,
         QdiscKind::Sfq(_) => Ability::Sfq,
+        QdiscKind::Fq(_) => Ability::Fq,
         QdiscKind::Red(_) => Ability::Red,
         QdiscKind::Cake(_) => Ability::Cake,
         QdiscKind::Kit(_) => {

@@ -148,7 +148,8 @@ impl<'a, 'c> Run<'a, 'c> {
             }
             match &rule.verdict {
                 Verdict::Continue => {}
-                Verdict::Final => return Flow::Ends,
+                // Refused packets get no class.
+                Verdict::Final | Verdict::Refuse => return Flow::Ends,
                 Verdict::Return => return Flow::Next,
                 Verdict::Jump(name) => {
                     if let Flow::Ends = self.called(name, depth) {

@@ -15,13 +15,14 @@ use crate::nft;
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
 use crate::payload;
+use crate::receive;
 use crate::shaper;
 use crate::tc::arriving::Programs;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::AsRawFd;
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
-use weirgate_state::{DeviceName, State, Table};
+use weirgate_state::{Arriving, DeviceName, State, Table};
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +157,46 @@ impl Kernel {
         }
     }
 
+    /// Gives packets something else where they arrive.
+    async fn set_arriving(
+        &self,
+        step: &Step,
+        device: &DeviceName,
+        (before, after): (Option<&Arriving>, Option<&Arriving>),
+    ) -> Result<(), KernelError> {
+        let index = self.index(device).await?;
+        let looks = tc::arriving::new_payload(before, after);
+        let payload = payload::program(looks)?;
+        let wanted = tc::arriving::new_hold(before, after);
+        let told = wanted.filter(|_| tc::arriving::can_be_told(before));
+        let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
+        let receive = receive::programs(step, before, after)?;
+        let programs = Programs {
+            payload: payload.as_ref().map(AsRawFd::as_raw_fd),
+            hold: hold.as_ref().map(AsRawFd::as_raw_fd),
+            windows: receive.windows(),
+            datagrams: receive.datagrams(),
+        };
+        let change = tc::arriving::change(index, before, after, programs);
+        let mut batch = requests(step, change);
+        if let Err(error) = self.flush(&mut batch).await {
+            // A place that was made for a filter goes with it.
+            let made = !matches!(
+                &error,
+                KernelError::Refused(refusal) if refusal.errno == EEXIST
+            );
+            if before.is_none() && made {
+                let remove = requests(step, [tc::arriving::remove(index)]);
+                self.route.answers(remove).await?;
+            }
+            return Err(error);
+        }
+        if let Some(told) = told {
+            self.tell_hold(step, index, told).await?;
+        }
+        self.tell_receive(step, index, before, after).await
+    }
+
     async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {
         let mut batch = Vec::new();
         for step in steps {
@@ -212,34 +253,8 @@ impl Kernel {
                     after,
                 } => {
                     self.flush(&mut batch).await?;
-                    let index = self.index(device).await?;
-                    let (before, after) = (before.as_ref(), after.as_ref());
-                    let looks = tc::arriving::new_payload(before, after);
-                    let payload = payload::program(looks)?;
-                    let wanted = tc::arriving::new_hold(before, after);
-                    let told = wanted.filter(|_| tc::arriving::can_be_told(before));
-                    let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
-                    let programs = Programs {
-                        payload: payload.as_ref().map(AsRawFd::as_raw_fd),
-                        hold: hold.as_ref().map(AsRawFd::as_raw_fd),
-                    };
-                    let change = tc::arriving::change(index, before, after, programs);
-                    batch = requests(step, change);
-                    if let Err(error) = self.flush(&mut batch).await {
-                        // A place that was made for a filter goes with it.
-                        let made = !matches!(
-                            &error,
-                            KernelError::Refused(refusal) if refusal.errno == EEXIST
-                        );
-                        if before.is_none() && made {
-                            let remove = requests(step, [tc::arriving::remove(index)]);
-                            self.route.answers(remove).await?;
-                        }
-                        return Err(error);
-                    }
-                    if let Some(told) = told {
-                        self.tell_hold(step, index, told).await?;
-                    }
+                    let change = (before.as_ref(), after.as_ref());
+                    self.set_arriving(step, device, change).await?;
                 }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;

@@ -108,8 +108,8 @@ impl Kernel {
         index: u32,
     ) -> Result<Result<Option<FilterMaps>, BpfError>, KernelError> {
         let listed = self.arriving_filters(index).await?;
-        let (_, holder) = crate::tc::arriving::read(&listed);
-        Ok(match holder {
+        let (_, holders) = crate::tc::arriving::read(&listed);
+        Ok(match holders.hold {
             Some(holder) => FilterMaps::of_program(holder.id),
             None => Ok(None),
         })

@@ -33,6 +33,7 @@ mod offload;
 mod overview;
 mod parts;
 mod payload;
+mod receive;
 mod shaper;
 mod stamp;
 mod tc;
@@ -52,6 +53,7 @@ pub use nft::object::RuleCounter;
 pub use observe::{Observed, Scope};
 pub use overview::{DeviceOverview, Traffic};
 pub use payload::{Loader, can_look, provide};
+pub use receive::Received;
 pub use stamp::Stamp;
 pub use tc::stats::{Counters, DeviceCounters};
 

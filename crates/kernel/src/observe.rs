@@ -8,6 +8,7 @@ use crate::nft::decode::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
 use crate::parts::Parts;
+use crate::receive;
 use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::decode::{self, Entry};
 use crate::tc::{self, RTM_GETTFILTER};
@@ -204,8 +205,9 @@ impl Kernel {
     /// What arriving packets get at a device that has a place for it.
     async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
         let listed = self.arriving_filters(index).await?;
-        let (mut place, holder) = tc::arriving::read(&listed);
-        place.hold = holder.map(hold::read);
+        let (mut place, holders) = tc::arriving::read(&listed);
+        place.hold = holders.hold.map(hold::read);
+        receive::read(&mut place, &holders);
         Ok(place)
     }
 
@@ -313,7 +315,7 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     // net/sched/cls_api.c).
     if matches!(
         qdisc.kind,
-        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Kit(_)
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Fq(_) | QdiscKind::Kit(_)
     ) {
         return;
     }

@@ -4,8 +4,9 @@
 
 use crate::action::{Action, Step};
 use crate::hold;
+use crate::receive;
 use std::fmt;
-use weirgate_state::{Arriving, DeviceName, Hold, Origin, State};
+use weirgate_state::{Arriving, Datagrams, DeviceName, Hold, Origin, State, Windows};
 
 /// The preference of weirgate's filter that restores marks. A low one, so that
 /// it comes before most filters of others; one that nobody takes for a first
@@ -16,9 +17,17 @@ pub const RESTORE_PREFERENCE: u16 = 87;
 /// which overwrites them.
 pub const PAYLOAD_PREFERENCE: u16 = 88;
 
-/// That of the filter that holds what arrives to a rate: last, so that marks
-/// are there for it to pass on, and it sees what others let go.
+/// That of the filter that holds what arrives to a rate: behind those, so that
+/// marks are there for it to pass on, and it sees what others let go.
 pub const HOLD_PREFERENCE: u16 = 89;
+
+/// That of the programs that choose receive windows, at arriving packets behind
+/// the filter that may drop them, and at those that leave.
+pub const WINDOWS_PREFERENCE: u16 = 90;
+
+/// That of the filter of datagrams: last, because what it drops has crossed the
+/// line and counts in the virtual queue.
+pub const DATAGRAMS_PREFERENCE: u16 = 91;
 
 /// Devices whose places hold something else of weirgate's than is desired: the
 /// name, what is desired, what is there.
@@ -101,7 +110,14 @@ pub fn text(place: Option<&Arriving>) -> String {
         format!("{whose} in payloads in {:#010x}", payload.mask())
     });
     let held = place.and_then(|place| place.hold.as_ref()).map(hold::text);
-    let all: Vec<String> = [restored, payload, held].into_iter().flatten().collect();
+    let windows = place
+        .and_then(|place| place.windows.as_deref())
+        .map(receive::windows);
+    let datagrams = place
+        .and_then(|place| place.datagrams.as_deref())
+        .map(receive::datagrams);
+    let all = [restored, payload, held, windows, datagrams];
+    let all: Vec<String> = all.into_iter().flatten().collect();
     if all.is_empty() {
         "nothing of weirgate's".to_owned()
     } else {
@@ -118,34 +134,31 @@ pub fn describe(
     if after.is_none_or(Arriving::is_bare) {
         return write!(f, "{device}: arriving packets get nothing any more");
     }
-    let (restored, payload) = (
-        after.and_then(|place| place.restore),
-        after.and_then(|place| place.payload),
-    );
-    let held = after.and_then(|place| place.hold.as_ref());
-    write!(f, "{device}: arriving packets ")?;
-    if let Some(held) = held {
-        write!(f, "are held to {} without a queue", held.rate)?;
+    let mut said: Vec<String> = Vec::new();
+    let place = after.cloned().unwrap_or_default();
+    if let Some(held) = &place.hold {
+        said.push(format!("are held to {} without a queue", held.rate));
     }
-    if restored.is_none() && payload.is_none() {
-        return Ok(());
+    let restored = place
+        .restore
+        .map(|mask| format!("their connection's mark under {mask:#010x}"));
+    let payload = place.payload.map(|payload| {
+        format!(
+            "what is found in their flow's payload in {:#010x} of their mark",
+            payload.mask()
+        )
+    });
+    let gets: Vec<String> = [restored, payload].into_iter().flatten().collect();
+    if !gets.is_empty() {
+        said.push(format!("get {}", gets.join(" and ")));
     }
-    let and = if held.is_some() { " and " } else { "" };
-    write!(f, "{and}get ")?;
-    if let Some(mask) = restored {
-        write!(f, "their connection's mark under {mask:#010x}")?;
+    if let Some(windows) = &place.windows {
+        said.push(receive::windows_in_short(windows));
     }
-    if restored.is_some() && payload.is_some() {
-        f.write_str(" and ")?;
+    if let Some(datagrams) = &place.datagrams {
+        said.push(receive::datagrams_in_short(datagrams));
     }
-    if let Some(payload) = payload {
-        let mask = payload.mask();
-        write!(
-            f,
-            "what is found in their flow's payload in {mask:#010x} of their mark"
-        )?;
-    }
-    Ok(())
+    write!(f, "{device}: arriving packets {}", said.join(" and "))
 }
 
 /// The nearest command lines.
@@ -193,10 +206,46 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
         )),
         None => {}
     }
+    receiving(device, before, after, &mut lines);
     if after.is_none() && before.is_some_and(|place| !place.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
     }
     lines.join("\n")
+}
+
+/// The lines of what holds senders to a rate from here.
+fn receiving(
+    device: &DeviceName,
+    before: Option<&Arriving>,
+    after: Option<&Arriving>,
+    lines: &mut Vec<String>,
+) {
+    let mut filter = |way: &str, preference: u16, section: &str, said: Option<String>| {
+        lines.push(match said {
+            Some(said) => format!(
+                "tc filter replace dev {device} {way} pref {preference} protocol all handle 1 bpf \
+                 direct-action skip_hw object-file {section}  # {said}"
+            ),
+            None => format!("tc filter del dev {device} {way} pref {preference}"),
+        });
+    };
+    let old = before.and_then(|place| place.windows.as_deref());
+    let new = after.and_then(|place| place.windows.as_deref());
+    if !Windows::same(new, old) {
+        let said = new.map(receive::windows);
+        let programs = [("ingress", "window_in"), ("egress", "window_out")];
+        for (way, program) in programs {
+            let section = format!("window.bpf.o program {program}");
+            filter(way, WINDOWS_PREFERENCE, &section, said.clone());
+        }
+    }
+    let old = before.and_then(|place| place.datagrams.as_deref());
+    let new = after.and_then(|place| place.datagrams.as_deref());
+    if !Datagrams::same(new, old) {
+        let said = new.map(receive::datagrams);
+        let section = "udp.bpf.o section tc";
+        filter("ingress", DATAGRAMS_PREFERENCE, section, said);
+    }
 }
 
 /// `weirgate` as tc takes a cookie.
@@ -280,6 +329,58 @@ mod tests {
         old.stale = true;
         let plan = crate::plan(&state(place(old)), &state(one)).unwrap();
         assert_eq!(plan.steps.len(), 1);
+    }
+
+    #[test]
+    fn what_holds_senders_comes_changes_in_place_and_goes() {
+        let windows = |kbit, stale| Windows {
+            rate: weirgate_units::Rate::kbit(kbit),
+            stale,
+            ..Windows::default()
+        };
+        let datagrams = |kbit| Datagrams {
+            rate: weirgate_units::Rate::kbit(kbit),
+            ..Datagrams::default()
+        };
+        let place = |windows, datagrams| {
+            Some(Arriving {
+                windows: windows.map(Box::new),
+                datagrams: datagrams.map(Box::new),
+                ..Arriving::default()
+            })
+        };
+        let both = place(Some(windows(4_000, false)), Some(datagrams(2_000)));
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter replace dev wan ingress",
+            "tc filter replace dev wan egress",
+            "tc filter replace dev wan ingress",
+        ];
+        assert_eq!(lines(None, both.clone()), add);
+        assert_eq!(lines(both.clone(), both.clone()), Vec::<String>::new());
+        let other = place(Some(windows(3_000, false)), Some(datagrams(2_000)));
+        assert_eq!(lines(both.clone(), other), add[1..3]);
+        let fewer = place(Some(windows(4_000, false)), None);
+        let delete = ["tc filter del dev wan ingress"];
+        assert_eq!(lines(both.clone(), fewer.clone()), delete);
+        let gone = [
+            "tc filter del dev wan ingress",
+            "tc filter del dev wan egress",
+            "tc filter del dev wan ingress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(lines(both.clone(), None), gone);
+        // A program of another version is exchanged.
+        let old = place(Some(windows(4_000, true)), None);
+        let plan = crate::plan(&state(old), &state(fewer)).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        let said = crate::plan(&state(None), &state(both)).unwrap();
+        let said = said.steps[0].action.to_string();
+        assert_eq!(
+            said,
+            "wan: arriving packets are answered with receive windows that hold TCP to 4mbit and are \
+             dropped, in the end refused, where a stream of datagrams is above 2mbit"
+        );
     }
 
     fn restoring(mask: u32) -> Arriving {

@@ -206,10 +206,11 @@ impl Found {
                 &label,
                 origin,
                 format!("weirgate cannot make a qdisc `{name}` with the settings it had"),
-                "use htb, fq_codel, sfq, pfifo, bfifo, red or cake",
+                "use htb, fq_codel, sfq, fq, pfifo, bfifo, red or cake",
             ),
             QdiscKind::Htb(htb) => self.htb(place, qdisc, htb, handles),
             QdiscKind::Sfq(_)
+            | QdiscKind::Fq(_)
             | QdiscKind::FqCodel(_)
             | QdiscKind::Pfifo(_)
             | QdiscKind::Bfifo(_)
@@ -304,11 +305,11 @@ impl Found {
             let label = format!("table {name} chain {}", chain.name);
             let none = Origin::default();
             match &chain.hook {
-                Hook::Postrouting { .. } if table.netdev => self.add(
+                Hook::Postrouting { .. } | Hook::Prerouting if table.netdev => self.add(
                     "K304",
                     &label,
                     &none,
-                    "a netdev table has no postrouting hook",
+                    "a netdev table has no hook at routing",
                     "put the chain into an inet table",
                 ),
                 Hook::Other(text) => self.add(
@@ -347,6 +348,7 @@ impl Found {
                     );
                 }
                 Hook::Postrouting { .. }
+                | Hook::Prerouting
                 | Hook::Egress { .. }
                 | Hook::Ingress { .. }
                 | Hook::Called

@@ -147,6 +147,9 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
             };
             format!("sfq limit {} perturb {}{quantum}", q.limit, q.perturb)
         }
+        QdiscKind::Fq(q) => {
+            format!("fq limit {} flow_limit {} nopacing", q.limit, q.flow_limit)
+        }
         QdiscKind::Pfifo(q) => format!("pfifo limit {}", q.limit),
         QdiscKind::Bfifo(q) => format!("bfifo limit {}", q.limit.as_bytes()),
         QdiscKind::Red(q) => format!(

@@ -91,6 +91,17 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
                     "{device}: the filter that holds what arrives to a rate, a program; nothing does"
                 ));
             }
+            if place.windows.is_some() {
+                inexact.push(format!(
+                    "{device}: receive windows that hold TCP to a rate, two programs; nothing does"
+                ));
+            }
+            if place.datagrams.is_some() {
+                inexact.push(format!(
+                    "{device}: streams of datagrams held to a rate, a program; nothing does, and \
+                     the rule that refuses them matches nothing"
+                ));
+            }
         }
         let _ = write!(script, "\n{}\n", lines.join("\n"));
         if let Action::SetOffloads { device, .. } = &step.action {

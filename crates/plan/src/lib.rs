@@ -33,13 +33,17 @@ mod loss;
 mod model;
 mod nft;
 mod present;
+mod receive;
 mod settle;
 mod table;
 mod tree;
 mod verify;
 
 pub use action::{Action, Place, Step};
-pub use arriving::{HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
+pub use arriving::{
+    DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE,
+    WINDOWS_PREFERENCE,
+};
 pub use check::Problem;
 pub use export::{Export, bare, export};
 pub use loss::Loss;

@@ -8,7 +8,7 @@
 
 use crate::kit;
 use weirgate_state::{
-    Bfifo, Cake, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+    Bfifo, Cake, Fq, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Sfq,
 };
 use weirgate_units::{Rate, Span};
 
@@ -62,6 +62,10 @@ fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {
                 quantum,
             })
         }
+        QdiscKind::Fq(Fq { limit, flow_limit }) => QdiscKind::Fq(Fq {
+            limit: *limit,
+            flow_limit: *flow_limit,
+        }),
         QdiscKind::Pfifo(Pfifo { limit }) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
         QdiscKind::Bfifo(Bfifo { limit }) => QdiscKind::Bfifo(Bfifo { limit: *limit }),
         QdiscKind::Red(own) => QdiscKind::Red(settled_red(

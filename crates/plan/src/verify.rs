@@ -328,6 +328,7 @@ fn hook_text(hook: &Hook) -> String {
             redirect_to,
         } => format!("at packets that arrive on {device}, sent to {redirect_to}"),
         Hook::Egress { device } => format!("at packets that leave by {device}"),
+        Hook::Prerouting => String::from("before routing"),
         Hook::Other(place) => place.clone(),
         Hook::Called => String::from("called by other chains"),
         Hook::Switched { on: true } => String::from("called by other chains, switched on"),

@@ -82,6 +82,7 @@ codes! {
     PAYLOAD "P181" "A rule asks for what a flow's first payloads betray and does not keep its decision, or asks for what is not known.";
     SEGMENT "P185" "A rule states a segment size where no TCP connection begins, or counts its packets besides.";
     SLACK "P186" "The time that the gate's timer may be late is out of range.";
+    RECEIVE "P187" "What `[receive]` says contradicts itself, the link or the rest of the policy, or is out of range.";
 }
 
 #[cfg(test)]

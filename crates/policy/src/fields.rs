@@ -73,6 +73,7 @@ pub enum FieldKind {
     Setting(&'static str),
 }
 
+use crate::fields_receive::{RECEIVE, UDP};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
     Tables, Text, TextOrTable, Time, Word, Words,
@@ -177,6 +178,11 @@ pub const TABLES: &[TableFields] = &[
                 "inbound",
                 Table("inbound"),
                 "How arriving packets are held to a rate that are not queued",
+            ),
+            field(
+                "receive",
+                Table("receive"),
+                "How senders are held to a rate from the receiving side",
             ),
             field(
                 "ack",
@@ -347,6 +353,8 @@ pub const TABLES: &[TableFields] = &[
             field("burst", Size, "What the policer lets through at once"),
         ],
     },
+    RECEIVE,
+    UDP,
     TableFields {
         name: "ack",
         about: "A reservation for TCP acknowledgements without data",

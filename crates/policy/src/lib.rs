@@ -35,6 +35,7 @@ mod engine;
 mod fair;
 pub mod fields;
 mod fields_queue;
+mod fields_receive;
 mod group;
 mod inbound;
 mod include;
@@ -47,6 +48,7 @@ mod queue;
 mod queue_kit;
 mod reach;
 mod read;
+mod receive;
 mod rule;
 mod schedule;
 mod segment;
@@ -74,6 +76,7 @@ pub use model::{
 pub use part::{GroupShare, HostCap, MOST_CAPPED};
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 pub use queue_kit::KitQueue;
+pub use receive::{Algorithm, MaskedMark, Meters, REFUSE_MARK, Receive, ReceiveUdp};
 pub use schedule::{Schedule, TimeSpan};
 pub use service::LIBRARY;
 pub use shares::{SharedClass, Shares, in_kbit};
@@ -131,6 +134,7 @@ pub fn parse_with(
     let policy = Policy {
         link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
         holding: parts.holding,
+        receive: parts.receive,
         ack: parts.ack,
         classes: parts.classes,
         rules: parts.rules,
@@ -165,6 +169,7 @@ pub fn parse_with(
 struct Parts {
     link: Option<Link>,
     holding: Option<Holding>,
+    receive: Option<Receive>,
     ack: Option<Ack>,
     classes: Vec<Class>,
     rules: Vec<Rule>,
@@ -193,7 +198,9 @@ impl Parts {
 }
 
 /// Fields that speak of the site as a whole.
-const OF_THE_POLICY: [&str; 6] = ["link", "inbound", "ack", "dscp", "marks", "version"];
+const OF_THE_POLICY: [&str; 7] = [
+    "link", "inbound", "receive", "ack", "dscp", "marks", "version",
+];
 
 fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &mut Parts) {
     // Read before, for their contents.
@@ -209,6 +216,7 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
             ),
         };
         parts.holding = root.table("inbound").map(inbound::read);
+        parts.receive = root.table("receive").map(receive::read);
         parts.ack = root.table("ack").and_then(class::read_ack);
         parts.dscp = root.table("dscp").map(treatment::read_dscp);
         parts.marks = root.table("marks").map(treatment::read_marks);

@@ -4,7 +4,7 @@
 
 use crate::{
     ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Lengths, Mac,
-    Mark, Meter, Ports, Prefix, Protocol, Queue, Schedule, Sources, TcpFlags,
+    Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -21,6 +21,8 @@ pub struct Policy {
     pub link: Link,
     /// How arriving packets are held to a rate that are not queued.
     pub holding: Option<Holding>,
+    /// How senders outside are held to a rate from here.
+    pub receive: Option<Receive>,
     /// The reservation for acknowledgements, if any.
     pub ack: Option<Ack>,
     /// The classes as written, without the one that `ack` creates.

@@ -13,6 +13,7 @@ use crate::part;
 use crate::queue::check_limit;
 use crate::queue_kit;
 use crate::reach::covers;
+use crate::receive;
 use crate::shares::in_kbit;
 use crate::sums::{self, LEAST_GATE};
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
     sums::check(policy, problems);
     inbound::check(policy, LEAST_GATE, problems);
+    receive::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);

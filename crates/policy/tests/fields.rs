@@ -14,7 +14,7 @@ use weirgate_policy::fields::{FieldKind, TABLES, TableFields};
 
 /// Where a field of each table stands: texts with `FIELD`. A table whose fields
 /// depend on another has several.
-const PLACES: [(&str, &[&str]); 21] = [
+const PLACES: [(&str, &[&str]); 23] = [
     ("policy", &["FIELD\n"]),
     ("link", &["[link]\nFIELD\n"]),
     (
@@ -25,6 +25,8 @@ const PLACES: [(&str, &[&str]); 21] = [
         ],
     ),
     ("inbound", &["[inbound]\nFIELD\n"]),
+    ("receive", &["[receive]\nFIELD\n"]),
+    ("udp", &["[receive.udp]\nFIELD\n"]),
     ("ack", &["[ack]\nFIELD\n"]),
     ("class", &["[[class]]\nFIELD\n"]),
     (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What packets get where they arrive, before any table sees them.
 
-use crate::{Hold, Origin};
+use crate::{Datagrams, Hold, Origin, Windows};
 use serde::{Deserialize, Serialize};
 
 /// A device's place for arriving packets: the `clsact` qdisc (net/sched/
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress`
 /// before `nf_ingress`, net/core/dev.c), so what they write into a packet's
 /// mark is there for the rules of an IFB. They pass every packet on to the
-/// filters of others, but for those that [`Hold`] drops, so that the place can be
-/// shared.
+/// filters of others, but for those that [`Hold`] and [`Datagrams`] drop, so that
+/// the place can be shared. It is the place for packets that leave, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arriving {
     /// The bits of the connection's mark that are written into the packet's
@@ -22,9 +22,16 @@ pub struct Arriving {
     /// The classifier of payloads, which runs after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
-    /// The filter that holds what arrives to a rate, which runs last.
+    /// The filter that holds what arrives to a rate, which runs after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// What chooses receive windows: a program for what arrives, behind the
+    /// filter that may drop it, and one for what leaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Box<Windows>>,
+    /// The filter of datagrams, which runs last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Box<Datagrams>>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -59,7 +66,11 @@ impl Arriving {
     /// Whether nothing of weirgate's is there.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
-        self.restore.is_none() && self.payload.is_none() && self.hold.is_none()
+        self.restore.is_none()
+            && self.payload.is_none()
+            && self.hold.is_none()
+            && self.windows.is_none()
+            && self.datagrams.is_none()
     }
 
     /// Whether a place holds what is wanted of weirgate's; one that does not
@@ -75,8 +86,16 @@ impl Arriving {
             }
             (wanted, seen) => wanted.is_none() && seen.is_none(),
         };
-        let filter = |place: Option<&Self>| place.and_then(|place| place.hold.clone());
-        let same = Hold::same(filter(wanted).as_ref(), filter(seen).as_ref());
+        let same = Hold::same(
+            wanted.and_then(|place| place.hold.as_ref()),
+            seen.and_then(|place| place.hold.as_ref()),
+        ) && Windows::same(
+            wanted.and_then(|place| place.windows.as_deref()),
+            seen.and_then(|place| place.windows.as_deref()),
+        ) && Datagrams::same(
+            wanted.and_then(|place| place.datagrams.as_deref()),
+            seen.and_then(|place| place.datagrams.as_deref()),
+        );
         restore(wanted) == restore(seen) && looks && same
     }
 }

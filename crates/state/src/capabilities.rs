@@ -15,7 +15,7 @@ pub struct Capabilities {
     /// The kernel's release (`uname -r`); empty where it is not known.
     pub release: String,
     /// Qdisc kinds by kernel name, of those weirgate knows: `htb`, `fq_codel`,
-    /// `sfq`, `pfifo`, `bfifo`, `red`, `cake`.
+    /// `sfq`, `fq`, `pfifo`, `bfifo`, `red`, `cake`.
     pub qdiscs: BTreeSet<String>,
     /// IFB devices can be created.
     pub ifb: bool,
@@ -45,7 +45,9 @@ impl Capabilities {
     /// A kernel that has everything, such as a distribution's.
     #[must_use]
     pub fn all() -> Self {
-        let kinds = ["htb", "fq_codel", "sfq", "pfifo", "bfifo", "red", "cake"];
+        let kinds = [
+            "htb", "fq_codel", "sfq", "fq", "pfifo", "bfifo", "red", "cake",
+        ];
         Self {
             release: String::new(),
             qdiscs: kinds.into_iter().map(String::from).collect(),

@@ -155,6 +155,10 @@ pub enum Hook {
         /// The device.
         device: DeviceName,
     },
+    /// `inet` prerouting at raw priority: what arrives, by any device, before
+    /// connection tracking and address translation. Only such a chain may
+    /// refuse packets.
+    Prerouting,
     /// Nowhere: run by [`Verdict::Jump`] or [`Verdict::Goto`].
     Called,
     /// Nowhere, and jumped to only while it is switched on. The switch is a
@@ -322,6 +326,10 @@ pub enum Verdict {
     Goto(String),
     /// Back to where this chain was jumped to from.
     Return,
+    /// Refused, as by a port that is not open: the sender is told by ICMP
+    /// (`nft_reject_inet_eval`, net/netfilter/nft_reject_inet.c). Only in a
+    /// chain of [`Hook::Prerouting`].
+    Refuse,
 }
 
 impl Rule {
@@ -371,6 +379,9 @@ pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
 /// TCP's protocol number.
 pub const TCP: u8 = 6;
+
+/// UDP's protocol number.
+pub const UDP: u8 = 17;
 
 /// ICMP's protocol number.
 pub const ICMP: u8 = 1;
@@ -626,7 +637,7 @@ impl Table {
                 device,
                 redirect_to,
             } => vec![device, redirect_to],
-            Hook::Called | Hook::Switched { .. } | Hook::Other(_) => vec![],
+            Hook::Prerouting | Hook::Called | Hook::Switched { .. } | Hook::Other(_) => vec![],
         })
     }
 

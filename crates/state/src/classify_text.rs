@@ -135,6 +135,14 @@ impl Table {
                 for (wrong, right) in self.rule_faults(rule) {
                     found.push((format!("chain {}", chain.name), rule, wrong, right));
                 }
+                if rule.verdict == Verdict::Refuse && chain.hook != Hook::Prerouting {
+                    found.push((
+                        format!("chain {}", chain.name),
+                        rule,
+                        "packets are refused at prerouting only".to_owned(),
+                        "put the rule into a chain of prerouting",
+                    ));
+                }
             }
         }
         found
@@ -364,6 +372,11 @@ fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
             None,
             None,
         ),
+        Hook::Prerouting => (
+            String::from("type filter hook prerouting priority raw; policy accept;"),
+            None,
+            None,
+        ),
         Hook::Called => (String::new(), None, None),
         Hook::Switched { on } => (
             format!("# switched {}", if *on { "on" } else { "off" }),
@@ -439,6 +452,7 @@ impl Table {
             }
             Verdict::Goto(name) => words.push(format!("goto {name}")),
             Verdict::Return => words.push(String::from("return")),
+            Verdict::Refuse => words.push(String::from("reject with icmpx type port-unreachable")),
         }
         words.join(" ")
     }

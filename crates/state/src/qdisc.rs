@@ -27,6 +27,8 @@ pub enum QdiscKind {
     FqCodel(FqCodel),
     /// Stochastic fairness queueing.
     Sfq(Sfq),
+    /// Flow queues that heed the time at which a packet is to leave.
+    Fq(Fq),
     /// First in, first out, limited in packets.
     Pfifo(Pfifo),
     /// First in, first out, limited in bytes.
@@ -111,6 +113,16 @@ pub struct Sfq {
     pub perturb: u32,
     /// Bytes per round; 0 lets the kernel take the device's MTU.
     pub quantum: u32,
+}
+
+/// fq settings (tc-fq(8)): it holds packets until the time that a program gave
+/// them, and paces nobody by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fq {
+    /// Most packets held.
+    pub limit: u32,
+    /// Most packets held of one flow.
+    pub flow_limit: u32,
 }
 
 /// FIFO limited in packets.
@@ -311,6 +323,7 @@ impl QdiscKind {
             Self::Htb(_) => "htb",
             Self::FqCodel(_) => "fq_codel",
             Self::Sfq(_) => "sfq",
+            Self::Fq(_) => "fq",
             Self::Pfifo(_) => "pfifo",
             Self::Bfifo(_) => "bfifo",
             Self::Red(_) => "red",

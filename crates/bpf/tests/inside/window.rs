@@ -102,11 +102,7 @@ fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
 }
 
 fn control(rule: WindowRule, rate_bytes_s: u64) -> WindowControl {
-    let setup = WindowSetup {
-        rule,
-        rate_bytes_s,
-        spared: (0, 0),
-    };
+    let setup = WindowSetup::new(rule, rate_bytes_s);
     WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -216,6 +212,76 @@ fn writes() {
     }
     let totals = control.totals().expect("a map");
     assert!(totals.rewritten > 6 && totals.unknown > 0, "{totals:?}");
+}
+
+/// Whose windows are left alone: by the class of what a connection sends, bare
+/// acknowledgements aside, and by marks. What is said of classes may change.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn spares() {
+    const ACKS: u32 = 0x2_0010;
+    const VIDEO: u32 = 0x2_0011;
+    let rule = WindowRule {
+        fixed_bytes: 4_000,
+        ..WindowRule::new(WindowAlgorithm::Edge)
+    };
+    let setup = WindowSetup {
+        spared: (0x100, 0xf00),
+        ack_class: ACKS,
+        classes: vec![(0x2_0012, 0), (VIDEO, 0)],
+        ..WindowSetup::new(rule, 0)
+    };
+    let control = WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"));
+    let plain = [2, 4, 5, 0xb4];
+    handshake(&control, 4, 3_001, &plain, &plain);
+    let out = Segment {
+        version: 4,
+        port: 3_001,
+        out: true,
+        flags: ACK,
+        ack: 1,
+        window: 60_000,
+        options: &[],
+        payload: 0,
+    };
+    let data = Segment {
+        out: false,
+        payload: 1_448,
+        ..out
+    };
+    let mut ack = 1;
+    let mut told = |payload, mark, class| {
+        control.run(true, &data.frame()).expect("a run");
+        ack += 10_000;
+        let segment = Segment {
+            ack,
+            payload,
+            ..out
+        };
+        let frame = segment.frame();
+        let after = control.run_as(false, &frame, (mark, class));
+        window(&segment, &frame, &after.expect("a run"))
+    };
+    assert_eq!(told(0, 0, ACKS), 4_000, "no class yet");
+    assert_eq!(told(9, 0, VIDEO), 60_000);
+    assert_eq!(told(0, 0, ACKS), 60_000, "as before");
+    assert_eq!(told(9, 0, 0x2_0013), 4_000, "another class");
+    assert_eq!(told(0, 0x5100, ACKS), 60_000, "marked");
+    assert_eq!(told(0, 0x5200, ACKS), 4_000, "marked otherwise");
+    assert_eq!(told(9, 0, VIDEO), 60_000);
+    let maps = control.maps().expect("maps");
+    let all = maps.connections().expect("a map");
+    let [one] = all[..] else { panic!("{all:?}") };
+    assert_eq!(
+        (one.receiver.to_string(), one.sender.to_string()),
+        ("10.0.0.11:3001".to_owned(), "10.0.0.99:443".to_owned())
+    );
+    assert_eq!((one.class, one.spared, one.known), (VIDEO, false, true));
+    assert_eq!(one.bytes, 7 * 1_448);
+    assert_eq!(maps.setup().expect("a map"), setup);
+    let other = WindowSetup::new(rule, 0);
+    maps.set(&other).expect("a map");
+    assert_eq!(told(0, 0, ACKS), 4_000, "no class is told apart any more");
 }
 
 /// Cut, spoiled, with options of every kind: only ever the window and the
@@ -365,11 +431,7 @@ fn holds() {
             "tc filter add dev wan0 egress bpf da object-pinned /sys/fs/bpf/window/window_out",
         );
         let set = |rule, rate: f64| {
-            let setup = WindowSetup {
-                rule,
-                rate_bytes_s: rate as u64,
-                spared: (0, 0),
-            };
+            let setup = WindowSetup::new(rule, rate as u64);
             control.set(&setup).expect("a map");
         };
         let mut wrong = Vec::new();

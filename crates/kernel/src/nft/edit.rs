@@ -34,7 +34,11 @@ const fn around(hook: &Hook) -> (usize, usize) {
     match hook {
         Hook::Postrouting { .. } => (1, 0),
         Hook::Ingress { .. } => (0, 1),
-        Hook::Egress { .. } | Hook::Called | Hook::Switched { .. } | Hook::Other(_) => (0, 0),
+        Hook::Egress { .. }
+        | Hook::Prerouting
+        | Hook::Called
+        | Hook::Switched { .. }
+        | Hook::Other(_) => (0, 0),
     }
 }
 

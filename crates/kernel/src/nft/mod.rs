@@ -55,12 +55,17 @@ pub(crate) const NFTA_RULE_POSITION: u16 = 6;
 pub(crate) const NFGENMSG: usize = 4;
 /// `NF_INET_POST_ROUTING`.
 pub(crate) const HOOK_POSTROUTING: u32 = 4;
+/// `NF_INET_PRE_ROUTING`.
+pub(crate) const HOOK_PREROUTING: u32 = 0;
 /// `NF_NETDEV_INGRESS`.
 pub(crate) const HOOK_INGRESS: u32 = 0;
 /// `NF_NETDEV_EGRESS`.
 pub(crate) const HOOK_EGRESS: u32 = 1;
 /// `NF_IP_PRI_MANGLE`: before source NAT, so inside addresses are seen.
 pub(crate) const PRIORITY_MANGLE: i32 = -150;
+/// `NF_IP_PRI_RAW`: before connection tracking, so what a sender is told has the
+/// addresses that he knows.
+pub(crate) const PRIORITY_RAW: i32 = -300;
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;

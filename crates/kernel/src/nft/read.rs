@@ -6,8 +6,9 @@ use super::field::{self, Load, Source};
 use super::rule::{self, End, REGISTERS};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
-    ByteorderOp, CmpOp, CtKey, DynsetOp, ExthdrOp, LimitExpr, LimitKind, MetaKey, ObjectType,
-    ObjrefExpr, PayloadBase, RangeOp, Register, RuleExpr, Verdict as NftVerdict,
+    ByteorderOp, CmpOp, CtKey, DynsetOp, ExthdrOp, LimitExpr, LimitKind, MetaKey,
+    NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH, ObjectType, ObjrefExpr, PayloadBase,
+    RangeOp, Register, RuleExpr, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
@@ -433,6 +434,13 @@ fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(Verdict, Option
         [] => (Verdict::Continue, None),
         [RuleExpr::Verdict(NftVerdict::Accept)] => (Verdict::Final, Some(End::Accept)),
         [RuleExpr::Verdict(NftVerdict::Return)] => (Verdict::Return, None),
+        [
+            RuleExpr::Reject {
+                reject_type: NFT_REJECT_ICMPX_UNREACH,
+                icmp_code: Some(NFT_REJECT_ICMPX_PORT_UNREACH),
+                ..
+            },
+        ] => (Verdict::Refuse, None),
         [RuleExpr::Verdict(NftVerdict::JumpTo(name))] => {
             (Verdict::Jump(name.as_str().to_owned()), None)
         }

@@ -5,8 +5,8 @@ use super::field::{self, Load, Source};
 use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
     ChainName, CmpOp, CtKey, DynsetExpr, DynsetOp, ElementStatement, Expr, ExthdrOp, LimitExpr,
-    LimitUnit, LookupExpr, MetaKey, ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp,
-    Register, Verdict as NftVerdict,
+    LimitUnit, LookupExpr, MetaKey, NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH,
+    ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp, Register, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
@@ -113,6 +113,10 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
         Verdict::Jump(chain) => out.push(Expr::Verdict(NftVerdict::JumpTo(name(chain)?))),
         Verdict::Goto(chain) => out.push(Expr::Verdict(NftVerdict::GotoTo(name(chain)?))),
         Verdict::Return => out.push(Expr::Verdict(NftVerdict::Return)),
+        Verdict::Refuse => out.push(Expr::Reject {
+            reject_type: NFT_REJECT_ICMPX_UNREACH,
+            icmp_code: NFT_REJECT_ICMPX_PORT_UNREACH,
+        }),
     }
     Some(out)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Filters of weirgate's where packets arrive: requests out, listings in.
+//! Filters of weirgate's where packets arrive, and the one where they leave:
+//! requests out, listings in.
 //!
 //! The filter that restores marks is known for weirgate's by its preference,
 //! its kind and the cookie of its action; the classifier of payloads by its
@@ -13,7 +14,10 @@ use super::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use crate::wire::{self, Attrs};
 use nlink::netlink::MessageBuilder;
 use std::os::fd::RawFd;
-use weirgate_plan::{HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE};
+use weirgate_plan::{
+    DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE,
+    WINDOWS_PREFERENCE,
+};
 use weirgate_signatures::BITS;
 use weirgate_state::{Arriving, Hold, Payload};
 
@@ -27,7 +31,8 @@ const RTM_NEWACTION: u16 = 48;
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 const TC_H_MIN_INGRESS: u32 = 0xffff_fff2;
-pub(crate) const CLSACT_PLACES: [u32; 2] = [TC_H_MIN_INGRESS, 0xffff_fff3];
+const TC_H_MIN_EGRESS: u32 = 0xffff_fff3;
+pub(crate) const CLSACT_PLACES: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
 
 /// `ETH_P_ALL` (linux/if_ether.h).
 const ETH_P_ALL: u16 = 3;
@@ -89,26 +94,89 @@ pub(crate) fn change(
     if let Some(mask) = new.filter(|_| old != new) {
         out.push(restore(ifindex, mask));
     }
-    let looked = before.and_then(|place| place.payload);
+    let had = |has: fn(&Arriving) -> bool| {
+        before.is_some_and(has) && after.is_none_or(|place| !has(place))
+    };
     if let (Some(payload), Some(program)) = (new_payload(before, after), programs.payload) {
-        out.push(look(ifindex, payload, program));
-    } else if looked.is_some() && after.is_none_or(|place| place.payload.is_none()) {
-        let mut delete = filter(RTM_DELTFILTER, 0, ifindex, PAYLOAD_PREFERENCE);
-        delete.append_attr_str(TCA_KIND, "bpf");
-        out.push(delete);
+        let name = look_name(payload.lowest);
+        out.push(attach(ifindex, Own::Payload, &name, program));
+    } else if had(|place| place.payload.is_some()) {
+        out.push(detach(ifindex, Own::Payload));
     }
-    let held = before.is_some_and(|place| place.hold.is_some());
-    if let Some(program) = programs.hold {
-        out.push(hold(ifindex, program));
-    } else if held && after.is_none_or(|place| place.hold.is_none()) {
-        let mut delete = filter(RTM_DELTFILTER, 0, ifindex, HOLD_PREFERENCE);
-        delete.append_attr_str(TCA_KIND, "bpf");
-        out.push(delete);
+    let others = [
+        (Own::Hold, programs.hold, had(|place| place.hold.is_some())),
+        (
+            Own::WindowIn,
+            programs.windows.map(|pair| pair.0),
+            had(|place| place.windows.is_some()),
+        ),
+        (
+            Own::WindowOut,
+            programs.windows.map(|pair| pair.1),
+            had(|place| place.windows.is_some()),
+        ),
+        (
+            Own::Datagrams,
+            programs.datagrams,
+            had(|place| place.datagrams.is_some()),
+        ),
+    ];
+    for (own, program, goes) in others {
+        match program {
+            Some(program) => out.push(attach(ifindex, own, &own.name(), program)),
+            None if goes => out.push(detach(ifindex, own)),
+            None => {}
+        }
     }
     if after.is_none() && before.is_some_and(|place| !place.others) {
         out.push(remove(ifindex));
     }
     out
+}
+
+/// Weirgate's programs at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Own {
+    Payload,
+    Hold,
+    WindowIn,
+    WindowOut,
+    Datagrams,
+}
+
+impl Own {
+    /// Where it hangs, and by which preference.
+    const fn place(self) -> (u32, u16) {
+        match self {
+            Self::Payload => (TC_H_MIN_INGRESS, PAYLOAD_PREFERENCE),
+            Self::Hold => (TC_H_MIN_INGRESS, HOLD_PREFERENCE),
+            Self::WindowIn => (TC_H_MIN_INGRESS, WINDOWS_PREFERENCE),
+            Self::WindowOut => (TC_H_MIN_EGRESS, WINDOWS_PREFERENCE),
+            Self::Datagrams => (TC_H_MIN_INGRESS, DATAGRAMS_PREFERENCE),
+        }
+    }
+
+    /// What its name begins with.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Payload => LOOK_NAME,
+            Self::Hold => "weirgate-inbound-",
+            Self::WindowIn => "weirgate-window-in-",
+            Self::WindowOut => "weirgate-window-out-",
+            Self::Datagrams => "weirgate-udp-",
+        }
+    }
+
+    /// Its name: the version of its program.
+    fn name(self) -> String {
+        let digest = match self {
+            Self::Payload => weirgate_signatures::digest(),
+            Self::Hold => weirgate_bpf::Filter::digest(),
+            Self::WindowIn | Self::WindowOut => weirgate_bpf::WindowControl::digest(),
+            Self::Datagrams => weirgate_bpf::UdpControl::digest(),
+        };
+        format!("{}{digest:08x}", self.label())
+    }
 }
 
 /// The programs that a change attaches.
@@ -118,6 +186,10 @@ pub(crate) struct Programs {
     pub payload: Option<RawFd>,
     /// The filter that holds what arrives to a rate.
     pub hold: Option<RawFd>,
+    /// What chooses receive windows: for what arrives, for what leaves.
+    pub windows: Option<(RawFd, RawFd)>,
+    /// The filter of datagrams.
+    pub datagrams: Option<RawFd>,
 }
 
 /// What such a change says of the filter that holds a rate; `None` where it
@@ -187,38 +259,25 @@ fn restore(ifindex: u32, mask: u32) -> MessageBuilder {
     message
 }
 
-/// The classifier of payloads, in place of one that is there: a program is
-/// exchanged between two packets (`cls_bpf_change`, net/sched/cls_bpf.c).
-fn look(ifindex: u32, payload: Payload, program: RawFd) -> MessageBuilder {
-    let mut message = filter(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, PAYLOAD_PREFERENCE);
+/// A program, in place of one that is there: it is exchanged between two packets
+/// (`cls_bpf_change`, net/sched/cls_bpf.c).
+fn attach(ifindex: u32, own: Own, name: &str, program: RawFd) -> MessageBuilder {
+    let mut message = at(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, own.place());
     message.append_attr_str(TCA_KIND, "bpf");
     let options = message.nest_start(TCA_OPTIONS);
     message.append_attr_u32(TCA_BPF_FD, program.cast_unsigned());
-    message.append_attr_str(TCA_BPF_NAME, &look_name(payload.lowest));
+    message.append_attr_str(TCA_BPF_NAME, name);
     message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
     message.append_attr_u32(TCA_BPF_FLAGS_GEN, TCA_CLS_FLAGS_SKIP_HW);
     message.nest_end(options);
     message
 }
 
-/// The filter that holds a rate, in place of one that is there.
-fn hold(ifindex: u32, program: RawFd) -> MessageBuilder {
-    let mut message = filter(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, HOLD_PREFERENCE);
+/// Takes a program away.
+fn detach(ifindex: u32, own: Own) -> MessageBuilder {
+    let mut message = at(RTM_DELTFILTER, 0, ifindex, own.place());
     message.append_attr_str(TCA_KIND, "bpf");
-    let options = message.nest_start(TCA_OPTIONS);
-    message.append_attr_u32(TCA_BPF_FD, program.cast_unsigned());
-    message.append_attr_str(TCA_BPF_NAME, &hold_name());
-    message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
-    message.append_attr_u32(TCA_BPF_FLAGS_GEN, TCA_CLS_FLAGS_SKIP_HW);
-    message.nest_end(options);
     message
-}
-
-const HOLD_NAME: &str = "weirgate-inbound-";
-
-/// Its name: the version of its program.
-fn hold_name() -> String {
-    format!("{HOLD_NAME}{:08x}", weirgate_bpf::Filter::digest())
 }
 
 const LOOK_NAME: &str = "weirgate-payload-";
@@ -230,8 +289,13 @@ fn look_name(lowest: u8) -> String {
 
 /// A request about a filter for arriving packets, by its preference.
 fn filter(kind: u16, flags: u16, ifindex: u32, preference: u16) -> MessageBuilder {
+    at(kind, flags, ifindex, (TC_H_MIN_INGRESS, preference))
+}
+
+/// A request about a filter of a place, by its preference.
+fn at(kind: u16, flags: u16, ifindex: u32, (parent, preference): (u32, u16)) -> MessageBuilder {
     let info = u32::from(preference) << 16 | u32::from(ETH_P_ALL.to_be());
-    message(kind, flags, ifindex, 1, TC_H_MIN_INGRESS, info)
+    message(kind, flags, ifindex, 1, parent, info)
 }
 
 fn message(
@@ -258,8 +322,7 @@ pub(crate) fn is_filter(entry: &Entry<'_>) -> bool {
     entry.handle & 0xfff != 0 && entry.attrs.has(TCA_OPTIONS)
 }
 
-/// The program that holds arriving packets to a rate: what it was told stands in
-/// its maps.
+/// A program of weirgate's: what it was told stands in its maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder {
     /// Its number.
@@ -268,11 +331,24 @@ pub(crate) struct Holder {
     pub stale: bool,
 }
 
+/// The programs of a place whose settings are not in its listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Holders {
+    /// The filter that holds what arrives to a rate.
+    pub hold: Option<Holder>,
+    /// What sees data arrive for receive windows.
+    pub window_in: Option<Holder>,
+    /// What writes them.
+    pub window_out: Option<Holder>,
+    /// The filter of datagrams.
+    pub datagrams: Option<Holder>,
+}
+
 /// What the filters of a place are; each with the bytes that it was listed in.
-/// What holds a rate is told apart, as its settings are not in the listing.
-pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Option<Holder>) {
+/// Programs are told apart, as their settings are not in the listing.
+pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Holders) {
     let mut place = Arriving::default();
-    let mut holder = None;
+    let mut holders = Holders::default();
     for payload in payloads {
         let Some(entry) = Entry::of(payload).filter(is_filter) else {
             continue;
@@ -281,13 +357,19 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Option<Holder>) {
             place.restore = Some(mask);
         } else if let Some(found) = looked(payload, &entry) {
             place.payload = Some(found);
-        } else if let Some(found) = holding(payload, &entry) {
-            holder = Some(found);
+        } else if let Some((own, found)) = holding(payload, &entry) {
+            let of = match own {
+                Own::WindowIn => &mut holders.window_in,
+                Own::WindowOut => &mut holders.window_out,
+                Own::Datagrams => &mut holders.datagrams,
+                Own::Payload | Own::Hold => &mut holders.hold,
+            };
+            *of = Some(found);
         } else {
             place.others = true;
         }
     }
-    (place, holder)
+    (place, holders)
 }
 
 /// Whether a filter is weirgate's.
@@ -321,21 +403,26 @@ fn looked(payload: &[u8], entry: &Entry<'_>) -> Option<Payload> {
     })
 }
 
-/// The filter that holds a rate; `None` for any other filter.
-fn holding(payload: &[u8], entry: &Entry<'_>) -> Option<Holder> {
+/// The program of weirgate's that a filter is; `None` for any other filter.
+fn holding(payload: &[u8], entry: &Entry<'_>) -> Option<(Own, Holder)> {
     let preference = wire::u32_at(payload, 16)? >> 16;
-    if preference != u32::from(HOLD_PREFERENCE)
-        || entry.parent != TC_H_MIN_INGRESS
-        || entry.kind != "bpf"
-    {
+    if entry.kind != "bpf" {
         return None;
     }
     let options = entry.attrs.nest(TCA_OPTIONS);
     let name = options.text(TCA_BPF_NAME)?;
-    name.starts_with(HOLD_NAME).then(|| Holder {
+    let all = [Own::Hold, Own::WindowIn, Own::WindowOut, Own::Datagrams];
+    let own = all.into_iter().find(|own| {
+        let (parent, own_preference) = own.place();
+        entry.parent == parent
+            && preference == u32::from(own_preference)
+            && name.starts_with(own.label())
+    })?;
+    let holder = Holder {
         id: options.u32(TCA_BPF_ID).unwrap_or_default(),
-        stale: name != hold_name(),
-    })
+        stale: name != own.name(),
+    };
+    Some((own, holder))
 }
 
 /// The mask of a filter that restores marks as weirgate makes it; `None` for
@@ -379,7 +466,7 @@ mod tests {
         let (place, _) = read(&[listed(restore(7, 0xff_0000))]);
         assert_eq!(place.restore, Some(0xff_0000));
         assert!(!place.others);
-        assert_eq!(read(&[]), (Arriving::default(), None));
+        assert_eq!(read(&[]), (Arriving::default(), Holders::default()));
     }
 
     #[test]
@@ -407,27 +494,44 @@ mod tests {
         assert!(foreign.others && foreign.payload.is_none());
         assert!(tagged("other").others);
         // What a request asks for has no tag yet.
-        let (asked, _) = read(&[listed(look(7, payload, 3))]);
+        let (asked, _) = read(&[listed(attach(7, Own::Payload, &look_name(24), 3))]);
         assert_eq!(asked.payload.map(|one| one.stale), Some(true));
     }
 
     #[test]
     fn what_holds_a_rate_is_known_by_its_name() {
-        let (place, holder) = read(&[listed(hold(7, 3))]);
-        assert_eq!(
-            (place.others, holder.map(|one| one.stale)),
-            (false, Some(false))
-        );
-        let mut bytes = listed(hold(7, 3));
-        let at = bytes
-            .windows(8)
-            .position(|part| part == b"weirgate")
-            .unwrap();
-        bytes[at + HOLD_NAME.len()] ^= 1;
-        assert_eq!(read(&[bytes.clone()]).1.map(|one| one.stale), Some(true));
-        bytes[at] = b'v';
-        let (place, holder) = read(&[bytes]);
-        assert!(place.others && holder.is_none());
+        for own in [Own::Hold, Own::WindowIn, Own::WindowOut, Own::Datagrams] {
+            let of = |holders: Holders| match own {
+                Own::WindowIn => holders.window_in,
+                Own::WindowOut => holders.window_out,
+                Own::Datagrams => holders.datagrams,
+                Own::Payload | Own::Hold => holders.hold,
+            };
+            let whole = listed(attach(7, own, &own.name(), 3));
+            let (place, holders) = read(std::slice::from_ref(&whole));
+            assert_eq!(
+                (place.others, of(holders).map(|one| one.stale)),
+                (false, Some(false))
+            );
+            let mut bytes = whole.clone();
+            let at = bytes
+                .windows(8)
+                .position(|part| part == b"weirgate")
+                .unwrap();
+            bytes[at + own.label().len()] ^= 1;
+            assert_eq!(
+                of(read(&[bytes.clone()]).1).map(|one| one.stale),
+                Some(true)
+            );
+            bytes[at] = b'v';
+            let (place, holders) = read(&[bytes]);
+            assert!(place.others && holders == Holders::default());
+            // At the other place it is another's.
+            let mut bytes = whole;
+            let parent = own.place().0 ^ 1;
+            bytes[12..16].copy_from_slice(&parent.to_ne_bytes());
+            assert!(read(&[bytes]).0.others);
+        }
     }
 
     #[test]

@@ -12,15 +12,16 @@ use super::{
     TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT,
     TCA_CAKE_SPLIT_GSO, TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
     TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM,
-    TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS,
-    TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE,
-    TCMSG,
+    TCA_FQ_CODEL_TARGET, TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE, TCA_HTB_CEIL64,
+    TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS,
+    TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE, TCMSG,
 };
 use crate::wire::{self, Attrs};
 use std::collections::BTreeSet;
 use weirgate_plan::TICK_NANOS;
 use weirgate_state::{
-    Bfifo, Cake, CakeWire, FqCodel, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
+    Bfifo, Cake, CakeWire, Fq, FqCodel, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+    Stab,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -150,6 +151,14 @@ fn leaf(kind: &str, attrs: &Attrs<'_>) -> Option<QdiscKind> {
     match kind {
         "fq_codel" => fq_codel(&options).map(QdiscKind::FqCodel),
         "sfq" => sfq(raw).map(QdiscKind::Sfq),
+        "fq" => (options.u32(TCA_FQ_RATE_ENABLE)? == 0)
+            .then(|| {
+                Some(Fq {
+                    limit: options.u32(TCA_FQ_PLIMIT)?,
+                    flow_limit: options.u32(TCA_FQ_FLOW_PLIMIT)?,
+                })
+            })?
+            .map(QdiscKind::Fq),
         "pfifo" => Some(QdiscKind::Pfifo(Pfifo {
             limit: wire::u32_at(raw, 0)?,
         })),

@@ -9,9 +9,9 @@ use super::{
     TCA_CAKE_INGRESS, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW,
     TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
     TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM,
-    TCA_FQ_CODEL_TARGET, TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS,
-    TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS, TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB, TCA_STAB,
-    TCA_STAB_BASE, TCA_STAB_DATA,
+    TCA_FQ_CODEL_TARGET, TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE, TCA_HTB_CEIL64,
+    TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS,
+    TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB, TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA,
 };
 use nlink::netlink::MessageBuilder;
 use weirgate_plan::{Place, TICK_NANOS};
@@ -220,6 +220,13 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
                 .flat_map(u32::to_ne_bytes)
                 .collect();
             message.append_attr(TCA_OPTIONS, &words);
+        }
+        QdiscKind::Fq(q) => {
+            let nest = message.nest_start(TCA_OPTIONS);
+            message.append_attr_u32(TCA_FQ_PLIMIT, q.limit);
+            message.append_attr_u32(TCA_FQ_FLOW_PLIMIT, q.flow_limit);
+            message.append_attr_u32(TCA_FQ_RATE_ENABLE, 0);
+            message.nest_end(nest);
         }
         QdiscKind::Pfifo(q) => message.append_attr_u32(TCA_OPTIONS, q.limit),
         QdiscKind::Bfifo(q) => {

@@ -43,6 +43,9 @@ pub(crate) const LINKLAYER_ETHERNET: u8 = 1;
 pub(crate) const LINKLAYER_ATM: u8 = 2;
 
 pub(crate) const TCA_FQ_CODEL_TARGET: u16 = 1;
+pub(crate) const TCA_FQ_PLIMIT: u16 = 1;
+pub(crate) const TCA_FQ_FLOW_PLIMIT: u16 = 2;
+pub(crate) const TCA_FQ_RATE_ENABLE: u16 = 5;
 pub(crate) const TCA_FQ_CODEL_LIMIT: u16 = 2;
 pub(crate) const TCA_FQ_CODEL_INTERVAL: u16 = 3;
 pub(crate) const TCA_FQ_CODEL_ECN: u16 = 4;

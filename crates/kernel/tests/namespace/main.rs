@@ -17,6 +17,7 @@ mod hold;
 mod in_place;
 mod parts;
 mod payload;
+mod receive;
 mod scheme;
 mod stamp;
 mod values;

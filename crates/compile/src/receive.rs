@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holds senders to a rate from the receiving side: the programs at the
+//! link's device, the chain that refuses datagrams, and the smaller segments
+//! that those outside are asked for.
+
+use crate::classify_when::VERSIONS;
+use crate::codes;
+use crate::engine;
+use crate::scheduler;
+use weirgate_document::Problems;
+use weirgate_policy::{
+    Algorithm, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
+};
+use weirgate_state::{
+    Capabilities, Chain, Datagrams, Effect, Field, Hook, IpVersion, Match, Measured, Origin, Rule,
+    SparedMark, TCP, UDP, Verdict, WindowAlgorithm, Windows,
+};
+use weirgate_units::{Handle, Rate, Size, Span};
+
+/// The name of the chain that refuses.
+const REFUSED: &str = "refused";
+
+/// Classes that the programs tell apart (`WINDOW_CLASSES`).
+const MOST_CLASSES: usize = 15;
+
+/// What is measured where nothing is said: Shah's 30 chunks of 100 ms (section
+/// 6.2), and two of his clock's 2 s in which nothing comes.
+const CHUNK: Span = Span::from_millis(100);
+const CHUNKS: u32 = 30;
+const AGE: Span = Span::from_secs(5);
+
+/// A longer round trip than any but a satellite's.
+const HORIZON: Span = Span::from_secs(1);
+
+/// How long a stream is shown losses, and how long it has to slow down then:
+/// some of the seconds in which a sender that listens does so.
+const DROP: Span = Span::from_secs(2);
+const WARN: Span = Span::from_secs(2);
+
+/// What a bucket lets through at once, as a time at its rate: what a jitter of a
+/// few packets needs.
+const BURST: Span = Span::from_millis(100);
+
+/// SYN of the flags in a TCP header's 14th byte.
+const SYN: u8 = 2;
+
+/// The programs that choose receive windows, and why.
+pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
+    let receive = policy
+        .receive
+        .as_ref()
+        .filter(|receive| receive.chooses())?;
+    let rate = receive
+        .rate
+        .as_ref()
+        .and_then(|rate| policy.received_rate(rate.value));
+    let classes = classes(policy, receive);
+    let acknowledgements = scheduler::of(policy, Direction::Up, &Problems::default())
+        .and_then(|scheduler| {
+            let mut members = scheduler.members.into_iter();
+            members.find(|member| member.class.ack)
+        })
+        .map_or_else(Handle::default, |member| member.id);
+    let algorithm = receive.algorithm.as_ref();
+    let origin = Origin::new(
+        receive.line,
+        match (&receive.window, rate) {
+            (Some(window), _) => {
+                format!("senders are offered a receive window of {}", window.value)
+            }
+            (None, Some(rate)) => {
+                format!(
+                    "TCP held to {} of payload by receive windows",
+                    in_kbit(rate)
+                )
+            }
+            (None, None) => "TCP of some classes held by receive windows".to_owned(),
+        },
+    );
+    let windows = Windows {
+        rate: rate.unwrap_or_default(),
+        algorithm: match algorithm.map_or(Algorithm::Ours, |one| one.value) {
+            Algorithm::Ours => WindowAlgorithm::Edge,
+            Algorithm::Shah1 => WindowAlgorithm::Steps,
+            Algorithm::Shah2 => WindowAlgorithm::Segments,
+        },
+        fixed: receive
+            .window
+            .as_ref()
+            .map_or_else(Size::default, |window| window.value),
+        horizon: receive
+            .horizon
+            .as_ref()
+            .map_or(HORIZON, |horizon| horizon.value),
+        hold: receive.hold.as_ref().map_or(Span::ZERO, |hold| hold.value),
+        measured: measured(&receive.measured),
+        spared: spared(receive),
+        acknowledgements,
+        classes,
+        stale: false,
+    };
+    Some((windows, origin))
+}
+
+/// Every number of the classes that have a rate of their own, or none at all: a
+/// divided class has one for each part.
+fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
+    let Some(scheduler) = scheduler::of(policy, Direction::Up, &Problems::default()) else {
+        return Vec::new();
+    };
+    let limited = receive
+        .classes
+        .iter()
+        .map(|(name, amount)| (&name.value, policy.received_rate(*amount)));
+    let protected = receive
+        .protect
+        .iter()
+        .map(|name| (&name.value, Some(Rate::default())));
+    let mut classes = Vec::new();
+    for (name, rate) in limited.chain(protected) {
+        let of_class = scheduler.members.iter().filter(|member| {
+            let mut parents = scheduler.parents.iter();
+            let whole = parents.find(|parent| Some(parent.id) == member.parent);
+            member.class.name == *name || whole.is_some_and(|whole| whole.class.name == *name)
+        });
+        classes.extend(of_class.map(|member| (member.id, rate.unwrap_or_default())));
+    }
+    classes
+}
+
+/// The filter of datagrams, and why.
+pub(crate) fn datagrams(policy: &Policy) -> Option<(Datagrams, Origin)> {
+    let receive = policy.receive.as_ref()?;
+    let udp = receive.udp.as_ref()?;
+    let rate = policy.received_rate(udp.rate.value)?;
+    let usual = rate.bytes_in(BURST).as_bytes();
+    let least = 2 * u64::from(policy.link.mtu.value);
+    let burst = udp.burst.as_ref();
+    let origin = Origin::new(
+        udp.line,
+        format!("each stream of datagrams held to {}", in_kbit(rate)),
+    );
+    let datagrams = Datagrams {
+        rate,
+        bucket: udp.bucket,
+        burst: burst.map_or(Size::bytes(usual.max(least)), |burst| burst.value),
+        drop: udp.drop.as_ref().map_or(DROP, |drop| drop.value),
+        warn: udp.warn.as_ref().map_or(WARN, |warn| warn.value),
+        measured: measured(&udp.measured),
+        refuse: udp.mark.as_ref().map_or(REFUSE_MARK, |mark| mark.value),
+        spared: spared(receive),
+        stale: false,
+    };
+    Some((datagrams, origin))
+}
+
+fn measured(meters: &Meters) -> Measured {
+    Measured {
+        chunk: meters.chunk.as_ref().map_or(CHUNK, |chunk| chunk.value),
+        chunks: meters.chunks.unwrap_or(CHUNKS),
+        age: meters.age.as_ref().map_or(AGE, |age| age.value),
+    }
+}
+
+fn spared(receive: &Receive) -> SparedMark {
+    let mark = receive.protect_mark.as_ref();
+    mark.map_or_else(SparedMark::default, |mark| SparedMark {
+        mark: mark.value.mark,
+        mask: mark.value.mask,
+    })
+}
+
+/// Whether acknowledgements are held back.
+pub(crate) fn holds(policy: &Policy) -> bool {
+    let receive = policy.receive.as_ref();
+    receive.is_some_and(|receive| receive.chooses() && receive.hold.is_some())
+}
+
+/// The chain that tells the senders of refused streams that nobody listens.
+pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
+    let (datagrams, origin) = datagrams(policy).filter(|(datagrams, _)| !datagrams.bucket)?;
+    let mark = datagrams.refuse;
+    let device = policy.link.device.value.as_str();
+    let rule = Rule {
+        matches: vec![
+            Match::one(Field::Protocol, u128::from(UDP)),
+            Match::text(Field::InputDevice, device),
+            Match::one(Field::Mark { mask: mark }, u128::from(mark)),
+        ],
+        counter: Some(REFUSED.to_owned()),
+        effects: Vec::new(),
+        verdict: Verdict::Refuse,
+        origin,
+    };
+    Some(Chain {
+        name: REFUSED.to_owned(),
+        hook: Hook::Prerouting,
+        rules: vec![rule].into(),
+    })
+}
+
+/// The rules that ask those outside for smaller segments, at the head of the
+/// upstream chain.
+pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
+    let receive = policy.receive.as_ref();
+    let segment = receive.and_then(|receive| receive.segment.as_ref());
+    let Some(segment) = segment.filter(|_| direction == Direction::Up) else {
+        return Vec::new();
+    };
+    let rule = |version: IpVersion| Rule {
+        matches: vec![
+            Match::version_is(version),
+            Match::one(Field::Protocol, u128::from(TCP)),
+            Match::tcp_flags(SYN, SYN),
+        ],
+        counter: None,
+        effects: vec![Effect::MaxSegment(segment.value)],
+        verdict: Verdict::Continue,
+        origin: Origin::new(segment.line, "segments that those outside are asked for"),
+    };
+    VERSIONS.map(rule).to_vec()
+}
+
+/// What happens to TCP and to datagrams from outside, for people.
+pub(crate) fn notes(policy: &Policy) -> Vec<String> {
+    let device = &policy.link.device.value;
+    let mut notes = Vec::new();
+    if let Some((windows, origin)) = windows(policy) {
+        let own = windows
+            .classes
+            .iter()
+            .filter(|(_, rate)| *rate != Rate::default());
+        let free = windows.classes.len() - own.clone().count();
+        let besides = match (own.count(), free) {
+            (0, 0) => String::new(),
+            (own, free) => format!("; classes at rates of their own: {own}, not limited: {free}"),
+        };
+        notes.push(format!(
+            "downstream on {device}: {}{besides}",
+            origin.reason
+        ));
+    }
+    if let Some((datagrams, origin)) = datagrams(policy) {
+        let how = if datagrams.bucket {
+            format!("by a bucket of {}", datagrams.burst)
+        } else {
+            format!(
+                "discarded for {} above it, refused where it is above it after {} more",
+                datagrams.drop, datagrams.warn
+            )
+        };
+        notes.push(format!("downstream on {device}: {}, {how}", origin.reason));
+    }
+    notes
+}
+
+/// What this kernel lacks for it, and what the programs cannot do.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let Some(receive) = &policy.receive else {
+        return;
+    };
+    let needed = receive.chooses() || receive.udp.is_some();
+    if needed && !kernel.payload {
+        problems.error(
+            codes::HOLD,
+            receive.span.clone(),
+            format!("{release} has no cls_bpf, by which senders are held to a rate from here"),
+            "load or build the module cls_bpf, or leave `[receive]` out",
+        );
+    }
+    hold(policy, receive, kernel, release, problems);
+    let classes = classes(policy, receive);
+    if classes.len() > MOST_CLASSES {
+        problems.error(
+            codes::RECEIVE,
+            receive.span.clone(),
+            format!(
+                "{} classes and parts of classes have a rate of their own or are protected",
+                classes.len()
+            ),
+            format!("name classes with {MOST_CLASSES} parts at most"),
+        );
+    }
+    if let (Some(_), Inbound::None, Some(rate)) = (
+        &policy.link.down,
+        policy.link.inbound.value,
+        receive.rate.as_ref(),
+    ) && let Some(down) = &policy.link.down
+        && let Some(wanted) = policy.received_rate(rate.value)
+    {
+        let most = policy.payload_of(policy.link.layer.value.usable_rate(down.value));
+        if wanted > most {
+            problems.warning(
+                codes::RECEIVE,
+                rate.span.clone(),
+                format!(
+                    "windows for {} never close: the line carries {} of TCP's payload",
+                    in_kbit(wanted),
+                    in_kbit(most)
+                ),
+                "write less than that",
+            );
+        }
+    }
+}
+
+/// What holding acknowledgements back needs: a queue of theirs that heeds the
+/// time at which they are to leave.
+fn hold(
+    policy: &Policy,
+    receive: &Receive,
+    kernel: &Capabilities,
+    release: &str,
+    problems: &Problems,
+) {
+    let Some(hold) = &receive.hold else {
+        return;
+    };
+    let error = |wrong: String, right: &str| {
+        problems.error(codes::RECEIVE, hold.span.clone(), wrong, right);
+    };
+    if engine::chosen(policy, Some(kernel)) != Engine::Htb {
+        error(
+            "acknowledgements are held back in a queue of their own, which `engine = \"htb\"` \
+             alone has"
+                .to_owned(),
+            "leave `hold` out, or write `engine = \"htb\"` in `[link]`",
+        );
+    }
+    match &policy.ack {
+        None => error(
+            "acknowledgements are held back in a queue of their own, and they have none".to_owned(),
+            "add `[ack]`",
+        ),
+        Some(ack) if ack.queue.is_some() => error(
+            "the queue of `[ack]` does not heed the time at which a packet is to leave".to_owned(),
+            "leave `queue` of `[ack]` out: with `hold` it is fq",
+        ),
+        Some(_) => {}
+    }
+    if !kernel.has_qdisc("fq") {
+        error(
+            format!("{release} has no fq, which holds packets until they are to leave"),
+            "load or build the module sch_fq, or leave `hold` out",
+        );
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holds senders to a rate from here: whole, or as it was; told something
+//! else without being exchanged; refused datagrams.
+
+use crate::harness::{in_namespace, name, observe, only, run};
+use weirgate_kernel::Fault;
+use weirgate_plan::{plan, verify};
+use weirgate_state::{
+    Arriving, Chain, Datagrams, Field, Hook, Match, Measured, Origin, Rule, SparedMark, State,
+    Table, UDP, Verdict, WindowAlgorithm, Windows,
+};
+use weirgate_units::{Handle, Rate, Size, Span};
+
+const MEASURED: Measured = Measured {
+    chunk: Span::from_millis(100),
+    chunks: 30,
+    age: Span::from_secs(5),
+};
+
+fn windows(kbit: u64) -> Windows {
+    Windows {
+        rate: Rate::kbit(kbit),
+        algorithm: WindowAlgorithm::Segments,
+        horizon: Span::from_secs(1),
+        measured: MEASURED,
+        spared: SparedMark {
+            mark: 0x100,
+            mask: 0xf00,
+        },
+        acknowledgements: Handle::new(2, 0x10),
+        classes: vec![(Handle::new(2, 0x11), Rate::default())],
+        ..Windows::default()
+    }
+}
+
+fn datagrams(kbit: u64) -> Datagrams {
+    Datagrams {
+        rate: Rate::kbit(kbit),
+        burst: Size::bytes(30_000),
+        drop: Span::from_secs(2),
+        warn: Span::from_secs(2),
+        measured: MEASURED,
+        refuse: 0x0800_0000,
+        ..Datagrams::default()
+    }
+}
+
+fn receiving(windows: Option<Windows>, datagrams: Option<Datagrams>) -> State {
+    let refuse = Rule {
+        matches: vec![
+            Match::one(Field::Protocol, u128::from(UDP)),
+            Match::text(Field::InputDevice, "wan"),
+            Match::one(Field::Mark { mask: 0x0800_0000 }, 0x0800_0000),
+        ],
+        counter: Some("refused".to_owned()),
+        effects: Vec::new(),
+        verdict: Verdict::Refuse,
+        origin: Origin::new(3, "refused"),
+    };
+    let table = Table {
+        name: "weirgate".to_owned(),
+        chains: vec![Chain {
+            name: "refused".to_owned(),
+            hook: Hook::Prerouting,
+            rules: vec![refuse].into(),
+        }],
+        ..Table::default()
+    };
+    let tables = datagrams.is_some().then_some(table);
+    let place = Arriving {
+        windows: windows.map(Box::new),
+        datagrams: datagrams.map(Box::new),
+        ..Arriving::default()
+    };
+    State {
+        arriving: [(name("wan"), place)].into(),
+        tables: tables.into_iter().collect(),
+        ..only(None)
+    }
+}
+
+/// The numbers of the programs that a place lists.
+fn numbers(way: &str) -> Vec<String> {
+    let shown = run(&format!("tc filter show dev wan {way}"));
+    let parts = shown.split(" id ").skip(1);
+    parts
+        .filter_map(|part| part.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn they_come_are_told_and_go() {
+    in_namespace(|kernel| async move {
+        let desired = receiving(Some(windows(4_000)), Some(datagrams(2_000)));
+        let before = observe(&kernel, &[&desired]).await;
+        let forward = plan(&before, &desired).unwrap();
+        assert_eq!(forward.steps.len(), 2, "{forward:?}");
+        let applied = kernel.apply(&forward).await.unwrap();
+        assert_eq!(verify(&applied.after, &desired), []);
+        assert_eq!((numbers("ingress").len(), numbers("egress").len()), (2, 1));
+        let rules = run("nft list table inet weirgate");
+        assert!(rules.contains("reject"), "{rules}");
+        let known = kernel.received(&name("wan")).await.unwrap();
+        assert!(known.windows.is_some_and(|(_, all)| all.is_empty()));
+        assert_eq!(known.streams, Some(Vec::new()));
+        let now = observe(&kernel, &[&desired]).await;
+        assert_eq!(plan(&now, &desired).unwrap().steps, []);
+        // Told, not exchanged.
+        let programs = (numbers("ingress"), numbers("egress"));
+        let other = receiving(Some(windows(3_000)), Some(datagrams(1_000)));
+        let change = plan(&now, &other).unwrap();
+        assert_eq!(change.steps.len(), 1, "{change:?}");
+        let applied = kernel.apply(&change).await.unwrap();
+        assert_eq!(verify(&applied.after, &other), []);
+        assert_eq!((numbers("ingress"), numbers("egress")), programs);
+        // One of both goes; the other stays as it is.
+        let fewer = receiving(Some(windows(3_000)), None);
+        let now = observe(&kernel, &[&other]).await;
+        let applied = kernel.apply(&plan(&now, &fewer).unwrap()).await.unwrap();
+        assert_eq!(verify(&applied.after, &fewer), []);
+        assert_eq!(numbers("egress"), programs.1);
+        assert_eq!(numbers("ingress").len(), 1);
+        // A program that somebody took away is put back, with its other half.
+        run("tc filter del dev wan egress");
+        let now = observe(&kernel, &[&fewer]).await;
+        let mended = kernel.apply(&plan(&now, &fewer).unwrap()).await.unwrap();
+        assert_eq!(verify(&mended.after, &fewer), []);
+        assert_ne!(numbers("egress"), programs.1);
+        let now = observe(&kernel, &[&fewer]).await;
+        kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
+        assert!(!run("tc qdisc show dev wan").contains("clsact"));
+        let known = kernel.received(&name("wan")).await.unwrap();
+        assert_eq!((known.windows, known.streams), (None, None));
+    });
+}
+
+#[test]
+fn every_refusal_leaves_what_was_there() {
+    in_namespace(|kernel| async move {
+        let desired = receiving(Some(windows(4_000)), Some(datagrams(2_000)));
+        let before = observe(&kernel, &[&desired]).await;
+        let forward = plan(&before, &desired).unwrap();
+        for number in 0..4 {
+            kernel.inject(Some(Fault::Refused(number)));
+            kernel.apply(&forward).await.unwrap_err();
+            kernel.inject(None);
+            assert_eq!(observe(&kernel, &[&desired]).await, before, "{number}");
+            assert!(!run("tc qdisc show dev wan").contains("clsact"));
+        }
+    });
+}

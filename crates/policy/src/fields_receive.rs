@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fields of `[receive]` and `[receive.udp]`.
+
+use crate::fields::FieldKind::{Amount, Integer, List, Map, Size, Table, Text, Time, Word};
+use crate::fields::{TableFields, field, needed};
+
+/// `[receive]`.
+pub(crate) const RECEIVE: TableFields = TableFields {
+    name: "receive",
+    about: "How senders are held to a rate from the receiving side",
+    fields: &[
+        field(
+            "rate",
+            Amount,
+            "What all connections of no class of their own may have together, of TCP's payload",
+        ),
+        field(
+            "class",
+            Map,
+            "Classes with a rate of their own, which their connections share",
+        ),
+        field(
+            "protect",
+            List("interactive"),
+            "Classes whose connections are not limited",
+        ),
+        field(
+            "protect-mark",
+            Text("0x100/0xf00"),
+            "The mark of packets, coming or going, of what is not limited",
+        ),
+        field(
+            "algorithm",
+            Word(&["ours", "shah-1", "shah-2"]),
+            "How receive windows are chosen",
+        ),
+        field("window", Size, "This receive window and no other"),
+        field(
+            "segment",
+            Integer(88, 9000),
+            "The largest segment that those outside are asked for, in bytes",
+        ),
+        field(
+            "horizon",
+            Time,
+            "The most that is offered, earned or owed, as a time at the rate",
+        ),
+        field(
+            "hold",
+            Time,
+            "For how long an acknowledgement is held back at most",
+        ),
+        field("chunk", Time, "The length of a chunk of the measured rate"),
+        field("chunks", Integer(1, 64), "How many of them are averaged"),
+        field(
+            "age",
+            Time,
+            "The silence after which the measured rate is forgotten",
+        ),
+        field("udp", Table("udp"), "How streams of datagrams are held"),
+    ],
+};
+
+/// `[receive.udp]`.
+pub(crate) const UDP: TableFields = TableFields {
+    name: "udp",
+    about: "How streams of datagrams are held to a rate",
+    fields: &[
+        needed("rate", Amount, "What each stream may have, of IP packets"),
+        field(
+            "mode",
+            Word(&["states", "bucket"]),
+            "By states, of which the last refuses, or by a token bucket",
+        ),
+        field("burst", Size, "What the token bucket lets through at once"),
+        field(
+            "drop-time",
+            Time,
+            "How long a stream above the rate is discarded",
+        ),
+        field(
+            "warn-time",
+            Time,
+            "How long it is then delivered before it is judged",
+        ),
+        field(
+            "mark",
+            Text("0x08000000"),
+            "The bits of a packet's mark that say that it is to be refused",
+        ),
+        field("chunk", Time, "The length of a chunk of the measured rate"),
+        field("chunks", Integer(1, 64), "How many of them are averaged"),
+        field("age", Time, "The silence after which a stream begins anew"),
+    ],
+};

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `[receive]`: how senders outside are held to a rate from here, TCP's by the
+//! receive windows that they are offered, streams of datagrams by states or a
+//! token bucket (Shah 1999, chapter 5).
+
+use crate::codes;
+use crate::matching::number;
+use crate::model::{Amount, Direction, Inbound, Policy};
+use crate::queue::sized;
+use crate::read::{understood, word};
+use crate::shares::{in_kbit, whole_bytes};
+use weirgate_document::{Problems, Reader, Span as Place, Value};
+use weirgate_units::{Rate, Share, Size, Span};
+
+/// `[receive]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receive {
+    /// The line of the table, from 1.
+    pub line: u32,
+    /// Where the table begins.
+    pub span: Place,
+    /// What all connections of no class of their own may have together, of
+    /// TCP's payload.
+    pub rate: Option<Value<Amount>>,
+    /// Classes with a rate of their own: of what their connections have together.
+    pub classes: Vec<(Value<String>, Amount)>,
+    /// Classes whose connections are not limited.
+    pub protect: Vec<Value<String>>,
+    /// The mark of packets, coming or going, whose connections and streams are
+    /// not limited.
+    pub protect_mark: Option<Value<MaskedMark>>,
+    /// How windows are chosen.
+    pub algorithm: Option<Value<Algorithm>>,
+    /// This window and no other.
+    pub window: Option<Value<Size>>,
+    /// The largest segment that those outside are asked for.
+    pub segment: Option<Value<u16>>,
+    /// The most that is offered, earned by waiting, or owed, as a time at the
+    /// rate.
+    pub horizon: Option<Value<Span>>,
+    /// For how long an acknowledgement is held back at most.
+    pub hold: Option<Value<Span>>,
+    /// How rates are measured.
+    pub measured: Meters,
+    /// Streams of datagrams.
+    pub udp: Option<ReceiveUdp>,
+}
+
+/// `[receive.udp]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiveUdp {
+    /// The line of the table, from 1.
+    pub line: u32,
+    /// What each stream may have, of IP packets.
+    pub rate: Value<Amount>,
+    /// By a token bucket, and not by states.
+    pub bucket: bool,
+    /// What the token bucket lets through at once.
+    pub burst: Option<Value<Size>>,
+    /// How long a stream above the rate is discarded.
+    pub drop: Option<Value<Span>>,
+    /// How long it is then delivered before it is judged.
+    pub warn: Option<Value<Span>>,
+    /// The bits of a packet's mark that say that it is to be refused.
+    pub mark: Option<Value<u32>>,
+    /// How rates are measured.
+    pub measured: Meters,
+}
+
+/// How a rate is measured (Shah 1999, section 5.1).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Meters {
+    /// The length of a chunk.
+    pub chunk: Option<Value<Span>>,
+    /// How many are averaged.
+    pub chunks: Option<u32>,
+    /// The silence after which all is forgotten.
+    pub age: Option<Value<Span>>,
+}
+
+/// A mark under a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskedMark {
+    /// The mark.
+    pub mark: u32,
+    /// The bits that are looked at.
+    pub mask: u32,
+}
+
+/// How windows are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Algorithm {
+    /// The right edge of the window goes on at the rate.
+    #[default]
+    Ours,
+    /// Shah's algorithm 1.
+    Shah1,
+    /// Shah's algorithm 2.
+    Shah2,
+}
+
+/// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).
+const HEADERS: u32 = 52;
+
+/// The longest time that an acknowledgement may be held back: half of the
+/// horizon of fq (tc-fq(8)).
+const MOST_HOLD: Span = Span::from_secs(5);
+
+/// The refusing bit, without a word of the policy: beside those for payloads.
+pub const REFUSE_MARK: u32 = 0x0800_0000;
+
+/// Reads the table.
+pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
+    let algorithms = [
+        ("ours", Algorithm::Ours),
+        ("shah-1", Algorithm::Shah1),
+        ("shah-2", Algorithm::Shah2),
+    ];
+    let mut receive = Receive {
+        line: table.line(),
+        span: table.span(),
+        rate: table.parsed("rate"),
+        classes: Vec::new(),
+        protect: table.text_list("protect").unwrap_or_default(),
+        protect_mark: understood(&mut table, "protect-mark", codes::MARK, masked),
+        algorithm: word(&mut table, "algorithm", &algorithms),
+        window: sized(&mut table, "window"),
+        // The kernel's least (TCP_MIN_MSS, net/tcp.h).
+        segment: table
+            .integer("segment", 88..=9000)
+            .map(|bytes| bytes.map(|bytes| bytes as u16)),
+        horizon: span(&mut table, "horizon"),
+        hold: span(&mut table, "hold"),
+        measured: meters(&mut table),
+        udp: table.table("udp").and_then(read_udp),
+    };
+    if let Some(mut classes) = table.table("class") {
+        for name in classes.keys() {
+            let Some(text) = classes.entry_text(&name) else {
+                continue;
+            };
+            match text.value.parse() {
+                Ok(amount) => receive.classes.push((name, amount)),
+                Err(error) => {
+                    let error = weirgate_units::ParseError::to_string(&error);
+                    let (wrong, right) = error.split_once("; ").unwrap_or((&error, ""));
+                    let problems = table.problems();
+                    problems.error(codes::RECEIVE, text.span, wrong, right);
+                }
+            }
+        }
+    }
+    if let Some(window) = &receive.window
+        && !(1..=1 << 30).contains(&window.value.as_bytes())
+    {
+        table.problems().error(
+            codes::RECEIVE,
+            window.span.clone(),
+            format!("`window` of {} is out of range", window.value),
+            "write from 1 byte to 1GiB",
+        );
+    }
+    receive
+}
+
+fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
+    let modes = [("states", false), ("bucket", true)];
+    let mode = word(&mut table, "mode", &modes);
+    let bucket = mode.is_some_and(|mode| mode.value);
+    let rate: Option<Value<Amount>> = table.parsed("rate");
+    let unread = rate.is_none() && table.has("rate");
+    let udp = ReceiveUdp {
+        line: table.line(),
+        rate: rate.unwrap_or_else(|| crate::read::implied(Amount::Rate(Rate::kbit(1)), &table)),
+        bucket,
+        burst: sized(&mut table, "burst"),
+        drop: span(&mut table, "drop-time"),
+        warn: span(&mut table, "warn-time"),
+        mark: understood(&mut table, "mark", codes::MARK, |text| {
+            match number(text)? {
+                0 => Err((
+                    "a mark without bits says nothing".to_owned(),
+                    "write a bit, such as `0x08000000`".to_owned(),
+                )),
+                mark => Ok(mark),
+            }
+        }),
+        measured: meters(&mut table),
+    };
+    let place = |value: &Option<Value<Span>>| value.as_ref().map(|value| value.span.clone());
+    let (others, other): (&[_], _) = if bucket {
+        (
+            &[
+                ("drop-time", place(&udp.drop)),
+                ("warn-time", place(&udp.warn)),
+                ("mark", udp.mark.as_ref().map(|mark| mark.span.clone())),
+            ],
+            "states",
+        )
+    } else {
+        let burst = udp.burst.as_ref().map(|burst| burst.span.clone());
+        (&[("burst", burst)], "bucket")
+    };
+    for (key, span) in others {
+        if let Some(span) = span {
+            table.problems().error(
+                codes::RECEIVE,
+                span.clone(),
+                format!("`{key}` belongs to `mode = \"{other}\"`"),
+                "leave it out, or choose the other mode",
+            );
+        }
+    }
+    if unread {
+        return None;
+    }
+    if !table.has("rate") {
+        return table.missing(
+            "rate",
+            "state what each stream may have, such as `rate = \"2mbit\"`",
+        );
+    }
+    Some(udp)
+}
+
+fn meters(table: &mut Reader<'_, '_>) -> Meters {
+    let meters = Meters {
+        chunk: table.parsed("chunk"),
+        chunks: table
+            .integer("chunks", 1..=64)
+            .map(|chunks| chunks.value as u32),
+        age: span(table, "age"),
+    };
+    if let Some(chunk) = &meters.chunk
+        && !(Span::from_millis(1)..=Span::from_secs(10)).contains(&chunk.value)
+    {
+        table.problems().error(
+            codes::RECEIVE,
+            chunk.span.clone(),
+            format!("a chunk of {} is out of range", chunk.value),
+            "write from 1ms to 10s",
+        );
+    }
+    meters
+}
+
+/// A time that is neither nothing nor forever.
+fn span(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Span>> {
+    let found: Value<Span> = table.parsed(key)?;
+    if !(Span::from_millis(1)..=Span::from_secs(3600)).contains(&found.value) {
+        table.problems().error(
+            codes::RECEIVE,
+            found.span.clone(),
+            format!("`{key}` of {} is out of range", found.value),
+            "write from 1ms to 1h",
+        );
+    }
+    Some(found)
+}
+
+/// `0x10` or `0x10/0xf0`.
+fn masked(text: &str) -> Result<MaskedMark, (String, String)> {
+    let (mark, under) = match text.split_once('/') {
+        Some((value, bits)) => (number(value)?, number(bits)?),
+        None => (number(text)?, u32::MAX),
+    };
+    if under == 0 || mark & !under != 0 {
+        return Err((
+            format!(
+                "the mark {mark:#x} has bits outside of its mask {under:#x}, or there are none"
+            ),
+            "write such as `0x100/0xf00`".to_owned(),
+        ));
+    }
+    Ok(MaskedMark { mark, mask: under })
+}
+
+impl Receive {
+    /// Whether windows are chosen.
+    #[must_use]
+    pub const fn chooses(&self) -> bool {
+        self.rate.is_some() || self.window.is_some() || !self.classes.is_empty()
+    }
+}
+
+impl Policy {
+    /// TCP's payload in full packets that fill a rate on the wire, in whole
+    /// bytes a second.
+    #[must_use]
+    pub fn payload_of(&self, wire: Rate) -> Rate {
+        let payload = self.link.mtu.value.saturating_sub(HEADERS);
+        let part = u128::from(wire.as_bits_per_second()) * u128::from(payload);
+        let rate = part / u128::from(self.full_packet().max(1));
+        whole_bytes(Rate::bits_per_second(
+            u64::try_from(rate).unwrap_or(u64::MAX),
+        ))
+    }
+
+    /// An amount of `[receive]` as a rate: a share is of the payload that fills
+    /// the line; none where the policy does not state the line's rate.
+    #[must_use]
+    pub fn received_rate(&self, amount: Amount) -> Option<Rate> {
+        match amount {
+            Amount::Rate(rate) => Some(whole_bytes(rate)),
+            Amount::Share(share) => {
+                let line = self.link.down.as_ref()?.value;
+                let usable = self.link.layer.value.usable_rate(line);
+                Some(whole_bytes(share.of(self.payload_of(usable))))
+            }
+        }
+    }
+}
+
+/// What `[receive]` contradicts, in itself and with the rest.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    let Some(receive) = &policy.receive else {
+        return;
+    };
+    let error = |span: &Place, wrong: String, right: &str| {
+        problems.error(codes::RECEIVE, span.clone(), wrong, right);
+    };
+    let chooses = receive.chooses();
+    if !chooses && receive.udp.is_none() && receive.segment.is_none() {
+        error(
+            &receive.span,
+            "`[receive]` holds nobody to anything".to_owned(),
+            "write a `rate` such as `rate = \"50%\"`, a `window`, a `segment`, \
+             `[receive.class]` or `[receive.udp]`",
+        );
+    }
+    contradictions(receive, &error);
+    amounts(policy, receive, &error);
+    names(policy, receive, &error);
+    let kind = &policy.link.inbound;
+    if kind.value == Inbound::Police && chooses {
+        error(
+            &receive.span,
+            "a policer drops packets of senders that keep to their windows already, so that both \
+             hold them back"
+                .to_owned(),
+            "write `inbound = \"filter\"`, \"ifb\", \"lan\" or \"none\" in `[link]`",
+        );
+    }
+    if let Some(udp) = &receive.udp {
+        marks(policy, receive, udp, &error);
+        if policy.link.bridge && !udp.bucket {
+            error(
+                &udp.rate.span,
+                "what is refused is answered where packets are routed, and a bridge routes none"
+                    .to_owned(),
+                "write `mode = \"bucket\"`",
+            );
+        }
+    }
+}
+
+type Say<'a> = &'a dyn Fn(&Place, String, &str);
+
+/// Fields that speak of something else than what is chosen.
+fn contradictions(receive: &Receive, error: Say<'_>) {
+    let ours = receive
+        .algorithm
+        .as_ref()
+        .is_none_or(|algorithm| algorithm.value == Algorithm::Ours);
+    if let Some(hold) = &receive.hold
+        && hold.value > MOST_HOLD
+    {
+        error(
+            &hold.span,
+            format!(
+                "fq drops what is to leave later than in 10s; `hold` is {}",
+                hold.value
+            ),
+            "write at most 5s",
+        );
+    }
+    let times = [("horizon", &receive.horizon), ("hold", &receive.hold)];
+    for (key, time) in times {
+        if let Some(time) = time.as_ref().filter(|_| !ours) {
+            let wrong = format!("`{key}` belongs to `algorithm = \"ours\"`");
+            error(&time.span, wrong, "leave it out");
+        }
+    }
+    if let Some(window) = &receive.window
+        && (receive.rate.is_some() || !receive.classes.is_empty() || receive.algorithm.is_some())
+    {
+        error(
+            &window.span,
+            "a fixed window keeps to no rate".to_owned(),
+            "leave `window` out, or `rate`, `algorithm` and `[receive.class]`",
+        );
+    }
+    if !receive.chooses() {
+        let unused = [
+            receive.protect.first().map(|one| ("protect", &one.span)),
+            receive
+                .algorithm
+                .as_ref()
+                .map(|one| ("algorithm", &one.span)),
+            receive.horizon.as_ref().map(|one| ("horizon", &one.span)),
+            receive.hold.as_ref().map(|one| ("hold", &one.span)),
+        ];
+        for (key, span) in unused.into_iter().flatten() {
+            error(
+                span,
+                format!("`{key}` is about receive windows, and none are chosen"),
+                "write a `rate`, or leave it out",
+            );
+        }
+    }
+}
+
+/// Rates of nothing, shares of a line whose rate is not said, rates that what
+/// follows never lets through.
+fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
+    let rate = receive.rate.iter().map(|rate| (rate.value, &rate.span));
+    let classes = receive
+        .classes
+        .iter()
+        .map(|(name, amount)| (*amount, &name.span));
+    let tcp = rate.chain(classes).map(|one| (one, true));
+    let udp = receive.udp.iter();
+    let udp = udp.map(|udp| ((udp.rate.value, &udp.rate.span), false));
+    let limit = policy
+        .held_rate()
+        .or_else(|| policy.gate(Direction::Down))
+        .map(|wire| policy.payload_of(wire));
+    for ((amount, span), is_tcp) in tcp.chain(udp) {
+        if let Amount::Share(share) = amount
+            && share > Share::percent(100)
+        {
+            error(
+                span,
+                format!("{share} is more than the line"),
+                "write at most `100%`",
+            );
+            continue;
+        }
+        let Some(rate) = policy.received_rate(amount) else {
+            error(
+                span,
+                "a share of a line whose downstream rate is not said".to_owned(),
+                "add `down` to `[link]`, or write a rate such as `4mbit`",
+            );
+            continue;
+        };
+        if rate < Rate::kbit(1) {
+            error(
+                span,
+                format!("{} lets nothing through", in_kbit(rate)),
+                "write at least 1kbit; `protect` names classes that are not limited",
+            );
+        }
+        if let Some(limit) = limit.filter(|limit| is_tcp && rate > *limit) {
+            error(
+                span,
+                format!(
+                    "windows for {} never close: what arrives is held to {} of TCP's payload \
+                     (`margin-down`)",
+                    in_kbit(rate),
+                    in_kbit(limit)
+                ),
+                "write less than that, or a smaller `margin-down`",
+            );
+        }
+    }
+}
+
+/// Classes that do not exist, or are named twice.
+fn names(policy: &Policy, receive: &Receive, error: Say<'_>) {
+    let mut seen: Vec<&str> = Vec::new();
+    let limited = receive.classes.iter().map(|(name, _)| name);
+    for name in limited.chain(&receive.protect) {
+        let known: Vec<&str> = policy
+            .classes_of(Direction::Up)
+            .map(|class| class.name.value.as_str())
+            .collect();
+        if !known.contains(&name.value.as_str()) {
+            error(
+                &name.span,
+                format!("there is no upstream class `{}`", name.value),
+                "a connection has the class of what it sends; name one of those",
+            );
+        } else if seen.contains(&name.value.as_str()) {
+            error(
+                &name.span,
+                format!("class `{}` is named twice", name.value),
+                "name it once, with a rate or in `protect`",
+            );
+        }
+        seen.push(&name.value);
+    }
+}
+
+/// The bits that marks have in common.
+fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
+    if udp.bucket {
+        return;
+    }
+    let (own, span) = match &udp.mark {
+        Some(mark) => (mark.value, &mark.span),
+        None => (REFUSE_MARK, &udp.rate.span),
+    };
+    let payload = ((1 << weirgate_signatures::BITS) - 1) << policy.payload_lowest;
+    let protected = receive
+        .protect_mark
+        .as_ref()
+        .map_or(0, |mark| mark.value.mark);
+    let others = [
+        ("kept decisions", policy.mark_mask),
+        ("what payloads betray", payload),
+        ("`protect-mark`", protected),
+    ];
+    for (whose, bits) in others {
+        if own & bits != 0 {
+            error(
+                span,
+                format!("the bits {own:#010x} of what is refused are those of {whose} too"),
+                "give `[receive.udp]` another `mark`, such as `mark = \"0x10000000\"`",
+            );
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holds senders to a rate from the receiving side: TCP's by the receive
+//! window, streams of datagrams by states or a token bucket.
+
+use serde::{Deserialize, Serialize};
+use weirgate_units::{Handle, Rate, Size, Span};
+
+/// How receive windows are chosen (`aqm/include/window.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum WindowAlgorithm {
+    /// The right edge of the window goes on at the rate.
+    #[default]
+    Edge,
+    /// Shah's algorithm 1: steps of 256 bytes where the window is small.
+    Steps,
+    /// Shah's algorithm 2: steps of a segment, never less than one.
+    Segments,
+}
+
+/// How a rate is measured: bytes in chunks of time, averaged over a ring of
+/// them, forgotten after a silence (`aqm/include/meter.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// The length of a chunk.
+    pub chunk: Span,
+    /// How many are averaged, up to 64.
+    pub chunks: u32,
+    /// The silence.
+    pub age: Span,
+}
+
+/// A mark, and the mask of the bits that are looked at; a mask of 0 is nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SparedMark {
+    /// The mark, within the mask.
+    pub mark: u32,
+    /// The bits.
+    pub mask: u32,
+}
+
+/// Two programs at a device's `clsact` qdisc that choose the receive windows of
+/// what leaves by what arrives (`bpf/inbound/window.bpf.c`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Windows {
+    /// What all connections of no class of their own may have together, of TCP's
+    /// payload; 0 for no limit.
+    pub rate: Rate,
+    /// How windows are chosen.
+    pub algorithm: WindowAlgorithm,
+    /// This window and no other; 0 bytes for none.
+    pub fixed: Size,
+    /// The most that is offered, earned or owed, as a time at the rate.
+    pub horizon: Span,
+    /// For how long an acknowledgement is held back at most, which `fq` does.
+    pub hold: Span,
+    /// How the rate is measured.
+    pub measured: Measured,
+    /// Whose connections are not limited.
+    pub spared: SparedMark,
+    /// The class of bare acknowledgements, which tells nothing of the
+    /// connection's; 0:0 for none.
+    pub acknowledgements: Handle,
+    /// Classes with a rate of their own, which their connections share; 0 for no
+    /// limit. A connection has the class of what it sends.
+    pub classes: Vec<(Handle, Rate)>,
+    /// Whether a program is another than this weirgate's, is missing or cannot
+    /// be read: observed only, never desired, so that a plan exchanges it.
+    #[serde(default)]
+    pub stale: bool,
+}
+
+/// A filter for arriving packets that holds each stream of datagrams to a rate
+/// (`bpf/inbound/udp.bpf.c`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Datagrams {
+    /// What each stream may have, of IP packets.
+    pub rate: Rate,
+    /// Whether by a token bucket, and not by states.
+    pub bucket: bool,
+    /// What the token bucket lets through at once.
+    pub burst: Size,
+    /// How long a stream above the rate is discarded.
+    pub drop: Span,
+    /// How long it is then delivered before it is judged.
+    pub warn: Span,
+    /// How the rate is measured.
+    pub measured: Measured,
+    /// The bits that are set in the mark of what is to be refused.
+    pub refuse: u32,
+    /// Whose streams are let go.
+    pub spared: SparedMark,
+    /// As [`Windows::stale`].
+    #[serde(default)]
+    pub stale: bool,
+}
+
+impl Windows {
+    /// Whether programs are as wanted; those of another version only where such
+    /// are wanted, as they cannot be made again.
+    #[must_use]
+    pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
+        let (Some(wanted), Some(seen)) = (wanted, seen) else {
+            return wanted.is_none() && seen.is_none();
+        };
+        let seen = Self {
+            stale: wanted.stale || seen.stale,
+            ..seen.clone()
+        };
+        *wanted == seen
+    }
+}
+
+impl Datagrams {
+    /// As [`Windows::same`].
+    #[must_use]
+    pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
+        let (Some(wanted), Some(seen)) = (wanted, seen) else {
+            return wanted.is_none() && seen.is_none();
+        };
+        let seen = Self {
+            stale: wanted.stale || seen.stale,
+            ..seen.clone()
+        };
+        *wanted == seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_another_version_will_not_do() {
+        let wanted = Windows::default();
+        let old = Windows {
+            stale: true,
+            ..Windows::default()
+        };
+        assert!(Windows::same(Some(&wanted), Some(&wanted)));
+        assert!(!Windows::same(Some(&wanted), Some(&old)));
+        assert!(Windows::same(Some(&old), Some(&wanted)));
+        assert!(!Windows::same(Some(&wanted), None));
+        assert!(Windows::same(None, None));
+        let other = Windows {
+            rate: Rate::kbit(8),
+            ..Windows::default()
+        };
+        assert!(!Windows::same(Some(&wanted), Some(&other)));
+        let streams = Datagrams::default();
+        assert!(Datagrams::same(Some(&streams), Some(&streams)));
+        assert!(!Datagrams::same(None, Some(&streams)));
+    }
+}

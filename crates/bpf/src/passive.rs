@@ -3,7 +3,7 @@
 //! device's queue, round trips, and what hosts send and receive.
 
 use crate::error::BpfError;
-use crate::object::failed;
+use crate::object::{failed, sized};
 use crate::packets::PacketPrograms;
 use crate::place::own_namespace;
 use crate::spread::{SPREAD_BYTES, Spread};
@@ -101,8 +101,6 @@ impl Passive {
     pub fn open() -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
         let programs = PacketPrograms::load(FILE, FILE, Some(&namespace.to_ne_bytes()))?;
-        programs.map(SPREADS, SPREAD_BYTES)?;
-        programs.map(HOSTS, HOST_BYTES)?;
         let links = programs.attach()?;
         Ok(Self {
             programs,
@@ -119,7 +117,7 @@ impl Passive {
         if wanted == self.devices {
             return Ok(());
         }
-        let map = self.programs.map(DEVICES, 8)?;
+        let map = self.map(DEVICES, 8)?;
         let kept: BTreeSet<u32> = wanted.iter().map(|device| device.ifindex).collect();
         for gone in self
             .devices
@@ -145,7 +143,7 @@ impl Passive {
 
     /// The times of every device and class so far.
     pub fn spreads(&self) -> Result<BTreeMap<SpreadOf, Spread>, BpfError> {
-        let map = self.programs.map(SPREADS, SPREAD_BYTES)?;
+        let map = self.map(SPREADS, SPREAD_BYTES)?;
         let mut spreads = BTreeMap::new();
         all(&map, SPREADS, |key, value| {
             let words: Vec<u32> = words(key);
@@ -172,7 +170,7 @@ impl Passive {
     /// The hosts of every device that tells them apart: the 4,096 that were
     /// heard of last.
     pub fn hosts(&self) -> Result<BTreeMap<(u32, IpAddr), Host>, BpfError> {
-        let map = self.programs.map(HOSTS, HOST_BYTES)?;
+        let map = self.map(HOSTS, HOST_BYTES)?;
         let mut hosts = BTreeMap::new();
         all(&map, HOSTS, |key, value| {
             let (words, (numbers, _)) = (words(key), value.as_chunks::<8>());
@@ -219,7 +217,7 @@ impl Passive {
     /// seen to come or were cut into segments there; and times for which there
     /// was no room.
     pub fn untimed(&self) -> Result<(u64, u64), BpfError> {
-        let map = self.programs.map(TOTALS, 16)?;
+        let map = self.map(TOTALS, 16)?;
         let value = map
             .lookup(&[0; 4], MapFlags::ANY)
             .map_err(failed(FILE, TOTALS, "read"))?
@@ -227,6 +225,12 @@ impl Passive {
         let mut numbers = value.as_chunks::<8>().0.iter().copied();
         let mut next = || numbers.next().map_or(0, u64::from_ne_bytes);
         Ok((next(), next()))
+    }
+}
+
+impl Passive {
+    fn map(&self, name: &'static str, bytes: usize) -> Result<MapHandle, BpfError> {
+        sized(FILE, name, bytes, self.programs.handle(name))
     }
 }
 

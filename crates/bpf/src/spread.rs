@@ -122,9 +122,11 @@ mod tests {
 
     #[test]
     fn what_came_since_has_a_mean_and_a_spread() {
-        let mut before = Spread::default();
-        before.count = 3;
-        before.sum_ns = 3_000;
+        let mut before = Spread {
+            count: 3,
+            sum_ns: 3_000,
+            ..Spread::default()
+        };
         before.steps[1] = 3;
         assert_eq!(before.at_most_ns(1000), Some(bound(2)));
         let mut now = before.clone();

@@ -45,6 +45,7 @@ mod saved;
 mod schema;
 mod shape;
 mod source;
+mod survey;
 mod top;
 mod top_screen;
 mod trial;
@@ -216,6 +217,10 @@ enum Command {
     /// Contacts nobody but the host that is named, and needs no privilege. It fills the line for
     /// about half a minute in each direction.
     Probe(probe::Arguments),
+    /// Count what passes a device: by protocol, port and size, when, and how full it makes the line.
+    ///
+    /// Looks only. Needs CAP_BPF and CAP_PERFMON, and a kernel with type information.
+    Survey(survey::Arguments),
     /// Draw the report of saved results.
     Report {
         /// Folders that `lab run --out` wrote.
@@ -287,6 +292,7 @@ fn main() -> ExitCode {
         Command::Aqm { command } => aqm::run(&command),
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => probe::run(&arguments),
+        Command::Survey(arguments) => survey::run(&arguments),
         Command::Completions { shell } => reference::completions(shell),
         Command::Reference { folder, check } => reference::run(&folder, check),
         Command::Report { folders, output } => lab::report(&folders, &output),

@@ -25,5 +25,6 @@ mod program;
 mod safe;
 mod schema;
 mod stream;
+mod survey;
 mod victim;
 mod watch;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A survey of what passes one device: packets and bytes by protocol and port,
+ * by size, and the times between them, either way. Programs at tracepoints,
+ * which can change nothing.
+ */
+#include "segment.h"
+#include "spread.h"
+
+/* Protocols and ports that are told apart; of more, those seen last. */
+#define SERVICES 4096
+
+/* Steps of 64 bytes, the last for all that is larger. */
+#define SIZE_PLACES 6
+#define SIZES 25
+
+struct survey_service {
+	u16 ethertype; /* as in the packet */
+	u8 protocol; /* of IP */
+	u8 out;
+	u16 port; /* the lower of both, as services have them; 0 for none */
+	u16 zero;
+};
+
+struct survey_count {
+	u64 packets;
+	u64 bytes;
+};
+
+struct survey_way {
+	u64 last_ns;
+	struct survey_count all;
+	struct survey_count sizes[SIZES];
+	struct spread gaps;
+};
+
+/* The network namespace that is looked at, and the device in it. */
+const volatile u64 namespace;
+const volatile u64 surveyed;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SERVICES);
+	__type(key, struct survey_service);
+	__type(value, struct survey_count);
+} services SEC(".maps");
+
+/* What arrives, and what leaves. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct survey_way);
+} ways SEC(".maps");
+
+static __always_inline void more(struct survey_count *count, u64 packets,
+				 u64 bytes)
+{
+	__sync_fetch_and_add(&count->packets, packets);
+	__sync_fetch_and_add(&count->bytes, bytes);
+}
+
+/* A packet without its link's header. One that holds several segments counts as
+ * these, each as large as the others. */
+static __always_inline void survey(struct sk_buff *skb, const u8 *network,
+				   u32 bytes, u32 out)
+{
+	struct survey_service service = { skb->protocol, 0, out };
+	struct survey_count fresh = {};
+	struct survey_count *count;
+	struct survey_way *way;
+	struct skb_shared_info *shared;
+	struct tuple tuple = {};
+	u64 now = bpf_ktime_get_ns();
+	u64 last;
+	u16 segments = 0;
+	u16 ports[2] = {};
+	u32 at, step;
+
+	shared = (struct skb_shared_info *)(skb->head + skb->end);
+	bpf_core_read(&segments, sizeof(segments), &shared->gso_segs);
+	if (!segments)
+		segments = 1;
+	at = addresses(network, skb->protocol, &tuple);
+	service.protocol = tuple.protocol;
+	if (at && tuple_has_ports(tuple.protocol) &&
+	    !bpf_probe_read_kernel(ports, sizeof(ports), network + at)) {
+		u16 one = __builtin_bswap16(ports[0]);
+		u16 other = __builtin_bswap16(ports[1]);
+
+		service.port = one < other ? one : other;
+	}
+	count = bpf_map_lookup_elem(&services, &service);
+	if (!count) {
+		bpf_map_update_elem(&services, &service, &fresh, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&services, &service);
+	}
+	if (count)
+		more(count, segments, bytes);
+	way = bpf_map_lookup_elem(&ways, &out);
+	if (!way)
+		return;
+	more(&way->all, segments, bytes);
+	step = bytes / segments >> SIZE_PLACES;
+	if (step >= SIZES)
+		step = SIZES - 1;
+	more(&way->sizes[step], segments, bytes);
+	last = way->last_ns;
+	way->last_ns = now;
+	if (last && now >= last)
+		spread_add(&way->gaps, now - last);
+}
+
+static __always_inline int here(struct net_device *dev)
+{
+	return dev && dev->ifindex == (int)surveyed &&
+	       dev->nd_net.net->net_cookie == namespace;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(survey_leaves, struct sk_buff *skb)
+{
+	u8 *network;
+	u32 before;
+
+	if (!here(skb->dev))
+		return 0;
+	network = skb->head + skb->network_header;
+	before = network - skb->data;
+	if (before <= 64 && before <= skb->len)
+		survey(skb, network, skb->len - before, 1);
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(survey_arrives, struct sk_buff *skb)
+{
+	if (here(skb->dev))
+		survey(skb, skb->data, skb->len, 0);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A survey of what passes one device (`bpf/passive/survey.bpf.c`).
+
+use crate::error::BpfError;
+use crate::object::{failed, sized};
+use crate::packets::{PacketPrograms, word};
+use crate::place::own_namespace;
+use crate::spread::{SPREAD_BYTES, Spread};
+use libbpf_rs::{Link, MapCore, MapFlags};
+use std::collections::BTreeMap;
+
+/// The file, and what errors call its programs.
+const FILE: &str = "survey";
+
+/// Its maps.
+const SERVICES: &str = "services";
+const WAYS: &str = "ways";
+
+/// Bytes of `struct survey_count` and where in `struct survey_way` what is.
+const COUNT_BYTES: usize = 16;
+const ALL_AT: usize = 8;
+const SIZES_AT: usize = ALL_AT + COUNT_BYTES;
+const SIZES: usize = 25;
+const GAPS_AT: usize = SIZES_AT + SIZES * COUNT_BYTES;
+const WAY_BYTES: usize = GAPS_AT + SPREAD_BYTES;
+
+/// Bytes of a step of [`SurveyWay::sizes`].
+pub const SIZE_STEP: u32 = 64;
+
+/// How much of something there was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SurveyCount {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, without the link's header.
+    pub bytes: u64,
+}
+
+/// What packets are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SurveyService {
+    /// The protocol of the packet: 0x0800 for IPv4, 0x86dd for IPv6.
+    pub ethertype: u16,
+    /// IP's protocol; 0 for none, and for fragments.
+    pub protocol: u8,
+    /// The lower of the two ports; 0 for none.
+    pub port: u16,
+    /// Whether it left or arrived.
+    pub out: bool,
+}
+
+/// One way through the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurveyWay {
+    /// Everything.
+    pub all: SurveyCount,
+    /// By size, in steps of [`SIZE_STEP`] bytes; the last has all larger ones.
+    pub sizes: Vec<SurveyCount>,
+    /// The times from one packet to the next.
+    pub gaps: Spread,
+}
+
+/// Looks on until it is dropped.
+#[derive(Debug)]
+pub struct Survey {
+    programs: PacketPrograms,
+    _links: Vec<Link>,
+}
+
+impl Survey {
+    /// Begins to look at a device of this thread's network namespace. Needs
+    /// CAP_BPF and CAP_PERFMON, and the kernel's type information.
+    pub fn open(ifindex: u32) -> Result<Self, BpfError> {
+        let namespace = own_namespace().map_err(BpfError::Namespace)?;
+        let constants = [namespace, u64::from(ifindex)].map(u64::to_ne_bytes);
+        let programs = PacketPrograms::load(FILE, FILE, Some(constants.as_flattened()))?;
+        let links = programs.attach()?;
+        Ok(Self {
+            programs,
+            _links: links,
+        })
+    }
+
+    /// What passed so far, by protocol and port: the 4,096 that were seen last.
+    pub fn services(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
+        let map = sized(FILE, SERVICES, COUNT_BYTES, self.programs.handle(SERVICES))?;
+        let batch = map
+            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .map_err(failed(FILE, SERVICES, "read"))?;
+        let entry = |(key, value): (Vec<u8>, Vec<u8>)| {
+            let key: &[u8; 8] = key.first_chunk()?;
+            let service = SurveyService {
+                ethertype: u16::from_be_bytes([key[0], key[1]]),
+                protocol: key[2],
+                out: key[3] != 0,
+                port: u16::from_ne_bytes([key[4], key[5]]),
+            };
+            Some((service, count(&value, 0)))
+        };
+        Ok(batch.filter_map(entry).collect())
+    }
+
+    /// What arrived and what left so far.
+    pub fn ways(&self) -> Result<[SurveyWay; 2], BpfError> {
+        let map = sized(FILE, WAYS, WAY_BYTES, self.programs.handle(WAYS))?;
+        let read = |out: u32| {
+            let value = map
+                .lookup(&out.to_ne_bytes(), MapFlags::ANY)
+                .map_err(failed(FILE, WAYS, "read"))?
+                .unwrap_or_default();
+            let gaps = value.get(GAPS_AT..).and_then(Spread::decode);
+            Ok(SurveyWay {
+                all: count(&value, ALL_AT),
+                sizes: (0..SIZES)
+                    .map(|step| count(&value, SIZES_AT + step * COUNT_BYTES))
+                    .collect(),
+                gaps: gaps.unwrap_or_default(),
+            })
+        };
+        Ok([read(0)?, read(1)?])
+    }
+}
+
+fn count(value: &[u8], at: usize) -> SurveyCount {
+    SurveyCount {
+        packets: word(value, at),
+        bytes: word(value, at + 8),
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate survey`: what passes a device, by protocol, port and size, when,
+//! and how full it makes the line.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::shape::in_runtime;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyService, SurveyWay};
+use weirgate_state::DeviceName;
+use weirgate_units::{ParseError, Rate, Span};
+
+/// Lines of a table.
+const MOST: usize = 15;
+
+/// What to look at.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The device.
+    #[arg(value_parser = device)]
+    device: DeviceName,
+    /// For how long; Ctrl-C ends it earlier and prints what was seen.
+    #[arg(long = "for", value_name = "TIME", default_value = "1min", value_parser = length)]
+    time: Duration,
+    /// What the line carries, to say how full it was.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn device(text: &str) -> Result<DeviceName, String> {
+    DeviceName::try_from(text.to_owned())
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let span: Span = text
+        .parse()
+        .map_err(|error: ParseError| error.to_string())?;
+    let length = Duration::from_nanos(span.as_nanos());
+    if length < Duration::from_secs(1) {
+        return Err(String::from("1s at least"));
+    }
+    Ok(length)
+}
+
+/// What was seen.
+struct Seen {
+    device: String,
+    time: Duration,
+    rate: Option<Rate>,
+    ways: [SurveyWay; 2],
+    services: BTreeMap<SurveyService, SurveyCount>,
+    /// Bytes of every second, arriving and leaving.
+    seconds: Vec<[u64; 2]>,
+}
+
+/// `weirgate survey`.
+pub fn run(arguments: &Arguments) -> Outcome {
+    in_runtime(async {
+        let device = arguments.device.to_string();
+        let path = format!("/sys/class/net/{device}/ifindex");
+        let number = fs::read_to_string(path).ok();
+        let number = number.and_then(|text| text.trim().parse().ok());
+        let number = number
+            .ok_or_else(|| Failure::Input(format!("weirgate: there is no device `{device}`")))?;
+        let survey = Survey::open(number).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let hint = "to look at packets takes CAP_BPF, CAP_PERFMON and a kernel with type \
+                        information (CONFIG_DEBUG_INFO_BTF)";
+            Failure::Input(format!("weirgate: {first}\n  {hint}"))
+        })?;
+        output::note(&format!(
+            "weirgate: looks at {device} for {:.0} s; Ctrl-C ends it",
+            arguments.time.as_secs_f64()
+        ));
+        let seen = look(&survey, arguments, device).await?;
+        let text = if arguments.json {
+            document(&seen).to_string()
+        } else {
+            report(&seen)
+        };
+        output::data(&text)?;
+        Ok(Status::Done)
+    })
+}
+
+async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<Seen, Failure> {
+    let wrong = |error: weirgate_bpf::BpfError| Failure::Other(error.into());
+    let mut int = signal(SignalKind::interrupt())?;
+    let mut term = signal(SignalKind::terminate())?;
+    let start = Instant::now();
+    let mut seconds = Vec::new();
+    let mut before = [0, 0];
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.tick().await;
+    let rest = tokio::time::sleep(arguments.time);
+    tokio::pin!(rest);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let ways = survey.ways().map_err(wrong)?;
+                let now = [ways[0].all.bytes, ways[1].all.bytes];
+                seconds.push([now[0] - before[0], now[1] - before[1]]);
+                before = now;
+            }
+            () = &mut rest => break,
+            _ = int.recv() => break,
+            _ = term.recv() => break,
+        }
+    }
+    Ok(Seen {
+        device,
+        time: start.elapsed(),
+        rate: arguments.rate,
+        ways: survey.ways().map_err(wrong)?,
+        services: survey.services().map_err(wrong)?,
+        seconds,
+    })
+}
+
+/// What packets are called by their protocol alone.
+fn protocol(service: &SurveyService) -> String {
+    match (service.ethertype, service.protocol) {
+        (0x0800 | 0x86dd, 1 | 58) => String::from("ICMP"),
+        (0x0800 | 0x86dd, 6) => String::from("TCP"),
+        (0x0800 | 0x86dd, 17) => String::from("UDP"),
+        (0x0800 | 0x86dd, 0) => String::from("fragments, other IP"),
+        (0x0800 | 0x86dd, other) => format!("IP protocol {other}"),
+        (0x0806, _) => String::from("ARP"),
+        (0x8863 | 0x8864, _) => String::from("PPPoE"),
+        (0x8100 | 0x88a8, _) => String::from("VLAN"),
+        (other, _) => format!("ethertype {other:#06x}"),
+    }
+}
+
+/// What is counted under one name, either way, those with most bytes first.
+fn grouped(
+    services: &BTreeMap<SurveyService, SurveyCount>,
+    name: impl Fn(&SurveyService) -> Option<String>,
+) -> Vec<(String, [SurveyCount; 2])> {
+    let mut groups: BTreeMap<String, [SurveyCount; 2]> = BTreeMap::new();
+    for (service, count) in services {
+        let Some(name) = name(service) else { continue };
+        let sum = &mut groups.entry(name).or_default()[usize::from(service.out)];
+        sum.packets += count.packets;
+        sum.bytes += count.bytes;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, [one, other])| std::cmp::Reverse(one.bytes + other.bytes));
+    groups
+}
+
+fn port(service: &SurveyService) -> Option<String> {
+    (service.port > 0).then(|| format!("{} {}", protocol(service), service.port))
+}
+
+fn version(service: &SurveyService) -> Option<String> {
+    match service.ethertype {
+        0x0800 => Some(String::from("IPv4")),
+        0x86dd => Some(String::from("IPv6")),
+        _ => Some(String::from("not IP")),
+    }
+}
+
+/// Bits by the second of every second, least first.
+fn rates(seen: &Seen, way: usize) -> Vec<u64> {
+    let mut rates: Vec<u64> = seen.seconds.iter().map(|one| one[way] * 8).collect();
+    rates.sort_unstable();
+    rates
+}
+
+fn part(of: u64, all: u64) -> f64 {
+    if all == 0 {
+        0.0
+    } else {
+        of as f64 * 100.0 / all as f64
+    }
+}
+
+fn report(seen: &Seen) -> String {
+    let mut text = format!(
+        "{} for {:.0} s, in bytes of IP and of what else links carry\n",
+        seen.device,
+        seen.time.as_secs_f64()
+    );
+    for (way, name) in ["arrives", "leaves"].into_iter().enumerate() {
+        let (all, rates) = (&seen.ways[way], rates(seen, way));
+        let mean = all.all.bytes as f64 * 8.0 / seen.time.as_secs_f64();
+        let peak = rates.last().copied().unwrap_or_default();
+        let full = |bits: f64| match seen.rate {
+            Some(rate) => format!(
+                ", {:.0} % of the line",
+                bits * 100.0 / rate.as_bits_per_second() as f64
+            ),
+            None => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{name}: {} packets, {}{}; the fullest second {}{}",
+            all.all.packets,
+            bits(mean),
+            full(mean),
+            bits(peak as f64),
+            full(peak as f64),
+        );
+        if let Some(gap) = all.gaps.mean_ns() {
+            let at = |part| all.gaps.at_most_ns(part).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "  from packet to packet: {} in the mean, half within {}, 95 % within {}",
+                span(gap),
+                span(at(500)),
+                span(at(950))
+            );
+        }
+    }
+    let total = seen.ways[0].all.bytes + seen.ways[1].all.bytes;
+    let tables: [(&str, Vec<(String, [SurveyCount; 2])>); 4] = [
+        ("version", grouped(&seen.services, version)),
+        (
+            "protocol",
+            grouped(&seen.services, |one| Some(protocol(one))),
+        ),
+        ("port", grouped(&seen.services, port)),
+        ("size", sizes(&seen.ways)),
+    ];
+    for (title, rows) in tables {
+        let _ = writeln!(
+            text,
+            "\n{title:<22} {:>7} {:>11} {:>13} {:>11} {:>11}",
+            "bytes", "arrives", "bytes", "leaves", "bytes"
+        );
+        for (name, [arrives, leaves]) in rows.iter().take(MOST) {
+            let _ = writeln!(
+                text,
+                "{name:<22} {:>5.1} % {:>11} {:>13} {:>11} {:>11}",
+                part(arrives.bytes + leaves.bytes, total),
+                arrives.packets,
+                arrives.bytes,
+                leaves.packets,
+                leaves.bytes
+            );
+        }
+        if rows.len() > MOST {
+            let _ = writeln!(text, "and {} more, in --json", rows.len() - MOST);
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// By size, those that there were.
+fn sizes(ways: &[SurveyWay; 2]) -> Vec<(String, [SurveyCount; 2])> {
+    let [arrives, leaves] = ways;
+    let steps = arrives.sizes.iter().zip(&leaves.sizes).enumerate();
+    let rows = steps.map(|(step, (one, other))| {
+        let from = step as u32 * SIZE_STEP;
+        let name = if step + 1 == arrives.sizes.len() {
+            format!("{from} and more")
+        } else {
+            format!("{from} to {}", from + SIZE_STEP - 1)
+        };
+        (name, [*one, *other])
+    });
+    rows.filter(|(_, [one, other])| one.packets + other.packets > 0)
+        .collect()
+}
+
+fn bits(rate: f64) -> String {
+    match rate {
+        ..1e4 => format!("{rate:.0} bit/s"),
+        1e4..1e7 => format!("{:.0} kbit/s", rate / 1e3),
+        _ => format!("{:.1} Mbit/s", rate / 1e6),
+    }
+}
+
+fn span(ns: u64) -> String {
+    match ns {
+        0..1_000_000 => format!("{} us", ns / 1000),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+fn counted(count: SurveyCount) -> Value {
+    json!({ "packets": count.packets, "bytes": count.bytes })
+}
+
+fn document(seen: &Seen) -> Value {
+    let table = |rows: Vec<(String, [SurveyCount; 2])>| -> Vec<Value> {
+        let row = |(name, [arrives, leaves]): (String, [SurveyCount; 2])| json!({ "name": name, "arrives": counted(arrives), "leaves": counted(leaves) });
+        rows.into_iter().map(row).collect()
+    };
+    let gaps = |gaps: &Spread| {
+        let at = |part| gaps.at_most_ns(part);
+        json!({ "mean_ns": gaps.mean_ns(), "half_ns": at(500), "p95_ns": at(950), "p99_ns": at(990) })
+    };
+    let way = |way: usize| {
+        let seconds: Vec<u64> = seen.seconds.iter().map(|one| one[way] * 8).collect();
+        json!({
+            "all": counted(seen.ways[way].all),
+            "gaps": gaps(&seen.ways[way].gaps),
+            "bits_of_each_second": seconds,
+        })
+    };
+    json!({
+        "device": seen.device,
+        "seconds": seen.time.as_secs_f64(),
+        "rate_bits": seen.rate.map(Rate::as_bits_per_second),
+        "arrives": way(0),
+        "leaves": way(1),
+        "versions": table(grouped(&seen.services, version)),
+        "protocols": table(grouped(&seen.services, |one| Some(protocol(one)))),
+        "ports": table(grouped(&seen.services, port)),
+        "sizes": table(sizes(&seen.ways)),
+    })
+}

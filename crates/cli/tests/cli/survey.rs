@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `survey`: what it counts is what was sent.
+
+use crate::namespace::Namespace;
+use crate::program::WEIRGATE;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+/// A row of a table, by its name.
+fn row<'a>(table: &'a Value, name: &str) -> &'a Value {
+    let rows = table.as_array().unwrap();
+    let found = rows.iter().find(|row| row["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} in {table}"))
+}
+
+#[test]
+fn what_passes_is_counted() {
+    let place = Namespace::new();
+    place.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+    place.run("ip addr add 10.9.0.1/24 dev wan");
+    place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+    let mut survey = place
+        .command(WEIRGATE)
+        .args(["survey", "wan", "--for", "1h", "--rate", "1mbit", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut notes = BufReader::new(survey.stderr.take().unwrap()).lines();
+    let note = notes.next().expect("the survey ends at once").unwrap();
+    assert!(note.contains("looks at wan for 3600 s"), "{note}");
+    let line = "for i in $(seq 40); do printf %0100d 0 > /dev/udp/10.9.0.2/5001; done; \
+                for i in $(seq 10); do printf %0400d 0 > /dev/udp/10.9.0.2/53; done";
+    let mut sender = place.command("bash");
+    assert!(sender.args(["-c", line]).status().unwrap().success());
+    let end = Command::new("kill")
+        .args(["-INT", &survey.id().to_string()])
+        .status();
+    assert!(end.unwrap().success());
+    let mut text = String::new();
+    let mut out = survey.stdout.take().unwrap();
+    out.read_to_string(&mut text).unwrap();
+    assert!(survey.wait().unwrap().success(), "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let (small, large) = (40 * 128, 10 * 428);
+    let leaves = |table: &str, name: &str| row(&found[table], name)["leaves"].clone();
+    let counted =
+        |packets: u64, bytes: u64| serde_json::json!({ "packets": packets, "bytes": bytes });
+    assert_eq!(leaves("ports", "UDP 5001"), counted(40, small));
+    assert_eq!(leaves("ports", "UDP 53"), counted(10, large));
+    assert_eq!(leaves("protocols", "UDP"), counted(50, small + large));
+    assert_eq!(leaves("versions", "IPv4"), counted(50, small + large));
+    assert_eq!(leaves("sizes", "128 to 191"), counted(40, small));
+    assert_eq!(leaves("sizes", "384 to 447"), counted(10, large));
+    assert_eq!(found["leaves"]["all"], counted(50, small + large));
+    assert!(found["leaves"]["gaps"]["mean_ns"].as_u64() > Some(0));
+    assert_eq!(found["arrives"]["all"], counted(0, 0));
+
+    let ended = place.weirgate("survey nowhere");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.err.contains("no device `nowhere`"), "{ended:?}");
+    let ended = place.powerless("survey wan --for 1s");
+    assert!(ended.err.contains("CAP_PERFMON"), "{ended:?}");
+    let ended = place.weirgate("survey wan --for 1s --rate 1mbit");
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(ended.out.contains("% of the line"), "{ended:?}");
+}

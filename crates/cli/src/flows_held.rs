@@ -173,3 +173,56 @@ fn print(flows: &[HeldFlow], most: usize) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_bpf::{UdpStream, WindowConnection, WindowTotals};
+
+    #[test]
+    fn each_is_told_with_its_state() {
+        let end = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let connection = WindowConnection {
+            receiver: end("10.0.0.1:40000"),
+            sender: end("192.0.2.1:443"),
+            bytes: 5_000,
+            rate_bytes_s: 1_000,
+            window: 2_896,
+            offered: 65_535,
+            class: 0x2_0011,
+            spared: false,
+            known: true,
+        };
+        let connections = vec![
+            connection,
+            WindowConnection {
+                spared: true,
+                ..connection
+            },
+            WindowConnection {
+                known: false,
+                window: 0,
+                ..connection
+            },
+        ];
+        let stream = UdpStream {
+            sender: end("[2001:db8::1]:53"),
+            receiver: end("[fd00::1]:5000"),
+            state: UdpState::Kill,
+            rate_bytes_s: 250_000,
+            discarded: 7,
+        };
+        let received = Received {
+            windows: Some((WindowTotals::default(), connections)),
+            streams: Some(vec![stream]),
+        };
+        let numbers = [(0x2_0011, "video".to_owned())].into();
+        let flows = of_device("wan", &received, &numbers);
+        let states: Vec<&str> = flows.iter().map(|flow| flow.state).collect();
+        assert_eq!(states, ["limited", "protected", "unseen", "kill"]);
+        assert_eq!(flows[0].class.as_deref(), Some("video"));
+        assert_eq!((flows[0].window, flows[2].window), (Some(2_896), None));
+        assert_eq!(flows[3].discarded, Some(7));
+        assert_eq!(flows[3].bits_per_second, 2_000_000);
+    }
+}

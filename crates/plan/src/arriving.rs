@@ -17,13 +17,15 @@ pub const RESTORE_PREFERENCE: u16 = 87;
 /// which overwrites them.
 pub const PAYLOAD_PREFERENCE: u16 = 88;
 
+/// That of the programs that choose receive windows, at arriving packets and at
+/// those that leave: before the filter that may drop packets, because what it
+/// drops has crossed the line too. Were it not counted, windows would open the
+/// wider the more is dropped.
+pub const WINDOWS_PREFERENCE: u16 = 89;
+
 /// That of the filter that holds what arrives to a rate: behind those, so that
 /// marks are there for it to pass on, and it sees what others let go.
-pub const HOLD_PREFERENCE: u16 = 89;
-
-/// That of the programs that choose receive windows, at arriving packets behind
-/// the filter that may drop them, and at those that leave.
-pub const WINDOWS_PREFERENCE: u16 = 90;
+pub const HOLD_PREFERENCE: u16 = 90;
 
 /// That of the filter of datagrams: last, because what it drops has crossed the
 /// line and counts in the virtual queue.

@@ -22,10 +22,11 @@ pub struct Arriving {
     /// The classifier of payloads, which runs after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
-    /// The filter that holds what arrives to a rate, which runs after that.
+    /// The filter that holds what arrives to a rate, which runs after all those
+    /// that drop nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// What chooses receive windows: a program for what arrives, behind the
+    /// What chooses receive windows: a program for what arrives, before the
     /// filter that may drop it, and one for what leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Box<Windows>>,

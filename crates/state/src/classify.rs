@@ -155,9 +155,8 @@ pub enum Hook {
         /// The device.
         device: DeviceName,
     },
-    /// `inet` prerouting at raw priority: what arrives, by any device, before
-    /// connection tracking and address translation. Only such a chain may
-    /// refuse packets.
+    /// `inet` prerouting at raw priority: what arrives by any device, before
+    /// connection tracking. Only such a chain may refuse packets.
     Prerouting,
     /// Nowhere: run by [`Verdict::Jump`] or [`Verdict::Goto`].
     Called,
@@ -326,9 +325,8 @@ pub enum Verdict {
     Goto(String),
     /// Back to where this chain was jumped to from.
     Return,
-    /// Refused, as by a port that is not open: the sender is told by ICMP
-    /// (`nft_reject_inet_eval`, net/netfilter/nft_reject_inet.c). Only in a
-    /// chain of [`Hook::Prerouting`].
+    /// Refused by ICMP as by a port that is not open (`nft_reject_inet_eval`);
+    /// only in a chain of [`Hook::Prerouting`].
     Refuse,
 }
 
@@ -379,9 +377,6 @@ pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
 /// TCP's protocol number.
 pub const TCP: u8 = 6;
-
-/// UDP's protocol number.
-pub const UDP: u8 = 17;
 
 /// ICMP's protocol number.
 pub const ICMP: u8 = 1;

@@ -23,7 +23,7 @@ pub use arriving::{Arriving, Payload};
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
-    PROTOCOLS_WITH_PORTS, Refreshed, Rule, Set, TCP, Table, UDP, Values, Verdict, port_protocols,
+    PROTOCOLS_WITH_PORTS, Refreshed, Rule, Set, TCP, Table, Values, Verdict, port_protocols,
     switch_name,
 };
 pub use classify_change::TableChange;
@@ -39,7 +39,7 @@ pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, Fq, FqCodel, Htb,
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
-pub use receive::{Datagrams, Measured, SparedMark, WindowAlgorithm, Windows};
+pub use receive::{Datagrams, Measured, SparedMark, UDP, WindowAlgorithm, Windows};
 pub use shared::Shared;
 
 use serde::{Deserialize, Serialize};

@@ -5,6 +5,9 @@
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span};
 
+/// UDP's protocol number.
+pub const UDP: u8 = 17;
+
 /// How receive windows are chosen (`aqm/include/window.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WindowAlgorithm {

@@ -344,7 +344,7 @@ mod tests {
             rate: weirgate_units::Rate::kbit(kbit),
             ..Datagrams::default()
         };
-        let place = |windows, datagrams| {
+        let place = |windows: Option<Windows>, datagrams: Option<Datagrams>| {
             Some(Arriving {
                 windows: windows.map(Box::new),
                 datagrams: datagrams.map(Box::new),

@@ -466,10 +466,10 @@ fn what_holds_senders_needs_programs_and_what_holds_acknowledgements_fq() {
     let none = SITE.replace("layer", "inbound = \"none\"\nlayer");
     let beyond = format!("{none}[receive]\nrate = \"100mbit\"\n");
     assert_eq!(refused(&beyond, &all), [("C219", Severity::Warning)]);
-    let classes: String = (0..16)
-        .map(|one| format!("[[class]]\nname = \"c{one}\"\nshare = \"1%\"\n"))
-        .collect();
-    let names: String = (0..16).map(|one| format!("\"c{one}\", ")).collect();
+    let class = |one| format!("[[class]]\nname = \"c{one}\"\nshare = \"1%\"\n");
+    let classes = (0..16).map(class).collect::<Vec<String>>().concat();
+    let names: Vec<String> = (0..16).map(|one| format!("\"c{one}\"")).collect();
+    let names = names.join(", ");
     let crowd = SITE.replace("share = \"100%\"", "share = \"80%\"");
     let crowd = format!("{crowd}{classes}[receive]\nrate = \"50%\"\nprotect = [{names}]\n");
     assert!(refused(&crowd, &all).contains(&wrong[0]));

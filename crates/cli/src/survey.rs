@@ -127,7 +127,7 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
 }
 
 /// What packets are called by their protocol alone.
-fn protocol(service: &SurveyService) -> String {
+fn protocol(service: SurveyService) -> String {
     match (service.ethertype, service.protocol) {
         (0x0800 | 0x86dd, 1 | 58) => String::from("ICMP"),
         (0x0800 | 0x86dd, 6) => String::from("TCP"),
@@ -141,14 +141,17 @@ fn protocol(service: &SurveyService) -> String {
     }
 }
 
+/// Names and what is counted under them, arriving and leaving.
+type Rows = Vec<(String, [SurveyCount; 2])>;
+
 /// What is counted under one name, either way, those with most bytes first.
 fn grouped(
     services: &BTreeMap<SurveyService, SurveyCount>,
-    name: impl Fn(&SurveyService) -> Option<String>,
-) -> Vec<(String, [SurveyCount; 2])> {
+    name: impl Fn(SurveyService) -> Option<String>,
+) -> Rows {
     let mut groups: BTreeMap<String, [SurveyCount; 2]> = BTreeMap::new();
     for (service, count) in services {
-        let Some(name) = name(service) else { continue };
+        let Some(name) = name(*service) else { continue };
         let sum = &mut groups.entry(name).or_default()[usize::from(service.out)];
         sum.packets += count.packets;
         sum.bytes += count.bytes;
@@ -158,15 +161,15 @@ fn grouped(
     groups
 }
 
-fn port(service: &SurveyService) -> Option<String> {
+fn port(service: SurveyService) -> Option<String> {
     (service.port > 0).then(|| format!("{} {}", protocol(service), service.port))
 }
 
-fn version(service: &SurveyService) -> Option<String> {
+fn version(service: SurveyService) -> &'static str {
     match service.ethertype {
-        0x0800 => Some(String::from("IPv4")),
-        0x86dd => Some(String::from("IPv6")),
-        _ => Some(String::from("not IP")),
+        0x0800 => "IPv4",
+        0x86dd => "IPv6",
+        _ => "not IP",
     }
 }
 
@@ -223,8 +226,11 @@ fn report(seen: &Seen) -> String {
         }
     }
     let total = seen.ways[0].all.bytes + seen.ways[1].all.bytes;
-    let tables: [(&str, Vec<(String, [SurveyCount; 2])>); 4] = [
-        ("version", grouped(&seen.services, version)),
+    let tables: [(&str, Rows); 4] = [
+        (
+            "version",
+            grouped(&seen.services, |one| Some(version(one).to_owned())),
+        ),
         (
             "protocol",
             grouped(&seen.services, |one| Some(protocol(one))),
@@ -258,7 +264,7 @@ fn report(seen: &Seen) -> String {
 }
 
 /// By size, those that there were.
-fn sizes(ways: &[SurveyWay; 2]) -> Vec<(String, [SurveyCount; 2])> {
+fn sizes(ways: &[SurveyWay; 2]) -> Rows {
     let [arrives, leaves] = ways;
     let steps = arrives.sizes.iter().zip(&leaves.sizes).enumerate();
     let rows = steps.map(|(step, (one, other))| {
@@ -295,7 +301,7 @@ fn counted(count: SurveyCount) -> Value {
 }
 
 fn document(seen: &Seen) -> Value {
-    let table = |rows: Vec<(String, [SurveyCount; 2])>| -> Vec<Value> {
+    let table = |rows: Rows| -> Vec<Value> {
         let row = |(name, [arrives, leaves]): (String, [SurveyCount; 2])| json!({ "name": name, "arrives": counted(arrives), "leaves": counted(leaves) });
         rows.into_iter().map(row).collect()
     };
@@ -317,7 +323,7 @@ fn document(seen: &Seen) -> Value {
         "rate_bits": seen.rate.map(Rate::as_bits_per_second),
         "arrives": way(0),
         "leaves": way(1),
-        "versions": table(grouped(&seen.services, version)),
+        "versions": table(grouped(&seen.services, |one| Some(version(one).to_owned()))),
         "protocols": table(grouped(&seen.services, |one| Some(protocol(one)))),
         "ports": table(grouped(&seen.services, port)),
         "sizes": table(sizes(&seen.ways)),

@@ -8,10 +8,10 @@ use crate::shape::in_runtime;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyService, SurveyWay};
+use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 use weirgate_units::{ParseError, Rate, Span};
 
@@ -65,10 +65,10 @@ struct Seen {
 pub fn run(arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let device = arguments.device.to_string();
-        let path = format!("/sys/class/net/{device}/ifindex");
-        let number = fs::read_to_string(path).ok();
-        let number = number.and_then(|text| text.trim().parse().ok());
+        let devices = Kernel::open()?.overview().await?;
+        let number = devices.iter().find(|one| one.name == device);
         let number = number
+            .map(|one| one.index)
             .ok_or_else(|| Failure::Input(format!("weirgate: there is no device `{device}`")))?;
         let survey = Survey::open(number).map_err(|error| {
             let text = error.to_string();

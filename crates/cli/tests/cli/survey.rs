@@ -58,7 +58,7 @@ fn what_passes_is_counted() {
     assert_eq!(found["arrives"]["all"], counted(0, 0));
 
     let ended = place.weirgate("survey nowhere");
-    assert_eq!(ended.status, 1, "{ended:?}");
+    assert_eq!(ended.status, 2, "{ended:?}");
     assert!(ended.err.contains("no device `nowhere`"), "{ended:?}");
     let ended = place.powerless("survey wan --for 1s");
     assert!(ended.err.contains("CAP_PERFMON"), "{ended:?}");

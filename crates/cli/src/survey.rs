@@ -238,7 +238,7 @@ fn report(seen: &Seen) -> String {
         ("port", grouped(&seen.services, port)),
         ("size", sizes(&seen.ways)),
     ];
-    for (title, rows) in tables {
+    for (title, rows) in tables.into_iter().filter(|(_, rows)| !rows.is_empty()) {
         let _ = writeln!(
             text,
             "\n{title:<22} {:>7} {:>11} {:>13} {:>11} {:>11}",

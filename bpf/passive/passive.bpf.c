@@ -243,9 +243,9 @@ static __always_inline u32 first_covered(struct question *question,
 }
 
 /* What a segment answers, and what it asks. `out` says whether it leaves. */
-static __always_inline void times(struct segment *segment, struct device *device,
-				  struct host *host, u32 out, u32 priority,
-				  u64 now)
+static __always_inline void times(struct segment *segment,
+				  struct device *device, struct host *host,
+				  u32 out, u32 priority, u64 now)
 {
 	struct question question = {};
 	struct asked *before;
@@ -257,8 +257,8 @@ static __always_inline void times(struct segment *segment, struct device *device
 		turned(&question.tuple, &segment->tuple);
 		question.number = segment->answered;
 		if (!segment->stamps)
-			question.number = first_covered(&question,
-							segment->answered);
+			question.number =
+				first_covered(&question, segment->answered);
 		question.out = !out;
 		before = bpf_map_lookup_elem(&awaited, &question);
 		if (before) {
@@ -394,8 +394,7 @@ static __always_inline void leaves(struct sk_buff *skb, u32 ifindex, u64 now)
 	u64 key = (u64)skb;
 	struct standing *came = bpf_map_lookup_elem(&standing, &key);
 
-	if (came && came->ifindex == ifindex &&
-	    came->merged == merged_in(skb))
+	if (came && came->ifindex == ifindex && came->merged == merged_in(skb))
 		add(ifindex, came->priority, OF_WAIT, now - came->ns);
 	else
 		count(offsetof(struct passive_totals, untimed));

@@ -127,7 +127,18 @@ fn what_is_stopped_leaves_nothing() {
     let before = network();
     for signal in ["TERM", "INT", "KILL"] {
         let traces = Traces::new();
-        let mut command = traces.command(&root(), &["lab", "run", "--here", name]);
+        let weirgate = traces.command(&root(), &["lab", "run", "--here", name]);
+        // Whoever runs the tests may have been told to ignore Ctrl-C, as a
+        // shell's background jobs are, and hands that down.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal=INT")
+            .arg(weirgate.get_program())
+            .args(weirgate.get_args())
+            .current_dir(root());
+        for (name, value) in weirgate.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         // It says that traffic flows; the agent is at work then.
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines();

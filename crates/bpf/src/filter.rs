@@ -174,12 +174,8 @@ impl FilterMaps {
     /// Those of the loaded program of this number; `None` where there is no such
     /// program, or it is none of this kind.
     pub fn of_program(id: u32) -> Result<Option<Self>, BpfError> {
-        let Some(mut maps) = maps_of(id) else {
+        let Some(mut take) = maps_of(id) else {
             return Ok(None);
-        };
-        let mut take = |name: &str| {
-            let at = maps.iter().position(|map| map.name() == name)?;
-            Some(maps.swap_remove(at))
         };
         match Self::of(&mut take) {
             Err(BpfError::Layout { found: 0, .. }) => Ok(None),

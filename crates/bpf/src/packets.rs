@@ -167,16 +167,19 @@ impl PacketPrograms {
     }
 }
 
-/// The maps of the loaded program of this number; `None` where there is no such
-/// program.
-pub(crate) fn maps_of(id: u32) -> Option<Vec<MapHandle>> {
+/// Gives the maps of the loaded program of this number by their names, each
+/// once; `None` where there is no such program.
+pub(crate) fn maps_of(id: u32) -> Option<impl FnMut(&str) -> Option<MapHandle>> {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == id)?;
     let maps = info.map_ids.iter();
-    Some(
-        maps.filter_map(|id| MapHandle::from_map_id(*id).ok())
-            .collect(),
-    )
+    let mut maps: Vec<MapHandle> = maps
+        .filter_map(|id| MapHandle::from_map_id(*id).ok())
+        .collect();
+    Some(move |name: &str| {
+        let at = maps.iter().position(|map| map.name() == name)?;
+        Some(maps.swap_remove(at))
+    })
 }
 
 /// Bytes of `struct tuple` (bpf/include/tc.h), and where in it what is.

@@ -118,12 +118,7 @@ impl UdpMaps {
     /// Those of the loaded program of this number; `None` where there is no such
     /// program, or it is none of this kind.
     pub fn of_program(id: u32) -> Option<Self> {
-        let mut maps = maps_of(id)?;
-        let take = |name: &str| {
-            let at = maps.iter().position(|map| map.name() == name)?;
-            Some(maps.swap_remove(at))
-        };
-        Self::of(take).ok()
+        Self::of(maps_of(id)?).ok()
     }
 
     fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {

@@ -168,9 +168,11 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 		most = window_most(flow, rule, rate);
 		window_earn(flow, rate, most, now_ns);
 		wanted = left;
-		if (flow->credit > 0)
-			wanted += (u64)flow->credit / mss * mss;
-		wanted = aqm_clamp(wanted, mss, most / mss * mss);
+		/* In whole segments, also up to the most. */
+		if (flow->credit > 0 && most > left)
+			wanted += aqm_min((u64)flow->credit, most - left) /
+				  mss * mss;
+		wanted = aqm_max(wanted, mss);
 	} else {
 		if (!flow->window)
 			flow->window = offered < 65535 ? offered : 65535;

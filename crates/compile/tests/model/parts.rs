@@ -154,7 +154,8 @@ fn lone(site: &Site, sizes: &[u32], class: usize, phase: u64) -> Result<(), Test
     // The smallest parts need more than a second to earn a full packet.
     let rate = site.classes()[class].guaranteed.wire.as_bits_per_second();
     let earned = u64::from(sizes[class]) * 8 * SECOND / rate + 1;
-    let quiet = SECOND.max(earned) + phase;
+    // Earned from when the one before has left, which may be as late as promised.
+    let quiet = SECOND.max(earned + site.lone(class)) + phase;
     let mut left = Vec::new();
     for _ in 0..20 {
         let at = machine.now + quiet;

@@ -29,3 +29,17 @@ pub(crate) fn digest(name: &str) -> u32 {
 pub fn sources() -> &'static [(&'static str, &'static str)] {
     SOURCES
 }
+
+/// What tells versions of the kit's sources apart: a discipline that was built
+/// by itself carries the number of those that it was built with.
+pub fn kit_number() -> u64 {
+    source_number(SOURCES.iter().map(|(_, text)| text.as_bytes()))
+}
+
+/// A number that tells texts apart (FNV-1a of all of them).
+pub fn source_number<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
+    let bytes = texts.into_iter().flatten();
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use weirgate_bpf::sources;
+use weirgate_bpf::{kit_number, source_number, sources};
 
 /// The program that runs a discipline on this machine.
 const DRIVER: &str = include_str!("../kit/driver.c");
@@ -229,7 +229,7 @@ impl Subject {
                  \"aqm_program_end:\\n.byte 0\\n.popsection\\n\");\n",
                 kit.join("aqm/host/native/native.c").display(),
                 kit_number(),
-                number([source.as_slice()]),
+                source_number([source.as_slice()]),
                 program.display(),
             ),
         )?;
@@ -303,19 +303,6 @@ impl Subject {
             text.trim_end()
         )))
     }
-}
-
-/// What tells versions of the kit's sources apart.
-pub fn kit_number() -> u64 {
-    number(sources().iter().map(|(_, text)| text.as_bytes()))
-}
-
-/// FNV-1a of several texts.
-fn number<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
-    let bytes = texts.into_iter().flatten();
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// A C name that may follow `weir_` in a qdisc's.

@@ -3,7 +3,7 @@
 //! by a folder, a source, such a file, or once they are loaded by their name.
 
 use crate::aqm::wrong;
-use crate::aqm_kit::{Subject, kit_number};
+use crate::aqm_kit::Subject;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context as _;
@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
+use weirgate_bpf::kit_number;
 
 /// Files of those that are in the kernel; it ends with the running system, as
 /// they do.
@@ -112,7 +113,8 @@ fn named(name: &str) -> Result<Discipline, Failure> {
     open(&file)
 }
 
-fn open(path: &Path) -> Result<Discipline, Failure> {
+/// Opens a file that was built.
+pub fn open(path: &Path) -> Result<Discipline, Failure> {
     Discipline::open(path, kit_number()).map_err(wrong)
 }
 

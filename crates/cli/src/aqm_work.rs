@@ -22,6 +22,9 @@ use weirgate_units::Rate;
 /// The scripted test that a new discipline begins with.
 const SCRIPT: &str = include_str!("../kit/template.script");
 
+/// The experiment that a new discipline begins with.
+const TWO_WAY: &str = include_str!("../kit/two-way.toml");
+
 /// What a planted mistake makes AddressSanitizer say.
 const PLANTED: &str = "heap-buffer-overflow";
 
@@ -47,11 +50,14 @@ pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     fs::write(folder.join(name).with_extension("c"), text)?;
     fs::write(folder.join("first.script"), SCRIPT.replace("NAME", name))?;
+    fs::write(folder.join("two-way.toml"), TWO_WAY.replace("NAME", name))?;
     let place = folder.display();
     output::data(&format!(
         "{place}/{name}.c        drop tail, commented: change it\n\
          {place}/first.script  what it must do\n\
-         next: weirgate aqm test {place}; weirgate aqm verify {place} --lab"
+         {place}/two-way.toml  TCP both ways over it, in the lab\n\
+         next: weirgate aqm test {place}; weirgate aqm verify {place} --lab; \
+         weirgate lab run {place}/two-way.toml"
     ))?;
     Ok(Status::Done)
 }

@@ -5,13 +5,13 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::here;
 use crate::lab::{Run, load};
+use crate::lab_kits::Kits;
 use crate::progress::Progress;
 use crate::result::{ArmResult, ExperimentResult};
 use crate::{output, policy, saved, source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_aqm::{Discipline, Settings};
 use weirgate_experiment::{Arm, Experiment, Job, Recording};
 use weirgate_lab::{Lab, LabError, Limits, Options, Request};
 use weirgate_report::html::Section;
@@ -28,11 +28,13 @@ struct Setting {
     seeds: Option<u16>,
 }
 
-/// One experiment, read and checked, with the policies that its arms name.
+/// One experiment, read and checked, with the policies and the disciplines that
+/// its arms name.
 struct Loaded {
     text: String,
     experiment: Experiment,
     files: BTreeMap<String, String>,
+    kits: Kits,
 }
 
 /// One arm to run: its name, and the request for the lab.
@@ -65,7 +67,7 @@ pub fn run(arguments: &Run) -> Outcome {
     let mut loaded = Vec::new();
     for file in &arguments.files {
         let (text, experiment) = load(file, &arguments.set)?;
-        kits(file, &experiment)?;
+        let kits = Kits::of(file, &experiment)?;
         let files = policies(file, &experiment)?;
         for arm in &setting.arms {
             if experiment.arm(arm).is_none() {
@@ -81,6 +83,7 @@ pub fn run(arguments: &Run) -> Outcome {
             text,
             experiment,
             files,
+            kits,
         });
     }
     if let Some(folder) = &arguments.out {
@@ -195,6 +198,7 @@ pub fn bundled(
         text: text.to_owned(),
         experiment,
         files,
+        kits: Kits::default(),
     };
     let lab = open(&setting, std::slice::from_ref(&loaded))?;
     self::experiment(&setting, lab.as_ref(), loaded)
@@ -206,7 +210,9 @@ fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
         return Ok(None);
     }
     let arms = loaded.iter().flat_map(|one| &one.experiment.arms);
-    let programs: BTreeSet<String> = arms.flat_map(|arm| arm.programs.iter().cloned()).collect();
+    let programs = arms.flat_map(|arm| arm.programs.iter().cloned());
+    let own = loaded.iter().flat_map(|one| one.kits.programs());
+    let programs: BTreeSet<String> = programs.chain(own).collect();
     let options = Options {
         kernel: setting.kernel.clone(),
         programs,
@@ -298,43 +304,6 @@ fn once(
     )?)
 }
 
-/// Checks what arms say of the kit, so that a mistake shows before a machine
-/// boots.
-fn kits(file: &Path, experiment: &Experiment) -> Result<(), Failure> {
-    let mut mistakes = Vec::new();
-    for arm in &experiment.arms {
-        let Some(kit) = &arm.kit else {
-            continue;
-        };
-        let mut wrong = |what: String| {
-            let file = file.display();
-            mistakes.push(format!("weirgate: {file}: arm `{}`: {what}", arm.name));
-        };
-        let Some(discipline) = Discipline::named(&kit.discipline) else {
-            let all = Discipline::all().into_iter().map(Discipline::name);
-            let all: Vec<&str> = all.collect();
-            wrong(format!(
-                "the kit has no discipline `{}`; it has {}",
-                kit.discipline,
-                all.join(", ")
-            ));
-            continue;
-        };
-        let mut settings = Settings::new(discipline);
-        for word in &kit.set {
-            let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            if let Err(error) = settings.set_text(name.trim(), value.trim()) {
-                wrong(error.to_string());
-            }
-        }
-    }
-    if mistakes.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Input(mistakes.join("\n")))
-    }
-}
-
 /// Every arm that is asked for, a sweep once for each value.
 fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
     let limits = Limits {
@@ -352,6 +321,7 @@ fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
                 parameters,
                 seed,
                 files: loaded.files.clone(),
+                disciplines: loaded.kits.places(setting.here),
             };
             let boot_options = arm.kernel_options.clone();
             planned.push(Planned {

@@ -31,6 +31,7 @@ mod import;
 mod keep;
 mod keeping;
 mod lab;
+mod lab_kits;
 mod legend;
 mod output;
 mod policy;

@@ -18,4 +18,8 @@ pub struct Job {
     /// Texts of the files that the experiment names (policies), by the path
     /// written there.
     pub files: BTreeMap<String, String>,
+    /// Disciplines that are not of the kit: where the guest finds the compiled
+    /// file, by the path written in the experiment.
+    #[serde(default)]
+    pub disciplines: BTreeMap<String, String>,
 }

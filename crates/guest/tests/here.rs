@@ -69,6 +69,7 @@ fn job(arm: &str, more: &str) -> Job {
         parameters: BTreeMap::new(),
         seed: 1,
         files: BTreeMap::new(),
+        disciplines: BTreeMap::new(),
     }
 }
 

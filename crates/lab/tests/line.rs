@@ -121,6 +121,7 @@ fn run(arm: &str, seed: u64) -> Vec<u8> {
             parameters: BTreeMap::new(),
             seed,
             files: BTreeMap::new(),
+            disciplines: BTreeMap::new(),
         },
         boot_options: Vec::new(),
         limits: Limits::default(),

@@ -31,6 +31,7 @@ fn instead(program: &str, limits: Limits) -> Request {
             parameters: BTreeMap::new(),
             seed: 1,
             files: BTreeMap::new(),
+            disciplines: BTreeMap::new(),
         },
         boot_options: vec!["loglevel=6".into(), format!("rdinit={program}")],
         limits,

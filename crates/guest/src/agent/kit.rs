@@ -7,10 +7,11 @@ use super::recorder::Recorder;
 use super::session::Session;
 use anyhow::{Context, Result, ensure};
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Place, Qdisc, Setup};
-use weirgate_experiment::{Kit, Node, NumberSample};
+use weirgate_bpf::{Place, Qdisc, Setup, kit_number};
+use weirgate_experiment::{Job, Kit, Node, NumberSample};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_state::DeviceName;
@@ -27,8 +28,8 @@ pub struct Loaded {
 
 impl Loaded {
     /// Loads it and puts it in place.
-    pub async fn put(kit: &Kit, nodes: &Nodes, recorder: &Recorder) -> Result<Self> {
-        let setup = setup(kit)?;
+    pub async fn put(kit: &Kit, job: &Job, nodes: &Nodes, recorder: &Recorder) -> Result<Self> {
+        let setup = setup(kit, job)?;
         let kernel = Kernel::open_in(nodes.space(Node::Gateway)?)?;
         let name = DeviceName::new(WAN).context("the device's name")?;
         let device = kernel.device(&name).await?;
@@ -79,9 +80,12 @@ impl Loaded {
     }
 }
 
-fn setup(kit: &Kit) -> Result<Setup> {
-    let discipline = Discipline::named(&kit.discipline)
-        .with_context(|| format!("the kit has no discipline `{}`", kit.discipline))?;
+fn setup(kit: &Kit, job: &Job) -> Result<Setup> {
+    let discipline = match job.disciplines.get(&kit.discipline) {
+        Some(file) => Discipline::open(Path::new(file), kit_number())?,
+        None => Discipline::named(&kit.discipline)
+            .with_context(|| format!("the kit has no discipline `{}`", kit.discipline))?,
+    };
     let mut settings = Settings::new(discipline);
     for word in &kit.set {
         let (name, value) = word.split_once('=').context("a setting without `=`")?;

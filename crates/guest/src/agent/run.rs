@@ -138,7 +138,7 @@ impl Stage {
             arm::run_commands(&arm, &job.parameters, &nodes, &recorder)?;
             let kit = match &arm.kit {
                 Some(wanted) => {
-                    let loaded = kit::Loaded::put(wanted, &nodes, &recorder).await;
+                    let loaded = kit::Loaded::put(wanted, job, &nodes, &recorder).await;
                     let loaded = loaded.with_context(|| format!("load {}", wanted.discipline))?;
                     Some(Rc::new(loaded))
                 }

@@ -130,6 +130,8 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		turn.packet.flow = flow_hash(skb, (u32)one->key,
 					     one->needs[i] >> SHAPER_FLOWS);
 	index = class_arrive(kind, &turn);
+	if (class_records(one, i))
+		class_record_turn(one, &turn, AQM_ARRIVE_EVENT, index);
 	kept = shaper_kept(first_slot(turn.queue), index);
 	if (!kept)
 		goto drop;
@@ -143,6 +145,8 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		return NET_XMIT_SUCCESS;
 	bpf_for (i, 0, AQM_EVICT_CALLS) {
 		index = fq_codel_turn_evict(&turn);
+		if (class_records(one, turn.queue))
+			class_record_turn(one, &turn, AQM_EVICT_EVENT, index);
 		kept = shaper_kept(first_slot(turn.queue), index);
 		if (!kept)
 			break;
@@ -173,14 +177,17 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 	struct shaper_class *class;
 	struct sk_buff *skb;
 	struct kept *kept;
+	u32 index;
 
 	*done = c >= SHAPER_CLASSES;
 	if (*done)
 		return NULL;
 	class = &one->shaper.class[c];
 	turn->queue = (sch->limit - 1) * SHAPER_CLASSES + c;
-	kept = shaper_kept(first_slot(turn->queue),
-			   class_depart(one->kinds[c], turn));
+	index = class_depart(one->kinds[c], turn);
+	if (class_records(one, c))
+		class_record_turn(one, turn, AQM_DEPART_EVENT, index);
+	kept = shaper_kept(first_slot(turn->queue), index);
 	if (!kept) {
 		/* Unless it asks for another turn, it has nothing. */
 		if (turn->verdict.action != AQM_AGAIN)
@@ -248,6 +255,7 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 {
 	struct shaper_hosted *one = shaper_of(sch);
 	u32 base = (sch->limit - 1) * SHAPER_CLASSES;
+	struct turn turn = { .now_ns = bpf_ktime_get_ns() };
 	u32 i;
 
 	if (!one)
@@ -258,6 +266,9 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 		class_free(base + i);
 		class_clear(one->kinds[i], base + i, 0);
 		one->shaper.class[i].packets = 0;
+		turn.queue = base + i;
+		if (class_records(one, i))
+			class_record_turn(one, &turn, AQM_RESET_EVENT, 0);
 	}
 }
 

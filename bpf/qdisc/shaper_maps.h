@@ -73,6 +73,8 @@ struct shaper_settings {
 	struct class_settings class[SHAPER_CLASSES];
 };
 
+/* In `needs`: the class is recorded; and from where on its flows are said. */
+#define SHAPER_RECORDING 128
 #define SHAPER_FLOWS 8
 
 struct shaper_hosted {
@@ -88,6 +90,7 @@ struct shaper_hosted {
 	/* What each discipline has to be told, and from SHAPER_FLOWS on which
 	 * parts of a packet make its flow. */
 	u32 needs[SHAPER_CLASSES];
+	u32 sequence[SHAPER_CLASSES]; /* of records */
 };
 
 struct kept {

@@ -3,7 +3,7 @@
 #ifndef SHAPER_SETTLE_H
 #define SHAPER_SETTLE_H
 
-#include "shaper_turns.h"
+#include "shaper_record.h"
 
 /* Empties one discipline's instance; keeps what was counted unless `all`. */
 #define CLEAR(number, name) \
@@ -143,6 +143,7 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 	}
 	shaper_setup(class, &rule, &one->link);
 	class_settle(kind, slot, i);
+	class_record_state(kind, slot, i);
 	return freed;
 }
 

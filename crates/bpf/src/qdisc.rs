@@ -8,7 +8,7 @@ use crate::object::{
     open, pin, raise, sized,
 };
 use crate::place::Place;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Source};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -176,11 +176,14 @@ impl Qdisc {
         let Some((number, _)) = found.into_iter().find(|(_, one)| one.place() == place) else {
             return Ok(None);
         };
-        Recorder::begin(self, number, bytes).map(Some)
-    }
-
-    pub(crate) fn recorders(&self) -> &MapHandle {
-        &self.maps.recorders
+        let source = Source {
+            kind: self.kind(),
+            recorders: &self.maps.recorders,
+            changes: &self.maps.changes,
+            ring: number,
+            number,
+        };
+        Recorder::begin(source, bytes).map(Some)
     }
 
     fn numbered(&self) -> Result<Vec<(u32, Instance)>, BpfError> {

@@ -3,8 +3,7 @@
 //! `weirgate_aqm::Mirror` takes them.
 
 use crate::error::BpfError;
-use crate::object::RECORDERS;
-use crate::qdisc::Qdisc;
+use crate::object::{RECORDERS, failed, raise};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, RingBufferBuilder};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,36 +15,50 @@ const TURN: Duration = Duration::from_millis(200);
 /// Recording is on while this is there.
 #[derive(Debug)]
 pub struct Recorder<'q> {
-    qdisc: &'q Qdisc,
-    number: u32,
+    source: Source<'q>,
     ring: MapHandle,
 }
 
+/// What is recorded.
+#[derive(Debug)]
+pub(crate) struct Source<'q> {
+    /// The kind of qdisc.
+    pub(crate) kind: String,
+    /// Its maps of rings and of counts of changes.
+    pub(crate) recorders: &'q MapHandle,
+    pub(crate) changes: &'q MapHandle,
+    /// The places in these: of a shaper, each class has a ring.
+    pub(crate) ring: u32,
+    pub(crate) number: u32,
+}
+
+impl Source<'_> {
+    fn failed(&self, doing: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
+        failed(&self.kind, RECORDERS, doing)
+    }
+}
+
 impl<'q> Recorder<'q> {
-    pub(crate) fn begin(qdisc: &'q Qdisc, number: u32, bytes: u32) -> Result<Self, BpfError> {
+    pub(crate) fn begin(source: Source<'q>, bytes: u32) -> Result<Self, BpfError> {
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
             ..Default::default()
         };
         let ring = MapHandle::create(MapType::RingBuf, Some("recorder"), 0, 0, bytes, &options)
-            .map_err(qdisc.failed(RECORDERS, "made"))?;
+            .map_err(source.failed("made"))?;
         let descriptor = ring.as_fd().as_raw_fd().to_ne_bytes();
-        qdisc
-            .recorders()
-            .update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY)
-            .map_err(qdisc.failed(RECORDERS, "written"))?;
-        let recorder = Self {
-            qdisc,
-            number,
-            ring,
-        };
+        source
+            .recorders
+            .update(&source.ring.to_ne_bytes(), &descriptor, MapFlags::ANY)
+            .map_err(source.failed("written"))?;
+        let recorder = Self { source, ring };
         recorder.checkpoint()?;
         Ok(recorder)
     }
 
     /// Asks for the whole state, which comes with the next packet that arrives.
     pub fn checkpoint(&self) -> Result<(), BpfError> {
-        self.qdisc.raise(self.number)
+        raise(&self.source.kind, self.source.changes, self.source.number)
     }
 
     /// Gives every record to `take` as it comes, until that or `more` says
@@ -55,7 +68,7 @@ impl<'q> Recorder<'q> {
         mut take: impl FnMut(&[u8]) -> bool,
         mut more: impl FnMut() -> bool,
     ) -> Result<(), BpfError> {
-        let failed = self.qdisc.failed(RECORDERS, "read");
+        let failed = self.source.failed("read");
         let going = Cell::new(true);
         let mut builder = RingBufferBuilder::new();
         builder
@@ -80,7 +93,10 @@ impl<'q> Recorder<'q> {
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
         // The map may be gone with its qdisc; then there is nothing to end.
-        let _ = self.qdisc.recorders().delete(&self.number.to_ne_bytes());
+        let _ = self
+            .source
+            .recorders
+            .delete(&self.source.ring.to_ne_bytes());
         let _ = self.checkpoint();
     }
 }

@@ -5,9 +5,11 @@
 use crate::error::BpfError;
 use crate::instance::Instance;
 use crate::object::{
-    CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, load, open, pin, raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
+    raise, sized,
 };
 use crate::place::Place;
+use crate::recorder::{Recorder, Source};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -36,7 +38,7 @@ const COUNT_AT: usize = 88;
 const KINDS_AT: usize = 1088;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
 const USED_AT: usize = PLACE_AT + crate::place::BYTES;
-const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 4 * CLASSES;
+const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES;
 
 /// A class of traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,7 @@ pub struct Shaper {
     settings: MapHandle,
     instances: MapHandle,
     changes: MapHandle,
+    recorders: MapHandle,
     /// One for each discipline, in the order of [`Discipline::all`].
     queues: Vec<(Discipline, MapHandle)>,
     link: Link,
@@ -105,7 +108,7 @@ const QUEUES: [&str; 8] = [
 ];
 
 pub(crate) fn maps() -> Vec<&'static str> {
-    [SETTINGS, INSTANCES, CHANGES]
+    [SETTINGS, INSTANCES, CHANGES, RECORDERS]
         .into_iter()
         .chain(QUEUES)
         .collect()
@@ -132,6 +135,7 @@ impl Shaper {
         let settings = sized(KIND, SETTINGS, SETTINGS_BYTES, maps.next())?;
         let instances = sized(KIND, INSTANCES, HOSTED_BYTES, maps.next())?;
         let changes = sized(KIND, CHANGES, 4, maps.next())?;
+        let recorders = sized(KIND, RECORDERS, 4, maps.next())?;
         let mut queues = Vec::new();
         for (discipline, name) in Discipline::all().into_iter().zip(QUEUES) {
             let map = sized(KIND, name, discipline.layout().size, maps.next())?;
@@ -141,6 +145,7 @@ impl Shaper {
             settings,
             instances,
             changes,
+            recorders,
             queues,
             link,
         })
@@ -153,6 +158,7 @@ impl Shaper {
             (SETTINGS, &mut self.settings),
             (INSTANCES, &mut self.instances),
             (CHANGES, &mut self.changes),
+            (RECORDERS, &mut self.recorders),
         ];
         let queues = self.queues.iter_mut().map(|(_, map)| map);
         maps.extend(QUEUES.into_iter().zip(queues));
@@ -232,6 +238,36 @@ impl Shaper {
     /// The one at a place.
     pub fn instance(&self, place: Place) -> Result<Option<ShaperInstance>, BpfError> {
         Ok(self.instances()?.into_iter().find(|one| one.place == place))
+    }
+
+    /// Begins to record what happens in a class of the shaper at a place, as
+    /// [`Qdisc::record`](crate::Qdisc::record) does; and which discipline it
+    /// has. `None` where there is no such shaper or class. A class that gets
+    /// another discipline, or goes, is recorded no further.
+    pub fn record(
+        &self,
+        place: Place,
+        classid: u32,
+        bytes: u32,
+    ) -> Result<Option<(Discipline, Recorder<'_>)>, BpfError> {
+        let mut hosted = self.hosted()?.into_iter();
+        let found = hosted.find(|(_, it)| Place::from_bytes(&it[PLACE_AT..]) == place);
+        let (Some((number, _)), Some(setup)) = (found, self.setup(place)?) else {
+            return Ok(None);
+        };
+        let mut classes = setup.classes.iter().zip(0_u32..);
+        let Some((class, at)) = classes.find(|(class, _)| class.classid == classid) else {
+            return Ok(None);
+        };
+        let source = Source {
+            kind: KIND.to_owned(),
+            recorders: &self.recorders,
+            changes: &self.changes,
+            ring: number * CLASSES as u32 + at,
+            number,
+        };
+        let recorder = Recorder::begin(source, bytes)?;
+        Ok(Some((class.settings.discipline(), recorder)))
     }
 
     /// Shapers in use, by number.

@@ -159,6 +159,11 @@ fn kernel_and_native_host_agree() {
     println!("{}", in_the_guest("parity::quick"));
 }
 
+#[test]
+fn kernel_and_native_host_agree_on_classes() {
+    println!("{}", in_the_guest("parity::of_classes"));
+}
+
 /// Must show 4 of the kit: `cargo xtask aqm-parity` runs it, with the number of
 /// packets in the environment, and perhaps the names of some disciplines.
 #[test]

@@ -121,6 +121,9 @@ pub enum Command {
     Trace {
         /// The device.
         device: String,
+        /// The class of a shaper, as `weirgate aqm show` names it: `1:10`.
+        #[arg(long, value_name = "CLASS")]
+        class: Option<String>,
         /// End after so many packets came; without it, with Ctrl-C.
         #[arg(long, value_name = "COUNT")]
         packets: Option<u64>,
@@ -132,6 +135,9 @@ pub enum Command {
         /// The file to write.
         #[arg(required_unless_present = "capture", conflicts_with = "capture")]
         file: Option<PathBuf>,
+        /// The class of a shaper, as `weirgate aqm show` names it: `1:10`.
+        #[arg(long, conflicts_with = "capture", value_name = "CLASS")]
+        class: Option<String>,
         /// End after so many packets came; without it, with Ctrl-C.
         #[arg(long, value_name = "COUNT")]
         packets: Option<u64>,
@@ -240,15 +246,23 @@ pub fn run(command: &Command) -> Outcome {
             line,
             class,
         } => aqm_live::change(device, settings, line, class.as_deref()),
-        Command::Trace { device, packets } => aqm_record::trace(device, *packets),
+        Command::Trace {
+            device,
+            class,
+            packets,
+        } => aqm_record::trace(device, class.as_deref(), *packets),
         Command::Record {
             device,
             file,
+            class,
             packets,
             capture,
         } => match (file, capture) {
             (_, Some(capture)) => aqm_capture::record(capture, device),
-            (Some(file), None) => aqm_record::record(&device.to_string_lossy(), file, *packets),
+            (Some(file), None) => {
+                let device = device.to_string_lossy();
+                aqm_record::record(&device, class.as_deref(), file, *packets)
+            }
             (None, None) => Err(wrong("name the file to write")),
         },
         Command::Replay {

@@ -226,7 +226,8 @@ fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
     Ok(class)
 }
 
-fn class_id(text: &str) -> Result<u32, Failure> {
+/// The number of a class as tc writes it: `1:10`.
+pub fn class_id(text: &str) -> Result<u32, Failure> {
     let handle: Result<Handle, _> = text.parse();
     handle
         .map(Handle::as_u32)

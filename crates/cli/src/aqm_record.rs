@@ -2,7 +2,7 @@
 //! `weirgate aqm trace` and `record`: what a discipline in the kernel decides.
 
 use crate::aqm::wrong;
-use crate::aqm_live::{Loaded, Target, failed};
+use crate::aqm_live::{Loaded, Target, class_id, failed};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::shape::in_runtime;
@@ -14,9 +14,10 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_aqm::{
-    About, Action, EventKind, Mirror, MirrorError, Record, Row, Taken, Writer, reasons,
+    About, Action, Discipline, EventKind, Mirror, MirrorError, Record, Row, Taken, Writer, reasons,
 };
-use weirgate_bpf::{Qdisc, Store};
+use weirgate_bpf::{Qdisc, Recorder, Shaper, Store};
+use weirgate_units::Handle;
 
 /// Bytes of the ring between the kernel and this process: some 100,000 events.
 const RING: u32 = 1 << 23;
@@ -24,8 +25,29 @@ const RING: u32 = 1 << 23;
 /// Numbers of state in a line of a trace at most.
 const SHOWN: usize = 4;
 
-/// What is recorded of, and how to tell that the user wants to end.
-async fn begin(device: &str) -> Result<(Target, Qdisc), Failure> {
+/// A discipline that is recorded: a device's own, or a class's of its shaper.
+enum Recorded {
+    One(Qdisc),
+    Class(Shaper, u32),
+}
+
+impl Recorded {
+    /// Begins, with a ring for what is recorded.
+    fn begin(&self, target: &Target) -> Result<(Discipline, Recorder<'_>), Failure> {
+        let device = &target.name;
+        match self {
+            Self::One(qdisc) => {
+                let recorder = qdisc.record(target.place, RING).map_err(failed)?;
+                recorder.map(|recorder| (qdisc.discipline(), recorder))
+            }
+            Self::Class(shaper, id) => shaper.record(target.place, *id, RING).map_err(failed)?,
+        }
+        .ok_or_else(|| wrong(format!("{device}: the qdisc is gone")))
+    }
+}
+
+/// What is recorded of. A class is named where a shaper has several.
+async fn find(device: &str, class: Option<&str>) -> Result<(Target, Recorded), Failure> {
     // A signal then interrupts waiting for records instead of ending the
     // process, so that recording is switched off.
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
@@ -34,22 +56,56 @@ async fn begin(device: &str) -> Result<(Target, Qdisc), Failure> {
     let target = Target::find(device).await?;
     // Others may load and change while this goes on: the lock is not kept.
     let store = Store::open().map_err(failed)?;
-    match Loaded::required(&target, &store).await? {
-        Loaded::One(qdisc) => Ok((target, qdisc)),
-        Loaded::Shaper(_) => Err(wrong(format!(
-            "{device}: a shaper with classes cannot be recorded yet; load the discipline by \
-             itself, with --rate"
-        ))),
+    let recorded = match (Loaded::required(&target, &store).await?, class) {
+        (Loaded::One(qdisc), None) => Recorded::One(qdisc),
+        (Loaded::One(qdisc), Some(_)) => {
+            let kind = qdisc.kind();
+            return Err(wrong(format!(
+                "{device}: {kind} has no classes; leave --class out"
+            )));
+        }
+        (Loaded::Shaper(shaper), class) => {
+            let id = class_of(&target, &shaper, device, class)?;
+            Recorded::Class(shaper, id)
+        }
+    };
+    Ok((target, recorded))
+}
+
+/// The class of a shaper that is named, or its only one.
+fn class_of(
+    target: &Target,
+    shaper: &Shaper,
+    device: &str,
+    class: Option<&str>,
+) -> Result<u32, Failure> {
+    let setup = shaper.setup(target.place).map_err(failed)?;
+    let classes = setup.map_or_else(Vec::new, |setup| setup.classes);
+    let ids = classes.iter().map(|class| class.classid);
+    let ids: Vec<u32> = ids.filter(|id| *id != 0).collect();
+    let named = class.map(class_id).transpose()?;
+    match (named, ids.as_slice()) {
+        (Some(id), ids) if ids.contains(&id) => Ok(id),
+        (None, [only]) => Ok(*only),
+        _ => {
+            let names: Vec<String> = ids
+                .iter()
+                .map(|id| Handle::from_u32(*id).to_string())
+                .collect();
+            Err(wrong(format!(
+                "{device}: say which class with --class; there are {}",
+                names.join(", ")
+            )))
+        }
     }
 }
 
 /// `weirgate aqm trace`.
-pub fn trace(device: &str, packets: Option<u64>) -> Outcome {
+pub fn trace(device: &str, class: Option<&str>, packets: Option<u64>) -> Outcome {
     in_runtime(async {
-        let (target, qdisc) = begin(device).await?;
-        let recorder = qdisc.record(target.place, RING).map_err(failed)?;
-        let recorder = recorder.ok_or_else(|| wrong(format!("{device}: the qdisc is gone")))?;
-        let mut mirror = Mirror::new(qdisc.discipline());
+        let (target, recorded) = find(device, class).await?;
+        let (discipline, recorder) = recorded.begin(&target)?;
+        let mut mirror = Mirror::new(discipline);
         let mut trace = Trace::default();
         let mut problem = None;
         let resume = Cell::new(false);
@@ -66,7 +122,7 @@ pub fn trace(device: &str, packets: Option<u64>) -> Outcome {
                     // What is lost is told; the trace goes on from a new state.
                     Err(error @ (MirrorError::Lost { .. } | MirrorError::Malformed { .. })) => {
                         output::note(&error.to_string());
-                        mirror = Mirror::new(qdisc.discipline());
+                        mirror = Mirror::new(discipline);
                         mirror.skip_to_state();
                         resume.set(true);
                         true
@@ -144,23 +200,22 @@ impl Trace {
 }
 
 /// `weirgate aqm record DEVICE FILE`.
-pub fn record(device: &str, path: &Path, packets: Option<u64>) -> Outcome {
+pub fn record(device: &str, class: Option<&str>, path: &Path, packets: Option<u64>) -> Outcome {
     in_runtime(async {
-        let (target, qdisc) = begin(device).await?;
+        let (target, recorded) = find(device, class).await?;
         let file = File::create(path).with_context(|| path.display().to_string())?;
+        let (discipline, recorder) = recorded.begin(&target)?;
         let mut file = BufWriter::new(file);
         let mut writer = Writer::default();
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         file.write_all(&writer.begin(&About {
-            discipline: qdisc.discipline().name().to_owned(),
-            device: device.to_owned(),
+            discipline: discipline.name().to_owned(),
+            device: class.map_or_else(|| device.to_owned(), |class| format!("{device} {class}")),
             kernel: release.trim().to_owned(),
             verdicts: true,
         }))?;
-        let recorder = qdisc.record(target.place, RING).map_err(failed)?;
-        let recorder = recorder.ok_or_else(|| wrong(format!("{device}: the qdisc is gone")))?;
         // The mirror tells records apart, and finds what was lost.
-        let mut mirror = Mirror::new(qdisc.discipline());
+        let mut mirror = Mirror::new(discipline);
         let (mut arrived, mut problem) = (0, None);
         let ending = Cell::new(false);
         recorder

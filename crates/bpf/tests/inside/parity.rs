@@ -5,8 +5,8 @@ use super::net::{self, Far, Flood};
 use super::{number, on_device, read, setup};
 use std::net::Shutdown;
 use std::time::Instant;
-use weirgate_aqm::{Discipline, EventKind, Mirror, Taken};
-use weirgate_bpf::{Place, Qdisc};
+use weirgate_aqm::{Discipline, EventKind, Link, Mirror, Settings, Taken};
+use weirgate_bpf::{Class, Classes, Place, Qdisc, Recorder, Shaper};
 
 /// Bytes of the ring between kernel and test.
 const RING: u32 = 1 << 24;
@@ -34,18 +34,19 @@ struct Compared {
 }
 
 /// Records `packets` arrivals of mixed traffic in the kernel and has the native
-/// host follow, through changes of parameters; at the end states must agree to
-/// the last bit.
-fn compare(qdisc: &Qdisc, place: Place, packets: u64) -> Compared {
-    let mut mirror = Mirror::new(qdisc.discipline());
+/// host follow, through changes of a parameter, made by `set`; at the end states
+/// must agree to the last bit.
+fn compare(
+    discipline: Discipline,
+    recorder: &Recorder<'_>,
+    packets: u64,
+    set: impl Fn(&'static str, u64),
+) -> Compared {
+    let mut mirror = Mirror::new(discipline);
     let mut compared = Compared::default();
-    let recorder = qdisc
-        .record(place, RING)
-        .expect("a ring")
-        .expect("an instance");
     // The limit changes between what the discipline chooses itself and one that
     // is soon reached.
-    let params = qdisc.discipline().params();
+    let params = discipline.params();
     let limit = params.iter().find(|row| row.name.starts_with("limit"));
     let first = *limit.expect("every discipline has a limit");
     let small = if first.unit == "packets" { 40 } else { 20_000 };
@@ -66,8 +67,7 @@ fn compare(qdisc: &Qdisc, place: Place, packets: u64) -> Compared {
                         compared.drops += u64::from(dropped);
                         if compared.arrivals >= (asked + 1) * packets / CHANGES {
                             asked += 1;
-                            let setup = setup(qdisc, RATE, &[(first.name, changed(asked))]);
-                            qdisc.set(place, &setup).expect("settings");
+                            set(first.name, changed(asked));
                         }
                     }
                     Ok(Taken::Compared) => compared.states += 1,
@@ -80,7 +80,7 @@ fn compare(qdisc: &Qdisc, place: Place, packets: u64) -> Compared {
         )
         .expect("a ring");
     if let Some(problem) = problem {
-        panic!("{}: {problem}", qdisc.kind());
+        panic!("{}: {problem}", discipline.name());
     }
     compared
 }
@@ -95,7 +95,13 @@ fn parity(disciplines: &[Discipline], packets: u64) {
         let began = Instant::now();
         let flows: Vec<_> = [0; 6].map(net::bulk).into();
         let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
-        let compared = compare(&qdisc, place, packets);
+        let recorder = qdisc.record(place, RING).expect("a ring");
+        let recorder = recorder.expect("an instance");
+        let compared = compare(*discipline, &recorder, packets, |name, value| {
+            let setup = setup(&qdisc, RATE, &[(name, value)]);
+            qdisc.set(place, &setup).expect("settings");
+        });
+        drop(recorder);
         println!(
             "{}: the same for {compared:?}, in {} s of the guest",
             qdisc.kind(),
@@ -119,6 +125,77 @@ fn parity(disciplines: &[Discipline], packets: u64) {
 #[ignore = "runs in the lab's kernel"]
 fn quick() {
     parity(&Discipline::all(), 20_000);
+}
+
+/// A shaper with a class of 4 Mbit/s that has the discipline, and one that takes
+/// what no class is named for.
+fn classes(discipline: Discipline, params: &[(&str, u64)]) -> Classes {
+    let mut settings = Settings::new(discipline);
+    for (name, value) in params {
+        settings.set(name, *value).expect("a parameter");
+    }
+    let class = |classid, settings| Class {
+        classid,
+        guarantee_bytes_s: RATE / 16,
+        ceiling_bytes_s: 0,
+        credit_ns: 0,
+        weight: 1,
+        priority: 0,
+        settings,
+    };
+    Classes {
+        link: Link {
+            rate_bytes_s: RATE / 8,
+            ..Link::default()
+        },
+        gate_bytes_s: RATE / 8,
+        classes: vec![
+            class(0x1_0010, Settings::new(Discipline::all()[0])),
+            class(0x1_0020, settings),
+        ],
+        other: 1,
+    }
+}
+
+/// Each discipline as the queue of a shaper's class.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn of_classes() {
+    let _far = Far::new(1);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    let place = Place::root(net::ifindex("wan0")).expect("a place");
+    for discipline in Discipline::all() {
+        let set = |params: &[(&str, u64)]| {
+            let classes = classes(discipline, params);
+            shaper.set(place, &classes).expect("settings");
+        };
+        set(&[]);
+        net::run(&format!("tc qdisc replace dev wan0 root {}", Shaper::KIND));
+        let flows: Vec<_> = [0; 6].map(net::bulk).into();
+        let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
+        assert!(
+            shaper
+                .record(place, 0x1_0030, RING)
+                .expect("maps")
+                .is_none()
+        );
+        let recorded = shaper.record(place, 0x1_0020, RING).expect("a ring");
+        let (of, recorder) = recorded.expect("a class");
+        assert_eq!(of, discipline);
+        let compared = compare(discipline, &recorder, 10_000, |name, value| {
+            set(&[(name, value)]);
+        });
+        println!("{}: the same for {compared:?}", discipline.name());
+        assert!(compared.arrivals >= 10_000);
+        assert!(compared.drops + compared.evictions > 0);
+        drop(recorder);
+        drop(floods);
+        for flow in flows {
+            let _ = flow.shutdown(Shutdown::Both);
+        }
+        net::run("tc qdisc del dev wan0 root");
+    }
 }
 
 /// As many packets of the discipline as the environment says: `cargo xtask

@@ -157,6 +157,16 @@ fn classes_behind_the_gate() {
         number(&all["queues"][1], "parameters", "target_ns"),
         20_000_000
     );
+    assert!(fails("record wan0 class.recording", 2).contains("1:10, 1:30"));
+    assert!(fails("trace wan0 --class 1:20", 2).contains("1:10, 1:30"));
+    let recorded = "record wan0 class.recording --class 1:30 --packets 200";
+    assert!(done(recorded).contains("200 packets"));
+    let replayed = done("replay codel class.recording");
+    assert!(
+        replayed.contains("the same verdict for every one"),
+        "{replayed}"
+    );
+    assert!(done("trace wan0 --class 1:30 --packets 20").contains("arrive  keep"));
     done("unload wan0");
     let _ = flow.shutdown(Shutdown::Both);
     settled(before);

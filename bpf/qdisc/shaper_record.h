@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Recording what a class of weir_shaper is told and decides (record.h): a ring
+ * in the class's place of `recorders` is taken over with the next change. */
+#ifndef SHAPER_RECORD_H
+#define SHAPER_RECORD_H
+
+#include "shaper_turns.h"
+#include "record.h"
+
+struct recorder {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/* A ring for each class that is recorded, of any size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, SHAPERS *SHAPER_CLASSES);
+	__type(key, u32);
+	__array(values, struct recorder);
+} recorders SEC(".maps");
+
+static __noinline int class_record(struct shaper_hosted *one, u32 queue,
+				   struct aqm_record *record)
+{
+	void *ring = bpf_map_lookup_elem(&recorders, &queue);
+
+	record->sequence = one->sequence[queue % SHAPER_CLASSES]++;
+	if (ring)
+		bpf_ringbuf_output(ring, record, sizeof(*record), 0);
+	return 0;
+}
+
+/* What came of a turn. Not inlined: who does not record does not pay for it. */
+static __noinline int class_record_turn(struct shaper_hosted *one,
+					const struct turn *turn, u32 event,
+					u32 slot)
+{
+	struct aqm_record record = {
+		.now_ns = turn->now_ns,
+		.event = event,
+		.slot = slot,
+	};
+
+	if (event == AQM_ARRIVE_EVENT) {
+		record.len = turn->packet.len;
+		record.wire = turn->packet.wire;
+		record.flow = turn->packet.flow;
+		record.ecn = turn->packet.ecn;
+		record.random = turn->random;
+	}
+	if (event == AQM_ARRIVE_EVENT || event == AQM_DEPART_EVENT) {
+		record.action = turn->verdict.action;
+		record.reason = turn->verdict.reason;
+		record.queue = turn->verdict.queue;
+		record.evict = turn->verdict.evict;
+	}
+	return class_record(one, turn->queue, &record);
+}
+
+static __always_inline u32 class_records(const struct shaper_hosted *one,
+					 u32 class)
+{
+	return one->needs[class & (SHAPER_CLASSES - 1)] & SHAPER_RECORDING;
+}
+
+/* The slots of a class that were ever used. */
+__noinline u32 class_record_slots(u32 queue, u32 fresh)
+{
+	u32 key = queue;
+	void *ring = bpf_map_lookup_elem(&recorders, &key);
+	struct kept *kept;
+	u32 i;
+
+	if (!ring)
+		return 0;
+	bpf_for (i, 0, ROOM) {
+		if (i >= fresh)
+			break;
+		kept = shaper_kept(first_slot(queue), i + 1);
+		if (!kept)
+			break;
+		bpf_ringbuf_output(ring, &kept->slot, sizeof(kept->slot), 0);
+	}
+	return 0;
+}
+
+/* Records the whole state of a class, if someone wants to record; then what its
+ * discipline does not ask for is found out too, because recorded traffic may be
+ * replayed to one that does. */
+#define RECORD_STATE(number, name) \
+	__noinline u32 name##_record_state(u32 slot, u32 class) \
+	{ \
+		u32 queue = slot * SHAPER_CLASSES + class; \
+		u32 key = queue; \
+		struct name##_instance *q = \
+			bpf_map_lookup_elem(&queues_##name, &key); \
+		struct shaper_hosted *one = \
+			bpf_map_lookup_elem(&instances, &slot); \
+		void *ring = bpf_map_lookup_elem(&recorders, &key); \
+		struct aqm_record record = { \
+			.now_ns = bpf_ktime_get_ns(), \
+			.event = AQM_STATE_EVENT, \
+			.len = sizeof(*q), \
+		}; \
+		if (!q || !one || !ring || class >= SHAPER_CLASSES) \
+			return 0; \
+		one->needs[class] |= SHAPER_RECORDING | AQM_NEEDS_FLOW | \
+				     AQM_NEEDS_RANDOM; \
+		record.slot = q->room.fresh; \
+		class_record(one, queue, &record); \
+		bpf_ringbuf_output(ring, q, sizeof(*q), 0); \
+		return class_record_slots(queue, q->room.fresh); \
+	}
+KINDS(RECORD_STATE)
+
+#define RECORD_STATE_CASE(number, name) \
+	case number: \
+		name##_record_state(slot, class); \
+		break;
+static __always_inline void class_record_state(u64 kind, u32 slot, u32 class)
+{
+	switch (kind) {
+		KINDS(RECORD_STATE_CASE)
+	}
+}
+
+#endif

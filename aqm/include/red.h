@@ -111,19 +111,27 @@ AQM_FN u64 red_average(u64 average, u64 queued, u64 weight)
  * The number of packets x0 at which (1 - w)^x0 falls to 1/15, Braithwaite's f:
  * x0 = ln f / ln (1 - w), found without logarithms by trying each binary digit
  * of x0 from the highest. (1 - w)^n falls with n, so the largest n with
- * (1 - w)^n > f is built digit by digit. Done in setup only.
+ * (1 - w)^n > f is built digit by digit, of (1 - w)^(2^i). Done in setup only.
  */
+#define RED_IDLE_DIGITS 24
+
 AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
 {
-	u64 base = AQM_ONE - weight;
+	u64 power = AQM_ONE;
 	u64 n = 0;
-	u32 i;
+	u32 i, j;
 
-	AQM_LOOP (i, 24) {
-		u64 larger = n | 1ULL << (23 - i);
+	AQM_LOOP (i, RED_IDLE_DIGITS) {
+		u32 digit = RED_IDLE_DIGITS - 1 - i;
+		u64 longer = AQM_ONE - weight;
 
-		if (aqm_power(base, (u32)larger) > AQM_ONE / 15)
-			n = larger;
+		AQM_LOOP (j, digit)
+			longer = aqm_scale(longer, longer);
+		longer = aqm_scale(power, longer);
+		if (longer > AQM_ONE / 15) {
+			power = longer;
+			n |= 1ULL << digit;
+		}
 	}
 	return n + 1;
 }

@@ -239,20 +239,22 @@ __noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
 __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 {
 	struct window_connection *connection;
+	struct tuple tuple;
 	u32 key = 0;
 	u8 seen;
 
 	if (!segment)
 		return 0;
+	/* Linux 6.1 takes a map's key from the stack, not from an argument. */
+	tuple = segment->tuple;
 	/* The first SYN of a connection: the ports may have been another's. */
 	if (!(segment->flags & TCP_ACK)) {
 		connection = bpf_map_lookup_elem(&blank, &key);
 		if (!connection)
 			return 0;
-		bpf_map_update_elem(&connections, &segment->tuple, connection,
-				    BPF_ANY);
+		bpf_map_update_elem(&connections, &tuple, connection, BPF_ANY);
 	}
-	connection = bpf_map_lookup_elem(&connections, &segment->tuple);
+	connection = bpf_map_lookup_elem(&connections, &tuple);
 	if (!connection)
 		return 0;
 	seen = arriving ? PEER_SYN : OWN_SYN;

@@ -67,10 +67,12 @@ static __always_inline u32 spread_step(u64 ns)
 
 static __always_inline void spread_add(struct spread *spread, u64 ns)
 {
-	u32 step = spread_step(ns);
+	u64 step = spread_step(ns);
 
 	__sync_fetch_and_add(&spread->count, 1);
 	__sync_fetch_and_add(&spread->sum_ns, ns);
+	/* Linux 6.1 wants to see the bounds of this very value. */
+	barrier_var(step);
 	if (step < SPREAD_STEPS)
 		__sync_fetch_and_add(&spread->steps[step], 1);
 }

@@ -75,7 +75,8 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 	u64 last;
 	u16 segments = 0;
 	u16 ports[2] = {};
-	u32 at, step;
+	u64 step;
+	u32 at;
 
 	shared = (struct skb_shared_info *)(skb->head + skb->end);
 	bpf_core_read(&segments, sizeof(segments), &shared->gso_segs);
@@ -104,7 +105,9 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 	step = bytes / segments >> SIZE_PLACES;
 	if (step >= SIZES)
 		step = SIZES - 1;
-	more(&way->sizes[step], segments, bytes);
+	barrier_var(step);
+	if (step < SIZES)
+		more(&way->sizes[step], segments, bytes);
 	last = way->last_ns;
 	way->last_ns = now;
 	if (last && now >= last)

@@ -155,13 +155,16 @@ static __always_inline __u8 look(struct __sk_buff *skb, __u32 protocol,
 				 __u32 from, __u32 length)
 {
 	struct payload payload = {};
-	__u32 take = length < HEAD ? length : HEAD;
+	__u32 last = (length < HEAD ? length : HEAD) - 1;
+	__u32 take;
 
 	payload.length = length;
-	/* The verifier wants to see the bounds of this very value. */
-	barrier_var(take);
-	if (take < 1 || take > HEAD)
+	if (!length)
 		return NOTHING;
+	/* The verifier wants to see the bounds of this very value, and Linux
+	 * 6.1 sees a least one in a sum only. */
+	barrier_var(last);
+	take = (last & (HEAD - 1)) + 1;
 	if (load(skb, from, payload.head, take))
 		return NOTHING;
 	return protocol == IPPROTO_TCP ? of_tcp(&payload) : of_udp(&payload);

@@ -47,7 +47,7 @@ pub use instance::Instance;
 pub use passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
 pub use payload::Payload;
 pub use place::Place;
-pub use programs::{kit_number, source_number, sources};
+pub use programs::{kit_number, programs, source_number, sources};
 pub use qdisc::{Qdisc, Setup};
 pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};

@@ -8,6 +8,11 @@ struct Aligned<const N: usize>([u8; N]);
 // `PROGRAMS`: every program below `bpf/`, by name.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
+/// Every compiled program that weirgate may load, with its name.
+pub fn programs() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    PROGRAMS.iter().copied()
+}
+
 /// The program of a discipline.
 pub(crate) fn named(name: &str) -> Option<&'static [u8]> {
     PROGRAMS

@@ -4,7 +4,8 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::{
-    aqm_bench, aqm_capture, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show, aqm_work,
+    aqm_bench, aqm_capture, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show, aqm_verify,
+    aqm_work,
 };
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
@@ -74,8 +75,9 @@ pub enum Command {
     ///
     /// Nothing is put on a device. On the running kernel it needs root, in the lab it does not.
     Verify {
-        /// Its folder or file, the name of one of the kit, or a compiled object.
-        discipline: PathBuf,
+        /// Its folder or file, the name of one of the kit, or a compiled object; without it, every
+        /// program that weirgate loads, those of receiving and measuring too.
+        discipline: Option<PathBuf>,
         /// The lab's kernel in place of the running one.
         #[arg(long)]
         lab: bool,
@@ -236,7 +238,7 @@ pub fn run(command: &Command) -> Outcome {
             discipline,
             lab,
             kernels,
-        } => aqm_work::verify(discipline, *lab, kernels),
+        } => aqm_verify::verify(discipline.as_deref(), *lab, kernels),
         Command::Build { discipline } => aqm_own::build(discipline),
         Command::Load(load) => aqm_live::load(load),
         Command::Show { device, json } => aqm_show::run(device.as_deref(), *json),

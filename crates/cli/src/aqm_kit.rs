@@ -285,8 +285,6 @@ impl Subject {
         }
         command.arg("-c").arg(&unit).arg("-o").arg(&object);
         self.run(command)?;
-        // The lab packs only what can be run.
-        fs::set_permissions(&object, fs::Permissions::from_mode(0o755))?;
         Ok(object)
     }
 

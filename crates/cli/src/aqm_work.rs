@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm new`, `test`, `fuzz` and `verify`: someone's own discipline.
+//! `weirgate aqm new`, `test` and `fuzz`: someone's own discipline.
 
 use crate::aqm::wrong;
 use crate::aqm_kit::{Build, Subject, check_name};
@@ -8,15 +8,13 @@ use crate::aqm_script::Script;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weirgate_aqm::{Recording, Row};
-use weirgate_bpf::{sources, verify as load_once};
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_bpf::sources;
 use weirgate_units::Rate;
 
 /// The scripted test that a new discipline begins with.
@@ -264,98 +262,4 @@ fn fuzzed(driver: &Path, seconds: u32) -> Result<String, Failure> {
     let output = command.output().context("the fuzzer")?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout))
-}
-
-/// `weirgate aqm verify`.
-pub fn verify(what: &Path, lab: bool, kernels: &[PathBuf]) -> Outcome {
-    let subject = match what.extension() {
-        Some(kind) if kind == "o" => None,
-        _ => Some(Subject::find(what)?),
-    };
-    let object = match &subject {
-        Some(subject) => {
-            subject.look()?;
-            subject.bpf()?
-        }
-        None => what.to_owned(),
-    };
-    if !lab && kernels.is_empty() {
-        return told(&object);
-    }
-    // Every kernel is asked, so that one run says which of them take it.
-    let own = lab.then_some(None);
-    let named = kernels.iter().map(|kernel| Some(kernel.as_path()));
-    let mut refusals = Vec::new();
-    for kernel in own.into_iter().chain(named) {
-        match in_the_lab(&object, kernel) {
-            Err(Failure::Input(said)) => {
-                let place = kernel.map(|kernel| format!("{}: ", kernel.display()));
-                refusals.push(place.unwrap_or_default() + &said);
-            }
-            other => drop(other?),
-        }
-    }
-    if refusals.is_empty() {
-        Ok(Status::Done)
-    } else {
-        Err(Failure::Input(refusals.join("\n")))
-    }
-}
-
-/// Loads it into the running kernel.
-fn told(object: &Path) -> Outcome {
-    let bytes = fs::read(object).with_context(|| object.display().to_string())?;
-    match load_once(&bytes) {
-        Ok(costs) => {
-            let mut text = String::new();
-            for cost in costs {
-                let _ = writeln!(
-                    text,
-                    "{:<24}{:>8} instructions, {:>8} verified of 1,000,000 allowed",
-                    cost.program, cost.instructions, cost.verified
-                );
-            }
-            output::data(&text)?;
-            Ok(Status::Done)
-        }
-        Err(refused) => {
-            let place = refused
-                .line
-                .clone()
-                .unwrap_or_else(|| "the kernel".to_owned());
-            let code = match refused.code.as_str() {
-                "" => String::new(),
-                code => format!("\n  {code}"),
-            };
-            Err(Failure::Input(format!(
-                "{place}: the verifier refuses it: {}{code}{}",
-                refused.why, refused.log
-            )))
-        }
-    }
-}
-
-/// Loads it into the lab's kernel, by this very program there.
-fn in_the_lab(object: &Path, kernel: Option<&Path>) -> Outcome {
-    let own = std::env::current_exe()?.to_string_lossy().into_owned();
-    let object = object.to_string_lossy().into_owned();
-    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let words = [base(&own), format!("/usr/sbin/{}", base(&object))];
-    let options = Options {
-        kernel: kernel.map(Path::to_owned),
-        programs: BTreeSet::from([own, object]),
-        ..Options::default()
-    };
-    let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
-    let words = [&*words[0], "aqm", "verify", &*words[1]];
-    let output = lab
-        .execute(&words, 1, Limits::default())
-        .map_err(anyhow::Error::from)?;
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
-    if status != "status: 0" {
-        return Err(Failure::Input(said.trim_end().to_owned()));
-    }
-    output::data(&format!("kernel {}\n{said}", output.kernel))?;
-    Ok(Status::Done)
 }

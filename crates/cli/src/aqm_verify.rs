@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
+//! every program that weirgate loads.
+
+use crate::aqm_kit::Subject;
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use weirgate_bpf::{Refused, programs, verify as load_once};
+use weirgate_lab::{Lab, Limits, Options};
+
+/// `weirgate aqm verify`.
+pub fn verify(what: Option<&Path>, lab: bool, kernels: &[PathBuf]) -> Outcome {
+    let subject = match what {
+        Some(what) if what.extension().is_none_or(|kind| kind != "o") => Some(Subject::find(what)?),
+        _ => None,
+    };
+    let object = match &subject {
+        Some(subject) => {
+            subject.look()?;
+            Some(subject.bpf()?)
+        }
+        None => what.map(Path::to_owned),
+    };
+    if !lab && kernels.is_empty() {
+        return object.map_or_else(everything, |object| one(&object));
+    }
+    // Every kernel is asked, so that one run says which of them take it.
+    let own = lab.then_some(None);
+    let named = kernels.iter().map(|kernel| Some(kernel.as_path()));
+    let mut refusals = Vec::new();
+    let mut all = Status::Done;
+    for kernel in own.into_iter().chain(named) {
+        match in_the_lab(object.as_deref(), kernel) {
+            Err(Failure::Input(said)) => {
+                let place = kernel.map(|kernel| format!("{}: ", kernel.display()));
+                refusals.push(place.unwrap_or_default() + &said);
+            }
+            Ok(Status::Done) => {}
+            other => all = other?,
+        }
+    }
+    if refusals.is_empty() {
+        Ok(all)
+    } else {
+        Err(Failure::Input(refusals.join("\n")))
+    }
+}
+
+/// Loads it into the running kernel.
+fn one(object: &Path) -> Outcome {
+    let bytes = fs::read(object).with_context(|| object.display().to_string())?;
+    let costs = load_once(&bytes)
+        .map_err(|refused| Failure::Input(format!("{}{}", refusal(&refused), refused.log)))?;
+    let mut text = String::new();
+    for cost in costs {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<24}{:>8} instructions, {:>8} verified of 1,000,000 allowed",
+            cost.program, cost.instructions, cost.verified
+        );
+    }
+    output::data(&text)?;
+    Ok(Status::Done)
+}
+
+/// Loads every program that weirgate carries into the running kernel, one after
+/// the other: instructions of each object's programs together, and what the
+/// verifier goes through for the one that costs it most.
+fn everything() -> Outcome {
+    let mut status = Status::Done;
+    for (name, object) in programs() {
+        let line = match load_once(object) {
+            Ok(costs) => {
+                let instructions: usize = costs.iter().map(|cost| cost.instructions).sum();
+                let verified = costs.iter().map(|cost| cost.verified).max();
+                format!(
+                    "{name:<12}{instructions:>8} instructions, {:>8} verified at most of 1,000,000 \
+                     allowed",
+                    verified.unwrap_or(0)
+                )
+            }
+            Err(refused) => {
+                status = Status::Differs;
+                format!("{name:<12}not taken: {}", refusal(&refused))
+            }
+        };
+        output::data(&line)?;
+    }
+    Ok(status)
+}
+
+/// Where the verifier refuses, and why.
+fn refusal(refused: &Refused) -> String {
+    let place = refused.line.as_deref().unwrap_or("the kernel");
+    let code = match refused.code.as_str() {
+        "" => String::new(),
+        code => format!("\n  {code}"),
+    };
+    format!("{place}: the verifier refuses it: {}{code}", refused.why)
+}
+
+/// Has this very program do it in the lab's kernel.
+fn in_the_lab(object: Option<&Path>, kernel: Option<&Path>) -> Outcome {
+    let own = std::env::current_exe()?.to_string_lossy().into_owned();
+    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut words = vec![base(&own), "aqm".to_owned(), "verify".to_owned()];
+    let mut brought = BTreeSet::from([own]);
+    let folder = tempfile::tempdir().context("a folder for the object")?;
+    if let Some(object) = object {
+        // The lab packs only what can be run.
+        let copy = folder.path().join("verified.bpf.o");
+        fs::copy(object, &copy).with_context(|| object.display().to_string())?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        words.push("/usr/sbin/verified.bpf.o".to_owned());
+        brought.insert(copy.to_string_lossy().into_owned());
+    }
+    let options = Options {
+        kernel: kernel.map(Path::to_owned),
+        programs: brought,
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = lab
+        .execute(&words, 1, Limits::default())
+        .map_err(anyhow::Error::from)?;
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let status = match status {
+        "status: 0" => Status::Done,
+        "status: 1" if object.is_none() => Status::Differs,
+        _ => return Err(Failure::Input(said.trim_end().to_owned())),
+    };
+    output::data(&format!("kernel {}\n{said}", output.kernel))?;
+    Ok(status)
+}

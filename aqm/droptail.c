@@ -2,10 +2,11 @@
 /*
  * Drop tail: one queue, first come first served; who finds it full is dropped.
  *
- * This is the template. To write a discipline of your own, copy this file and
- * change, in this order: the tables, NAME_setup(), NAME_arrive(). Read
- * include/aqm.h for what you are told and what you may answer, red.c for
- * random drops, codel.c for decisions on departure, mered.c for two queues.
+ * This is the template. `weirgate aqm new NAME` copies this file; change, in
+ * this order: the tables, NAME_setup(), NAME_arrive(). Read (`weirgate aqm
+ * source aqm.h` prints it) aqm.h for what you are told and what you may answer,
+ * red.c for random drops, codel.c for decisions on departure, mered.c for two
+ * queues.
  */
 #include "aqm.h"
 #include "fixed.h"

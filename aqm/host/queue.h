@@ -122,12 +122,21 @@ AQM_FN void aqm_count_sent(struct aqm_counts *counts,
 
 #endif
 
-/* One instance of a discipline: everything but its slots. */
+/* One instance of a discipline: everything but its slots. A host that tests
+ * disciplines puts fences between the parts that they are given. */
+#ifndef AQM_FENCE
+#define AQM_FENCE(name)
+#endif
+
 struct AQM_OF(_instance) {
 	struct aqm_link link;
+	AQM_FENCE(before_params)
 	struct AQM_OF(_params) params;
+	AQM_FENCE(before_vars)
 	struct AQM_OF(_vars) vars;
+	AQM_FENCE(before_stats)
 	struct AQM_OF(_stats) stats;
+	AQM_FENCE(before_counts)
 	struct aqm_counts counts;
 	struct aqm_room room;
 	u64 host; /* the host's own */

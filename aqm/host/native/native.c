@@ -12,6 +12,11 @@
 struct aqm_slot;
 static struct aqm_slot *native_slot(void *q, u32 index);
 
+/* Under sanitizers nobody may touch what lies between the parts. */
+#ifdef AQM_FENCED
+#define AQM_FENCE(name) u64 name[AQM_FENCED];
+#endif
+
 #include "queue.h"
 
 #include "native.h"
@@ -79,6 +84,16 @@ static void native_release(void *memory, u32 index)
 }
 
 #define OFFSET(field) __builtin_offsetof(struct AQM_OF(_instance), field)
+
+#ifdef AQM_FENCED
+extern const u32 aqm_fences[4];
+const u32 aqm_fences[4] = {
+	OFFSET(before_params),
+	OFFSET(before_vars),
+	OFFSET(before_stats),
+	OFFSET(before_counts),
+};
+#endif
 
 extern const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME);
 const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME) = {

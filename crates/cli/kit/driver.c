@@ -22,6 +22,22 @@ extern const u32 aqm_reasons_count, aqm_counts_count;
 
 #define D (&PASTE(aqm_descriptor_, AQM_NAME))
 
+/* Bytes between the parts of an instance, which nobody may touch. */
+#define FENCE (AQM_FENCED * sizeof(u64))
+extern const u32 aqm_fences[4];
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(const void *from, size_t bytes);
+void __asan_unpoison_memory_region(const void *from, size_t bytes);
+#else
+#error "this driver is built with AddressSanitizer"
+#endif
+
 /* struct aqm_slot, which only the template that is queue.h has. */
 struct slot {
 	struct aqm_packet packet;
@@ -30,6 +46,8 @@ struct slot {
 };
 
 static unsigned char *memory;
+/* Link and parameters as they were set: no discipline may write to them. */
+static unsigned char *told;
 static unsigned char *used;
 static u32 queued;
 static u64 last_ns;
@@ -59,16 +77,50 @@ static struct slot *the_slot(u32 index)
 	return (struct slot *)(memory + D->size) + (index - 1);
 }
 
+static void fence(void (*how)(const void *, size_t))
+{
+	u32 i;
+
+	for (i = 0; memory && i < sizeof(aqm_fences) / sizeof(aqm_fences[0]); i++)
+		how(memory + aqm_fences[i], FENCE);
+}
+
+static size_t params_bytes(void)
+{
+	return D->params_count * sizeof(u64);
+}
+
+static void set_up(void)
+{
+	memcpy(told, the_link(), sizeof(struct aqm_link));
+	memcpy(told + sizeof(struct aqm_link), numbers(D->params_offset),
+	       params_bytes());
+	D->setup(memory);
+}
+
+static void check_told(const char *function)
+{
+	if (memcmp(told, the_link(), sizeof(struct aqm_link)))
+		broken(function, "writes to the link, which it is only told");
+	if (memcmp(told + sizeof(struct aqm_link), numbers(D->params_offset),
+		   params_bytes()))
+		broken(function, "writes to the parameters, which it is only told");
+}
+
 static void restart(void)
 {
 	u32 i;
 
+	fence(__asan_unpoison_memory_region);
 	free(memory);
 	free(used);
+	free(told);
 	memory = calloc(1, D->size + (size_t)D->packets * sizeof(struct slot));
 	used = calloc(1, D->packets + 1);
-	if (!memory || !used)
+	told = calloc(1, sizeof(struct aqm_link) + params_bytes());
+	if (!memory || !used || !told)
 		exit(3);
+	fence(__asan_poison_memory_region);
 	queued = 0;
 	last_ns = 0;
 	free_ns = 0;
@@ -106,10 +158,17 @@ static void check_count(const char *function)
 
 static void arrive(const struct aqm_packet *packet, u32 random)
 {
+	struct aqm_packet shown = *packet;
 	struct aqm_verdict verdict = {};
-	u32 slot = D->arrive(memory, packet, random, &verdict);
+	u32 slot = D->arrive(memory, &shown, random, &verdict);
 	u32 i;
 
+	check_told("arrive");
+	if (memcmp(&shown, packet, sizeof(shown)))
+		broken("arrive", "writes to the packet, which it is only told");
+	if (verdict.action != AQM_PASS && verdict.action != AQM_MARK &&
+	    verdict.action != AQM_DROP)
+		broken("arrive", "answers with neither pass, mark nor drop");
 	if (slot) {
 		if (slot > D->packets || used[slot])
 			broken("arrive", "is given a slot that is taken");
@@ -124,13 +183,14 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 		printf("a %u %s\n", slot ? verdict.action : AQM_DROP,
 		       aqm_reasons[verdict.reason].name);
 #ifdef PLANTED
-	/* Behind everything that belongs to the instance. */
+	/* What a discipline could do: a number behind its state. */
 	if (slot && queued > 8 && (packet->len & 0xff) == 0x5a)
-		memory[D->size + (size_t)D->packets * sizeof(struct slot)] = 1;
+		numbers(D->vars_offset)[D->vars_size / sizeof(u64)] = 1;
 #endif
 	for (i = 0; slot && verdict.evict && i < 65; i++) {
 		u32 gone = D->evict(memory, packet->arrived_ns);
 
+		check_told("evict");
 		if (!gone)
 			break;
 		take(gone, "evict");
@@ -149,6 +209,9 @@ static u32 depart(u64 now_ns)
 
 	while (turns--) {
 		slot = D->depart(memory, now_ns, &verdict);
+		check_told("depart");
+		if (verdict.action > AQM_EMPTY)
+			broken("depart", "gives an action that there is not");
 		if (!slot) {
 			if (verdict.action == AQM_AGAIN)
 				continue;
@@ -249,7 +312,8 @@ static void fuzzed(const unsigned char *data, size_t size)
 			choice < 205 ? row->least : choice < 210 ? row->most :
 			row->least + (row->most - row->least) / 46 * (choice - 210);
 	}
-	D->setup(memory);
+	set_up();
+	check_told("setup");
 	while (end - data >= 4) {
 		u64 wait = data[1];
 
@@ -266,7 +330,8 @@ static void fuzzed(const unsigned char *data, size_t size)
 		} else if (data[0] < 250) {
 			depart(last_ns);
 		} else {
-			D->setup(memory);
+			set_up();
+			check_told("setup");
 		}
 		data += 4;
 	}
@@ -331,7 +396,8 @@ int main(int argc, char **argv)
 				numbers(D->params_offset)[a] = b;
 			break;
 		case 'b':
-			D->setup(memory);
+			set_up();
+			check_told("setup");
 			break;
 		case 'q':
 			quiet = 1;

@@ -44,7 +44,7 @@ pub enum Command {
         /// Its folder or file, or the name of one of the kit.
         discipline: PathBuf,
         /// Seconds.
-        #[arg(long, default_value_t = 60)]
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: u32,
         /// Fail if fewer branches than this are seen.
         #[arg(long, value_name = "BRANCHES")]
@@ -90,6 +90,12 @@ pub enum Command {
     Build {
         /// Its folder or file.
         discipline: PathBuf,
+    },
+    /// Print a source of the kit, such as the reference of the seam, `aqm.h`; without a name,
+    /// their names.
+    Source {
+        /// Its name or path: `red.c`, `aqm/include/fixed.h`.
+        file: Option<String>,
     },
     /// Put a discipline on a device.
     ///
@@ -240,6 +246,7 @@ pub fn run(command: &Command) -> Outcome {
             kernels,
         } => aqm_verify::verify(discipline.as_deref(), *lab, kernels),
         Command::Build { discipline } => aqm_own::build(discipline),
+        Command::Source { file } => aqm_work::source(file.as_deref()),
         Command::Load(load) => aqm_live::load(load),
         Command::Show { device, json } => aqm_show::run(device.as_deref(), *json),
         Command::Change {

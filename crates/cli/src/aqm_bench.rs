@@ -35,7 +35,8 @@ struct Report<'a> {
 pub struct Run {
     /// Packets of the shorter of two runs; the longer one has three times as many. Where a
     /// rate is held, a quarter of them.
-    #[arg(long, default_value_t = 25_600, value_name = "COUNT")]
+    #[arg(long, default_value_t = 25_600, value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     packets: u64,
     /// The rate where one is held, from 20mbit to 500mbit: a packet of 1,250 bytes must leave
     /// time enough to be sent.

@@ -10,6 +10,7 @@ use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use weirgate_aqm::{About, Packet, Record, Writer};
 
@@ -33,8 +34,13 @@ pub fn record(capture: &Path, path: &Path) -> Outcome {
             )));
         }
     };
-    let out = File::create(path).with_context(|| path.display().to_string())?;
-    let mut out = BufWriter::new(out);
+    // Beside its place, so that a capture that breaks off leaves nothing.
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let whole = tempfile::Builder::new()
+        .permissions(std::fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .with_context(|| path.display().to_string())?;
+    let mut out = BufWriter::new(whole);
     let mut writer = Writer::default();
     out.write_all(&writer.begin(&About {
         device: capture.display().to_string(),
@@ -61,7 +67,12 @@ pub fn record(capture: &Path, path: &Path) -> Outcome {
         count = count.wrapping_add(1);
     }
     out.write_all(&writer.end())?;
-    out.flush()?;
+    let whole = out
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?;
+    whole
+        .persist(path)
+        .with_context(|| path.display().to_string())?;
     output::data(&format!("{}: {count} packets", path.display()))?;
     Ok(Status::Done)
 }

@@ -4,10 +4,10 @@
 //! in this program; the compiler is the machine's.
 
 use crate::aqm::wrong;
+use crate::aqm_sight as sight;
 use crate::exit::Failure;
 use anyhow::Context;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -21,23 +21,6 @@ const DRIVER: &str = include_str!("../kit/driver.c");
 /// `CLANG` come before.
 const NATIVE: [&str; 4] = ["clang-19", "clang-20", "clang", "gcc"];
 const BPF: [&str; 3] = ["clang-19", "clang-20", "clang"];
-
-/// What a discipline must not hold, and why.
-const FORBIDDEN: [(&str, &str); 7] = [
-    (
-        "float",
-        "a floating-point number, which no kernel has; see fixed.h",
-    ),
-    (
-        "double",
-        "a floating-point number, which no kernel has; see fixed.h",
-    ),
-    ("while", "a loop whose bound does not show; use AQM_LOOP"),
-    ("for", "a loop whose bound does not show; use AQM_LOOP"),
-    ("do", "a loop whose bound does not show; use AQM_LOOP"),
-    ("goto", "a loop whose bound does not show; use AQM_LOOP"),
-    ("extern", "something outside of the discipline"),
-];
 
 /// A discipline to work on.
 pub struct Subject {
@@ -73,8 +56,13 @@ impl Subject {
             let name = fs::canonicalize(what)?;
             let name = name.file_name().unwrap_or_default().to_owned();
             what.join(name).with_extension("c")
-        } else if what.is_file() {
+        } else if what.is_file() && what.extension().is_some_and(|kind| kind == "c") {
             what.to_owned()
+        } else if what.is_file() {
+            return Err(wrong(format!(
+                "{}: no source in C; name the discipline's folder or its NAME.c",
+                what.display()
+            )));
         } else if own.is_file() && what.components().count() == 1 {
             own
         } else {
@@ -109,27 +97,17 @@ impl Subject {
 
     /// What is wrong at sight: every place of it.
     pub fn look(&self) -> Result<(), Failure> {
-        let text = fs::read_to_string(&self.file)?;
-        let mut found = String::new();
-        for (number, line) in blanked(&text).lines().enumerate() {
-            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
-            for word in words {
-                let what = FORBIDDEN
-                    .iter()
-                    .find(|(bad, _)| *bad == word)
-                    .map(|it| it.1);
-                let what = what.or_else(|| is_float(word).then_some(FORBIDDEN[0].1));
-                if let Some(what) = what {
-                    let place = self.file.display();
-                    // Writing to a String cannot fail.
-                    let _ = writeln!(found, "{place}:{}: `{word}`: {what}", number + 1);
-                }
-            }
-        }
+        let place = self.file.display();
+        let text = fs::read_to_string(&self.file)
+            .map_err(|error| wrong(format!("{place}: no source in C: {error}")))?;
+        let found: Vec<String> = sight::mistakes(&text)
+            .into_iter()
+            .map(|(line, what)| format!("{place}:{line}: {what}"))
+            .collect();
         if found.is_empty() {
             Ok(())
         } else {
-            Err(Failure::Input(found.trim_end().to_owned()))
+            Err(Failure::Input(found.join("\n")))
         }
     }
 
@@ -158,6 +136,8 @@ impl Subject {
             "-O1",
             "-g",
             "-fwrapv",
+            // A loop without end must stay one, or nobody finds it.
+            "-fno-finite-loops",
             "-fno-sanitize-recover=all",
             "-fno-omit-frame-pointer",
             sanitizers,
@@ -179,6 +159,8 @@ impl Subject {
             let object = kit.join(format!("{}.o", unit.replace('/', "_")));
             let mut command = Command::new(&compiler);
             command.args(common).args(&includes);
+            // Numbers between the parts of an instance, for AddressSanitizer.
+            command.arg("-DAQM_FENCED=512");
             if !unit.ends_with("common.c") {
                 command.args(&defines);
             }
@@ -269,7 +251,14 @@ impl Subject {
         let object = kit.join(format!("{name}.bpf.o"));
         let mut command = Command::new(compiler);
         command.args([
-            "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror",
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-g",
+            "-O2",
+            "-Wall",
+            "-Werror",
+            "-fno-finite-loops",
         ]);
         command.arg("-Wno-missing-declarations");
         let folders = [
@@ -303,10 +292,20 @@ impl Subject {
     }
 }
 
+/// Words of C of up to ten small letters.
+const KEYWORDS: [&str; 29] = [
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return",
+    "short", "signed", "sizeof", "static", "struct", "switch", "void", "while",
+];
+
 /// A C name that may follow `weir_` in a qdisc's.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if KEYWORDS.contains(&name) {
+        return Err(wrong(format!("`{name}` is a word of C; call it otherwise")));
+    }
     if begins && name.chars().all(plain) && name.len() <= 10 {
         return Ok(());
     }
@@ -332,60 +331,4 @@ fn compiler(variable: &str, names: &[&str]) -> Result<(OsString, bool), Failure>
         "no compiler: none of {} runs; install Debian's clang-19, or name one in {variable}",
         names.join(", ")
     )))
-}
-
-/// A constant such as 0.5, .5, 1e3 or 1.f.
-fn is_float(word: &str) -> bool {
-    let word = word.trim_end_matches(['f', 'F', 'l', 'L']);
-    let number = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    let hex = word.starts_with("0x") || word.starts_with("0X");
-    number
-        && !hex
-        && word.contains(|c: char| c.is_ascii_digit())
-        && word.contains(['.', 'e', 'E'])
-        && word.parse::<f64>().is_ok()
-}
-
-/// The text with comments and string literals blanked, line by line.
-fn blanked(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let last = out.rsplit('\n').next().unwrap_or_default();
-        let skipped = if let Some(comment) = rest.strip_prefix("/*") {
-            comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if c == '"' && !last.starts_with("#include") {
-            rest[1..].find('"').map_or(rest.len(), |end| end + 2)
-        } else {
-            out.push(c);
-            rest = &rest[c.len_utf8()..];
-            continue;
-        };
-        out.extend(rest[..skipped].chars().filter(|c| *c == '\n'));
-        rest = &rest[skipped..];
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_are_told_from_other_numbers() {
-        for float in ["0.5", ".5", "1e3", "1.", "2.5f"] {
-            assert!(is_float(float), "{float}");
-        }
-        for other in ["1", "0x1e3", "1000000ULL", "v.e", ".", "e1"] {
-            assert!(!is_float(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn comments_do_not_count() {
-        let text = "a /* while\n for */ b \"do\" // float\nc";
-        assert_eq!(blanked(text), "a \n b  \nc");
-    }
 }

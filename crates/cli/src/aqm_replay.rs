@@ -11,10 +11,21 @@ use weirgate_aqm::{
     reasons,
 };
 
+/// Bytes of the largest recording that is read, which is held in memory whole:
+/// some 30 million events.
+const LARGEST: u64 = 2 << 30;
+
 /// `weirgate aqm replay`.
 pub fn run(name: &str, path: &Path, words: &[String], said: &Line, seed: u64) -> Outcome {
     let one = discipline(name)?;
     let at = |error: String| wrong(format!("{}: {error}", path.display()));
+    let about = std::fs::metadata(path).map_err(|error| at(error.to_string()))?;
+    if !about.is_file() || about.len() > LARGEST {
+        return Err(at(format!(
+            "no recording: a file of at most {} MiB",
+            LARGEST >> 20
+        )));
+    }
     let bytes = std::fs::read(path).map_err(|error| at(error.to_string()))?;
     let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
     let same = recording.about.verdicts && recording.about.discipline == one.name();

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use weirgate_aqm::Row;
 use weirgate_units::{Rate, Span};
 
+/// Bytes of the largest packet: 64 KiB of several segments with all headers.
+const LARGEST: u32 = 1 << 20;
+
 /// What a line of a script expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Expected {
@@ -20,6 +23,8 @@ enum Expected {
 pub struct Script {
     /// What the driver reads.
     pub calls: String,
+    /// The latest time so far.
+    last_ns: u64,
     /// By line of the script.
     expected: Vec<(usize, Option<Expected>)>,
 }
@@ -55,7 +60,8 @@ impl Script {
     }
 
     fn line(&mut self, number: usize, line: &str, params: &[Row]) -> Result<(), String> {
-        let (event, due) = match line.split_once(" = ") {
+        let is_set = line.starts_with("set ");
+        let (event, due) = match line.split_once('=').filter(|_| !is_set) {
             Some((event, due)) => (event.trim(), Some(due.trim())),
             None => (line, None),
         };
@@ -65,6 +71,9 @@ impl Script {
                 let rate: Rate = rate.parse().map_err(|error| format!("{error}"))?;
                 let mtu = named(rest, "mtu")?.unwrap_or(1_514);
                 let rate = rate.as_bytes_per_second();
+                if !(64..=LARGEST).contains(&mtu) {
+                    return Err(format!("mtu {mtu}: write 64 to {LARGEST}"));
+                }
                 let _ = writeln!(self.calls, "l {rate} {mtu} 0 0 0");
             }
             ["set", setting] => {
@@ -94,16 +103,22 @@ impl Script {
                 self.expected.push((number, Some(expected)));
             }
             [time, "arrive", bytes, rest @ ..] => {
-                let bytes: u32 = bytes.parse().map_err(|_| format!("`{bytes}` is no size"))?;
+                let size = bytes.parse().ok();
+                let bytes: u32 = size
+                    .filter(|size| (1..=LARGEST).contains(size))
+                    .ok_or_else(|| {
+                        format!("`{bytes}` is no packet's size; write 1 to {LARGEST}")
+                    })?;
                 let flow = named(rest, "flow")?.unwrap_or(1);
                 let ecn = named(rest, "ecn")?.unwrap_or(0);
                 let random = named(rest, "random")?.unwrap_or(0);
-                let time = nanos(time)?;
+                let time = self.time(time)?;
                 let _ = writeln!(self.calls, "a {time} {bytes} {flow} {ecn} {random}");
                 self.expect(number, 'a', due)?;
             }
             [time, "depart"] => {
-                let _ = writeln!(self.calls, "d {}", nanos(time)?);
+                let time = self.time(time)?;
+                let _ = writeln!(self.calls, "d {time}");
                 self.expect(number, 'd', due)?;
             }
             _ => {
@@ -114,6 +129,16 @@ impl Script {
             }
         }
         Ok(())
+    }
+
+    /// A time, which is none before the last.
+    fn time(&mut self, text: &str) -> Result<u64, String> {
+        let time = nanos(text)?;
+        if time < self.last_ns {
+            return Err(format!("`{text}` is before the line before; time goes on"));
+        }
+        self.last_ns = time;
+        Ok(time)
     }
 
     fn expect(&mut self, number: usize, kind: char, due: Option<&str>) -> Result<(), String> {
@@ -230,6 +255,14 @@ mod tests {
         let mistakes = Script::read(text, &params()).expect_err("mistakes");
         assert_eq!(mistakes.len(), 5, "{mistakes:#?}");
         assert!(mistakes[1].starts_with("2: ") && mistakes[1].contains("limit_packets"));
+    }
+
+    #[test]
+    fn time_goes_on_and_packets_have_a_size() {
+        let text = "link 1mbit mtu 0\n5ms arrive 0\n5ms arrive 100 =keep\n1ms depart= send\n";
+        let mistakes = Script::read(text, &params()).expect_err("mistakes");
+        let lines: Vec<&str> = mistakes.iter().map(|it| &it[..2]).collect();
+        assert_eq!(lines, ["1:", "2:", "4:"], "{mistakes:#?}");
     }
 
     #[test]

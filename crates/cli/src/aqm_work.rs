@@ -13,7 +13,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weirgate_aqm::{Recording, Row};
+use weirgate_aqm::{Discipline, Recording, Row};
 use weirgate_bpf::sources;
 use weirgate_units::Rate;
 
@@ -23,12 +23,20 @@ const SCRIPT: &str = include_str!("../kit/template.script");
 /// The experiment that a new discipline begins with.
 const TWO_WAY: &str = include_str!("../kit/two-way.toml");
 
+/// Seconds after which a discipline is taken to be without end.
+const PATIENCE: &str = "120";
+
 /// What a planted mistake makes AddressSanitizer say.
-const PLANTED: &str = "heap-buffer-overflow";
+const PLANTED: &str = "use-after-poison";
 
 /// `weirgate aqm new`.
 pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
     check_name(name)?;
+    if Discipline::named(name).is_some() {
+        return Err(wrong(format!(
+            "`{name}` is a discipline of the kit; call yours otherwise"
+        )));
+    }
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
     if folder.exists() {
         return Err(wrong(format!("{}: it is there already", folder.display())));
@@ -57,6 +65,26 @@ pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
          next: weirgate aqm test {place}; weirgate aqm verify {place} --lab; \
          weirgate lab run {place}/two-way.toml"
     ))?;
+    Ok(Status::Done)
+}
+
+/// `weirgate aqm source`.
+pub fn source(file: Option<&str>) -> Outcome {
+    let own = |path: &&str| path.starts_with("aqm/");
+    let Some(file) = file else {
+        let paths = sources().iter().map(|(path, _)| *path).filter(own);
+        let paths: Vec<&str> = paths.collect();
+        output::data(&paths.join("\n"))?;
+        return Ok(Status::Done);
+    };
+    let is_it = |path: &str| path == file || path.rsplit('/').next() == Some(file);
+    let found = sources().iter().find(|(path, _)| own(path) && is_it(path));
+    let (_, text) = found.ok_or_else(|| {
+        wrong(format!(
+            "the kit has no source `{file}`; `weirgate aqm source` names them"
+        ))
+    })?;
+    output::data(text)?;
     Ok(Status::Done)
 }
 
@@ -162,37 +190,63 @@ fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failur
     let mut input = tempfile::tempfile()?;
     input.write_all(calls.as_bytes())?;
     std::io::Seek::rewind(&mut input)?;
+    // ABRT, so that AddressSanitizer says where it was.
     let output = Command::new("timeout")
-        .arg("120")
+        .args(["--signal=ABRT", PATIENCE])
         .arg(driver)
         .env("UBSAN_OPTIONS", "print_stacktrace=1")
+        .env("ASAN_OPTIONS", "handle_abort=1")
         .stdin(Stdio::from(input))
         .output()
         .context("the driver (by `timeout`, package coreutils)")?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
+    let report = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(124) {
+        let place = place(subject, driver, &report);
         return Err(Failure::Input(format!(
-            "{}: it does not come to an end within 120 s",
-            subject.file.display()
+            "{place}: it does not come to an end within {PATIENCE} s"
         )));
     }
-    Err(finding(subject, &String::from_utf8_lossy(&output.stderr)))
+    Err(finding(subject, driver, &report))
+}
+
+/// The line of the discipline that a report is about, or else the file.
+fn place(subject: &Subject, driver: &Path, report: &str) -> String {
+    let own = subject.file.display().to_string();
+    let named = |text: &str| {
+        let mut words = text.split_whitespace();
+        let found = words.find_map(|word| Some(format!("{own}{}", word.split_once(&own)?.1)))?;
+        Some(found.trim_end_matches([':', ')']).to_owned())
+    };
+    if let Some(place) = named(report) {
+        return place;
+    }
+    // Without a symbolizer frames are offsets: `(/tmp/x/driver+0x12ab)`.
+    let program = format!("({}+", driver.display());
+    let offsets = report.split_whitespace().filter_map(|word| {
+        let rest = word.strip_prefix(&program)?;
+        Some(rest.split(')').next().unwrap_or_default().to_owned())
+    });
+    let told = Command::new("addr2line")
+        .arg("--inlines")
+        .arg("--exe")
+        .arg(driver)
+        .args(offsets)
+        .output();
+    let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    told.ok().and_then(|lines| named(&lines)).unwrap_or(own)
 }
 
 /// A sanitizer's or the driver's report, with the line that it is about first.
-fn finding(subject: &Subject, report: &str) -> Failure {
+fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
     let broken = report.lines().find_map(|line| line.strip_prefix("broken "));
     if let Some((function, what)) = broken.and_then(|rest| rest.split_once(' ')) {
         let place = subject.line_of(function);
         return Failure::Input(format!("{place}: {}_{function}() {what}", subject.name));
     }
-    let own = subject.file.display().to_string();
-    let place = report
-        .split_whitespace()
-        .find_map(|word| Some(format!("{own}{}", word.split_once(&own)?.1)))
-        .unwrap_or(own);
+    let place = place(subject, driver, report);
     let what = report
         .lines()
         .find_map(|line| {
@@ -200,7 +254,6 @@ fn finding(subject: &Subject, report: &str) -> Failure {
                 .or_else(|| line.split_once("ERROR: "))
         })
         .map_or("the driver was ended", |(_, what)| what);
-    let place = place.trim_end_matches([':', ')']);
     Failure::Input(format!("{place}: {what}\n{}", report.trim_end()))
 }
 
@@ -217,7 +270,7 @@ pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
     if !report.contains(PLANTED) {
         // One of the discipline's own came first.
         if mistaken(&report) {
-            return Err(finding(&subject, &report));
+            return Err(finding(&subject, &planted, &report));
         }
         output::data("the planted mistake was not found: the fuzzer proves nothing here")?;
         return Ok(Status::Differs);
@@ -225,7 +278,7 @@ pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
     let driver = subject.native(Build::Fuzzer { planted: false })?;
     let report = fuzzed(&driver, seconds)?;
     if mistaken(&report) {
-        return Err(finding(&subject, &report));
+        return Err(finding(&subject, &driver, &report));
     }
     let status = report.lines().find(|line| line.contains("DONE"));
     let covered = status.and_then(|line| line.split("cov: ").nth(1)?.split(' ').next());

@@ -15,6 +15,7 @@ mod aqm_record;
 mod aqm_replay;
 mod aqm_script;
 mod aqm_show;
+mod aqm_sight;
 mod aqm_verify;
 mod aqm_work;
 mod campaign;

@@ -114,7 +114,7 @@ fn an_unbounded_loop_is_refused() {
 fn a_loop_that_is_too_long_is_refused() {
     let folder = fresh();
     let code = format!(
-        "\tu64 odd = packet->len;\n\tu32 i;\n\n\tAQM_LOOP (i, 100000000)\n\t\todd = odd * 3 + i;\n\
+        "\tu64 odd = packet->len;\n\tu32 i;\n\n\tAQM_LOOP (i, 1000000)\n\t\todd = odd * 3 + i;\n\
          \ts->longest_packets += odd & 1;\n{DECIDES}"
     );
     let line = change(folder.path(), DECIDES, &code) + 3;
@@ -174,6 +174,67 @@ fn an_access_out_of_range_is_refused() {
     let line = change(folder.path(), DECIDES, &code) + 2;
     let place = format!("mean.c:{line}: the verifier refuses it");
     refused(folder.path(), "verify mean --lab", &[&place]);
+}
+
+/// The parts of an instance lie side by side in the kernel, where one may be
+/// written through another: sanitizers have fences between them.
+#[test]
+fn the_parts_of_an_instance_are_apart() {
+    for (code, what) in [
+        ("((u64 *)v)[40]++;", "use-after-poison"),
+        ("((u64 *)v)[-1]++;", "use-after-poison"),
+        ("((u64 *)s)[2] = 5;", "use-after-poison"),
+    ] {
+        let folder = fresh();
+        let line = change(folder.path(), DECIDES, &format!("\t{code}\n{DECIDES}"));
+        let place = format!("mean.c:{line}: ");
+        refused(folder.path(), "test mean", &[&place, what]);
+    }
+    for (code, what) in [
+        ("((u64 *)p)[0] = 1;", "writes to the parameters"),
+        (
+            "((struct aqm_packet *)packet)->len = 1;",
+            "writes to the packet",
+        ),
+        (
+            "if (at->packets > 3)\n\t\treturn aqm_verdict(77, 0, 0);",
+            "neither pass, mark nor drop",
+        ),
+    ] {
+        let folder = fresh();
+        change(folder.path(), DECIDES, &format!("\t{code}\n{DECIDES}"));
+        refused(folder.path(), "test mean", &["mean_arrive()", what]);
+    }
+}
+
+#[test]
+fn memory_of_its_own_and_other_files_are_refused() {
+    let folder = fresh();
+    let code = format!("\tstatic u64 seen;\n\n\tseen++;\n{DECIDES}");
+    let line = change(folder.path(), DECIDES, &code);
+    let place = format!("mean.c:{line}: `static`");
+    refused(folder.path(), "test mean", &[&place, "all instances"]);
+    let folder = fresh();
+    let line = change(
+        folder.path(),
+        "#include \"fixed.h\"",
+        "#include \"fixed.h\"\n#include \"more.h\"\nu64 seen;",
+    );
+    let places = [line + 1, line + 2].map(|line| format!("mean.c:{line}: "));
+    refused(folder.path(), "verify mean", &[&places[0], &places[1]]);
+}
+
+/// Its bound shows and is never reached: the compiler must not take it away.
+#[test]
+fn a_loop_that_begins_again_is_refused() {
+    let folder = fresh();
+    let code = format!("\tu32 i;\n\n\tAQM_LOOP (i, 10)\n\t\ti = packet->len & 3;\n{DECIDES}");
+    change(folder.path(), DECIDES, &code);
+    refused(
+        folder.path(),
+        "verify mean --lab",
+        &["the verifier refuses it"],
+    );
 }
 
 #[test]

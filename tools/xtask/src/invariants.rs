@@ -16,6 +16,7 @@ const LEVELS: [&[&str]; 6] = [
         "linklayer",
         "aqm",
         "history",
+        "track",
     ],
     &[
         "policy",
@@ -33,10 +34,11 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
     "domain",
     "signatures",
     "history",
+    "track",
     "units",
     "document",
     "state",

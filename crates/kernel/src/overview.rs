@@ -6,7 +6,7 @@ use crate::error::KernelError;
 use crate::tc::decode::{self, Entry};
 use crate::tc::stats::{self, DeviceCounters};
 use crate::wire::{self, Attrs};
-use crate::{Kernel, link, tc};
+use crate::{DeviceIndex, Kernel, link, tc};
 use std::collections::BTreeMap;
 use weirgate_units::{Handle, Rate};
 
@@ -15,6 +15,8 @@ const IFLA_IFNAME: u16 = 3;
 /// `sizeof(struct ifinfomsg)`.
 const IFINFOMSG: usize = 16;
 const IFF_UP: u32 = 1;
+/// The parent of a root qdisc (linux/pkt_sched.h).
+const TC_H_ROOT: u32 = u32::MAX;
 
 /// What went one way through a device since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,6 +87,35 @@ impl Kernel {
             }
         }
         Ok(devices)
+    }
+}
+
+impl Kernel {
+    /// What went through a device, received and sent: one request.
+    pub async fn traffic(&self, device: DeviceIndex) -> Result<(Traffic, Traffic), KernelError> {
+        let DeviceIndex(index) = device;
+        let what = "asking a device for its counters";
+        let found = self.route.get(&link::counters(index), what, true).await?;
+        let read = found.iter().find_map(|payload| self::device(payload));
+        read.filter(|device| device.index == index)
+            .map(|device| (device.received, device.sent))
+            .ok_or_else(|| KernelError::NoDevice(format!("number {index}")))
+    }
+
+    /// Bytes that wait in a device's root qdisc: one request. 0 where it has
+    /// none that somebody asked for.
+    pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
+        let DeviceIndex(index) = device;
+        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, index, 0, TC_H_ROOT);
+        let found = self
+            .route
+            .get(&ask, "asking for a root qdisc", true)
+            .await?;
+        let counters = found
+            .iter()
+            .filter_map(|payload| Entry::of(payload))
+            .find_map(|entry| stats::counters(&entry));
+        Ok(counters.map_or(0, |one| one.backlog_bytes.into()))
     }
 }
 

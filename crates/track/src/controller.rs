@@ -64,15 +64,18 @@ impl Controller {
         self.idle.is_some()
     }
 
+    /// Whether an experiment is being made, or a queue is given time to go.
+    #[must_use]
+    pub fn busy(&self) -> bool {
+        let mut lines = self.lines.iter().flatten();
+        lines.any(|line| line.trying() || line.draining())
+    }
+
     /// When the next probe is to leave after one that leaves now: sooner while
     /// something is going on, later while the line has long been idle.
     #[must_use]
     pub fn pause(&self) -> u64 {
-        let busy = self
-            .lines
-            .iter()
-            .flatten()
-            .any(|line| line.trying() || line.draining());
+        let busy = self.busy();
         let calm = self
             .idle
             .is_some_and(|since| self.now.saturating_sub(since) >= 30 * SECOND);
@@ -209,8 +212,7 @@ impl Controller {
         length: u64,
         tell: &mut Vec<Decision>,
     ) {
-        let mut lines = self.lines.iter().flatten();
-        if verdict.delta > threshold / 2 || lines.any(|line| line.trying() || line.draining()) {
+        if verdict.delta > threshold / 2 || self.busy() {
             return;
         }
         for way in Way::BOTH {

@@ -19,9 +19,11 @@ mod controller;
 mod model;
 mod record;
 mod reflector;
+mod setup;
 mod votes;
 mod way;
 
 pub use controller::Controller;
 pub use model::{Decision, Input, Limits, Reason, Settings, Told, Trouble, Way};
 pub use record::{HEAD, Record, Replayed, Wrong, replay};
+pub use setup::{Cost, Setup};

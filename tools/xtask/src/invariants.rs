@@ -28,7 +28,7 @@ const LEVELS: [&[&str]; 6] = [
         "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
-    &["domain", "lab", "guest", "keep", "probe", "watch"],
+    &["domain", "lab", "keep", "guest", "probe", "watch"],
     &["cli"],
     &[],
 ];

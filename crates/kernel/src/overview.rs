@@ -15,8 +15,6 @@ const IFLA_IFNAME: u16 = 3;
 /// `sizeof(struct ifinfomsg)`.
 const IFINFOMSG: usize = 16;
 const IFF_UP: u32 = 1;
-/// The parent of a root qdisc (linux/pkt_sched.h).
-const TC_H_ROOT: u32 = u32::MAX;
 
 /// What went one way through a device since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,20 +100,20 @@ impl Kernel {
             .ok_or_else(|| KernelError::NoDevice(format!("number {index}")))
     }
 
-    /// Bytes that wait in a device's root qdisc: one request. 0 where it has
-    /// none that somebody asked for.
+    /// Bytes that wait in a device's root qdisc; 0 where it has none. One
+    /// request for all qdiscs: before Linux 6.8 one that asks for a single
+    /// qdisc is told to everybody who listens for changes (`qdisc_notify`).
     pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
         let DeviceIndex(index) = device;
-        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, index, 0, TC_H_ROOT);
-        let found = self
-            .route
-            .get(&ask, "asking for a root qdisc", true)
-            .await?;
-        let counters = found
+        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, index, 0, 0);
+        let found = self.route.get(&ask, "listing qdiscs", false).await?;
+        let root = found
             .iter()
             .filter_map(|payload| Entry::of(payload))
-            .find_map(|entry| stats::counters(&entry));
-        Ok(counters.map_or(0, |one| one.backlog_bytes.into()))
+            .filter(|entry| entry.ifindex == index)
+            .filter_map(|entry| stats::counters(&entry))
+            .find(|counters| counters.parent.is_none());
+        Ok(root.map_or(0, |one| one.backlog_bytes.into()))
     }
 }
 

@@ -65,11 +65,11 @@ impl Track {
         written.unwrap_or(Span::from_millis(100))
     }
 
-    /// The queue that is too long, 5 ms unless something is said.
+    /// The queue that is too long, 8 ms unless something is said.
     #[must_use]
     pub fn delay(&self) -> Span {
         let written = self.delay.as_ref().map(|value| value.value);
-        written.unwrap_or(Span::from_millis(5))
+        written.unwrap_or(Span::from_millis(8))
     }
 
     /// The code point of probes, 46 (EF) unless something is said.

@@ -257,30 +257,31 @@ impl Controller {
         }
     }
 
-    /// The delay above which a queue stands: the one that is allowed, and a
-    /// packet that is on its way when the probe comes.
+    /// The delay above which a queue stands: the one that is allowed, and two
+    /// packets of each way that are on their way when the probe comes: one here,
+    /// one at the far end.
     fn threshold(&self, at: u64) -> u64 {
         let packets = self
             .lines
             .iter()
             .flatten()
             .filter(|line| line.loaded(at) || line.draining())
-            .map(|line| line.packet_ns(self.settings.packet));
+            .map(|line| line.packet_ns(2 * self.settings.packet));
         packets.fold(self.settings.delay_ns, u64::saturating_add)
     }
 
     /// The same of one way.
     fn own_threshold(&self, way: Way) -> u64 {
         let line = self.lines[way.index()].as_ref();
-        let packet = line.map_or(0, |line| line.packet_ns(self.settings.packet));
+        let packet = line.map_or(0, |line| line.packet_ns(2 * self.settings.packet));
         self.settings.delay_ns.saturating_add(packet)
     }
 
-    /// In this time an experiment on a line that carries no more shows in the
-    /// delay, and the delay in answers.
+    /// In this time an experiment on a line that carries no more makes the
+    /// delay doubtful, and the delay shows in answers.
     fn step_length(&self, threshold: u64) -> u64 {
         threshold
-            .saturating_mul(40)
+            .saturating_mul(25)
             .saturating_add(self.settings.probe_ns)
             .saturating_add(self.votes.round_trip())
             .clamp(300 * MILLISECOND, 2 * SECOND)

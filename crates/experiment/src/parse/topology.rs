@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[topology]`.
 
+use super::scope::Scope;
 use super::{codes, field};
 use crate::{Buffer, DropEnd, Framing, Line, LineSide, LineStep, Topology};
 use std::str::FromStr;
@@ -67,6 +68,21 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
         mpu: mpu? as u32,
         then,
     })
+}
+
+/// The kernel's netem keeps the rates it was made with.
+pub(super) fn steps_are_possible(root: &Reader<'_, '_>, scope: &Scope, topology: &Topology) {
+    let Some(arm) = scope
+        .netem
+        .first()
+        .filter(|_| !topology.line.then.is_empty())
+    else {
+        return;
+    };
+    let message = format!("the line's rates change, and in the arm `{arm}` they cannot");
+    let hint = "its line is the kernel's netem: leave out `then` of the line, or the arm";
+    let problems = root.problems();
+    problems.error(codes::ARM, field::head(root), message, hint);
 }
 
 /// The steps of the line's rates, in order of time.

@@ -123,7 +123,13 @@ pub async fn keep(
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
-            () = &mut stop => return Ok(()),
+            () = &mut stop => {
+                // The rates stay in force, and nobody follows them any more.
+                if rates.is_some() {
+                    Rates::end(site);
+                }
+                return Ok(());
+            }
             () = events.next() => {}
             () = history.next() => {}
             answers = lookups.next() => {

@@ -175,44 +175,39 @@ impl Tracker {
     /// Reads the counters. A device that is not there has none; it comes again
     /// with another number.
     async fn count(&mut self) -> Vec<Decision> {
-        match self.counters().await {
-            Ok((counted, backlog)) => {
-                let before = self.counted.replace(counted);
-                let Some(before) = before.filter(|before| before.line == counted.line) else {
-                    return Vec::new();
-                };
-                let at = self.now();
-                let mut told = Vec::new();
-                for way in Way::BOTH {
-                    if self.setup.settings.limits(way).is_none() {
-                        continue;
-                    }
-                    let index = usize::from(way == Way::Down);
-                    // Counters that were set back have counted nothing.
-                    let bytes = counted.wire[index].saturating_sub(before.wire[index]);
-                    told.extend(self.record.take(&Input::Load {
-                        at,
-                        way,
-                        bytes,
-                        backlog: backlog[index],
-                    }));
-                }
-                told
+        let Ok((counted, backlog)) = self.counters().await else {
+            self.counted = None;
+            return Vec::new();
+        };
+        let before = self.counted.replace(counted);
+        let Some(before) = before.filter(|before| before.line == counted.line) else {
+            return Vec::new();
+        };
+        let at = self.now();
+        let mut told = Vec::new();
+        for way in Way::BOTH {
+            if self.setup.settings.limits(way).is_none() {
+                continue;
             }
-            Err(_) => {
-                self.counted = None;
-                Vec::new()
-            }
+            let index = usize::from(way == Way::Down);
+            // Counters that were set back have counted nothing.
+            let bytes = counted.wire[index].saturating_sub(before.wire[index]);
+            told.extend(self.record.take(&Input::Load {
+                at,
+                way,
+                bytes,
+                backlog: backlog[index],
+            }));
         }
+        told
     }
 
     async fn counters(&self) -> Result<(Counted, [u64; 2]), KernelError> {
-        let (line, waits) = match self.counted {
-            Some(known) => (known.line, known.waits),
-            None => {
-                let line = self.kernel.device(&self.setup.line).await?;
-                (line, self.waits(self.setup.waits.as_ref()).await?)
-            }
+        let (line, waits) = if let Some(known) = self.counted {
+            (known.line, known.waits)
+        } else {
+            let line = self.kernel.device(&self.setup.line).await?;
+            (line, self.waits(self.setup.waits.as_ref()).await?)
         };
         let (received, sent) = self.kernel.traffic(line).await?;
         let wire = |traffic: weirgate_kernel::Traffic| {

@@ -11,7 +11,7 @@ use super::nodes::Nodes;
 use super::recorder::Recorder;
 use super::session::Session;
 use super::shaper::Shaper;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::thread;
@@ -42,6 +42,11 @@ pub fn start(session: &Session, shaper: &Shaper, text: &str) -> Result<Option<Wr
     let Some(setup) = following(&policy) else {
         return Ok(None);
     };
+    ensure!(
+        session.arm.then.is_empty(),
+        "a policy that follows the line's rate cannot be exchanged while traffic runs: leave \
+         `then` out of the arm"
+    );
     let kernel = Kernel::open_in(session.nodes.space(Node::Gateway)?)?;
     let open = || Tracker::open(setup, kernel).map_err(std::io::Error::other);
     let tracker = session.nodes.enter(Node::Gateway, open);

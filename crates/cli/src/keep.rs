@@ -23,9 +23,12 @@ pub fn run(state: &Path) -> Outcome {
                 _ = int.recv() => {}
             }
         };
-        keep(&site, stop, ready, |report| output::note(&line(&report)))
-            .await
-            .map_err(refused)?;
+        let following = crate::track::following;
+        keep(&site, stop, following, ready, |report| {
+            output::note(&line(&report));
+        })
+        .await
+        .map_err(refused)?;
         Ok(Status::Done)
     })
 }
@@ -37,6 +40,13 @@ fn line(report: &Report) -> String {
         }
         Report::Refreshed { sets } => {
             format!("weirgate: {sets} sets have new addresses of DNS names")
+        }
+        Report::Rates(now) => {
+            let lines = crate::track::lines(now).join("; ");
+            format!("weirgate: the line: {lines}")
+        }
+        Report::NotFollowed(error) => {
+            format!("weirgate: the rate of the line is not followed: {error}")
         }
         Report::NotFound(names) => {
             format!("weirgate: not looked up: {}", names.join("; "))

@@ -51,6 +51,7 @@ mod source;
 mod survey;
 mod top;
 mod top_screen;
+mod track;
 mod trial;
 mod watch;
 
@@ -162,6 +163,13 @@ enum Command {
     ///
     /// Runs until it is ended; tells systemd when it is ready. Needs CAP_NET_ADMIN.
     Keep,
+    /// Show how the rate of a line is followed, or make the decisions of a record again.
+    ///
+    /// `weirgate keep` follows it where the policy has a table `[track]`.
+    Track {
+        #[command(subcommand)]
+        what: track::What,
+    },
     /// Remove what a policy applied, without trace.
     ///
     /// Needs CAP_NET_ADMIN.
@@ -282,6 +290,7 @@ fn main() -> ExitCode {
         Command::History => change::history(&state),
         Command::Boot => change::boot(&state),
         Command::Keep => keep::run(&state),
+        Command::Track { what } => track::run(&state, &what),
         Command::Remove => shape::remove(&state),
         Command::Show => shape::show(&state),
         Command::Flows(arguments) => flows::run(&state, &arguments),

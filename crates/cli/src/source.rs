@@ -10,16 +10,21 @@ use weirgate_document::{Problem, Severity};
 /// hand, and anything larger is a mistake.
 const LARGEST: u64 = 1 << 20;
 
-/// Reads a text file.
+/// Reads a text file that somebody wrote.
 pub fn read(path: &Path) -> Result<String, Failure> {
+    read_up_to(path, LARGEST)
+}
+
+/// Reads a text file of at most so many bytes.
+pub fn read_up_to(path: &Path, largest: u64) -> Result<String, Failure> {
     let refused = |why: String| Failure::Input(format!("weirgate: {}: {why}", path.display()));
     let size = std::fs::metadata(path).map_err(|error| refused(error.to_string()))?;
     if !size.is_file() {
         return Err(refused("is not a file".to_owned()));
     }
-    if size.len() > LARGEST {
+    if size.len() > largest {
         return Err(refused(format!(
-            "has {} bytes; at most {LARGEST} are read",
+            "has {} bytes; at most {largest} are read",
             size.len()
         )));
     }

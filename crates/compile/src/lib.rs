@@ -19,6 +19,7 @@ mod classify;
 mod classify_when;
 mod codes;
 mod engine;
+mod following;
 mod hold;
 mod hosts;
 mod kit;
@@ -38,6 +39,7 @@ mod write;
 
 pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
+pub use following::following;
 pub use parts::{CappedHost, Parent};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,

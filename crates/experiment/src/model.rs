@@ -96,6 +96,19 @@ pub struct Line {
     pub overhead: i32,
     /// Smallest size after `overhead`, before framing.
     pub mpu: u32,
+    /// Rates that take the place of the ones before, in order of time.
+    pub then: Vec<LineStep>,
+}
+
+/// Another rate of the line from a time on, as when a modem trains anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineStep {
+    /// When, in virtual time since the start of traffic.
+    pub at: Span,
+    /// Upstream from then on; as before where nothing is said.
+    pub up: Option<Rate>,
+    /// Downstream from then on.
+    pub down: Option<Rate>,
 }
 
 /// One direction of a line.
@@ -478,6 +491,7 @@ impl Topology {
                 framing: Framing::None,
                 overhead: 0,
                 mpu: 0,
+                then: Vec::new(),
             },
         }
     };

@@ -7,6 +7,7 @@
 //! `kernel`'s. It knows no policy: what it keeps and restores are states.
 
 mod asked;
+mod asking;
 mod clock;
 mod error;
 mod frame;
@@ -15,15 +16,19 @@ mod history;
 mod memory;
 mod names;
 mod place;
+mod rates;
 mod sealed;
 mod service;
 mod site;
 mod text;
+mod tracker;
 
 pub use error::KeepError;
 pub use guard::serve as serve_guard;
 pub use history::{Entry, Head, History, KEPT, Outcome, Pending, Source};
 pub use memory::Memory;
 pub use place::{Lock, Place, STATE};
+pub use rates::{At, Following, RatesNow, WayRate, record_file};
 pub use service::{Report, keep};
 pub use site::{Made, Planned, Request, Site};
+pub use tracker::Tracker;

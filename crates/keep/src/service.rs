@@ -9,8 +9,10 @@
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
+use crate::history::Entry;
 use crate::memory::Memory;
 use crate::names::{Answers, Lookups};
+use crate::rates::{Following, Rates, RatesNow};
 use crate::site::Site;
 use rustix::fs::inotify;
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ use tokio::io::unix::AsyncFd;
 use weirgate_kernel::{DeviceIndex, Events, watch};
 use weirgate_plan::{Options, plan_with, present, with_former};
 use weirgate_state::{DeviceName, State};
+use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
 /// Changes come in swarms: a device is created, renamed, set up. What follows
@@ -44,6 +47,10 @@ pub enum Report {
         /// How many.
         sets: usize,
     },
+    /// The line was found to have these rates, and they are in force.
+    Rates(RatesNow),
+    /// The line's rate is not followed as the policy says, and why.
+    NotFollowed(KeepError),
     /// Names that could not be looked up, and why; their addresses stay.
     NotFound(Vec<String>),
     /// It could not be done; the next change is the next attempt, and another
@@ -94,6 +101,7 @@ impl Pace {
 pub async fn keep(
     site: &Site,
     stop: impl Future<Output = ()>,
+    following: impl AsyncFn(&Site, &Entry) -> Result<Option<Following>, KeepError>,
     ready: impl FnOnce(),
     mut report: impl FnMut(Report),
 ) -> Result<(), KeepError> {
@@ -108,12 +116,20 @@ pub async fn keep(
     let mut known = BTreeMap::new();
     mend(site, &mut known, &mut pace, &mut report).await;
     want(site, &mut lookups, &mut report)?;
+    let mut rates = None;
+    renew(site, &mut rates, &following, &mut report).await;
     ready();
     let mut waits = false;
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
-            () = &mut stop => return Ok(()),
+            () = &mut stop => {
+                // The rates stay in force, and nobody follows them any more.
+                if rates.is_some() {
+                    Rates::end(site);
+                }
+                return Ok(());
+            }
             () = events.next() => {}
             () = history.next() => {}
             answers = lookups.next() => {
@@ -128,6 +144,13 @@ pub async fn keep(
                     waits = true;
                 }
                 want(site, &mut lookups, &mut report)?;
+                renew(site, &mut rates, &following, &mut report).await;
+                continue;
+            }
+            told = decided(&mut rates) => {
+                if let Err(error) = put(site, &mut rates, told, &mut report).await {
+                    report(Report::NotFollowed(error));
+                }
                 continue;
             }
         }
@@ -135,6 +158,73 @@ pub async fn keep(
             timer.set(pace.next(clock::now()))?;
             waits = true;
         }
+    }
+}
+
+/// What the tracker decides; never, where nothing is followed.
+async fn decided(rates: &mut Option<Rates>) -> Result<Vec<Decision>, KeepError> {
+    match rates {
+        Some(rates) => rates.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Puts in force what was decided, and what is decided meanwhile.
+async fn put(
+    site: &Site,
+    rates: &mut Option<Rates>,
+    told: Result<Vec<Decision>, KeepError>,
+    report: &mut impl FnMut(Report),
+) -> Result<(), KeepError> {
+    let mut told = match told {
+        Ok(told) => told,
+        Err(error) => {
+            // Its sockets or timers are gone; the rates stay as they are.
+            *rates = None;
+            return Err(error);
+        }
+    };
+    let Some(rates) = rates else {
+        return Ok(());
+    };
+    while !told.is_empty() {
+        let other = rates.note(&site.place, &told)?;
+        told = if other {
+            rates.put(site).await?
+        } else {
+            Vec::new()
+        };
+        report(Report::Rates(rates.now.clone()));
+    }
+    Ok(())
+}
+
+/// Follows what the confirmed policy says, if that is another one than before.
+async fn renew(
+    site: &Site,
+    rates: &mut Option<Rates>,
+    following: &impl AsyncFn(&Site, &Entry) -> Result<Option<Following>, KeepError>,
+    report: &mut impl FnMut(Report),
+) {
+    let begun = async {
+        let entry = site.confirmed()?;
+        let number = entry.as_ref().map(|entry| entry.number);
+        if rates.as_ref().map(|rates| rates.now.number) == number {
+            return Ok(());
+        }
+        if rates.take().is_some() {
+            Rates::end(site);
+        }
+        let Some(entry) = entry else {
+            return Ok(());
+        };
+        if let Some(found) = following(site, &entry).await? {
+            *rates = Some(Rates::begin(site, entry.number, found)?);
+        }
+        Ok(())
+    };
+    if let Err(error) = begun.await {
+        report(Report::NotFollowed(error));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::names::{self, Names};
 use crate::place::{Lock, Place};
 use crate::text::{self, Text};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weirgate_kernel::{Applied, ApplyError, Kernel, Scope, Stamp};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
@@ -32,6 +32,9 @@ pub struct Site {
     program: PathBuf,
     /// What the kernel was found to offer and is not remembered yet.
     pub(crate) found: OnceLock<Capabilities>,
+    /// What is in force in place of an entry's state, since the line has
+    /// another rate than its policy says; and which entry.
+    pub(crate) rates: Mutex<Option<(u64, State)>>,
 }
 
 /// A change that is planned but not made.
@@ -91,6 +94,7 @@ impl Site {
             place,
             program,
             found: OnceLock::new(),
+            rates: Mutex::new(None),
         })
     }
 
@@ -561,7 +565,7 @@ impl Site {
             }
             return Ok(0);
         };
-        let steps = self.follow(&entry.desired).await?;
+        let steps = self.follow(&self.at_rates(&entry)).await?;
         if let Some(pending) = interrupted {
             head.settle(pending.number, Outcome::Returned);
             self.history.set_head(&head)?;

@@ -59,6 +59,11 @@ pub(crate) fn list_counters() -> MessageBuilder {
     request(RTM_GETLINK, 0, 0, 0, 0)
 }
 
+/// Asks for one device by its number, with its counters.
+pub(crate) fn counters(index: u32) -> MessageBuilder {
+    request(RTM_GETLINK, 0, index, 0, 0)
+}
+
 /// Asks for one device by name.
 pub(crate) fn find(name: &DeviceName) -> MessageBuilder {
     let mut message = request(RTM_GETLINK, 0, 0, 0, 0);

@@ -6,7 +6,7 @@ use crate::error::KernelError;
 use crate::tc::decode::{self, Entry};
 use crate::tc::stats::{self, DeviceCounters};
 use crate::wire::{self, Attrs};
-use crate::{Kernel, link, tc};
+use crate::{DeviceIndex, Kernel, link, tc};
 use std::collections::BTreeMap;
 use weirgate_units::{Handle, Rate};
 
@@ -85,6 +85,35 @@ impl Kernel {
             }
         }
         Ok(devices)
+    }
+}
+
+impl Kernel {
+    /// What went through a device, received and sent: one request.
+    pub async fn traffic(&self, device: DeviceIndex) -> Result<(Traffic, Traffic), KernelError> {
+        let DeviceIndex(index) = device;
+        let what = "asking a device for its counters";
+        let found = self.route.get(&link::counters(index), what, true).await?;
+        let read = found.iter().find_map(|payload| self::device(payload));
+        read.filter(|device| device.index == index)
+            .map(|device| (device.received, device.sent))
+            .ok_or_else(|| KernelError::NoDevice(format!("number {index}")))
+    }
+
+    /// Bytes that wait in a device's root qdisc; 0 where it has none. One
+    /// request for all qdiscs: before Linux 6.8 one that asks for a single
+    /// qdisc is told to everybody who listens for changes (`qdisc_notify`).
+    pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
+        let DeviceIndex(index) = device;
+        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, index, 0, 0);
+        let found = self.route.get(&ask, "listing qdiscs", false).await?;
+        let root = found
+            .iter()
+            .filter_map(|payload| Entry::of(payload))
+            .filter(|entry| entry.ifindex == index)
+            .filter_map(|entry| stats::counters(&entry))
+            .find(|counters| counters.parent.is_none());
+        Ok(root.map_or(0, |one| one.backlog_bytes.into()))
     }
 }
 

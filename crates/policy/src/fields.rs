@@ -73,7 +73,7 @@ pub enum FieldKind {
     Setting(&'static str),
 }
 
-use crate::fields_receive::{RECEIVE, UDP};
+use crate::fields_receive::{RECEIVE, TRACK, UDP};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
     Tables, Text, TextOrTable, Time, Word, Words,
@@ -183,6 +183,11 @@ pub const TABLES: &[TableFields] = &[
                 "receive",
                 Table("receive"),
                 "How senders are held to a rate from the receiving side",
+            ),
+            field(
+                "track",
+                Table("track"),
+                "How the rate of a line is followed that changes",
             ),
             field(
                 "ack",
@@ -355,6 +360,7 @@ pub const TABLES: &[TableFields] = &[
     },
     RECEIVE,
     UDP,
+    TRACK,
     TableFields {
         name: "ack",
         about: "A reservation for TCP acknowledgements without data",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields of `[receive]` and `[receive.udp]`.
+//! The fields of `[receive]`, `[receive.udp]` and `[track]`.
 
-use crate::fields::FieldKind::{Amount, Integer, List, Map, Size, Table, Text, Time, Word};
+use crate::fields::FieldKind::{Amount, Integer, List, Map, Rate, Size, Table, Text, Time, Word};
 use crate::fields::{TableFields, field, needed};
 
 /// `[receive]`.
@@ -91,5 +91,45 @@ pub(crate) const UDP: TableFields = TableFields {
         field("chunk", Time, "The length of a chunk of the measured rate"),
         field("chunks", Integer(1, 64), "How many of them are averaged"),
         field("age", Time, "The silence after which a stream begins anew"),
+    ],
+};
+
+/// `[track]`.
+pub(crate) const TRACK: TableFields = TableFields {
+    name: "track",
+    about: "How the rate of a line is followed that changes",
+    fields: &[
+        needed(
+            "reflectors",
+            List("192.0.2.1"),
+            "Addresses of hosts beyond the line that are asked for echoes; nobody else is",
+        ),
+        field(
+            "up-floor",
+            Rate,
+            "The upstream is never taken below, and here while nothing can be known",
+        ),
+        field("up-ceiling", Rate, "The upstream is never taken above"),
+        field(
+            "down-floor",
+            Rate,
+            "The downstream is never taken below, and here while nothing can be known",
+        ),
+        field("down-ceiling", Rate, "The downstream is never taken above"),
+        field(
+            "interval",
+            Time,
+            "The time between two probes, whoever they go to",
+        ),
+        field(
+            "delay",
+            Time,
+            "A queue before the line, beside the packet in transmission, that is too long",
+        ),
+        field(
+            "dscp",
+            Text("EF"),
+            "The code point of probes, by which a rule finds them",
+        ),
     ],
 };

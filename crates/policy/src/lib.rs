@@ -56,6 +56,7 @@ mod service;
 mod shares;
 mod sums;
 pub mod template;
+mod track;
 mod treatment;
 mod verdict;
 mod when;
@@ -80,6 +81,7 @@ pub use receive::{Algorithm, MaskedMark, Meters, REFUSE_MARK, Receive, ReceiveUd
 pub use schedule::{Schedule, TimeSpan};
 pub use service::LIBRARY;
 pub use shares::{SharedClass, Shares, in_kbit};
+pub use track::{Bounds, Track};
 
 use std::collections::BTreeSet;
 use weirgate_document::{Problem, Problems, Reader, Severity};
@@ -135,6 +137,7 @@ pub fn parse_with(
         link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
         holding: parts.holding,
         receive: parts.receive,
+        track: parts.track,
         ack: parts.ack,
         classes: parts.classes,
         rules: parts.rules,
@@ -170,6 +173,7 @@ struct Parts {
     link: Option<Link>,
     holding: Option<Holding>,
     receive: Option<Receive>,
+    track: Option<Track>,
     ack: Option<Ack>,
     classes: Vec<Class>,
     rules: Vec<Rule>,
@@ -198,8 +202,8 @@ impl Parts {
 }
 
 /// Fields that speak of the site as a whole.
-const OF_THE_POLICY: [&str; 7] = [
-    "link", "inbound", "receive", "ack", "dscp", "marks", "version",
+const OF_THE_POLICY: [&str; 8] = [
+    "link", "inbound", "receive", "track", "ack", "dscp", "marks", "version",
 ];
 
 fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &mut Parts) {
@@ -217,6 +221,7 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
         };
         parts.holding = root.table("inbound").map(inbound::read);
         parts.receive = root.table("receive").map(receive::read);
+        parts.track = root.table("track").map(track::read);
         parts.ack = root.table("ack").and_then(class::read_ack);
         parts.dscp = root.table("dscp").map(treatment::read_dscp);
         parts.marks = root.table("marks").map(treatment::read_marks);

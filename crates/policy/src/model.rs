@@ -4,7 +4,7 @@
 
 use crate::{
     ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Lengths, Mac,
-    Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources, TcpFlags,
+    Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources, TcpFlags, Track,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +23,8 @@ pub struct Policy {
     pub holding: Option<Holding>,
     /// How senders outside are held to a rate from here.
     pub receive: Option<Receive>,
+    /// Between which rates a line is followed that changes.
+    pub track: Option<Track>,
     /// The reservation for acknowledgements, if any.
     pub ack: Option<Ack>,
     /// The classes as written, without the one that `ack` creates.

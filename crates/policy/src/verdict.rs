@@ -16,6 +16,7 @@ use crate::reach::covers;
 use crate::receive;
 use crate::shares::in_kbit;
 use crate::sums::{self, LEAST_GATE};
+use crate::track;
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, nearest};
 
@@ -44,6 +45,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     sums::check(policy, problems);
     inbound::check(policy, LEAST_GATE, problems);
     receive::check(policy, problems);
+    track::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);

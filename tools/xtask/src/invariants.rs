@@ -16,6 +16,7 @@ const LEVELS: [&[&str]; 6] = [
         "linklayer",
         "aqm",
         "history",
+        "track",
     ],
     &[
         "policy",
@@ -27,16 +28,17 @@ const LEVELS: [&[&str]; 6] = [
         "explain",
     ],
     &["compile", "bpf", "kernel", "report"],
-    &["domain", "lab", "guest", "keep", "probe", "watch"],
+    &["domain", "lab", "keep", "guest", "probe", "watch"],
     &["cli"],
     &[],
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
     "domain",
     "signatures",
     "history",
+    "track",
     "units",
     "document",
     "state",

@@ -26,5 +26,6 @@ mod safe;
 mod schema;
 mod stream;
 mod survey;
+mod track;
 mod victim;
 mod watch;

@@ -129,6 +129,9 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
     }
     scope.check_load(root);
     empty.arms = arm::arms(root, &mut scope);
+    if let Some(topology) = &topology {
+        topology::steps_are_possible(root, &scope, topology);
+    }
     empty.sampling = sampling(root, &mut scope);
     empty.expectations = expect::expectations(root, &scope);
     empty.topology = topology?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[topology]`.
 
+use super::scope::Scope;
 use super::{codes, field};
-use crate::{Buffer, DropEnd, Framing, Line, LineSide, Topology};
+use crate::{Buffer, DropEnd, Framing, Line, LineSide, LineStep, Topology};
 use std::str::FromStr;
 use weirgate_document::Reader;
 use weirgate_units::{Rate, Size, Span};
@@ -10,6 +11,11 @@ use weirgate_units::{Rate, Size, Span};
 /// Namespaces cost memory in the guest, and time to make.
 const MOST_HOSTS: i64 = 250;
 const MOST_SERVERS: i64 = 64;
+/// Steps of a line's rates; a drift is many small ones.
+const MOST_STEPS: usize = 256;
+const LATEST: Span = Span::from_secs(86_400);
+const SLOWEST: Rate = Rate::kbit(1);
+const FASTEST: Rate = Rate::kbit(100_000_000);
 
 pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
     let mut table = if root.has("topology") {
@@ -53,13 +59,76 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
     let mpu = optional(table, "mpu", 0..=2048, 0);
     let up = side(table, "up");
     let down = side(table, "down");
+    let then = steps(table);
     Some(Line {
         up: up?,
         down: down?,
         framing: framing?,
         overhead: overhead? as i32,
         mpu: mpu? as u32,
+        then,
     })
+}
+
+/// The kernel's netem keeps the rates it was made with.
+pub(super) fn steps_are_possible(root: &Reader<'_, '_>, scope: &Scope, topology: &Topology) {
+    let Some(arm) = scope
+        .netem
+        .first()
+        .filter(|_| !topology.line.then.is_empty())
+    else {
+        return;
+    };
+    let message = format!("the line's rates change, and in the arm `{arm}` they cannot");
+    let hint = "its line is the kernel's netem: leave out `then` of the line, or the arm";
+    let problems = root.problems();
+    problems.error(codes::ARM, field::head(root), message, hint);
+}
+
+/// The steps of the line's rates, in order of time.
+fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
+    let tables = line.tables("then");
+    if tables.len() > MOST_STEPS {
+        let message = format!("a line changes its rates at most {MOST_STEPS} times");
+        let problems = line.problems();
+        problems.error(codes::LIMIT, field::head(line), message, "leave some out");
+        return Vec::new();
+    }
+    let mut found: Vec<LineStep> = Vec::new();
+    for mut table in tables {
+        let at = if table.has("at") {
+            field::span(&mut table, "at", Span::from_nanos(1), LATEST)
+        } else {
+            table.missing("at", "say when the rates change: `at = \"20s\"`")
+        };
+        let mut rate = |key| {
+            table
+                .has(key)
+                .then(|| field::rate(&mut table, key, SLOWEST, FASTEST))
+        };
+        let (up, down) = (rate("up"), rate("down"));
+        if up.is_none() && down.is_none() {
+            let hint = "write `up`, `down` or both";
+            let message = "this changes neither rate";
+            let problems = table.problems();
+            problems.error(codes::LIMIT, field::head(&table), message, hint);
+            continue;
+        }
+        let Some(at) = at else { continue };
+        if let Some(before) = found.last().filter(|before| before.at >= at) {
+            let message = format!("the step at {at} is written after the one at {}", before.at);
+            let hint = "write steps in order of time, each later than the one before";
+            let problems = table.problems();
+            problems.error(codes::TIME, field::head(&table), message, hint);
+            continue;
+        }
+        found.push(LineStep {
+            at,
+            up: up.flatten(),
+            down: down.flatten(),
+        });
+    }
+    found
 }
 
 fn optional(
@@ -80,10 +149,8 @@ fn side(line: &mut Reader<'_, '_>, key: &'static str) -> Option<LineSide> {
     } else {
         line.missing(key, "describe this direction: rate, delay, buffer")?
     };
-    let slowest = Rate::kbit(1);
-    let fastest = Rate::kbit(100_000_000);
     let rate = if table.has("rate") {
-        field::rate(&mut table, "rate", slowest, fastest)
+        field::rate(&mut table, "rate", SLOWEST, FASTEST)
     } else {
         table.missing("rate", "write the line rate, such as `rate = \"512kbit\"`")
     };

@@ -125,7 +125,7 @@ async fn elsewhere(order: Order) -> Result<Done> {
     unsafe_code,
     reason = "rustix has no call for a thread's scheduling policy"
 )]
-fn yielding() -> Result<()> {
+pub(super) fn yielding() -> Result<()> {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: 0 is the calling thread, and `none` lives through the call.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };

@@ -25,6 +25,7 @@ pub mod session;
 mod shaper;
 pub mod stamp;
 pub mod topology;
+mod track;
 pub mod traffic;
 pub mod watch;
 

@@ -7,7 +7,7 @@ use super::line::tap::Emulation;
 use super::recorder::Recorder;
 use super::session::Session;
 use super::shaper::Shaper;
-use super::{arm, change, kit, topology, traffic};
+use super::{arm, change, kit, topology, track, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
@@ -109,6 +109,8 @@ struct Stage {
     line: Option<Rc<RefCell<Emulation>>>,
     shaper: change::InForce,
     kit: Option<Rc<kit::Loaded>>,
+    /// What a policy that follows the line's rate has recorded.
+    record: Option<track::Written>,
 }
 
 impl Stage {
@@ -175,6 +177,7 @@ impl Stage {
                 line,
                 shaper: Rc::new(RefCell::new(shaper)),
                 kit,
+                record: None,
             })
         })
     }
@@ -195,11 +198,19 @@ impl Stage {
                 Rc::clone(kit).sample(&session);
             }
             change::start(&session, &job.files, &self.shaper)?;
+            if let (Some(shaper), Some(path)) = (&*self.shaper.borrow(), &session.arm.policy)
+                && let Some(text) = job.files.get(path)
+            {
+                self.record = track::start(&session, shaper, text)?;
+            }
             if let Some(line) = &self.line {
                 line.borrow_mut()
                     .discard()
                     .context("empty the line's devices")?;
                 session.spawn("the line".to_owned(), Emulation::run(Rc::clone(line)));
+                let steps = session.experiment.topology.line.then.clone();
+                let follow = Emulation::follow(Rc::clone(line), steps);
+                session.spawn("the line's rates".to_owned(), follow);
             }
             progress(0);
             session.clock.start();
@@ -224,6 +235,9 @@ impl Stage {
         );
         // Tasks end here, at one instant, wherever they are.
         drop(tasks);
+        if let Some(written) = &self.record {
+            track::note(&self.session.recorder, written);
+        }
         if let Some(line) = &self.line {
             line.borrow_mut().finish(duration_ns);
         }

@@ -98,6 +98,20 @@ impl<T> Side<T> {
         })
     }
 
+    /// Transmissions that begin after `now_ns` have this rate. The one under
+    /// way ends as it began. A rate of 0 changes nothing.
+    pub fn set_rate(&mut self, now_ns: u64, bits_per_second: u64) {
+        self.advance(now_ns);
+        if bits_per_second == 0 || bits_per_second == self.bits_per_second {
+            return;
+        }
+        if let Some(sending) = &mut self.sending {
+            // The fraction is in units of the former rate.
+            sending.end = Instant::whole(sending.end.rounded_up());
+        }
+        self.bits_per_second = bits_per_second;
+    }
+
     /// Takes a packet that arrives at `now_ns`, which may not go backwards.
     /// Where the queue is full, `dropped` gets what is thrown away: this packet
     /// or the oldest waiting.

@@ -24,7 +24,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use weirgate_experiment::{Direction, Fate, Line, LinePacket};
+use weirgate_experiment::{Direction, Fate, Line, LinePacket, LineStep};
+use weirgate_units::Rate;
 
 /// Room for a frame of the line's devices: MTU 1500, Ethernet header, VLAN tag.
 const FRAME: usize = 1_518;
@@ -108,6 +109,16 @@ impl Emulation {
         self.entry = Some(entry);
     }
 
+    /// The line has other rates from now on, as far as they are said.
+    fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
+        let now_ns = self.clock.now_ns();
+        for (way, rate) in self.ways.iter_mut().zip(rates) {
+            if let Some(rate) = rate {
+                way.side.set_rate(now_ns, rate.as_bits_per_second());
+            }
+        }
+    }
+
     /// Throws away what came to the devices before the start of traffic.
     pub fn discard(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; FRAME];
@@ -121,6 +132,16 @@ impl Emulation {
     pub async fn run(shared: Rc<RefCell<Self>>) -> Result<()> {
         let alarm = shared.borrow().clock.alarm()?;
         std::future::poll_fn(|cx| shared.borrow_mut().poll(cx, &alarm)).await
+    }
+
+    /// Changes the line's rates, each time at its time.
+    pub async fn follow(shared: Rc<RefCell<Self>>, steps: Vec<LineStep>) -> Result<()> {
+        let clock = shared.borrow().clock.clone();
+        for step in steps {
+            clock.until(step.at.as_nanos()).await?;
+            shared.borrow_mut().set_rates([step.up, step.down]);
+        }
+        Ok(())
     }
 
     /// Records what was sent by the end of the run; the rest stays `Left`.

@@ -158,6 +158,22 @@ fn buffers() -> impl Strategy<Value = Buffer> {
     ]
 }
 
+#[test]
+fn a_rate_holds_for_what_begins_after_it() {
+    let buffer = Buffer::Packets(10);
+    let mut side = side(Rate::kbit(8), Span::ZERO, buffer, DropEnd::Tail);
+    for number in 0..3 {
+        side.arrive(0, number, 1_000, 1_000, |_| ());
+    }
+    // A second for each; half way through the second one it doubles.
+    side.set_rate(1_500_000_000, 16_000);
+    side.set_rate(1_500_000_000, 0);
+    let ends: Vec<u64> = std::iter::from_fn(|| side.pop_due(u64::MAX))
+        .map(|departure| departure.end_ns)
+        .collect();
+    assert_eq!(ends, [1_000_000_000, 2_000_000_000, 2_500_000_000]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asks a reflector for echoes, or for times where it tells them.
+//!
+//! Over IPv4 a raw socket is used where it is allowed (icmp(7), `CAP_NET_RAW`),
+//! since only that can ask for times (RFC 792, timestamp); else, and over IPv6,
+//! the kernel's own for echoes. Both see answers of this reflector only.
+
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::task::{Context, Poll, ready};
+use tokio::io::unix::AsyncFd;
+use weirgate_kernel::watch;
+
+const ECHO: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+const TIMES: u8 = 13;
+const TIMES_REPLY: u8 = 14;
+const ECHO_V6: u8 = 128;
+const ECHO_REPLY_V6: u8 = 129;
+/// Bytes of an echo's data: with IPv4 a packet of 64.
+const DATA: usize = 36;
+const DAY_MS: i64 = 86_400_000;
+/// So many questions for times are asked beside echoes until it is clear that
+/// they are not answered.
+const TRIES: u8 = 5;
+/// So many questions for times unanswered are too many.
+const UNANSWERED: u8 = 5;
+
+/// Whether a reflector tells times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tells {
+    /// It was asked so often and has not answered.
+    Unknown(u8),
+    /// It does; so many were not answered since the last one that was.
+    Yes(u8),
+    No,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// The low half of the number of the question.
+    pub(crate) id: u16,
+    /// Its clock less ours, ours less its, in microseconds.
+    pub(crate) one_way_us: Option<(i64, i64)>,
+}
+
+/// One reflector.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    socket: AsyncFd<OwnedFd>,
+    raw: bool,
+    v6: bool,
+    own: u16,
+    tells: Tells,
+}
+
+impl Asked {
+    /// Opens a socket in the calling thread's namespace; `own` tells its
+    /// answers from those to others.
+    pub(crate) fn open(address: IpAddr, dscp: u8, own: u16) -> io::Result<Self> {
+        let v6 = address.is_ipv6();
+        let (family, protocol) = if v6 {
+            (AddressFamily::INET6, net::ipproto::ICMPV6)
+        } else {
+            (AddressFamily::INET, net::ipproto::ICMP)
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let open = |kind| net::socket_with(family, kind, flags, Some(protocol));
+        let raw = if v6 { None } else { open(SocketType::RAW).ok() };
+        let is_raw = raw.is_some();
+        let socket = match raw {
+            Some(socket) => socket,
+            None => open(SocketType::DGRAM)?,
+        };
+        if v6 {
+            net::sockopt::set_ipv6_tclass(&socket, u32::from(dscp) << 2)?;
+        } else {
+            net::sockopt::set_ip_tos(&socket, dscp << 2)?;
+        }
+        net::connect(&socket, &SocketAddr::new(address, 0))?;
+        Ok(Self {
+            socket: watch(socket)?,
+            raw: is_raw,
+            v6,
+            own,
+            tells: if is_raw { Tells::Unknown(0) } else { Tells::No },
+        })
+    }
+
+    /// Asks. What cannot be sent, as without a route, is as lost as any other.
+    pub(crate) fn ask(&mut self, id: u16) {
+        if let Tells::Yes(unanswered) = &mut self.tells {
+            *unanswered += 1;
+            if *unanswered > UNANSWERED {
+                self.tells = Tells::No;
+            }
+        }
+        if matches!(self.tells, Tells::Yes(_)) {
+            self.send_times(id);
+            return;
+        }
+        let kind = if self.v6 { ECHO_V6 } else { ECHO };
+        let mut echo = self.head(kind, id);
+        echo.resize(8 + DATA, 0x77);
+        self.send(echo);
+        if let Tells::Unknown(asked) = &mut self.tells {
+            *asked += 1;
+            if *asked > TRIES {
+                self.tells = Tells::No;
+            } else {
+                self.send_times(id);
+            }
+        }
+    }
+
+    fn head(&self, kind: u8, id: u16) -> Vec<u8> {
+        let mut head = vec![kind, 0, 0, 0];
+        head.extend(self.own.to_be_bytes());
+        head.extend(id.to_be_bytes());
+        head
+    }
+
+    fn send_times(&self, id: u16) {
+        let mut ask = self.head(TIMES, id);
+        ask.extend((now_us() / 1_000).rem_euclid(DAY_MS).to_be_bytes()[4..].iter());
+        ask.extend([0; 8]);
+        self.send(ask);
+    }
+
+    fn send(&self, mut message: Vec<u8>) {
+        if self.raw {
+            let sum = checksum(&message);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        let _ = net::send(self.socket.get_ref(), &message, SendFlags::DONTWAIT);
+    }
+
+    /// The next answer, when there is one.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Answer>> {
+        let mut bytes = [0; 256];
+        loop {
+            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
+            let read = ready.try_io(|socket| {
+                Ok(net::recv(socket.get_ref(), &mut bytes[..], RecvFlags::DONTWAIT)?.0)
+            });
+            // An error is an ICMP error of a host on the way: no answer.
+            let Ok(Ok(length)) = read else { continue };
+            if let Some(answer) = self.read(&bytes[..length.min(bytes.len())], now_us()) {
+                return Poll::Ready(Ok(answer));
+            }
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8], now_us: i64) -> Option<Answer> {
+        let message = if self.raw {
+            // With the IP header, whose length stands in its first byte.
+            bytes.get(usize::from(bytes.first()? & 0xf) * 4..)?
+        } else {
+            bytes
+        };
+        let half = |at: usize| {
+            Some(u16::from_be_bytes([
+                *message.get(at)?,
+                *message.get(at + 1)?,
+            ]))
+        };
+        let (kind, own, id) = (*message.first()?, half(4)?, half(6)?);
+        // The kernel's own sockets have numbers of the kernel's.
+        if self.raw && own != self.own {
+            return None;
+        }
+        if kind == TIMES_REPLY && self.raw {
+            let first = !matches!(self.tells, Tells::Yes(_));
+            self.tells = Tells::Yes(0);
+            // The first one was asked beside an echo.
+            return (!first).then(|| Answer {
+                id,
+                one_way_us: times(message, now_us),
+            });
+        }
+        let expected = if self.v6 { ECHO_REPLY_V6 } else { ECHO_REPLY };
+        (kind == expected).then_some(Answer {
+            id,
+            one_way_us: None,
+        })
+    }
+}
+
+/// What the three times of an answer say; `None` where they are no
+/// milliseconds of the day (RFC 792: the high bit).
+fn times(message: &[u8], now_us: i64) -> Option<(i64, i64)> {
+    let word = |at: usize| {
+        let bytes: [u8; 4] = message.get(at..at + 4)?.try_into().ok()?;
+        let time = i64::from(u32::from_be_bytes(bytes));
+        (time < DAY_MS).then_some(time)
+    };
+    let (sent, came, left) = (word(8)?, word(12)?, word(16)?);
+    let now = (now_us / 1_000).rem_euclid(DAY_MS);
+    // Within half a day, whichever midnight lies between.
+    let apart = |ms: i64| ((ms + DAY_MS / 2).rem_euclid(DAY_MS) - DAY_MS / 2) * 1_000;
+    Some((apart(came - sent), apart(now - left)))
+}
+
+fn now_us() -> i64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
+}
+
+/// The checksum of the internet (RFC 1071).
+fn checksum(message: &[u8]) -> u16 {
+    let mut sum = 0_u32;
+    for pair in message.chunks(2) {
+        let low = pair.get(1).copied().unwrap_or(0);
+        sum += u32::from(u16::from_be_bytes([pair[0], low]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_across_midnight() {
+        let message = |sent: u32, came: u32, left: u32| {
+            let mut bytes = vec![TIMES_REPLY, 0, 0, 0, 0, 1, 0, 2];
+            for time in [sent, came, left] {
+                bytes.extend(time.to_be_bytes());
+            }
+            bytes
+        };
+        let day = DAY_MS as u32;
+        let now = 3 * DAY_MS * 1_000 + 20_000;
+        assert_eq!(times(&message(day - 5, 5, 6), now), Some((10_000, 14_000)));
+        assert_eq!(
+            times(&message(0, day - 5, day - 5), now),
+            Some((-5_000, 25_000))
+        );
+        assert_eq!(times(&message(0, 1 << 31, 0), now), None);
+        assert_eq!(times(&message(0, 0, 0)[..19], now), None);
+    }
+
+    #[test]
+    fn a_message_with_its_checksum_sums_to_nothing() {
+        let mut message = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1, 0x77];
+        let sum = checksum(&message);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(checksum(&message), 0);
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Puts together what the reflectors say and what the counters say.
+
+use crate::model::{Decision, Input, Reason, Settings, Told, Way};
+use crate::votes::{Verdict, Votes};
+use crate::way::{Change, Line};
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// Follows the rates of one line.
+#[derive(Debug)]
+pub struct Controller {
+    settings: Settings,
+    votes: Votes,
+    lines: [Option<Line>; 2],
+    blind: bool,
+    /// Since when no way has been loaded.
+    idle: Option<u64>,
+    now: u64,
+    begun: bool,
+}
+
+impl Controller {
+    /// A controller at the base rates, or why the settings cannot be used.
+    pub fn new(settings: Settings) -> Result<Self, &'static str> {
+        if let Some(wrong) = settings.wrong() {
+            return Err(wrong);
+        }
+        let line = |way| Some(Line::new(way, *settings.limits(way)?));
+        Ok(Self {
+            votes: Votes::new(settings.reflectors),
+            lines: Way::BOTH.map(line),
+            settings,
+            blind: false,
+            idle: None,
+            now: 0,
+            begun: false,
+        })
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A way's rate now, in bits per second on the wire; `None` where it is not
+    /// followed.
+    #[must_use]
+    pub fn rate(&self, way: Way) -> Option<u64> {
+        self.lines[way.index()].as_ref().map(|line| line.rate)
+    }
+
+    /// Whether nothing can be known, since nobody answers.
+    #[must_use]
+    pub const fn blind(&self) -> bool {
+        self.blind
+    }
+
+    /// Whether nothing crosses the line from which something could be known.
+    #[must_use]
+    pub const fn idle(&self) -> bool {
+        self.idle.is_some()
+    }
+
+    /// Whether an experiment is being made, or a queue is given time to go.
+    #[must_use]
+    pub fn busy(&self) -> bool {
+        let mut lines = self.lines.iter().flatten();
+        lines.any(|line| line.trying() || line.draining())
+    }
+
+    /// When the next probe is to leave after one that leaves now: sooner while
+    /// something is going on, later while the line has long been idle.
+    #[must_use]
+    pub fn pause(&self) -> u64 {
+        let busy = self.busy();
+        let calm = self
+            .idle
+            .is_some_and(|since| self.now.saturating_sub(since) >= 30 * SECOND);
+        match (busy, calm) {
+            (true, _) => self.settings.probe_ns / 2,
+            (false, false) => self.settings.probe_ns,
+            (false, true) => self.settings.probe_ns.saturating_mul(10).min(SECOND),
+        }
+    }
+
+    /// Takes an input; what follows from it. One that is older than the last
+    /// counts as of the same time.
+    pub fn take(&mut self, input: &Input) -> Vec<Decision> {
+        let mut tell = Vec::new();
+        let at = input.at().max(self.now);
+        self.now = at;
+        if !self.begun {
+            self.begun = true;
+            for way in Way::BOTH {
+                if let Some(rate) = self.rate(way) {
+                    let reason = Reason::Start;
+                    let told = Told::Rate { way, rate, reason };
+                    tell.push(Decision { at, told });
+                }
+            }
+        }
+        let mut news = false;
+        match *input {
+            Input::Sent { reflector, id, .. } => {
+                self.votes.sent(at, reflector, id);
+                return tell;
+            }
+            Input::Reply {
+                reflector,
+                id,
+                one_way_us,
+                ..
+            } => {
+                let loaded = self.idle.is_none();
+                self.votes.reply(at, reflector, id, one_way_us, loaded);
+                news = true;
+            }
+            Input::Load {
+                way,
+                bytes,
+                backlog,
+                ..
+            } => {
+                if let Some(line) = &mut self.lines[way.index()] {
+                    line.load(at, bytes, backlog);
+                }
+                let loaded = self.lines.iter().flatten().any(|line| line.loaded(at));
+                if loaded {
+                    self.idle = None;
+                } else {
+                    self.idle.get_or_insert(at);
+                }
+            }
+        }
+        self.look(at, news, &mut tell);
+        tell
+    }
+
+    fn look(&mut self, at: u64, news: bool, tell: &mut Vec<Decision>) {
+        let threshold = self.threshold(at);
+        self.votes.look(at, threshold, tell);
+        if self.votes.blind != self.blind {
+            self.blind = self.votes.blind;
+            for (way, line) in Way::BOTH.into_iter().zip(&mut self.lines) {
+                if let Some(line) = line {
+                    let change = if self.blind {
+                        line.blind(at)
+                    } else {
+                        line.sees(at)
+                    };
+                    tell.push(decision(at, way, change));
+                }
+            }
+        }
+        if self.blind {
+            return;
+        }
+        let Some(verdict) = self.votes.verdict(at) else {
+            return;
+        };
+        let late = self.late(at, &verdict, threshold);
+        let helpless = verdict.delta > threshold
+            && Way::BOTH.into_iter().all(|way| {
+                let line = self.lines[way.index()].as_ref();
+                !late[way.index()] || line.is_none_or(Line::at_floor)
+            });
+        self.votes.helpless(at, helpless);
+        let length = self.step_length(threshold);
+        for way in Way::BOTH {
+            let own = self.own_threshold(way);
+            let (delta, least) = match verdict.one_way {
+                Some(both) => (both[way.index()], verdict.least.min(both[way.index()])),
+                None => (verdict.delta, verdict.least),
+            };
+            let limit = if verdict.one_way.is_some() {
+                own
+            } else {
+                threshold
+            };
+            let Some(line) = &mut self.lines[way.index()] else {
+                continue;
+            };
+            let change = if late[way.index()] {
+                line.late(at, delta, news)
+            } else if line.draining() && least < limit / 2 {
+                let change = line.clear(at);
+                // What was said before is about the queue that is gone.
+                self.votes.forget();
+                change
+            } else if line.trying() {
+                line.go_on(at, length, verdict.delta > limit / 2)
+            } else {
+                None
+            };
+            if let Some(change) = change {
+                tell.push(decision(at, way, change));
+            }
+        }
+        self.begin(at, &verdict, threshold, length, tell);
+    }
+
+    /// Begins an experiment, where one would show something. One at a time: of
+    /// two nobody would know which of them made the queue.
+    fn begin(
+        &mut self,
+        at: u64,
+        verdict: &Verdict,
+        threshold: u64,
+        length: u64,
+        tell: &mut Vec<Decision>,
+    ) {
+        if verdict.delta > threshold / 2 || self.busy() {
+            return;
+        }
+        for way in Way::BOTH {
+            let Some(line) = &mut self.lines[way.index()] else {
+                continue;
+            };
+            if !line.may_try(at) {
+                continue;
+            }
+            if let Some(change) = line.try_more(at, length) {
+                tell.push(decision(at, way, change));
+            }
+            return;
+        }
+    }
+
+    /// Which ways a queue stands in.
+    fn late(&self, at: u64, verdict: &Verdict, threshold: u64) -> [bool; 2] {
+        if verdict.delta <= threshold {
+            return [false; 2];
+        }
+        let of = |test: &dyn Fn(&Line) -> bool| {
+            [0, 1].map(|index| self.lines[index].as_ref().is_some_and(test))
+        };
+        let any = |ways: [bool; 2]| ways[0] || ways[1];
+        let loaded = of(&|line| line.loaded(at) || line.draining());
+        if let Some(one_way) = verdict.one_way {
+            // The two are the whole, so one is half of it at least.
+            let half = (verdict.delta / 2).min(one_way[0].max(one_way[1]));
+            return [0, 1].map(|index| loaded[index] && one_way[index] >= half.max(1));
+        }
+        // Whoever is busy with a queue or made an experiment; else all that
+        // can be it.
+        let draining = of(&Line::draining);
+        let trying = of(&|line| line.trying() && line.loaded(at));
+        if any(draining) {
+            draining
+        } else if any(trying) {
+            trying
+        } else {
+            loaded
+        }
+    }
+
+    /// The delay above which a queue stands: the one that is allowed, and two
+    /// packets of each way that are on their way when the probe comes: one here,
+    /// one at the far end.
+    fn threshold(&self, at: u64) -> u64 {
+        let packets = self
+            .lines
+            .iter()
+            .flatten()
+            .filter(|line| line.loaded(at) || line.draining())
+            .map(|line| line.packet_ns(2 * self.settings.packet));
+        packets.fold(self.settings.delay_ns, u64::saturating_add)
+    }
+
+    /// The same of one way.
+    fn own_threshold(&self, way: Way) -> u64 {
+        let line = self.lines[way.index()].as_ref();
+        let packet = line.map_or(0, |line| line.packet_ns(2 * self.settings.packet));
+        self.settings.delay_ns.saturating_add(packet)
+    }
+
+    /// In this time an experiment on a line that carries no more makes the
+    /// delay doubtful, and the delay shows in answers.
+    fn step_length(&self, threshold: u64) -> u64 {
+        threshold
+            .saturating_mul(25)
+            .saturating_add(self.settings.probe_ns)
+            .saturating_add(self.votes.round_trip())
+            .clamp(300 * MILLISECOND, 2 * SECOND)
+    }
+}
+
+fn decision(at: u64, way: Way, (rate, reason): Change) -> Decision {
+    let told = Told::Rate { way, rate, reason };
+    Decision { at, told }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What somebody needs who gives a controller its inputs.
+
+use crate::model::Settings;
+use std::net::IpAddr;
+use weirgate_state::DeviceName;
+
+/// Whom to ask and what to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// What the controller is made with; its reflectors are these.
+    pub settings: Settings,
+    /// Who is asked for echoes, and nobody else.
+    pub reflectors: Vec<IpAddr>,
+    /// The code point of probes, 0 to 63.
+    pub dscp: u8,
+    /// The device to the line, whose counters tell what crossed it.
+    pub line: DeviceName,
+    /// The device where the downstream waits, where it does.
+    pub waits: Option<DeviceName>,
+    /// What a packet costs on the line.
+    pub cost: Cost,
+}
+
+/// Bytes on the wire of what a device counted: so many parts in 1024 of its
+/// bytes, and so many for each packet. Exact for a bare acknowledgement and a
+/// full packet, between which nearly all is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// For each byte that the device counts, in 1024ths.
+    pub byte: i64,
+    /// For each packet, in 1024ths of a byte; may be negative.
+    pub packet: i64,
+}
+
+impl Cost {
+    /// The line through two packets, each by the bytes that the device counts
+    /// and those on the wire.
+    #[must_use]
+    pub fn through(small: (u32, u32), large: (u32, u32)) -> Self {
+        let counted = i64::from(large.0) - i64::from(small.0);
+        let wire = i64::from(large.1) - i64::from(small.1);
+        let byte = wire * 1024 / counted.max(1);
+        Self {
+            byte,
+            packet: i64::from(small.1) * 1024 - byte * i64::from(small.0),
+        }
+    }
+
+    /// Bytes on the wire.
+    #[must_use]
+    pub fn wire(self, bytes: u64, packets: u64) -> u64 {
+        let parts = i128::from(bytes) * i128::from(self.byte)
+            + i128::from(packets) * i128::from(self.packet);
+        u64::try_from(parts / 1024).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cost;
+
+    #[test]
+    fn small_and_full_packets_are_exact() {
+        // ATM, 28 bytes of overhead, behind Ethernet.
+        let cost = Cost::through((54, 106), (1514, 1696));
+        for (bytes, packets, wire) in [(54, 1, 106), (1514, 1, 1696), (1568, 2, 1802)] {
+            assert!(cost.wire(bytes, packets).abs_diff(wire) <= 3);
+        }
+        let many = cost.wire(1514 * 1000 + 54 * 500, 1500);
+        assert!(many.abs_diff(1_696_000 + 53_000) < 1_000, "{many}");
+        assert_eq!(cost.wire(0, 0), 0);
+        assert_eq!(Cost::through((5, 0), (5, 0)).wire(0, 3), 0);
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the reflectors say together of the queue before the line.
+
+use crate::model::{Decision, Told};
+use crate::reflector::Reflector;
+use std::collections::{BTreeMap, VecDeque};
+
+const SECOND: u64 = 1_000_000_000;
+/// After this time a probe counts as lost.
+const LOST: u64 = 3 * SECOND / 2;
+/// What was said longer ago counts no more.
+const FRESH: u64 = SECOND;
+/// How many of the last answers are asked.
+const VOTES: usize = 3;
+/// So long without any answer, and so many probes, is being blind.
+const BLIND: u64 = 3 * SECOND / 2;
+const BLIND_PROBES: u32 = 5;
+/// So many answers in a row are seeing again.
+const SEES: u32 = 5;
+/// The most probes that are remembered as under way.
+const MOST: usize = 256;
+
+/// How long one answer took more than it might.
+#[derive(Debug, Clone, Copy)]
+struct Vote {
+    at: u64,
+    reflector: u16,
+    rtt: u64,
+    one_way: Option<[u64; 2]>,
+}
+
+/// What they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Verdict {
+    /// The median of the last deltas, in nanoseconds.
+    pub(crate) delta: u64,
+    /// The least of the last two: whether it is over already.
+    pub(crate) least: u64,
+    /// The same as `delta` for each way, where times are told.
+    pub(crate) one_way: Option<[u64; 2]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Votes {
+    reflectors: Vec<Reflector>,
+    under_way: BTreeMap<(u16, u32), u64>,
+    last: VecDeque<Vote>,
+    answered: Option<u64>,
+    unanswered: u32,
+    in_a_row: u32,
+    pub(crate) blind: bool,
+    since_late: Option<u64>,
+}
+
+impl Votes {
+    pub(crate) fn new(reflectors: u16) -> Self {
+        Self {
+            reflectors: vec![Reflector::default(); reflectors.into()],
+            under_way: BTreeMap::new(),
+            last: VecDeque::new(),
+            answered: None,
+            unanswered: 0,
+            in_a_row: 0,
+            blind: false,
+            since_late: None,
+        }
+    }
+
+    pub(crate) fn sent(&mut self, at: u64, reflector: u16, id: u32) {
+        // The oldest is the one that is lost most probably.
+        if self.under_way.len() >= MOST {
+            let oldest = self.under_way.iter().min_by_key(|(_, at)| **at);
+            if let Some(key) = oldest.map(|(key, _)| *key) {
+                self.under_way.remove(&key);
+            }
+        }
+        self.answered.get_or_insert(at);
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.under_way.insert((reflector, id), at);
+    }
+
+    /// Takes an answer; one that nobody waits for is none.
+    pub(crate) fn reply(
+        &mut self,
+        at: u64,
+        reflector: u16,
+        id: u32,
+        one_way_us: Option<(i64, i64)>,
+        loaded: bool,
+    ) {
+        let Some(sent) = self.under_way.remove(&(reflector, id)) else {
+            return;
+        };
+        let Some(one) = self.reflectors.get_mut(usize::from(reflector)) else {
+            return;
+        };
+        self.answered = Some(at);
+        self.unanswered = 0;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        one.count(true);
+        let rtt = i64::try_from(at.saturating_sub(sent)).unwrap_or(i64::MAX / 2);
+        // A day in either direction: more is no clock.
+        let sane = |us: i64| us.clamp(-86_400_000_000, 86_400_000_000) * 1_000;
+        let vote = Vote {
+            at,
+            reflector,
+            rtt: one.rtt.delta(at, rtt, loaded),
+            one_way: one_way_us.map(|(up, down)| {
+                [
+                    one.one_way[0].delta(at, sane(up), loaded),
+                    one.one_way[1].delta(at, sane(down), loaded),
+                ]
+            }),
+        };
+        self.last.push_back(vote);
+        while self.last.len() > 4 * VOTES * self.reflectors.len() {
+            self.last.pop_front();
+        }
+    }
+
+    /// Looks at what time does: probes that are lost, reflectors that are not
+    /// to be believed, and whether anything is seen at all.
+    pub(crate) fn look(&mut self, at: u64, threshold: u64, tell: &mut Vec<Decision>) {
+        let reflectors = &mut self.reflectors;
+        let mut lost = false;
+        self.under_way.retain(|(reflector, _), sent| {
+            let late = at.saturating_sub(*sent) >= LOST;
+            if late && let Some(one) = reflectors.get_mut(usize::from(*reflector)) {
+                one.count(false);
+                lost = true;
+            }
+            !late
+        });
+        if lost {
+            self.in_a_row = 0;
+        }
+        let silence = self.answered.map_or(0, |then| at.saturating_sub(then));
+        if silence >= BLIND && self.unanswered >= BLIND_PROBES {
+            self.blind = true;
+            self.in_a_row = 0;
+        } else if self.in_a_row >= SEES {
+            self.blind = false;
+        }
+        self.judge(at, threshold, tell);
+    }
+
+    fn judge(&mut self, at: u64, threshold: u64, tell: &mut Vec<Decision>) {
+        let newest = |index: usize| {
+            let of = |vote: &&Vote| usize::from(vote.reflector) == index;
+            self.last.iter().rev().find(of).map(|vote| vote.rtt)
+        };
+        let all: Vec<Option<u64>> = (0..self.reflectors.len()).map(newest).collect();
+        let late = all.iter().flatten().filter(|rtt| **rtt > threshold).count();
+        let told = all.iter().flatten().count();
+        for (index, one) in self.reflectors.iter_mut().enumerate() {
+            let own = all[index].is_some_and(|rtt| rtt > threshold);
+            // Of two, nobody knows which one is wrong.
+            let alone = own && late == 1 && told >= 3;
+            if one.judge(at, alone) {
+                tell.push(Decision {
+                    at,
+                    told: Told::Reflector {
+                        index: index as u16,
+                        trouble: one.trouble,
+                    },
+                });
+            }
+        }
+    }
+
+    /// What is said now; `None` where too little is. Probes that are late
+    /// already count as what they show: that it takes so long at least.
+    pub(crate) fn verdict(&self, at: u64) -> Option<Verdict> {
+        let trusted = |reflector: u16| {
+            let all_bad = self.reflectors.iter().all(|one| one.trouble.is_some());
+            let one = self.reflectors.get(usize::from(reflector));
+            all_bad || one.is_some_and(|one| one.trouble.is_none())
+        };
+        let mut votes: Vec<Vote> = Vec::new();
+        for ((reflector, _), sent) in &self.under_way {
+            let least = self.reflectors.get(usize::from(*reflector));
+            let Some(least) = least.and_then(|one| one.rtt.least()) else {
+                continue;
+            };
+            let over = at.saturating_sub(*sent).saturating_sub(least.max(0) as u64);
+            if trusted(*reflector) && over > 0 {
+                votes.push(Vote {
+                    at: *sent,
+                    reflector: *reflector,
+                    rtt: over,
+                    one_way: None,
+                });
+            }
+        }
+        // The one that was sent first has waited longest.
+        votes.sort_by_key(|vote| (vote.at, vote.reflector));
+        votes.truncate(VOTES);
+        let overdue = votes.len();
+        let fresh = |vote: &&Vote| at.saturating_sub(vote.at) <= FRESH && trusted(vote.reflector);
+        let answers = self.last.iter().rev().filter(fresh).take(VOTES);
+        // One that is on its way still is an answer only if it took longer.
+        let answers: Vec<Vote> = answers.copied().collect();
+        let longest = answers.iter().map(|vote| vote.rtt).max().unwrap_or(0);
+        let mut all: Vec<Vote> = votes
+            .into_iter()
+            .take(overdue)
+            .filter(|vote| vote.rtt > longest)
+            .chain(answers.iter().copied())
+            .take(VOTES)
+            .collect();
+        if all.len() < 2 {
+            return None;
+        }
+        let least = all.iter().take(2).map(|vote| vote.rtt).min().unwrap_or(0);
+        let one_way = median_of(&answers, |vote| vote.one_way.map(|both| both[0]))
+            .zip(median_of(&answers, |vote| vote.one_way.map(|both| both[1])))
+            .map(|(up, down)| [up, down]);
+        all.sort_by_key(|vote| vote.rtt);
+        Some(Verdict {
+            // Of two the lesser one.
+            delta: all[(all.len() - 1) / 2].rtt,
+            least,
+            one_way,
+        })
+    }
+
+    /// Forgets what was said so far of the queue.
+    pub(crate) fn forget(&mut self) {
+        self.last.clear();
+    }
+
+    /// Whether the delay is long although nothing can be done about it; after
+    /// long enough it is taken for the path's.
+    pub(crate) fn helpless(&mut self, at: u64, helpless: bool) {
+        if !helpless {
+            self.since_late = None;
+            return;
+        }
+        let Some(since) = self.since_late else {
+            self.since_late = Some(at);
+            for one in &mut self.reflectors {
+                one.begin();
+            }
+            return;
+        };
+        if at.saturating_sub(since) >= crate::reflector::GIVE_IN {
+            self.since_late = None;
+            for one in &mut self.reflectors {
+                one.give_in(at);
+            }
+        }
+    }
+
+    /// The shortest round trip that is known, in nanoseconds.
+    pub(crate) fn round_trip(&self) -> u64 {
+        let all = self.reflectors.iter().filter_map(|one| one.rtt.least());
+        all.min().unwrap_or(0).max(0) as u64
+    }
+}
+
+/// The median of what some of them have; `None` unless two have it.
+fn median_of(votes: &[Vote], of: impl Fn(&Vote) -> Option<u64>) -> Option<u64> {
+    let mut all: Vec<u64> = votes.iter().filter_map(of).collect();
+    all.sort_unstable();
+    (all.len() >= 2).then(|| all[(all.len() - 1) / 2])
+}

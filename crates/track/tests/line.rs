@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The controller on a modelled line, and what holds whatever it is told.
+//!
+//! The model is a fluid: a sender that keeps the shaper full, two queues (the
+//! shaper's and the far end's), a rate that changes. It is no proof of what a
+//! real line does, which the laboratory is for, but runs in a moment.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+use proptest::prelude::*;
+use weirgate_track::{Controller, Input, Limits, Reason, Record, Settings, Told, Way, replay};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+fn settings(base: u64, reflectors: u16) -> Settings {
+    Settings {
+        up: None,
+        down: Some(Limits {
+            floor: 500_000,
+            base,
+            ceiling: 10_000_000,
+            margin_ppm: 30_000,
+        }),
+        reflectors,
+        probe_ns: 100 * MS,
+        delay_ns: 5 * MS,
+        packet: 1_696,
+    }
+}
+
+/// What a run showed.
+struct Shown {
+    /// Every 10 ms: the rate, and the queue at the far end in nanoseconds.
+    steps: Vec<(u64, u64)>,
+    text: String,
+    reasons: Vec<(u64, Reason)>,
+}
+
+/// Runs a download over a line whose rate is told by `line`, with probes of
+/// which `answered` says whether they are.
+fn run(
+    settings: Settings,
+    seconds: u64,
+    seed: u64,
+    line: impl Fn(u64) -> u64,
+    answered: impl Fn(u64) -> bool,
+) -> Shown {
+    let reflectors = settings.reflectors;
+    let mut record = Record::new(settings).unwrap();
+    let mut shown = Shown {
+        steps: Vec::new(),
+        text: String::new(),
+        reasons: Vec::new(),
+    };
+    // Bits: under way in all, at the far end, here.
+    let (mut far, mut here) = (0.0f64, 0.0f64);
+    let (mut arrived, mut last_load) = (0.0f64, 0);
+    let (mut next_probe, mut id) = (0, 0u32);
+    let mut replies: Vec<(u64, u16, u32)> = Vec::new();
+    let mut noise = seed | 1;
+    let mut at = 0;
+    while at < seconds * SECOND {
+        let (rate, shaped) = (
+            line(at) as f64,
+            record.controller().rate(Way::Down).unwrap() as f64 * 0.97,
+        );
+        let tick = 1e-3;
+        // The far end sends what it has, this end too; what left here comes
+        // again from the senders, who have a window and grow it.
+        let crosses = far.min(rate * tick);
+        far -= crosses;
+        here += crosses;
+        arrived += crosses;
+        let leaves = here.min(shaped * tick);
+        here -= leaves;
+        far += leaves;
+        // A packet more for each round trip.
+        let grows = 8.0 * 1500.0 * tick / (0.02 + (far + here) / rate);
+        if here > 250_000.0 {
+            here *= 0.7;
+        } else {
+            far += grows;
+        }
+        if far + here < 100_000.0 {
+            far += 3_000.0;
+        }
+        let mut told = Vec::new();
+        if at >= next_probe {
+            let reflector = (id % u32::from(reflectors)) as u16;
+            told.extend(record.take(&Input::Sent { at, reflector, id }));
+            noise = noise
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let jitter = (noise >> 33) % (12_000 * 1_000_000_000 / line(at).max(1));
+            let wait = (far / rate * 1e9) as u64;
+            if answered(at) {
+                replies.push((at + 20 * MS + wait + jitter, reflector, id));
+            }
+            id += 1;
+            next_probe = at + record.controller().pause();
+        }
+        replies.sort_unstable();
+        while replies.first().is_some_and(|first| first.0 <= at) {
+            let (_, reflector, id) = replies.remove(0);
+            told.extend(record.take(&Input::Reply {
+                at,
+                reflector,
+                id,
+                one_way_us: None,
+            }));
+        }
+        if at - last_load >= 50 * MS {
+            last_load = at;
+            told.extend(record.take(&Input::Load {
+                at,
+                way: Way::Down,
+                bytes: (arrived / 8.0) as u64,
+                backlog: if here > 12_000.0 {
+                    (here / 8.0) as u64
+                } else {
+                    0
+                },
+            }));
+            arrived = 0.0;
+        }
+        for decision in told {
+            if let Told::Rate { reason, .. } = decision.told {
+                shown.reasons.push((decision.at, reason));
+            }
+        }
+        if at % (10 * MS) == 0 {
+            let rate = record.controller().rate(Way::Down).unwrap();
+            shown
+                .steps
+                .push((rate, (far / rate.max(1) as f64 * 1e9) as u64));
+        }
+        at += MS;
+    }
+    shown.text = record.written();
+    shown
+}
+
+fn mean(steps: &[(u64, u64)]) -> u64 {
+    steps.iter().map(|step| step.0).sum::<u64>() / steps.len() as u64
+}
+
+#[test]
+fn a_step_down_is_followed_and_a_step_up_found() {
+    let line = |at: u64| {
+        if (20 * SECOND..40 * SECOND).contains(&at) {
+            2_000_000
+        } else {
+            8_000_000
+        }
+    };
+    let shown = run(settings(8_000_000, 1), 60, 7, line, |_| true);
+    let trace = || {
+        let second = |chunk: &[(u64, u64)]| format!("{} {}", mean(chunk), chunk[0].1 / MS);
+        shown
+            .steps
+            .chunks(100)
+            .map(second)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    // From 2 s after the step no queue of more than 30 ms.
+    let down = &shown.steps[2_200..4_000];
+    let longest = down.iter().map(|step| step.1).max().unwrap();
+    assert!(longest < 40 * MS, "{} ms\n{}", longest / MS, trace());
+    assert!(mean(down) > 1_850_000, "{}\n{}", mean(down), trace());
+    let up = shown.steps[4_000..5_000]
+        .iter()
+        .position(|step| step.0 >= 7_200_000);
+    assert!(up.is_some(), "{}", trace());
+    let steady = &shown.steps[1_000..2_000];
+    assert!(mean(steady) > 7_850_000, "{}\n{}", mean(steady), trace());
+}
+
+#[test]
+fn without_answers_the_floor_is_held() {
+    let gone = |at: u64| !(10 * SECOND..20 * SECOND).contains(&at);
+    let shown = run(settings(8_000_000, 3), 30, 3, |_| 8_000_000, gone);
+    for step in &shown.steps[1_250..2_000] {
+        assert_eq!(step.0, 500_000);
+    }
+    let words: Vec<Reason> = shown.reasons.iter().map(|told| told.1).collect();
+    assert!(
+        words.contains(&Reason::Blind) && words.contains(&Reason::Sees),
+        "{words:?}"
+    );
+    assert!(mean(&shown.steps[2_500..]) > 7_000_000);
+    // And with none from the beginning.
+    let shown = run(settings(8_000_000, 2), 5, 3, |_| 8_000_000, |_| false);
+    assert_eq!(shown.steps.last().unwrap().0, 500_000);
+}
+
+#[test]
+fn a_hundred_runs_replay_to_the_same_decisions() {
+    for seed in 0..100u64 {
+        let rates = [1_000_000, 2_000_000, 4_000_000, 8_000_000, 9_000_000];
+        let line = |at: u64| rates[((at / (3 * SECOND) + 1) * (seed + 3) % 5) as usize];
+        let lost = |at: u64| !(at / MS * (seed + 1)).is_multiple_of(11);
+        let reflectors = (seed % 4 + 1) as u16;
+        let shown = run(settings(4_000_000, reflectors), 9, seed, line, lost);
+        let replayed = replay(&shown.text).unwrap();
+        assert_eq!(replayed.other, None, "run {seed}");
+        assert!(replayed.decisions.len() > 1 && replayed.inputs > 200);
+        // One that says something else is found out.
+        let forged = shown.text.replacen(" start\n", " tried\n", 1);
+        assert!(replay(&forged).unwrap().other.is_some());
+        let cut = &shown.text[..shown.text.len() * 2 / 3];
+        assert_eq!(replay(cut).unwrap().other, None, "run {seed}");
+    }
+}
+
+#[test]
+fn mistakes_in_records_are_named() {
+    let head =
+        "weirgate-track 1\nset reflectors=1 probe-ns=100000000 delay-ns=5000000 packet=1500\n";
+    let way = "way up floor=1000 base=2000 ceiling=3000 margin-ppm=0\n";
+    let wrong = |text: String| {
+        let wrong = replay(&text).unwrap_err();
+        (wrong.line, wrong.word)
+    };
+    assert_eq!(wrong(String::new()), (1, 1));
+    assert_eq!(wrong("something\nelse\n".to_owned()), (1, 1));
+    assert_eq!(wrong(head.to_owned()), (2, 1));
+    assert_eq!(
+        wrong(format!(
+            "{head}way up floor=3 base=2 ceiling=x margin-ppm=0\n"
+        )),
+        (3, 5)
+    );
+    assert_eq!(wrong(format!("{head}{way}s 0 0\n")), (4, 4));
+    assert_eq!(wrong(format!("{head}{way}l 0 left 3 4\n")), (4, 3));
+    assert_eq!(wrong(format!("{head}{way}s 0 0 0 0\n")), (4, 5));
+    assert_eq!(wrong(format!("{head}{way}q\n")), (4, 1));
+    assert_eq!(wrong(format!("{head}{way}d 0 up 5 because\n")), (4, 5));
+    assert!(
+        replay(&format!("{head}{way}s 5 0 1\n"))
+            .unwrap()
+            .other
+            .is_some()
+    );
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    (
+        1_000u64..1 << 40,
+        0u64..1 << 40,
+        0u64..1 << 40,
+        0u64..500_000,
+    )
+        .prop_map(|(floor, more, most, margin_ppm)| Limits {
+            floor,
+            base: floor + more,
+            ceiling: floor + more + most,
+            margin_ppm,
+        })
+}
+
+/// Anything that a hostile net may answer, at any time.
+fn inputs() -> impl Strategy<Value = Vec<(u8, u64, u16, u32, i64, i64)>> {
+    let one = (
+        0u8..5,
+        0u64..SECOND,
+        0u16..6,
+        0u32..40,
+        any::<i64>(),
+        any::<i64>(),
+    );
+    prop::collection::vec(one, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn rates_stay_between_floor_and_ceiling(
+        up in prop::option::of(limits()),
+        down in limits(),
+        inputs in inputs(),
+    ) {
+        let settings = Settings {
+            up,
+            down: Some(down),
+            reflectors: 3,
+            probe_ns: 100 * MS,
+            delay_ns: 5 * MS,
+            packet: 1_500,
+        };
+        let mut record = Record::new(settings.clone()).unwrap();
+        let mut at = 0;
+        for (kind, later, reflector, id, one, other) in inputs {
+            at += later;
+            let way = if one % 2 == 0 { Way::Up } else { Way::Down };
+            let input = match kind {
+                0 => Input::Sent { at, reflector, id },
+                1 => Input::Reply { at, reflector, id, one_way_us: None },
+                2 => Input::Reply { at, reflector, id, one_way_us: Some((one, other)) },
+                _ => Input::Load { at, way, bytes: other.unsigned_abs(), backlog: one.unsigned_abs() % 3 },
+            };
+            record.take(&input);
+            for way in Way::BOTH {
+                let limits = settings.limits(way);
+                let rate = record.controller().rate(way);
+                prop_assert_eq!(limits.is_some(), rate.is_some());
+                if let (Some(limits), Some(rate)) = (limits, rate) {
+                    prop_assert!((limits.floor..=limits.ceiling).contains(&rate));
+                }
+            }
+        }
+        prop_assert_eq!(replay(&record.written()).unwrap().other, None);
+    }
+
+    #[test]
+    fn answers_that_nobody_asked_for_change_nothing(
+        inputs in prop::collection::vec((0u64..SECOND, 0u16..6, any::<u32>()), 0..200),
+    ) {
+        let mut controller = Controller::new(settings(4_000_000, 3)).unwrap();
+        let mut at = 0;
+        for (later, reflector, id) in inputs {
+            at += later;
+            controller.take(&Input::Reply { at, reflector, id, one_way_us: Some((0, 0)) });
+        }
+        prop_assert_eq!(controller.rate(Way::Down), Some(4_000_000));
+    }
+}

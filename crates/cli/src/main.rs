@@ -50,6 +50,8 @@ mod top;
 mod top_screen;
 mod trial;
 mod watch;
+mod watch_access;
+mod watch_send;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

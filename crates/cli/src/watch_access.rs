@@ -54,7 +54,11 @@ pub fn admit(arguments: &Admit) -> Outcome {
     let (mut lines, was) = without(&text, &arguments.name);
     lines.push(line);
     write(path, &lines)?;
-    let done = if was { "has another" } else { "is let in with this" };
+    let done = if was {
+        "has another"
+    } else {
+        "is let in with this"
+    };
     match shown {
         Some(token) => {
             output::note(&format!(
@@ -74,7 +78,10 @@ pub fn dismiss(arguments: &Dismiss) -> Outcome {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(path, error))?;
     let (lines, was) = without(&text, &arguments.name);
     if !was {
-        return Err(wrong(path, format!("nobody is called `{}`", arguments.name)));
+        return Err(wrong(
+            path,
+            format!("nobody is called `{}`", arguments.name),
+        ));
     }
     write(path, &lines)?;
     Ok(Status::Done)
@@ -95,7 +102,9 @@ fn without(text: &str, name: &str) -> (Vec<String>, bool) {
 fn write(path: &Path, lines: &[String]) -> Result<(), Failure> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     if let Err(problems) = Access::parse(&text) {
-        let named = problems.iter().map(|why| format!("{}{why}", path.display()));
+        let named = problems
+            .iter()
+            .map(|why| format!("{}{why}", path.display()));
         let named: Vec<String> = named.collect();
         return Err(Failure::Input(format!("weirgate: {}", named.join("\n"))));
     }

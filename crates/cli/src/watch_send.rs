@@ -104,7 +104,16 @@ mod tests {
             label("site=a=b"),
             Ok((String::from("site"), String::from("a=b")))
         );
-        for wrong in ["", "site", "=a", "1a=b", "__name__=x", "a-b=c", "a=", "a=\n"] {
+        for wrong in [
+            "",
+            "site",
+            "=a",
+            "1a=b",
+            "__name__=x",
+            "a-b=c",
+            "a=",
+            "a=\n",
+        ] {
             label(wrong).unwrap_err();
         }
     }

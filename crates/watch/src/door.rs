@@ -50,7 +50,9 @@ impl Door {
             why: format!(": {why}"),
         })?;
         Ok(Self {
-            tls: tls.transpose()?.map(|(one, config)| (one, Mutex::new(config))),
+            tls: tls
+                .transpose()?
+                .map(|(one, config)| (one, Mutex::new(config))),
             access: list
                 .transpose()?
                 .map(|(path, list)| (path.to_owned(), Mutex::new(Arc::new(list)))),
@@ -133,7 +135,10 @@ impl Door {
         // The list may have changed meanwhile; then nothing is remembered of it.
         // It is changed first, and what is remembered forgotten then.
         let mut known = lock(&self.known);
-        let current = self.access.as_ref().map(|(_, list)| Arc::clone(&lock(list)));
+        let current = self
+            .access
+            .as_ref()
+            .map(|(_, list)| Arc::clone(&lock(list)));
         if current.is_some_and(|current| Arc::ptr_eq(&current, &list)) {
             known.push_back(hmac::sign(&self.key, header));
             if known.len() > REMEMBERED {

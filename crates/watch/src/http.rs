@@ -149,11 +149,7 @@ async fn connection(stream: Box<dyn Stream>, from: Option<IpAddr>, shared: Arc<S
     let _ = tokio::time::timeout(LIFE, work).await;
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    from: Option<IpAddr>,
-    shared: &Arc<Shared>,
-) -> Answer {
+async fn answer(request: Request<Incoming>, from: Option<IpAddr>, shared: &Arc<Shared>) -> Answer {
     let head = request.method() == Method::HEAD;
     let shown = request.headers().get(header::AUTHORIZATION);
     let admission = shared.door.admit(shown.map(HeaderValue::as_bytes), from);

@@ -116,6 +116,8 @@ pub enum WatchError {
 
 fn lines(path: &std::path::Path, why: &str) -> String {
     let lines = why.lines();
-    let named: Vec<String> = lines.map(|line| format!("{}{line}", path.display())).collect();
+    let named: Vec<String> = lines
+        .map(|line| format!("{}{line}", path.display()))
+        .collect();
     named.join("\n")
 }

@@ -247,7 +247,7 @@ impl Round {
         history: Arc<Mutex<History<FileStorage>>>,
     ) -> Result<Self, WatchError> {
         let mut steps = Steps::open(legend)?;
-        steps.looker.look_at_packets();
+        steps.look_at_packets();
         let probes = config.probes.iter().cloned().map(Prober::open);
         Ok(Self {
             steps,

@@ -81,9 +81,7 @@ pub(crate) fn client(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, Wa
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(path, error))?;
-    let mut config = builder
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

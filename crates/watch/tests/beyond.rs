@@ -102,9 +102,8 @@ impl Service {
             text => format!("Authorization: {text}\r\n"),
         };
         // A name that is none of the machine's own.
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: box.example\r\n{shown}Connection: close\r\n\r\n"
-        );
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: box.example\r\n{shown}Connection: close\r\n\r\n");
         stream
             .write_all(request.as_bytes())
             .map_err(|error| error.to_string())?;
@@ -122,7 +121,10 @@ impl Service {
     fn hears(&self, part: &str) {
         loop {
             let text = self.told.recv_timeout(Duration::from_mins(1));
-            if text.unwrap_or_else(|_| panic!("nothing of `{part}`")).contains(part) {
+            if text
+                .unwrap_or_else(|_| panic!("nothing of `{part}`"))
+                .contains(part)
+            {
                 return;
             }
         }
@@ -269,6 +271,9 @@ fn what_lacks_is_said() {
     let key = folder.path().join("key.pem");
     std::fs::write(&key, other.signing_key.serialize_pem()).unwrap();
     let said = begun(both);
-    assert!(said.contains("is") && said.contains("the key of this certificate"), "{said}");
+    assert!(
+        said.contains("is") && said.contains("the key of this certificate"),
+        "{said}"
+    );
     assert!(!folder.path().join("deep").exists());
 }

@@ -235,7 +235,10 @@ impl Service {
     fn hears(&self, part: &str) {
         loop {
             let text = self.told.recv_timeout(Duration::from_mins(1));
-            if text.unwrap_or_else(|_| panic!("nothing of `{part}`")).contains(part) {
+            if text
+                .unwrap_or_else(|_| panic!("nothing of `{part}`"))
+                .contains(part)
+            {
                 return;
             }
         }
@@ -263,7 +266,11 @@ fn prometheus_gets_what_it_would_have_scraped() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     std::fs::write(&secret, "Bearer open-sesame\n").unwrap();
-    let url = format!("http://{}/api/v1/write?x=1,{}", place.address, secret.display());
+    let url = format!(
+        "http://{}/api/v1/write?x=1,{}",
+        place.address,
+        secret.display()
+    );
     let service = Service::start(Kind::RemoteWrite, &url, folder, false);
     let (head, body) = place.next();
     for part in [
@@ -316,7 +323,10 @@ fn prometheus_gets_what_it_would_have_scraped() {
     assert!(metrics.contains(&format!("weirgate_send_lost_total{receiver} 0\n")));
     assert!(metrics.contains(&format!("weirgate_send_failing{receiver} 0\n")));
     let events = service.get("/api/events");
-    assert!(events.contains("takes no metrics: it answers 503"), "{events}");
+    assert!(
+        events.contains("takes no metrics: it answers 503"),
+        "{events}"
+    );
     assert!(!events.contains("open-sesame") && !metrics.contains("open-sesame"));
 }
 
@@ -371,9 +381,8 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
     assert_eq!(received.unit, "By");
     let sum = received.sum.as_ref().unwrap();
     assert!(sum.monotonic && sum.temporality == 2);
-    let lo = |point: &&telemetry::Point| {
-        value(&point.attributes, "device").as_deref() == Some("lo")
-    };
+    let lo =
+        |point: &&telemetry::Point| value(&point.attributes, "device").as_deref() == Some("lo");
     let point = sum.points.iter().find(lo).unwrap();
     assert!(point.value > 0.0 && point.time > 1_600_000_000_000_000_000);
     assert!(named("weirgate_history_series").gauge.is_some());
@@ -382,7 +391,10 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
 #[test]
 fn a_receiver_that_is_not_there_stops_nothing() {
     // A port that nobody has: it was bound a moment ago.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{gone}/");
     let service = Service::start(Kind::RemoteWrite, &url, folder, false);
@@ -397,9 +409,11 @@ fn a_receiver_that_is_not_there_stops_nothing() {
     let mut metrics = String::new();
     for _ in 0..600 {
         metrics = service.get("/metrics");
-        let waits = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("weirgate_send_waiting{")?.rsplit(' ').next());
+        let waits = metrics.lines().find_map(|line| {
+            line.strip_prefix("weirgate_send_waiting{")?
+                .rsplit(' ')
+                .next()
+        });
         if waits.is_some_and(|waits| waits != "0") && time() > begin {
             break;
         }
@@ -407,7 +421,9 @@ fn a_receiver_that_is_not_there_stops_nothing() {
     }
     assert!(time() > begin, "it does not look any more");
     assert!(
-        metrics.lines().any(|line| line.starts_with("weirgate_send_failing{") && line.ends_with(" 1")),
+        metrics
+            .lines()
+            .any(|line| line.starts_with("weirgate_send_failing{") && line.ends_with(" 1")),
         "{metrics}"
     );
     assert!(Path::new(&service.folder.path().join("deep/history")).exists());

@@ -85,9 +85,7 @@ pub(crate) fn families(changes: &[Change], own: &[Own]) -> Vec<Family> {
         help: metric.help,
         counter: metric.width != Width::Gauge,
         values: {
-            let of = changes
-                .iter()
-                .filter(|one| one.object.sort == metric.sort);
+            let of = changes.iter().filter(|one| one.object.sort == metric.sort);
             of.filter_map(|one| {
                 let mut numbers = one.object.numbers.iter();
                 let (_, value) = numbers.find(|(number, _)| *number as usize == place)?;
@@ -145,7 +143,10 @@ pub(crate) fn write_request(
         }
     }
     series.sort();
-    for ended in before.iter().filter(|old| series.binary_search(old).is_err()) {
+    for ended in before
+        .iter()
+        .filter(|old| series.binary_search(old).is_err())
+    {
         request.message(1, &time_series(ended, STALE, time));
     }
     (request.0, series)
@@ -242,7 +243,10 @@ fn attribute(name: &str, value: &str) -> Message {
 /// How many points an `ExportMetricsServiceResponse` says were rejected, and why:
 /// its `partial_success` (field 1). Nothing where it does not say so.
 pub(crate) fn rejected(answer: &[u8]) -> Option<(u64, String)> {
-    let partial = fields(answer)?.into_iter().find(|(field, ..)| *field == 1)?.2;
+    let partial = fields(answer)?
+        .into_iter()
+        .find(|(field, ..)| *field == 1)?
+        .2;
     let (mut count, mut why) = (0, String::new());
     for (field, number, bytes) in fields(partial)? {
         match field {

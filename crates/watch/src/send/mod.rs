@@ -100,14 +100,18 @@ impl Receiver {
             }
             _ => (place, if tls { 443 } else { 80 }),
         };
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
         let host = bare.unwrap_or(host);
         let fine = |letter: char| letter.is_ascii_alphanumeric() || "-._:".contains(letter);
         if host.is_empty() || !host.chars().all(fine) {
             return Err(wrong("it names no host"));
         }
         let here = host == "localhost"
-            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+            || host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
         if file.is_some() && !tls && !here {
             return Err(wrong(
                 "what it asks for could be read on the way; say `https://`",
@@ -171,7 +175,9 @@ impl Outcome {
         queue.1 += batch.len();
         queue.0.push_back(batch);
         while queue.1 > ROOM && queue.0.len() > 1 {
-            let Some(oldest) = queue.0.pop_front() else { break };
+            let Some(oldest) = queue.0.pop_front() else {
+                break;
+            };
             queue.1 -= oldest.len();
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

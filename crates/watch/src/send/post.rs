@@ -141,13 +141,18 @@ fn judged(kind: Kind, answer: Response<Bytes>) -> Result<(), Failed> {
         return match (kind, partial()) {
             (Kind::Otlp, Some((count, why))) => {
                 let why = plain(why.as_bytes());
-                Err(Failed::Never(format!("{count} values were rejected: {why}")))
+                Err(Failed::Never(format!(
+                    "{count} values were rejected: {why}"
+                )))
             }
             _ => Ok(()),
         };
     }
     let words = plain(answer.body());
-    let text = format!("it answers {status}{}{words}", if words.is_empty() { "" } else { ": " });
+    let text = format!(
+        "it answers {status}{}{words}",
+        if words.is_empty() { "" } else { ": " }
+    );
     let wait = answer.headers().get(header::RETRY_AFTER);
     let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok());
     let again = match kind {

@@ -30,6 +30,7 @@ mod here;
 mod import;
 mod keep;
 mod keeping;
+mod kept;
 mod lab;
 mod legend;
 mod output;

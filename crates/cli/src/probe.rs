@@ -2,14 +2,15 @@
 //! `weirgate probe`: a real link, measured from its ends.
 
 use crate::exit::{Failure, Outcome, Status};
+use crate::kept::Kept;
 use crate::output;
 use crate::probe_remote;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::time::Duration;
 use weirgate_linklayer::{Framing, ack};
 use weirgate_probe::{Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure};
 use weirgate_units::Rate;
@@ -48,13 +49,16 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return serve(address);
     }
     // Before anything is measured that could not be kept.
-    let folder = arguments.write.as_deref().map(Folder::make).transpose()?;
+    let folder = arguments.write.as_deref().map(Kept::make).transpose()?;
     let found = match &arguments.host {
         Some(host) => ask(host)?,
         None => probe_remote::ask(&arguments.remote)?,
     };
     if let Some(folder) = folder {
-        folder.keep(&found)?;
+        folder.result(&found.text, &found.json)?;
+        if let Some(echoes) = &found.echoes {
+            folder.file("echoes.csv", echoes)?;
+        }
     }
     if arguments.json {
         output::data(&format!("{:#}\n", found.json))?;
@@ -72,37 +76,6 @@ pub struct Found {
     pub json: Value,
     /// Every echo, as CSV, where there were any.
     pub echoes: Option<String>,
-}
-
-/// Where a measurement is kept.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make(path: &Path) -> Result<Self, Failure> {
-        let wrong = |error| Failure::Input(format!("weirgate: {}: {error}", path.display()));
-        std::fs::create_dir(path).map_err(wrong)?;
-        Ok(Self(path.to_owned()))
-    }
-
-    fn keep(&self, found: &Found) -> std::io::Result<()> {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH);
-        let machine = rustix::system::uname();
-        let setup = json!({
-            "weirgate": env!("CARGO_PKG_VERSION"),
-            "kernel": machine.release().to_string_lossy(),
-            "machine": machine.nodename().to_string_lossy(),
-            "ended_unix_s": time.map_or(0, |time| time.as_secs()),
-            "arguments": std::env::args().skip(1).collect::<Vec<_>>(),
-        });
-        let file = |name: &str, text: &str| std::fs::write(self.0.join(name), text);
-        file("setup.json", &format!("{setup:#}\n"))?;
-        file("result.json", &format!("{:#}\n", found.json))?;
-        file("result.txt", &found.text)?;
-        match &found.echoes {
-            Some(echoes) => file("echoes.csv", echoes),
-            None => Ok(()),
-        }
-    }
 }
 
 fn serve(address: SocketAddr) -> Outcome {

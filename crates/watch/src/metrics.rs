@@ -87,6 +87,38 @@ mod tests {
     use super::*;
     use crate::object::{Number, Object, Sort};
 
+    /// The dashboard and the alert rules ask for nothing that is not there.
+    #[test]
+    fn what_dashboards_ask_for_is_there() {
+        let own = [include_str!("service.rs"), include_str!("send/mod.rs")];
+        for file in [
+            include_str!("../../../packaging/monitoring/grafana.json"),
+            include_str!("../../../packaging/monitoring/alerts.yaml"),
+        ] {
+            let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            let words = file.split(|one: char| !letter(one));
+            let names = words.filter(|word| word.starts_with("weirgate_"));
+            let mut count = 0;
+            for name in names {
+                let known = METRICS.iter().any(|metric| {
+                    let total = if metric.width == Width::Gauge {
+                        ""
+                    } else {
+                        "_total"
+                    };
+                    format!("weirgate_{}_{}{total}", metric.sort.word(), metric.name) == name
+                });
+                let quoted = format!("\"{}\"", name.trim_end_matches("_total"));
+                assert!(
+                    known || own.iter().any(|text| text.contains(&quoted)),
+                    "{name}"
+                );
+                count += 1;
+            }
+            assert!(count > 5);
+        }
+    }
+
     #[test]
     fn hostile_names_stay_within_their_quotes() {
         let change = Change {

@@ -22,6 +22,9 @@ const STREAMS: usize = 4;
 const BLOCK: usize = 131_072;
 /// A server's answer, and its longest.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a test is begun, and the pause before it is again.
+const TRIES: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(300);
 const LONGEST: u32 = 1 << 20;
 
 const TEST_START: i8 = 1;
@@ -102,25 +105,52 @@ impl Control {
     }
 }
 
-/// Fills the line one way for a time.
-pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Transfer, RemoteError> {
-    let connect = || {
-        let stream = TcpStream::connect_timeout(&server, PATIENCE);
-        stream.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut => {
-                RemoteError::Silent(format!("the iperf3 server {server}"))
+/// A connection to a server.
+fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
+    let stream = TcpStream::connect_timeout(&server, PATIENCE);
+    stream.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut => {
+            RemoteError::Silent(format!("the iperf3 server {server}"))
+        }
+        _ => error.into(),
+    })
+}
+
+/// A test that is about to run: its control connection, and those of its data.
+/// Between two tests a server closes its listening socket and opens another, so
+/// what fails here may not a moment later.
+fn begin(
+    server: SocketAddr,
+    way: Way,
+    time: Duration,
+) -> Result<(Control, Vec<TcpStream>), RemoteError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match begun(server, way, time) {
+            Err(RemoteError::Socket(_) | RemoteError::Silent(_) | RemoteError::Refused(_))
+                if tries < TRIES =>
+            {
+                thread::sleep(PAUSE);
             }
-            _ => error.into(),
-        })
-    };
+            other => return other,
+        }
+    }
+}
+
+fn begun(
+    server: SocketAddr,
+    way: Way,
+    time: Duration,
+) -> Result<(Control, Vec<TcpStream>), RemoteError> {
     let cookie = cookie()?;
-    let stream = connect()?;
+    let stream = connect(server)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
     let mut control = Control { stream, server };
     control.stream.write_all(&cookie)?;
     control.expect(PARAM_EXCHANGE)?;
-    control.tell(&json!({
+    let mut asked = json!({
         "tcp": true,
         "omit": 0,
         // The server ends by itself a while after this.
@@ -128,20 +158,34 @@ pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Trans
         "num": 0,
         "blockcount": 0,
         "parallel": STREAMS,
-        "reverse": way == Way::Down,
         "len": BLOCK,
         "pacing_timer": 1000,
         "client_version": "3.12",
-    }))?;
+    });
+    if way == Way::Down {
+        // Where it stands at all, it holds, whatever its value (get_parameters).
+        asked["reverse"] = true.into();
+    }
+    control.tell(&asked)?;
     control.expect(CREATE_STREAMS)?;
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
-        let mut stream = connect()?;
+        let mut stream = connect(server)?;
         stream.write_all(&cookie)?;
         streams.push(stream);
     }
     control.expect(TEST_START)?;
     control.expect(TEST_RUNNING)?;
+    Ok((control, streams))
+}
+
+/// Fills the line one way for a time.
+pub(crate) fn fill(
+    server: SocketAddr,
+    way: Way,
+    time: Duration,
+) -> Result<Transfer, RemoteError> {
+    let (mut control, streams) = begin(server, way, time)?;
     let counted = AtomicU64::new(0);
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -208,6 +252,8 @@ fn ended(
     let theirs = control.hear()?;
     control.expect(DISPLAY_RESULTS)?;
     control.say(IPERF_DONE)?;
+    // It closes when it is done with this test, and ready for another soon after.
+    let _ = control.stream.read(&mut [0]);
     let streams = theirs["streams"].as_array().cloned().unwrap_or_default();
     let bytes: u64 = streams.iter().filter_map(|one| one["bytes"].as_u64()).sum();
     let longest = streams

@@ -14,7 +14,7 @@ use weirgate_probe::{
     Bulk, Cut, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded, Reflector,
     Remote, Stage, Way, remote,
 };
-use weirgate_units::{ParseError, Rate, Span};
+use weirgate_units::{ParseError, Rate, Size, Span};
 
 /// Bytes of IPv4 and TCP in a packet, with the timestamps that hosts use (RFC
 /// 7323 section 3.2); IPv6 has 20 more.
@@ -256,7 +256,7 @@ impl Measured {
                     "middle_ms": time(loaded.echoes.middle()),
                     "high_ms": time(loaded.echoes.high()),
                     "queueing_ms": time(loaded.waited(&found.idle)),
-                    "buffer_bytes_at_least": loaded.buffer(&found.idle).map(|size| size.as_bytes()),
+                    "buffer_bytes_at_least": loaded.buffer(&found.idle).map(Size::as_bytes),
                 })
             })
         };

@@ -203,7 +203,8 @@ impl Screen {
             String::new()
         };
         let keys = cut(&format!("{held}{more}{KEYS}"), width);
-        text.push_str(&format!("\x1b[J\x1b[{height};1H{keys}"));
+        let last = format!("\x1b[J\x1b[{height};1H{keys}");
+        text.push_str(&last);
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()

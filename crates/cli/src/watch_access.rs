@@ -100,7 +100,7 @@ fn without(text: &str, name: &str) -> (Vec<String>, bool) {
 /// Replaces the file as a whole, with the owner and the permissions that it had;
 /// a new one only its owner can read. What would not be read is not written.
 fn write(path: &Path, lines: &[String]) -> Result<(), Failure> {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines.join("\n") + "\n";
     if let Err(problems) = Access::parse(&text) {
         let named = problems
             .iter()

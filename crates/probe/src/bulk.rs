@@ -152,7 +152,7 @@ impl Bulk {
                 .map(thread::ScopedJoinHandle::join)
                 .collect();
             // One that was shut while it read fails, and that is no matter.
-            let failed = ended.into_iter().filter_map(|one| one.ok()?.err()).next();
+            let failed = ended.into_iter().find_map(|one| one.ok()?.err());
             match failed {
                 // It ended before the time did, or never began.
                 Some(error @ RemoteError::Strange(_)) => Err(error),

@@ -180,11 +180,7 @@ fn begun(
 }
 
 /// Fills the line one way for a time.
-pub(crate) fn fill(
-    server: SocketAddr,
-    way: Way,
-    time: Duration,
-) -> Result<Transfer, RemoteError> {
+pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Transfer, RemoteError> {
     let (mut control, streams) = begin(server, way, time)?;
     let counted = AtomicU64::new(0);
     let over = AtomicBool::new(false);

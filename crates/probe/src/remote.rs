@@ -109,7 +109,7 @@ impl Transfer {
 pub(crate) fn count(time: Duration, counted: &AtomicU64) -> Transfer {
     thread::sleep(time / 4);
     let (before, begin) = (counted.load(Ordering::Relaxed), Instant::now());
-    thread::sleep(time - time / 4);
+    thread::sleep(time.saturating_sub(time / 4));
     Transfer {
         bytes: counted.load(Ordering::Relaxed) - before,
         time: begin.elapsed(),
@@ -357,17 +357,17 @@ fn layer(
             }
         }
     }
-    let timed = sizes.iter().zip(&mut times).filter_map(|(size, times)| {
+    let measured = sizes.iter().zip(&mut times).filter_map(|(size, times)| {
         times.sort_unstable();
         // The shortest is as sure as the next ones are near.
         let (first, third) = (times.first()?, times.get(2)?);
         Some(Timed {
             size: *size,
             time: first.as_secs_f64(),
-            error: (*third - *first).as_secs_f64().max(2e-6),
+            error: third.saturating_sub(*first).as_secs_f64().max(2e-6),
         })
     });
-    Ok(infer(&timed.collect::<Vec<_>>(), Timing::RoundTrip))
+    Ok(infer(&measured.collect::<Vec<_>>(), Timing::RoundTrip))
 }
 
 fn loaded(

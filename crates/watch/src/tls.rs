@@ -6,6 +6,7 @@ use crate::WatchError;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,10 +28,10 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-fn wrong(path: &Path, why: impl ToString) -> WatchError {
+fn wrong(path: &Path, why: impl Into<Box<dyn Error + Send + Sync>>) -> WatchError {
     WatchError::Tls {
         path: path.to_owned(),
-        why: why.to_string(),
+        why: why.into().to_string(),
     }
 }
 

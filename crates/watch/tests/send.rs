@@ -101,7 +101,7 @@ mod telemetry {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct Points {
         #[prost(message, repeated, tag = "1")]
-        pub points: Vec<Point>,
+        pub data: Vec<Point>,
         #[prost(int32, tag = "2")]
         pub temporality: i32,
         #[prost(bool, tag = "3")]
@@ -319,9 +319,9 @@ fn prometheus_gets_what_it_would_have_scraped() {
     let later = written(&place.next().1);
     assert!(later.timeseries[0].samples[0].timestamp > sample.timestamp);
     let metrics = service.get("/metrics");
-    let receiver = format!("{{receiver=\"http://{}/api/v1/write\"}}", place.address);
-    assert!(metrics.contains(&format!("weirgate_send_lost_total{receiver} 0\n")));
-    assert!(metrics.contains(&format!("weirgate_send_failing{receiver} 0\n")));
+    let labels = format!("{{receiver=\"http://{}/api/v1/write\"}}", place.address);
+    assert!(metrics.contains(&format!("weirgate_send_lost_total{labels} 0\n")));
+    assert!(metrics.contains(&format!("weirgate_send_failing{labels} 0\n")));
     let events = service.get("/api/events");
     assert!(
         events.contains("takes no metrics: it answers 503"),
@@ -383,7 +383,7 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
     assert!(sum.monotonic && sum.temporality == 2);
     let lo =
         |point: &&telemetry::Point| value(&point.attributes, "device").as_deref() == Some("lo");
-    let point = sum.points.iter().find(lo).unwrap();
+    let point = sum.data.iter().find(lo).unwrap();
     assert!(point.value > 0.0 && point.time > 1_600_000_000_000_000_000);
     assert!(named("weirgate_history_series").gauge.is_some());
 }

@@ -104,8 +104,8 @@ impl Receiver {
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
         let host = bare.unwrap_or(host);
-        let fine = |letter: char| letter.is_ascii_alphanumeric() || "-._:".contains(letter);
-        if host.is_empty() || !host.chars().all(fine) {
+        let named = |letter: char| letter.is_ascii_alphanumeric() || "-._:".contains(letter);
+        if host.is_empty() || !host.chars().all(named) {
             return Err(wrong("it names no host"));
         }
         let here = host == "localhost"
@@ -219,7 +219,7 @@ impl Drop for Outlet {
 
 /// All receivers.
 pub(crate) struct Outlets {
-    outlets: Vec<Outlet>,
+    all: Vec<Outlet>,
     every: Duration,
     labels: Vec<(String, String)>,
     last: Option<Instant>,
@@ -242,7 +242,7 @@ impl Outlets {
             }
         };
         Ok(Self {
-            outlets: sending.receivers.iter().map(open).collect(),
+            all: sending.receivers.iter().map(open).collect(),
             every: sending.every,
             labels: sending.labels.clone(),
             last: None,
@@ -252,7 +252,7 @@ impl Outlets {
     /// Whether something is to be sent now.
     pub(crate) fn due(&self, now: Instant) -> bool {
         let passed = |last: Instant| now.saturating_duration_since(last);
-        !self.outlets.is_empty() && self.last.is_none_or(|last| passed(last) >= self.every)
+        !self.all.is_empty() && self.last.is_none_or(|last| passed(last) >= self.every)
     }
 
     /// Queues what was seen at a time, in milliseconds of Unix time. Never waits.
@@ -260,7 +260,7 @@ impl Outlets {
         self.last = Some(now);
         let families = encode::families(changes, own);
         let resource = self.resource();
-        for outlet in &mut self.outlets {
+        for outlet in &mut self.all {
             let batch = match outlet.receiver.kind {
                 Kind::RemoteWrite => {
                     let before = std::mem::take(&mut outlet.series);
@@ -299,7 +299,7 @@ impl Outlets {
     /// What an administrator should know since this was called last.
     pub(crate) fn told(&self) -> Vec<String> {
         let of = |outlet: &Outlet| std::mem::take(&mut *lock(&outlet.outcome.told));
-        self.outlets.iter().flat_map(of).collect()
+        self.all.iter().flat_map(of).collect()
     }
 
     /// Numbers of the receivers.
@@ -336,7 +336,7 @@ impl Outlets {
             help,
             counter,
             values: self
-                .outlets
+                .all
                 .iter()
                 .map(|outlet| {
                     let labels = vec![("receiver", outlet.receiver.to_string())];

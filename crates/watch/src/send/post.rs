@@ -10,6 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -45,8 +46,8 @@ pub(super) async fn post(
     })
 }
 
-fn later(error: impl ToString) -> Failed {
-    Failed::Later(error.to_string(), None)
+fn later(error: impl Into<Box<dyn Error + Send + Sync>>) -> Failed {
+    Failed::Later(error.into().to_string(), None)
 }
 
 async fn exchange(
@@ -66,7 +67,7 @@ async fn exchange(
             spoken(shaken.await.map_err(later)?, request).await?
         }
     };
-    judged(receiver.kind, response)
+    judged(receiver.kind, &response)
 }
 
 fn request(receiver: &Receiver, body: Bytes) -> Result<Request<Full<Bytes>>, Failed> {
@@ -119,7 +120,7 @@ async fn spoken(
             .into_parts();
         let body = Limited::new(body, ANSWER).collect().await;
         // Its words are of use only where it complains.
-        let body = body.map_or_else(|_| Bytes::new(), |body| body.to_bytes());
+        let body = body.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
         Ok(Response::from_parts(head, body))
     };
     tokio::pin!(talk);
@@ -134,7 +135,7 @@ async fn spoken(
 
 /// What an answer means. What may be tried again is as both specifications say:
 /// 429 and 5xx of remote write, 429, 502, 503 and 504 of OTLP.
-fn judged(kind: Kind, answer: Response<Bytes>) -> Result<(), Failed> {
+fn judged(kind: Kind, answer: &Response<Bytes>) -> Result<(), Failed> {
     let status = answer.status();
     let partial = || encode::rejected(answer.body());
     if status.is_success() {

@@ -46,7 +46,7 @@ pub fn telling(
         .enable_all()
         .build()
         .unwrap();
-    let told = |text: &str| {
+    let told = move |text: &str| {
         if let Some(told) = &told {
             let _ = told.send(text.to_owned());
         }

@@ -2,11 +2,14 @@
 //! `weirgate probe`: a real link, measured from its ends.
 
 use crate::exit::{Failure, Outcome, Status};
+use crate::kept::Kept;
 use crate::output;
+use crate::probe_remote;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_linklayer::{Framing, ack};
 use weirgate_probe::{Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure};
@@ -23,12 +26,18 @@ const IDLE: u32 = 20;
 #[derive(Args)]
 pub struct Arguments {
     /// The host where `weirgate probe --serve` runs, with a port after a colon if it is another.
-    #[arg(required_unless_present = "serve")]
+    #[arg(required_unless_present_any = ["serve", "icmp", "irtt", "iperf3", "bulk"])]
+    #[arg(conflicts_with_all = ["icmp", "irtt", "iperf3", "bulk"])]
     host: Option<String>,
     /// Serve others: answer, send and receive for whoever asks. Runs until it is ended.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EVERYWHERE)]
-    #[arg(conflicts_with_all = ["host", "json"])]
+    #[arg(conflicts_with_all = ["host", "json", "icmp", "irtt", "iperf3", "bulk", "write"])]
     serve: Option<SocketAddr>,
+    #[command(flatten)]
+    remote: probe_remote::Arguments,
+    /// Keep what was asked, every echo and the result in a new folder.
+    #[arg(long, value_name = "FOLDER")]
+    write: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -36,11 +45,37 @@ pub struct Arguments {
 
 /// Serves, or measures both directions.
 pub fn run(arguments: &Arguments) -> Outcome {
-    match (&arguments.serve, &arguments.host) {
-        (Some(address), _) => serve(*address),
-        (None, Some(host)) => ask(host, arguments.json),
-        (None, None) => Ok(Status::Done),
+    if let Some(address) = arguments.serve {
+        return serve(address);
     }
+    // Before anything is measured that could not be kept.
+    let folder = arguments.write.as_deref().map(Kept::make).transpose()?;
+    let found = match &arguments.host {
+        Some(host) => ask(host)?,
+        None => probe_remote::ask(&arguments.remote)?,
+    };
+    if let Some(folder) = folder {
+        folder.result(&found.text, &found.json)?;
+        if let Some(echoes) = &found.echoes {
+            folder.file("echoes.csv", echoes)?;
+        }
+    }
+    if arguments.json {
+        output::data(&format!("{:#}\n", found.json))?;
+    } else {
+        output::text(&found.text)?;
+    }
+    Ok(Status::Done)
+}
+
+/// The result of a measurement.
+pub struct Found {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: Value,
+    /// Every echo, as CSV, where there were any.
+    pub echoes: Option<String>,
 }
 
 fn serve(address: SocketAddr) -> Outcome {
@@ -60,8 +95,8 @@ struct Measured {
     down: Direction,
 }
 
-fn ask(host: &str, json: bool) -> Outcome {
-    let address = resolve(host)?;
+fn ask(host: &str) -> Result<Found, Failure> {
+    let address = resolve(host, PORT)?;
     let mut client = Client::greet(address)?;
     let mut idle = Duration::MAX;
     for _ in 0..IDLE {
@@ -79,23 +114,22 @@ fn ask(host: &str, json: bool) -> Outcome {
         up: one(Way::Up)?,
         down: one(Way::Down)?,
     };
-    if json {
-        output::data(&format!("{:#}\n", measured.json()))?;
-    } else {
-        output::text(&measured.text())?;
-    }
-    Ok(Status::Done)
+    Ok(Found {
+        text: measured.text(),
+        json: measured.json(),
+        echoes: None,
+    })
 }
 
 /// The address of a host; with several, the first that the system names.
-fn resolve(host: &str) -> Result<SocketAddr, Failure> {
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     let wrong = |why: String| Failure::Input(format!("weirgate: {host}: {why}"));
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let with_port = match (host.parse::<SocketAddr>(), bare.parse()) {
         (Ok(address), _) => return Ok(address),
-        (_, Ok(address)) => return Ok(SocketAddr::new(address, PORT)),
+        (_, Ok(address)) => return Ok(SocketAddr::new(address, port)),
         _ if host.contains(':') => host.to_owned(),
-        _ => format!("{host}:{PORT}"),
+        _ => format!("{host}:{port}"),
     };
     let mut found = with_port
         .to_socket_addrs()
@@ -105,7 +139,7 @@ fn resolve(host: &str) -> Result<SocketAddr, Failure> {
         .ok_or_else(|| wrong("the name has no address".to_owned()))
 }
 
-fn named(way: Way) -> &'static str {
+pub fn named(way: Way) -> &'static str {
     match way {
         Way::Up => "up",
         Way::Down => "down",
@@ -124,7 +158,7 @@ fn said(progress: Progress) -> String {
 
 /// How long a line under load makes others wait, as a grade; the steps are
 /// those of the bufferbloat tests on the web (performance.md names them).
-fn grade(waited: Duration) -> &'static str {
+pub fn grade(waited: Duration) -> &'static str {
     match waited.as_millis() {
         0..5 => "A+",
         5..30 => "A",
@@ -206,7 +240,7 @@ impl Measured {
     }
 }
 
-fn framing(framing: Framing) -> &'static str {
+pub fn framing(framing: Framing) -> &'static str {
     match framing {
         Framing::Atm => "atm",
         Framing::Ptm => "ptm",

@@ -3,11 +3,13 @@
 //! and how full it makes the line.
 
 use crate::exit::{Failure, Outcome, Status};
+use crate::kept::Kept;
 use crate::output;
 use crate::shape::in_runtime;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyService, SurveyWay};
@@ -30,6 +32,9 @@ pub struct Arguments {
     /// What the line carries, to say how full it was.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
+    /// Keep what was asked, every second and the result in a new folder.
+    #[arg(long, value_name = "FOLDER")]
+    write: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -77,11 +82,17 @@ pub fn run(arguments: &Arguments) -> Outcome {
                         information (CONFIG_DEBUG_INFO_BTF)";
             Failure::Input(format!("weirgate: {first}\n  {hint}"))
         })?;
+        // Before anything is seen that could not be kept.
+        let kept = arguments.write.as_deref().map(Kept::make).transpose()?;
         output::note(&format!(
             "weirgate: looks at {device} for {:.0} s; Ctrl-C ends it",
             arguments.time.as_secs_f64()
         ));
         let seen = look(&survey, arguments, device).await?;
+        if let Some(kept) = kept {
+            kept.result(&report(&seen), &document(&seen))?;
+            kept.file("seconds.csv", &seconds(&seen))?;
+        }
         let text = if arguments.json {
             document(&seen).to_string()
         } else {
@@ -89,6 +100,16 @@ pub fn run(arguments: &Arguments) -> Outcome {
         };
         output::data(&text)?;
         Ok(Status::Done)
+    })
+}
+
+/// Every second: bytes that arrived and that left.
+fn seconds(seen: &Seen) -> String {
+    let head = String::from("second,arrived_bytes,left_bytes\r\n");
+    let lines = seen.seconds.iter().enumerate();
+    lines.fold(head, |mut text, (second, [arrived, left])| {
+        let _ = write!(text, "{second},{arrived},{left}\r\n");
+        text
     })
 }
 

@@ -5,12 +5,13 @@ use crate::exit::{Outcome, Status};
 use crate::legend::legend;
 use crate::output;
 use crate::shape::in_runtime;
-use crate::top_screen::{Screen, lines};
+use crate::top_lines::{View, lines};
+use crate::top_screen::Screen;
 use crate::watch::every;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weirgate_watch::{Step, Steps};
+use weirgate_watch::{Legend, Step, Steps};
 
 /// What `weirgate top` takes.
 #[derive(clap::Args)]
@@ -35,6 +36,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let legend = legend(state, arguments.policy.as_deref())?;
         let mut steps = Steps::open(legend.clone())?;
+        steps.look_at_packets();
         let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
         let mut screen = if plain { None } else { Some(Screen::open()?) };
         let mut ticks = tokio::time::interval(arguments.every);
@@ -45,7 +47,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                     ticks.tick().await;
                 }
                 Some(screen) => {
-                    if !screen.until(ticks.tick()).await? {
+                    if !screen.until(&legend, ticks.tick()).await? {
                         return Ok(Status::Done);
                     }
                 }
@@ -56,7 +58,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             let Some(step) = steps.step(now.as_millis() as i64, Instant::now()).await? else {
                 continue;
             };
-            show(&step, &legend, arguments.json, screen.as_mut())?;
+            show(step, &steps, &legend, arguments.json, screen.as_mut())?;
             if arguments.once {
                 return Ok(Status::Done);
             }
@@ -65,16 +67,21 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
 }
 
 fn show(
-    step: &Step,
-    legend: &weirgate_watch::Legend,
+    step: Step,
+    steps: &Steps,
+    legend: &Legend,
     json: bool,
     screen: Option<&mut Screen>,
 ) -> std::io::Result<()> {
+    let blind = steps.blind();
     if json {
-        return output::data(&step.json(legend).to_string());
+        let mut value = step.json(legend);
+        // Why there are no hosts, waits and round trips.
+        value["without_packets"] = blind.into();
+        return output::data(&value.to_string());
     }
     match screen {
-        None => output::data(&lines(step, legend, 80).join("\n")),
-        Some(screen) => screen.draw(step, legend),
+        None => output::data(&lines(&step, legend, blind, View::default(), 80).join("\n")),
+        Some(screen) => screen.draw(step, legend, blind),
     }
 }

@@ -1,224 +1,221 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate top` draws: lines that need no colour, and a terminal that
-//! shows them until a key ends it.
+//! The terminal of `weirgate top`: keys, and what fits the screen.
 
-use std::cmp::Reverse;
+use crate::top_lines::{Order, Part, View, cut, lines};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use terminal_size::{Height, Width, terminal_size};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use weirgate_watch::{Change, Legend, Number, Promise, Sort, Step};
+use weirgate_watch::{Legend, Step};
 
-/// The lines of a look, at most `width` columns each.
-pub fn lines(step: &Step, legend: &Legend, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (way, device, gate) in &legend.links {
-        let of = |one: &&Change| {
-            one.object.sort == Sort::Class
-                && one.object.label("device") == device
-                && !one.object.label("direction").is_empty()
-        };
-        let classes = step.changes.iter().filter(of);
-        let sent: i64 = classes
-            .filter_map(|one| one.value(Number::ClassSentBytes))
-            .sum();
-        let rate = bits(sent, step.interval);
-        let share = if *gate > 0 {
-            rate * 100.0 / *gate as f64
-        } else {
-            0.0
-        };
-        lines.push(format!(
-            "{way:<5} {device}: {} of {} ({share:.0} %)",
-            human(rate),
-            human(*gate as f64)
-        ));
-    }
-    if !lines.is_empty() {
-        lines.push(String::new());
-    }
-    lines.push(format!(
-        "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>9}",
-        "class", "rate", "pkt/s", "drop/s", "waits", "wait ms", "promise"
-    ));
-    let classes = step
-        .changes
-        .iter()
-        .filter(|one| one.object.sort == Sort::Class);
-    // What stands above the policy's classes repeats their bytes.
-    let named = |one: &&Change| !one.object.label("direction").is_empty();
-    let any = classes.clone().any(|one| named(&one));
-    for one in classes.filter(|one| !any || named(one)) {
-        lines.push(class_line(one, step));
-    }
-    let devices = step
-        .changes
-        .iter()
-        .filter(|one| one.object.sort == Sort::Device);
-    let mut devices: Vec<&Change> = devices.collect();
-    devices.sort_by_key(|one| {
-        let number = |number| one.value(number).unwrap_or(0);
-        Reverse(number(Number::DeviceSentBytes) + number(Number::DeviceReceivedBytes))
-    });
-    lines.push(String::new());
-    lines.push(format!(
-        "{:<22} {:>12} {:>12} {:>9}",
-        "device", "received", "sent", "drop/s"
-    ));
-    for one in devices.into_iter().take(8) {
-        let rate = |number| human(bits(one.value(number).unwrap_or(0), step.interval));
-        let drops = one.value(Number::DeviceSentDrops).unwrap_or(0);
-        lines.push(format!(
-            "{:<22} {:>12} {:>12} {:>9.0}",
-            cut(one.object.label("device"), 22),
-            rate(Number::DeviceReceivedBytes),
-            rate(Number::DeviceSentBytes),
-            second(drops, step.interval)
-        ));
-    }
-    for one in step
-        .changes
-        .iter()
-        .filter(|one| one.object.sort == Sort::Probe)
-    {
-        let rtt = one.value(Number::ProbeRtt);
-        let rtt = rtt.map_or(String::from("no answer"), |rtt| {
-            format!("{:.1} ms", rtt as f64 / 1000.0)
+/// The last line: what keys do.
+const KEYS: &str = "q end  p hold  a all  c classes  h hosts  d devices  o order  arrows scroll";
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    End,
+    Hold,
+    Show(Part),
+    Order,
+    /// By so many lines; by pages where it says so.
+    Scroll {
+        lines: isize,
+        pages: isize,
+    },
+    Begin,
+}
+
+/// What bytes of a terminal mean: keys, and the sequences of those that have
+/// none (ECMA-48; xterm's for cursor keys).
+fn keys(bytes: &[u8]) -> Vec<Key> {
+    let scroll = |lines, pages| Key::Scroll { lines, pages };
+    let sequences: [(&[u8], Key); 7] = [
+        (b"\x1b[A", scroll(-1, 0)),
+        (b"\x1bOA", scroll(-1, 0)),
+        (b"\x1b[B", scroll(1, 0)),
+        (b"\x1bOB", scroll(1, 0)),
+        (b"\x1b[5~", scroll(0, -1)),
+        (b"\x1b[6~", scroll(0, 1)),
+        (b"\x1b[H", Key::Begin),
+    ];
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        let sequence = sequences
+            .iter()
+            .find(|(sequence, _)| rest.starts_with(sequence));
+        if let Some((sequence, key)) = sequence {
+            found.push(*key);
+            rest = &rest[sequence.len()..];
+            continue;
+        }
+        if *first == 0x1b {
+            // Alone it ends; else it begins a key that has no meaning here.
+            if after.is_empty() {
+                found.push(Key::End);
+            }
+            return found;
+        }
+        found.extend(match first {
+            b'q' => Some(Key::End),
+            b'p' | b' ' => Some(Key::Hold),
+            b'a' => Some(Key::Show(Part::All)),
+            b'c' => Some(Key::Show(Part::Classes)),
+            b'h' => Some(Key::Show(Part::Hosts)),
+            b'd' => Some(Key::Show(Part::Devices)),
+            b'o' => Some(Key::Order),
+            b'k' => Some(scroll(-1, 0)),
+            b'j' => Some(scroll(1, 0)),
+            b'g' => Some(Key::Begin),
+            _ => None,
         });
-        let number = |number| one.object.number(number).unwrap_or(0);
-        lines.push(format!(
-            "probe {} to {}: {rtt}, {} of {} lost",
-            cut(one.object.label("probe"), 20),
-            one.object.label("host"),
-            number(Number::ProbeLost),
-            number(Number::ProbeSent)
-        ));
+        rest = after;
     }
-    lines.into_iter().map(|line| cut(&line, width)).collect()
-}
-
-fn class_line(one: &Change, step: &Step) -> String {
-    let object = &one.object;
-    let name = match object.label("direction") {
-        "" => format!("{} {}", object.label("device"), object.label("class")),
-        way => format!("{way} {}", object.label("class")),
-    };
-    let number = |number| one.value(number);
-    let known = |text: Option<String>| text.unwrap_or_else(|| String::from("-"));
-    let wait = number(Number::ClassWait).map(|wait| format!("{:.1}", wait as f64 / 1000.0));
-    let promise = match one.promise {
-        None => "",
-        Some(Promise::Idle) => "idle",
-        Some(Promise::Kept) => "kept",
-        Some(Promise::Rate) => "RATE LOW",
-        Some(Promise::Wait) => "WAIT LONG",
-        Some(Promise::Unknown) => "?",
-    };
-    let by_second = |value: Option<i64>| {
-        known(value.map(|value| format!("{:.0}", second(value, step.interval))))
-    };
-    format!(
-        "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>9}",
-        cut(&name, 22),
-        known(number(Number::ClassSentBytes).map(|sent| human(bits(sent, step.interval)))),
-        by_second(number(Number::ClassSentPackets)),
-        by_second(number(Number::ClassDrops)),
-        known(number(Number::ClassBacklogPackets).map(|packets| packets.to_string())),
-        known(wait),
-        promise
-    )
-}
-
-fn second(value: i64, interval: i64) -> f64 {
-    value as f64 * 1000.0 / interval.max(1) as f64
-}
-
-fn bits(bytes: i64, interval: i64) -> f64 {
-    second(bytes, interval) * 8.0
-}
-
-/// Bits by the second, in at most nine columns.
-fn human(rate: f64) -> String {
-    match rate {
-        rate if rate >= 1e9 => format!("{:.2} Gbit", rate / 1e9),
-        rate if rate >= 1e6 => format!("{:.2} Mbit", rate / 1e6),
-        rate if rate >= 1e3 => format!("{:.1} kbit", rate / 1e3),
-        rate => format!("{rate:.0} bit"),
-    }
-}
-
-fn cut(text: &str, width: usize) -> String {
-    // Names are the kernel's and the policy's: nothing of them may steer the
-    // terminal.
-    let plain = text
-        .chars()
-        .map(|letter| if letter.is_control() { '?' } else { letter });
-    plain.take(width).collect()
+    found
 }
 
 /// The terminal, on its second screen until this is dropped.
 pub struct Screen {
-    keys: mpsc::Receiver<u8>,
+    keys: mpsc::Receiver<Vec<u8>>,
+    before: Option<Termios>,
+    ends: [Signal; 2],
+    resized: Signal,
     held: bool,
+    view: View,
+    first: usize,
+    last: Option<(Step, Option<String>)>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes the terminal. Needs a tokio runtime.
     pub fn open() -> io::Result<Self> {
         let (send, keys) = mpsc::channel(8);
+        let mut before = None;
         if io::stdin().is_terminal() {
-            // A line at a time: `q` and Enter. Ends with the process.
+            let modes = tcgetattr(io::stdin())?;
+            let mut single = modes.clone();
+            single
+                .local_modes
+                .remove(LocalModes::ICANON | LocalModes::ECHO);
+            tcsetattr(io::stdin(), OptionalActions::Now, &single)?;
+            before = Some(modes);
+            // Ends with the process.
             std::thread::spawn(move || {
-                let mut byte = [0];
-                while matches!(io::stdin().read(&mut byte), Ok(1)) {
-                    if send.blocking_send(byte[0]).is_err() {
+                let mut bytes = [0; 32];
+                while let Ok(read @ 1..) = io::stdin().read(&mut bytes) {
+                    if send.blocking_send(bytes[..read].to_vec()).is_err() {
                         return;
                     }
                 }
             });
         }
+        let screen = Self {
+            keys,
+            before,
+            ends: [
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::terminate())?,
+            ],
+            resized: signal(SignalKind::window_change())?,
+            held: false,
+            view: View::default(),
+            first: 0,
+            last: None,
+        };
         let mut out = io::stdout().lock();
         out.write_all(b"\x1b[?1049h\x1b[?25l")?;
         out.flush()?;
-        Ok(Self { keys, held: false })
+        Ok(screen)
     }
 
     /// Waits for the next look; false where a key ends it.
-    pub async fn until<T>(&mut self, tick: impl Future<Output = T>) -> io::Result<bool> {
+    pub async fn until<T>(
+        &mut self,
+        legend: &Legend,
+        tick: impl Future<Output = T>,
+    ) -> io::Result<bool> {
         tokio::pin!(tick);
         loop {
+            let [interrupted, terminated] = &mut self.ends;
             tokio::select! {
                 _ = &mut tick => return Ok(true),
-                end = tokio::signal::ctrl_c() => return end.map(|()| false),
-                Some(key) = self.keys.recv() => match key {
-                    b'q' => return Ok(false),
-                    b'p' => self.held = !self.held,
-                    _ => {}
-                },
+                _ = interrupted.recv() => return Ok(false),
+                _ = terminated.recv() => return Ok(false),
+                _ = self.resized.recv() => {}
+                Some(bytes) = self.keys.recv() => {
+                    if !keys(&bytes).into_iter().all(|key| self.press(key)) {
+                        return Ok(false);
+                    }
+                }
             }
+            self.redraw(legend)?;
         }
     }
 
+    /// False where it ends.
+    fn press(&mut self, key: Key) -> bool {
+        match key {
+            Key::End => return false,
+            Key::Hold => self.held = !self.held,
+            Key::Show(part) => {
+                self.view.part = part;
+                self.first = 0;
+            }
+            Key::Order => self.view.order = Order::next(self.view.order),
+            Key::Scroll { lines, pages } => {
+                let page = size().1.saturating_sub(3).max(1) as isize;
+                self.first = self.first.saturating_add_signed(lines + pages * page);
+            }
+            Key::Begin => self.first = 0,
+        }
+        true
+    }
+
     /// Shows a look, unless it is held.
-    pub fn draw(&mut self, step: &Step, legend: &Legend) -> io::Result<()> {
+    pub fn draw(&mut self, step: Step, legend: &Legend, blind: Option<&str>) -> io::Result<()> {
         if self.held {
             return Ok(());
         }
-        let (width, height) = match terminal_size() {
-            Some((Width(width), Height(height))) => (usize::from(width), usize::from(height)),
-            None => (80, 24),
+        self.last = Some((step, blind.map(str::to_owned)));
+        self.redraw(legend)
+    }
+
+    fn redraw(&mut self, legend: &Legend) -> io::Result<()> {
+        let Some((step, blind)) = &self.last else {
+            return Ok(());
         };
+        let (width, height) = size();
+        let all = lines(step, legend, blind.as_deref(), self.view, width);
+        let room = height.saturating_sub(1);
+        self.first = self.first.min(all.len().saturating_sub(room));
         let mut text = String::from("\x1b[H");
-        for line in lines(step, legend, width)
-            .iter()
-            .take(height.saturating_sub(2))
-        {
+        for line in all.iter().skip(self.first).take(room) {
             text.push_str(line);
             text.push_str("\x1b[K\r\n");
         }
-        text.push_str("\x1b[J\r\nq Enter: end   p Enter: hold");
+        let held = if self.held { "HELD  " } else { "" };
+        let more = all.len().saturating_sub(self.first + room);
+        let more = if more > 0 {
+            format!("{more} more  ")
+        } else {
+            String::new()
+        };
+        let keys = cut(&format!("{held}{more}{KEYS}"), width);
+        let last = format!("\x1b[J\x1b[{height};1H{keys}");
+        text.push_str(&last);
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()
+    }
+}
+
+/// Columns and rows.
+fn size() -> (usize, usize) {
+    match terminal_size() {
+        Some((Width(width), Height(height))) => (usize::from(width), usize::from(height)),
+        None => (80, 24),
     }
 }
 
@@ -226,5 +223,36 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // The terminal may be gone.
         let _ = io::stdout().lock().write_all(b"\x1b[?25h\x1b[?1049l");
+        let _ = io::stdout().lock().flush();
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read() {
+        assert_eq!(keys(b"q"), [Key::End]);
+        assert_eq!(keys(b"\x1b"), [Key::End]);
+        assert_eq!(
+            keys(b"h\x1b[Bo\x1b[5~"),
+            [
+                Key::Show(Part::Hosts),
+                Key::Scroll { lines: 1, pages: 0 },
+                Key::Order,
+                Key::Scroll {
+                    lines: 0,
+                    pages: -1
+                },
+            ]
+        );
+        // A key without a meaning, such as F5, does nothing.
+        assert_eq!(keys(b"\x1b[15~"), []);
+        assert_eq!(keys(b"x\xff"), []);
+        assert!(KEYS.len() <= 80);
     }
 }

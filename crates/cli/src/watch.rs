@@ -5,6 +5,8 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::legend::legend;
 use crate::output;
 use crate::shape::in_runtime;
+use crate::watch_access::{self, Admit, Dismiss};
+use crate::watch_send;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use weirgate_history::{csv, json};
 use weirgate_keep::Place;
 use weirgate_units::{ParseError, Span};
-use weirgate_watch::{Config, FileStorage, Listen, Target, WatchError, serve, target};
+use weirgate_watch::{Config, FileStorage, Listen, Target, Tls, WatchError, serve, target};
 
 /// What a history may grow to: a day of 1,500 series by the second, and five
 /// years in steps.
@@ -33,6 +35,19 @@ pub struct Arguments {
     /// A proxy with TLS and authentication stands before it: allow any address and any name.
     #[arg(long)]
     behind_proxy: bool,
+    /// Serve by TLS with this certificate (PEM, with those between it and its authority); read
+    /// again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let in only who is named in this file, with a password or token; `weirgate watch admit`
+    /// writes it.
+    #[arg(long, value_name = "FILE")]
+    access: Option<PathBuf>,
+    #[command(flatten)]
+    send: watch_send::Arguments,
     /// The policy that names classes and their promises, else the one that is applied, where it
     /// can be read.
     #[arg(long, value_name = "FILE")]
@@ -56,6 +71,11 @@ pub struct Arguments {
 enum Command {
     /// Print what the history has, as CSV or JSON; also while it is written.
     Export(Export),
+    /// Let somebody look: write a name, with the hash of a new token or a password, into the file
+    /// of --access.
+    Admit(Admit),
+    /// Let somebody look no more.
+    Dismiss(Dismiss),
 }
 
 #[derive(clap::Args)]
@@ -115,6 +135,8 @@ fn time(text: &str) -> Result<i64, String> {
 pub fn run(state: &Path, arguments: Arguments) -> Outcome {
     match arguments.command {
         Some(Command::Export(export)) => self::export(&export),
+        Some(Command::Admit(admit)) => watch_access::admit(&admit),
+        Some(Command::Dismiss(dismiss)) => watch_access::dismiss(&dismiss),
         None => watch(state, arguments),
     }
 }
@@ -130,10 +152,20 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             Listen::Socket(path) => path.display().to_string(),
             Listen::Address(_) => String::new(),
         };
+        let scheme = match arguments.tls_cert {
+            Some(_) => "https",
+            None => "http",
+        };
         let applied = Place::here(state).ok().map(|place| place.state);
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
+            tls: arguments
+                .tls_cert
+                .zip(arguments.tls_key)
+                .map(|(certificate, key)| Tls { certificate, key }),
+            access: arguments.access,
+            sending: arguments.send.sending()?,
             history: file(arguments.history)?,
             size: arguments.size * 1_000_000,
             every: arguments.every,
@@ -156,7 +188,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         };
         let ready = |addresses: &[SocketAddr]| {
             for address in addresses {
-                output::note(&format!("weirgate: the page is at http://{address}/"));
+                output::note(&format!("weirgate: the page is at {scheme}://{address}/"));
             }
             if addresses.is_empty() {
                 output::note(&format!("weirgate: the page is at the socket {place}"));

@@ -5,20 +5,34 @@
 //! * [`Server`] is the cooperating end, [`Client`] talks to it, [`measure`]
 //!   (measure()) measures a direction with it.
 //!
+//! * [`remote`](remote()) measures with hosts that merely answer: a
+//!   [`Reflector`] (ICMP, irtt) tells round trips, a [`Load`] (iperf3, a file of
+//!   a web server) fills the line.
+//!
 //! Nobody is contacted but the address that the caller names. Start reading at
 //! `infer`; `message` is all that crosses the network.
 
+mod bulk;
 mod client;
+mod echo;
 mod infer;
+mod iperf3;
+mod irtt;
 mod measure;
 mod message;
 mod pace;
+mod remote;
 mod serve;
 mod train;
 
+pub use bulk::Bulk;
 pub use client::{Client, ProbeError, Way};
+pub use echo::{Echo, Icmp, Reflector};
 pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
+pub use iperf3::IPERF3_PORT;
+pub use irtt::{IRTT_PORT, Irtt};
 pub use measure::{Direction, Progress, measure};
 pub use message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
+pub use remote::{Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, remote};
 pub use serve::Server;
 pub use train::{Arrival, seen};

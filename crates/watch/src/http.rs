@@ -3,6 +3,7 @@
 //! is asked here changes anything.
 
 use crate::WatchError;
+use crate::door::Admission;
 use crate::metrics::openmetrics;
 use crate::pages::FILES;
 use crate::service::{Listen, Shared, lock};
@@ -25,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use weirgate_history::{MAX_NAME, Reading, csv, json};
 
 /// Connections at once, each with a reading's memory at worst.
@@ -77,10 +79,14 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 impl Listener {
-    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    /// A connection, and whose; of a Unix socket, nobody's.
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
         Ok(match self {
-            Self::Tcp(listener) => Box::new(listener.accept().await?.0),
-            Self::Unix(listener) => Box::new(listener.accept().await?.0),
+            Self::Tcp(listener) => {
+                let (stream, from) = listener.accept().await?;
+                (Box::new(stream), Some(from.ip()))
+            }
+            Self::Unix(listener) => (Box::new(listener.accept().await?.0), None),
         })
     }
 }
@@ -91,10 +97,10 @@ async fn accepting(listener: Listener, shared: Arc<Shared>, room: Arc<Semaphore>
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok(stream) => {
+            Ok((stream, from)) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
-                    connection(stream, shared).await;
+                    connection(stream, from, shared).await;
                     drop(permit);
                 });
             }
@@ -117,10 +123,22 @@ fn unix(path: &Path) -> Result<UnixListener, WatchError> {
     UnixListener::bind(path).map_err(failed)
 }
 
-async fn connection(stream: Box<dyn Stream>, shared: Arc<Shared>) {
+async fn connection(stream: Box<dyn Stream>, from: Option<IpAddr>, shared: Arc<Shared>) {
+    // A Unix socket is this machine's own.
+    let tls = shared.door.tls().filter(|_| from.is_some());
+    let stream: Box<dyn Stream> = match tls {
+        None => stream,
+        Some(config) => {
+            let shaken = TlsAcceptor::from(config).accept(stream);
+            match tokio::time::timeout(HEAD, shaken).await {
+                Ok(Ok(stream)) => Box::new(stream),
+                _ => return,
+            }
+        }
+    };
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(answer(request, &shared).await) }
+        async move { Ok::<_, Infallible>(answer(request, from, &shared).await) }
     });
     let work = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -131,9 +149,14 @@ async fn connection(stream: Box<dyn Stream>, shared: Arc<Shared>) {
     let _ = tokio::time::timeout(LIFE, work).await;
 }
 
-async fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Answer {
+async fn answer(request: Request<Incoming>, from: Option<IpAddr>, shared: &Arc<Shared>) -> Answer {
     let head = request.method() == Method::HEAD;
-    let mut answer = if request.method() != Method::GET && !head {
+    let shown = request.headers().get(header::AUTHORIZATION);
+    let admission = shared.door.admit(shown.map(HeaderValue::as_bytes), from);
+    let admission = admission.await;
+    let mut answer = if admission != Admission::In {
+        kept_out(admission)
+    } else if request.method() != Method::GET && !head {
         let mut answer = plain(
             StatusCode::METHOD_NOT_ALLOWED,
             "nothing can be changed here\n",
@@ -141,7 +164,7 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Answer {
         let allowed = HeaderValue::from_static("GET, HEAD");
         answer.headers_mut().insert(header::ALLOW, allowed);
         answer
-    } else if !shared.behind_proxy && !asked_by_address(&request) {
+    } else if !shared.behind_proxy && !shared.door.asks() && !asked_by_address(&request) {
         // A page of somebody else's whose name was made to mean this machine.
         plain(
             StatusCode::MISDIRECTED_REQUEST,
@@ -175,6 +198,27 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Answer {
             .headers_mut()
             .insert(name, HeaderValue::from_static(value));
     }
+    answer
+}
+
+/// What somebody gets who is not let in.
+fn kept_out(admission: Admission) -> Answer {
+    let (status, text, name, value) = match admission {
+        Admission::Later(seconds) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many wrong passwords came from your address; try again later\n",
+            header::RETRY_AFTER,
+            HeaderValue::from(seconds),
+        ),
+        _ => (
+            StatusCode::UNAUTHORIZED,
+            "a name with a password or token is asked for, or a bearer token\n",
+            header::WWW_AUTHENTICATE,
+            HeaderValue::from_static("Basic realm=\"weirgate\", charset=\"UTF-8\""),
+        ),
+    };
+    let mut answer = plain(status, text);
+    answer.headers_mut().insert(name, value);
     answer
 }
 
@@ -223,7 +267,8 @@ async fn routed(request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
         "/metrics" => {
             let seen = seen();
             let status = lock(&shared.history).status();
-            let text = openmetrics(&seen.changes, &status, seen.failing.is_some());
+            let own = shared.own(&status, seen.failing.is_some());
+            let text = openmetrics(&seen.changes, &own);
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             whole(StatusCode::OK, kind, text)
         }

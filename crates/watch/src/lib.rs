@@ -13,8 +13,11 @@
 //! what packets tell that pass by CAP_BPF and CAP_PERFMON. What is not allowed
 //! is left out.
 
+mod access;
+mod changed;
 mod changes;
 mod differ;
+mod door;
 mod http;
 mod legend;
 mod look;
@@ -24,20 +27,25 @@ mod object;
 mod pages;
 mod passing;
 mod probe;
+mod send;
 mod service;
 mod steps;
 mod storage;
+mod tls;
 
+pub use access::{Access, password, token};
 pub use differ::{Change, Differ};
 pub use legend::{ClassLegend, Legend, Promise, RuleLegend, promise};
 pub use look::Looker;
-pub use metrics::openmetrics;
+pub use metrics::{Own, openmetrics};
 pub use now::now;
 pub use object::{METRICS, Metric, Number, Object, Sort};
 pub use probe::{Target, target};
+pub use send::{Kind, Receiver, Sending};
 pub use service::{Config, Listen, serve};
 pub use steps::{Step, Steps};
 pub use storage::FileStorage;
+pub use tls::Tls;
 
 use std::path::PathBuf;
 use weirgate_history::HistoryError;
@@ -70,11 +78,29 @@ pub enum WatchError {
     },
     /// Others than this machine could read everything.
     #[error(
-        "{0} can be reached from other machines, and weirgate asks no passwords; listen on \
-         127.0.0.1 or a Unix socket, or say `--behind-proxy` where a proxy with TLS and \
-         authentication stands before it and nothing else can reach it"
+        "{0} can be reached from other machines, and so needs TLS (`--tls-cert FILE --tls-key \
+         FILE`) and names of those who may look (`--access FILE`; `weirgate watch admit` makes \
+         it): {1}; else listen on 127.0.0.1 or a Unix socket, or say `--behind-proxy` where a proxy \
+         with TLS and authentication stands before it and nothing else can reach it"
     )]
-    Open(std::net::SocketAddr),
+    Open(std::net::SocketAddr, &'static str),
+    /// A certificate or its key.
+    #[error("{path}: {why}")]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The list of those who may look; each line of `why` begins where the file's
+    /// name ends.
+    #[error("{}", lines(path, why))]
+    Access {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A probe cannot be sent.
     #[error(
         "probe {name}: {source}; where this is a matter of permission, let the group send echoes \
@@ -86,4 +112,12 @@ pub enum WatchError {
         /// Why not.
         source: std::io::Error,
     },
+}
+
+fn lines(path: &std::path::Path, why: &str) -> String {
+    let lines = why.lines();
+    let named: Vec<String> = lines
+        .map(|line| format!("{}{line}", path.display()))
+        .collect();
+    named.join("\n")
 }

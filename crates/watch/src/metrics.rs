@@ -2,17 +2,37 @@
 //! OpenMetrics 1.0 text.
 
 use crate::differ::Change;
-use crate::object::{METRICS, Width};
+use crate::object::{METRICS, Width, label_text};
 use std::fmt::Write as _;
 
-/// All numbers of the last look. How many there are is bounded by what is looked
-/// at; `left_out` says how many rows of the history lack a value for want of
-/// room.
-pub fn openmetrics(
-    changes: &[Change],
-    history: &weirgate_history::Status,
-    failing: bool,
-) -> String {
+/// A number of watch itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// Its whole name, without `_total`.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// Whether it only grows.
+    pub counter: bool,
+    /// Its values by labels.
+    pub values: Vec<(Vec<(&'static str, String)>, u64)>,
+}
+
+impl Own {
+    /// One value without labels.
+    pub(crate) fn one(name: &'static str, help: &'static str, counter: bool, value: u64) -> Self {
+        Self {
+            name,
+            help,
+            counter,
+            values: vec![(Vec::new(), value)],
+        }
+    }
+}
+
+/// All numbers of the last look, and those of watch itself. How many there are
+/// is bounded by what is looked at.
+pub fn openmetrics(changes: &[Change], own: &[Own]) -> String {
     let mut text = String::new();
     for (place, metric) in METRICS.iter().enumerate() {
         let family = format!("weirgate_{}_{}", metric.sort.word(), metric.name);
@@ -49,33 +69,14 @@ pub fn openmetrics(
             }
         }
     }
-    let own = [
-        (
-            "weirgate_history_series",
-            "Series that the history has now.",
-            history.series as u64,
-        ),
-        (
-            "weirgate_history_lost",
-            "Rows and events that the history lost since the start.",
-            history.lost,
-        ),
-        (
-            "weirgate_history_left_out",
-            "Values that the history had no room for since the start.",
-            history.refused,
-        ),
-        (
-            "weirgate_history_failing",
-            "1 while the history's file cannot be written.",
-            u64::from(failing),
-        ),
-    ];
-    for (name, help, value) in own {
-        let _ = write!(
-            text,
-            "# TYPE {name} gauge\n# HELP {name} {help}\n{name} {value}\n"
-        );
+    for one in own {
+        let kind = if one.counter { "counter" } else { "gauge" };
+        let total = if one.counter { "_total" } else { "" };
+        let name = one.name;
+        let _ = write!(text, "# TYPE {name} {kind}\n# HELP {name} {}\n", one.help);
+        for (labels, value) in &one.values {
+            let _ = writeln!(text, "{name}{total}{} {value}", label_text(labels));
+        }
     }
     text.push_str("# EOF\n");
     text
@@ -85,6 +86,38 @@ pub fn openmetrics(
 mod tests {
     use super::*;
     use crate::object::{Number, Object, Sort};
+
+    /// The dashboard and the alert rules ask for nothing that is not there.
+    #[test]
+    fn what_dashboards_ask_for_is_there() {
+        let own = [include_str!("service.rs"), include_str!("send/mod.rs")];
+        for file in [
+            include_str!("../../../packaging/monitoring/grafana.json"),
+            include_str!("../../../packaging/monitoring/alerts.yaml"),
+        ] {
+            let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            let words = file.split(|one: char| !letter(one));
+            let names = words.filter(|word| word.starts_with("weirgate_"));
+            let mut count = 0;
+            for name in names {
+                let known = METRICS.iter().any(|metric| {
+                    let total = if metric.width == Width::Gauge {
+                        ""
+                    } else {
+                        "_total"
+                    };
+                    format!("weirgate_{}_{}{total}", metric.sort.word(), metric.name) == name
+                });
+                let quoted = format!("\"{}\"", name.trim_end_matches("_total"));
+                assert!(
+                    known || own.iter().any(|text| text.contains(&quoted)),
+                    "{name}"
+                );
+                count += 1;
+            }
+            assert!(count > 5);
+        }
+    }
 
     #[test]
     fn hostile_names_stay_within_their_quotes() {
@@ -98,7 +131,7 @@ mod tests {
             values: Vec::new(),
             promise: None,
         };
-        let text = openmetrics(&[change], &weirgate_history::Status::default(), false);
+        let text = openmetrics(&[change], &[Own::one("weirgate_x", "y", true, 3)]);
         let name = "{probe=\"a\\\"} 1\\n# EOF\\\\\u{fffd}[2J\"}";
         assert!(
             text.contains(&format!("\nweirgate_probe_sent_total{name} 3\n")),
@@ -108,7 +141,7 @@ mod tests {
             text.contains(&format!("\nweirgate_probe_rtt_seconds{name} 0.0015\n")),
             "{text}"
         );
-        assert!(text.ends_with("\n# EOF\n"));
+        assert!(text.ends_with("\nweirgate_x_total 3\n# EOF\n"), "{text}");
         assert_eq!(text.matches("\n# EOF").count(), 1);
     }
 }

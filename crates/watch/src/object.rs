@@ -161,27 +161,7 @@ impl Object {
 
     /// The labels as OpenMetrics writes them, in braces; nothing without any.
     pub fn label_text(&self) -> String {
-        if self.labels.is_empty() {
-            return String::new();
-        }
-        let mut text = String::from("{");
-        for (place, (label, value)) in self.labels.iter().enumerate() {
-            let comma = if place > 0 { "," } else { "" };
-            let _ = write!(text, "{comma}{label}=\"");
-            for letter in value.chars() {
-                match letter {
-                    '\\' => text.push_str("\\\\"),
-                    '"' => text.push_str("\\\""),
-                    '\n' => text.push_str("\\n"),
-                    // Nothing that moves a cursor, and nothing invisible.
-                    letter if letter.is_control() => text.push('\u{fffd}'),
-                    letter => text.push(letter),
-                }
-            }
-            text.push('"');
-        }
-        text.push('}');
-        text
+        label_text(&self.labels)
     }
 
     /// One of its numbers, as the kernel has it.
@@ -189,6 +169,31 @@ impl Object {
         let found = self.numbers.iter().find(|(other, _)| *other == number);
         found.map(|(_, value)| *value)
     }
+}
+
+/// Labels as OpenMetrics writes them, in braces; nothing without any.
+pub(crate) fn label_text(labels: &[(&'static str, String)]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("{");
+    for (place, (label, value)) in labels.iter().enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        let _ = write!(text, "{comma}{label}=\"");
+        for letter in value.chars() {
+            match letter {
+                '\\' => text.push_str("\\\\"),
+                '"' => text.push_str("\\\""),
+                '\n' => text.push_str("\\n"),
+                // Nothing that moves a cursor, and nothing invisible.
+                letter if letter.is_control() => text.push('\u{fffd}'),
+                letter => text.push(letter),
+            }
+        }
+        text.push('"');
+    }
+    text.push('}');
+    text
 }
 
 /// The name of a series in the history: `class_sent_bytes{device="wan",...}`.

@@ -3,18 +3,22 @@
 
 use crate::WatchError;
 use crate::differ::Change;
+use crate::door::Door;
 use crate::http;
 use crate::legend::Legend;
+use crate::metrics::Own;
 use crate::object::series;
 use crate::probe::{Prober, Target};
+use crate::send::{Outlets, Sending};
 use crate::steps::Steps;
 use crate::storage::FileStorage;
+use crate::tls::Tls;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
-use weirgate_history::{Event, History, HistoryError, Kind};
+use weirgate_history::{Event, History, HistoryError, Kind, Status};
 
 /// What is committed is at most this old: a power cut costs no more than five
 /// seconds, with the time that the disk takes.
@@ -36,6 +40,12 @@ pub struct Config {
     /// A proxy with authentication stands before it: any address will do, and
     /// any name of this machine.
     pub behind_proxy: bool,
+    /// The certificate to show at addresses.
+    pub tls: Option<Tls>,
+    /// The file of those who may look; without one, whoever can connect.
+    pub access: Option<PathBuf>,
+    /// Whom to send numbers to.
+    pub sending: Sending,
     /// The history's file.
     pub history: PathBuf,
     /// How many bytes it may grow to, where it is made.
@@ -54,6 +64,8 @@ pub struct Config {
 /// What was seen at the last look.
 #[derive(Debug, Default)]
 pub struct Seen {
+    /// When, in milliseconds of Unix time.
+    pub time: i64,
     /// Objects and what changed.
     pub changes: Vec<Change>,
     /// [`now`](crate::now()) as text.
@@ -70,6 +82,51 @@ pub(crate) struct Shared {
     pub(crate) refused: Mutex<Option<String>>,
     pub(crate) blind: Mutex<Option<String>>,
     pub(crate) behind_proxy: bool,
+    pub(crate) door: Arc<Door>,
+    pub(crate) outlets: Mutex<Outlets>,
+}
+
+impl Shared {
+    /// Numbers of watch itself. `left_out` says how many values of the history's
+    /// rows there was no room for.
+    pub(crate) fn own(&self, history: &Status, failing: bool) -> Vec<Own> {
+        let mut own = vec![
+            Own::one(
+                "weirgate_history_series",
+                "Series that the history has now.",
+                false,
+                history.series as u64,
+            ),
+            Own::one(
+                "weirgate_history_lost",
+                "Rows and events that the history lost since the start.",
+                false,
+                history.lost,
+            ),
+            Own::one(
+                "weirgate_history_left_out",
+                "Values that the history had no room for since the start.",
+                false,
+                history.refused,
+            ),
+            Own::one(
+                "weirgate_history_failing",
+                "1 while the history's file cannot be written.",
+                false,
+                u64::from(failing),
+            ),
+        ];
+        if self.door.asks() {
+            own.push(Own::one(
+                "weirgate_access_refused",
+                "Requests that showed a wrong password or token.",
+                true,
+                self.door.refused(),
+            ));
+        }
+        own.extend(lock(&self.outlets).own());
+        own
+    }
 }
 
 /// Serves until `stop` is done. `again` makes the legend anew, where it can;
@@ -88,9 +145,17 @@ pub async fn serve(
             && !address.ip().is_loopback()
             && !config.behind_proxy
         {
-            return Err(WatchError::Open(*address));
+            let missing = match (&config.tls, &config.access) {
+                (Some(_), Some(_)) => continue,
+                (Some(_), None) => "who may look is not said",
+                (None, Some(_)) => "there is no TLS",
+                (None, None) => "there is neither",
+            };
+            return Err(WatchError::Open(*address, missing));
         }
     }
+    let door = Arc::new(Door::open(config.tls.as_ref(), config.access.as_deref())?);
+    let outlets = Mutex::new(Outlets::open(&config.sending)?);
     let history = FileStorage::open(&config.history, config.size)?;
     let history = Arc::new(Mutex::new(history));
     let (send, seen) = watch::channel(Arc::new(Seen::default()));
@@ -101,6 +166,8 @@ pub async fn serve(
         refused: Mutex::new(None),
         blind: Mutex::new(None),
         behind_proxy: config.behind_proxy,
+        door: Arc::clone(&door),
+        outlets,
     });
     let (servers, places) = http::listen(&config.listen, &shared).await?;
     let mut round = Round::new(&config, legend, history)?;
@@ -115,10 +182,15 @@ pub async fn serve(
                 *lock(&shared.legend) = Arc::new(legend.clone());
                 round.steps.looker.set_legend(legend);
             }
+            for text in lock(&shared.outlets).told() {
+                told(&text);
+                round.happened("send", text);
+            }
             let seen = round.once(&told).await;
             *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
             if let Some(seen) = seen {
+                offer(&shared, &seen);
                 send.send_replace(Arc::new(seen));
             }
         }
@@ -126,11 +198,22 @@ pub async fn serve(
     ready(&places);
     tokio::select! {
         () = work => {}
+        () = door.follow(&told) => {}
         () = stop => {}
     }
     drop(servers);
     round.end().await;
     Ok(())
+}
+
+/// Queues what was seen for the receivers, when it is time.
+fn offer(shared: &Shared, seen: &Seen) {
+    let now = Instant::now();
+    if lock(&shared.outlets).due(now) {
+        let status = lock(&shared.history).status();
+        let own = shared.own(&status, seen.failing.is_some());
+        lock(&shared.outlets).offer(now, seen.time, &seen.changes, &own);
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -164,7 +247,7 @@ impl Round {
         history: Arc<Mutex<History<FileStorage>>>,
     ) -> Result<Self, WatchError> {
         let mut steps = Steps::open(legend)?;
-        steps.looker.look_at_packets();
+        steps.look_at_packets();
         let probes = config.probes.iter().cloned().map(Prober::open);
         Ok(Self {
             steps,
@@ -210,10 +293,19 @@ impl Round {
         self.keep(step.time, step.interval, &step.changes, &told)
             .await;
         Some(Seen {
+            time: step.time,
             json: step.json(self.steps.looker.legend()).to_string(),
             changes: step.changes,
             failing: self.failing.clone(),
         })
+    }
+
+    fn happened(&mut self, kind: &str, text: String) {
+        self.events.push(Event {
+            time: wall(),
+            kind: kind.to_owned(),
+            text,
+        });
     }
 
     fn sources_changed(&mut self) -> bool {

@@ -67,6 +67,17 @@ impl Steps {
         })
     }
 
+    /// Looks at packets that pass, too, where that is allowed: waits, round trips,
+    /// hosts.
+    pub fn look_at_packets(&mut self) {
+        self.looker.look_at_packets();
+    }
+
+    /// Why packets that pass are not looked at; `None` where they are.
+    pub fn blind(&self) -> Option<&str> {
+        self.looker.blind()
+    }
+
     /// Looks once. `None` for the first look, and for the first after a long
     /// pause. `time` is the wall clock's, in milliseconds of Unix time; `passed`
     /// is that of a clock that nobody sets.

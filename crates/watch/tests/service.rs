@@ -2,14 +2,16 @@
 //! The service as its clients meet it, friendly and hostile ones.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod running;
+
+use running::{config, run};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use weirgate_watch::{Config, Legend, Listen, WatchError, serve};
+use weirgate_watch::{Listen, WatchError};
 
 /// A service of this machine's own devices, which ends with it.
 struct Service {
@@ -17,37 +19,6 @@ struct Service {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), WatchError>>>,
     _folder: tempfile::TempDir,
-}
-
-fn config(folder: &Path, listen: Listen) -> Config {
-    Config {
-        listen: vec![listen],
-        behind_proxy: false,
-        history: folder.join("deep/history"),
-        size: 4_000_000,
-        every: Duration::from_millis(200),
-        probes: Vec::new(),
-        applied: None,
-        sources: Vec::new(),
-    }
-}
-
-fn run(
-    config: Config,
-    stop: oneshot::Receiver<()>,
-    ready: mpsc::Sender<Option<SocketAddr>>,
-) -> Result<(), WatchError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let stop = async {
-            let _ = stop.await;
-        };
-        let ready = move |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
-        serve(config, Legend::default(), || None, stop, ready, |_| {}).await
-    })
 }
 
 impl Service {
@@ -293,7 +264,7 @@ fn a_unix_socket_and_a_second_writer() {
 }
 
 #[test]
-fn others_than_this_machine_are_let_in_only_behind_a_proxy() {
+fn others_than_this_machine_are_not_let_in_just_so() {
     let folder = tempfile::tempdir().unwrap();
     let open = Listen::Address("0.0.0.0:0".parse().unwrap());
     let (_never, stopped) = oneshot::channel();

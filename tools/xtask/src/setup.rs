@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 15] = [
+const PACKAGES: [(&str, &str, &str); 16] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -66,6 +66,11 @@ const PACKAGES: [(&str, &str, &str); 15] = [
         "python3-prometheus-client",
         "/usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py",
         "tests read the metrics with it as a second opinion",
+    ),
+    (
+        "iperf3",
+        "/usr/bin/iperf3",
+        "tests measure a line with its server",
     ),
     (
         "ethtool",

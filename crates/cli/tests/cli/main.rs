@@ -22,6 +22,7 @@ mod names;
 mod namespace;
 mod powerless;
 mod program;
+mod remote;
 mod safe;
 mod schema;
 mod stream;

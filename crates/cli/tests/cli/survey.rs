@@ -72,4 +72,20 @@ fn what_passes_is_counted() {
     let ended = place.weirgate("survey wan --for 1s --rate 1mbit");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains("% of the line"), "{ended:?}");
+    // The report is kept with the run.
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("run");
+    let mut command = place.command(WEIRGATE);
+    command.args(["survey", "wan", "--for", "1s", "--write"]);
+    let output = command.arg(&kept).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let file = |name: &str| std::fs::read_to_string(kept.join(name)).unwrap();
+    assert_eq!(
+        file("result.txt").trim(),
+        String::from_utf8_lossy(&output.stdout).trim()
+    );
+    assert!(file("seconds.csv").starts_with("second,arrived_bytes,left_bytes\r\n"));
+    let result: Value = serde_json::from_str(&file("result.json")).unwrap();
+    assert!(result["seconds"].as_f64() >= Some(1.0), "{result}");
+    assert!(file("setup.json").contains("\"survey\""));
 }

@@ -4,9 +4,10 @@
 //! metrics with the Prometheus project's own parser.
 
 use crate::namespace::Namespace;
-use crate::program::{WEIRGATE, root};
+use crate::program::{Ended, WEIRGATE, root};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -200,6 +201,94 @@ fn what_is_shown_is_what_passed() {
         "{text:?}"
     );
     assert!(text.out.contains("up urgent"), "{text:?}");
+    keys(&watch);
+}
+
+/// `top` in a terminal of its own: a key shows hosts, another ends it.
+fn keys(watch: &Watch) {
+    let mut sender = watch.place.command("bash");
+    let line = "while :; do echo > /dev/udp/10.8.0.77/5000; sleep 0.05; done";
+    let mut sender = sender.args(["-c", line]).spawn().unwrap();
+    let mut command = watch.place.command("script");
+    let line = format!("{WEIRGATE} top --every 200ms");
+    let mut top = command
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (top.stdin.take().unwrap(), top.stdout.take().unwrap());
+    let mut shown = String::new();
+    let mut until = |part: &str, key: &[u8]| {
+        let mut bytes = [0; 4096];
+        while !shown.contains(part) {
+            let read = output.read(&mut bytes).unwrap();
+            assert!(read > 0, "{part} in {shown}");
+            shown.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+        shown.clear();
+        input.write_all(key).unwrap();
+    };
+    until("by rate)", b"o");
+    until("by down)", b"\x1b[B");
+    until("10.8.0.77", b"h");
+    until("by down)", b"q");
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    assert!(top.wait().unwrap().success());
+    // The terminal is as it was.
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.contains("\x1b[?25h\x1b[?1049l"), "{rest:?}");
+}
+
+/// Names come into the file of those who may look, get another token, and go.
+#[test]
+fn names_are_admitted_and_dismissed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access");
+    let run = |words: &[&str], input: &str| {
+        let mut command = Command::new(WEIRGATE);
+        command.arg("watch").args(words).arg("--access").arg(&file);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Ended::of(&child.wait_with_output().unwrap())
+    };
+    let first = run(&["admit", "grafana"], "");
+    assert_eq!((first.status, first.out.trim().len()), (0, 64), "{first:?}");
+    let ann = run(&["admit", "ann", "--password"], "correct horse\n");
+    assert_eq!((ann.status, &*ann.out), (0, ""), "{ann:?}");
+    let second = run(&["admit", "grafana"], "");
+    assert_ne!(first.out, second.out);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let names: Vec<&str> = text
+        .lines()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    assert_eq!(names, ["ann", "grafana"]);
+    assert!(!text.contains("correct") && !text.contains(second.out.trim()));
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(run(&["dismiss", "ann"], "").status, 0);
+    for (words, input) in [
+        (&["dismiss", "ann"][..], ""),
+        (&["admit", "a b"], ""),
+        (&["admit", "bob", "--password"], "short\n"),
+    ] {
+        let ended = run(words, input);
+        assert_eq!((ended.status, &*ended.out), (2, ""), "{ended:?}");
+    }
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .starts_with("grafana token ")
+    );
 }
 
 /// A counter's series, by the begin of its name and one of its labels, and how

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate probe` with hosts that merely answer, over a slow loopback:
+//! a real iperf3 server, ICMP, and what is kept of a run.
+
+use crate::namespace::Namespace;
+use crate::program::{Ended, WEIRGATE};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+struct Iperf3(Child);
+
+impl Drop for Iperf3 {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A namespace whose loopback carries 20 Mbit/s and holds 300,000 bytes, which
+/// wait 120 ms, with an iperf3 server. Both directions share it.
+fn line() -> (Namespace, Iperf3) {
+    let place = Namespace::new();
+    place.run("ip link set lo mtu 1500 up");
+    place.run("tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 300000");
+    let mut command = place.command("iperf3");
+    command
+        .args(["-s", "--forceflush", "-p", "5299"])
+        .stdout(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let out = BufReader::new(server.stdout.take().unwrap());
+    let mut lines = out.lines();
+    while !lines.next().unwrap().unwrap().contains("Server listening") {}
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    (place, Iperf3(server))
+}
+
+fn probe(place: &Namespace, words: &[&str]) -> Ended {
+    let mut command = place.command(WEIRGATE);
+    Ended::of(&command.arg("probe").args(words).output().unwrap())
+}
+
+#[test]
+fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
+    let (place, _server) = line();
+    let mut sysctl = place.command("sysctl");
+    let everyone = "net.ipv4.ping_group_range=0 2147483647";
+    assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("run");
+    let kept_at = kept.display().to_string();
+    let words = [
+        "--iperf3",
+        "127.0.0.1:5299",
+        "--time",
+        "4s",
+        "--json",
+        "--write",
+        &kept_at,
+    ];
+    let ended = probe(&place, &words);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(found["mtu_bytes"], 1500, "{found}");
+    assert_eq!(found["mtu_exact"], true, "{found}");
+    // Packets and their acknowledgements share what the line carries.
+    for way in ["down", "up"] {
+        let rate = found[way]["data_rate_bits"].as_f64().unwrap();
+        assert!((8e6..=20e6).contains(&rate), "{way}: {found}");
+        assert!(found[way]["queueing_ms"].as_f64().unwrap() > 5.0, "{found}");
+    }
+    assert_ne!(found["grade"], "A+", "{found}");
+    // Plain bytes are never called cells.
+    assert_ne!(found["cells"], true, "{found}");
+    assert!(
+        found["link"].as_str().unwrap().contains("[link]"),
+        "{found}"
+    );
+    // All that belongs to the run is together.
+    let file = |name: &str| std::fs::read_to_string(kept.join(name)).unwrap();
+    let setup: Value = serde_json::from_str(&file("setup.json")).unwrap();
+    assert!(
+        setup["arguments"]
+            .as_array()
+            .unwrap()
+            .contains(&"--iperf3".into())
+    );
+    let result: Value = serde_json::from_str(&file("result.json")).unwrap();
+    assert_eq!(result, found);
+    assert!(file("result.txt").contains("For a policy:"));
+    let echoes = file("echoes.csv");
+    assert!(
+        echoes.starts_with("part,at_ms,round_trip_ms\r\nidle,"),
+        "{echoes}"
+    );
+    assert!(
+        echoes.contains("\nup,") && echoes.contains("\ndown,"),
+        "{echoes}"
+    );
+    // A folder that is there already is not written over.
+    let again = probe(&place, &words);
+    assert_ne!(again.status, 0, "{again:?}");
+    assert!(again.err.contains("File exists"), "{again:?}");
+}
+
+#[test]
+fn what_is_missing_for_echoes_is_said() {
+    let place = Namespace::new();
+    place.run("ip link set lo up");
+    let mut sysctl = place.command("sysctl");
+    let nobody = "net.ipv4.ping_group_range=1 0";
+    assert!(sysctl.args(["-qw", nobody]).status().unwrap().success());
+    let ended = probe(&place, &["--icmp", "127.0.0.1"]);
+    assert_ne!(ended.status, 0, "{ended:?}");
+    assert!(ended.err.contains("ping_group_range"), "{ended:?}");
+    let mut sysctl = place.command("sysctl");
+    let everyone = "net.ipv4.ping_group_range=0 2147483647";
+    assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
+    let ended = probe(&place, &["--iperf3", "127.0.0.1:1", "--time", "2s"]);
+    assert!(ended.err.contains("does not answer"), "{ended:?}");
+    let ended = probe(&place, &["--bulk", "ftp://a/"]);
+    assert_eq!(ended.status, 2, "{ended:?}");
+}

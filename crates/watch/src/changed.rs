@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tells when files change, by inotify(7): certificates are renewed by renaming
+//! new ones into place, so it is their folders that are watched.
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use std::collections::BTreeSet;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+
+/// Who writes one file often writes another right after.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Files that are watched.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    notify: AsyncFd<OwnedFd>,
+    files: Vec<PathBuf>,
+}
+
+impl Changed {
+    pub(crate) fn watch(files: Vec<PathBuf>) -> io::Result<Self> {
+        let notify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        let watch = Self {
+            notify: weirgate_kernel::watch(notify)?,
+            files,
+        };
+        watch.folders()?;
+        Ok(watch)
+    }
+
+    /// Watches the folders of the files, and of what they are links to.
+    fn folders(&self) -> io::Result<()> {
+        let mut folders = BTreeSet::new();
+        for file in &self.files {
+            let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+            folders.insert(folder(file));
+            folders.insert(folder(&target));
+        }
+        let what = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO | WatchFlags::CREATE;
+        for folder in folders {
+            inotify::add_watch(self.notify.get_ref(), &folder, what)?;
+        }
+        Ok(())
+    }
+
+    /// Returns some time after one of them, or a neighbour, changed.
+    pub(crate) async fn next(&self) -> io::Result<()> {
+        let mut ready = self.notify.readable().await?;
+        tokio::time::sleep(SETTLE).await;
+        let mut room = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(self.notify.get_ref(), &mut room);
+        loop {
+            match events.next() {
+                Ok(_) => {}
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        ready.clear_ready();
+        drop(ready);
+        // A link may lead elsewhere now; a folder that is gone for a moment is
+        // watched again at the next change.
+        let _ = self.folders();
+        Ok(())
+    }
+}
+
+fn folder(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}

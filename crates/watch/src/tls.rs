@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLS: certificate and key from files, and whom to trust where something is
+//! sent.
+
+use crate::WatchError;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where systems keep the authorities that they trust: Debian and most others,
+/// Fedora, OpenWrt, Alpine.
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The files of a service's certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate, followed by those between it and the authority; PEM.
+    pub certificate: PathBuf,
+    /// Its private key; PEM.
+    pub key: PathBuf,
+}
+
+fn wrong(path: &Path, why: impl Into<Box<dyn Error + Send + Sync>>) -> WatchError {
+    WatchError::Tls {
+        path: path.to_owned(),
+        why: why.into().to_string(),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, WatchError> {
+    let file = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, error))?;
+    let found = file.collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| wrong(path, error))?;
+    if found.is_empty() {
+        return Err(wrong(path, "there is no certificate in it (PEM)"));
+    }
+    Ok(found)
+}
+
+/// What connections are taken with.
+pub(crate) fn server(tls: &Tls) -> Result<Arc<ServerConfig>, WatchError> {
+    let chain = certificates(&tls.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| wrong(&tls.key, error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
+    let mut config = config.map_err(|error| {
+        let text = format!(
+            "{error}; is {} the key of this certificate?",
+            tls.key.display()
+        );
+        wrong(&tls.certificate, text)
+    })?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// What connections are made with: trusts the authorities of a file, or those
+/// of the system.
+pub(crate) fn client(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, WatchError> {
+    let of_system = || AUTHORITIES.iter().map(Path::new).find(|path| path.exists());
+    let Some(path) = authorities.or_else(of_system) else {
+        let why = "the system trusts nobody here; name a file with --send-ca";
+        return Err(wrong(Path::new(AUTHORITIES[0]), why));
+    };
+    let mut roots = RootCertStore::empty();
+    // A system's file may hold some that are of no use.
+    let (added, _) = roots.add_parsable_certificates(certificates(path)?);
+    if added == 0 {
+        return Err(wrong(path, "there is no usable certificate in it"));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(path, error))?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The service as other machines meet it: with TLS and names, by a real client.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod running;
+
+use running::{config, run, telling};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use weirgate_watch::{Config, Listen, Tls, WatchError, password, token};
+
+/// A certificate for `localhost` in two files, put there as those who renew do:
+/// written beside, and renamed.
+fn certificate(folder: &Path) -> String {
+    let made = rcgen::generate_simple_self_signed(vec![String::from("localhost")]).unwrap();
+    replace(&folder.join("key.pem"), &made.signing_key.serialize_pem());
+    replace(&folder.join("cert.pem"), &made.cert.pem());
+    made.cert.pem()
+}
+
+fn replace(path: &Path, text: &str) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(&beside, path).unwrap();
+}
+
+struct Service {
+    address: SocketAddr,
+    told: mpsc::Receiver<String>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), WatchError>>>,
+    folder: TempDir,
+    certificate: String,
+    token: String,
+}
+
+fn secured(folder: &Path, listen: &str) -> Config {
+    let listen = Listen::Address(listen.parse().unwrap());
+    Config {
+        tls: Some(Tls {
+            certificate: folder.join("cert.pem"),
+            key: folder.join("key.pem"),
+        }),
+        access: Some(folder.join("access")),
+        ..config(folder, listen)
+    }
+}
+
+impl Service {
+    fn start(listen: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = certificate(folder.path());
+        let (token, line) = token("grafana").unwrap();
+        let ann = password("ann", "correct horse").unwrap();
+        std::fs::write(folder.path().join("access"), format!("{line}\n{ann}\n")).unwrap();
+        let config = secured(folder.path(), listen);
+        let (stop, stopped) = oneshot::channel();
+        let (ready, address) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || telling(config, stopped, ready, Some(tell)));
+        Self {
+            address: address.recv().unwrap().unwrap(),
+            told,
+            stop: Some(stop),
+            thread: Some(thread),
+            folder,
+            certificate,
+            token,
+        }
+    }
+
+    /// Asks by TLS, trusting one certificate alone.
+    fn get(&self, certificate: &str, path: &str, authorization: &str) -> Result<String, String> {
+        let mut roots = RootCertStore::empty();
+        let trusted = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        roots.add(trusted).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let place = (Ipv4Addr::LOCALHOST, self.address.port());
+        let mut socket = TcpStream::connect(place).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_mins(1)))
+            .unwrap();
+        let mut stream = Stream::new(&mut client, &mut socket);
+        let shown = match authorization {
+            "" => String::new(),
+            text => format!("Authorization: {text}\r\n"),
+        };
+        // A name that is none of the machine's own.
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: box.example\r\n{shown}Connection: close\r\n\r\n");
+        stream
+            .write_all(request.as_bytes())
+            .map_err(|error| error.to_string())?;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    fn status(&self, authorization: &str) -> String {
+        let answer = self.get(&self.certificate, "/api/about", authorization);
+        answer.unwrap()[9..12].to_owned()
+    }
+
+    /// Waits until the service says something.
+    fn hears(&self, part: &str) {
+        loop {
+            let text = self.told.recv_timeout(Duration::from_mins(1));
+            if text
+                .unwrap_or_else(|_| panic!("nothing of `{part}`"))
+                .contains(part)
+            {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+        self.thread.take().unwrap().join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn who_is_named_is_let_in_by_tls_and_nobody_else() {
+    let service = Service::start("0.0.0.0:0");
+    let bearer = format!("Bearer {}", service.token);
+    assert_eq!(service.status(&bearer), "200");
+    // ann:correct horse, twice: the second time it is remembered.
+    for _ in 0..2 {
+        assert_eq!(service.status("Basic YW5uOmNvcnJlY3QgaG9yc2U="), "200");
+    }
+    let asked = service.get(&service.certificate, "/", "").unwrap();
+    assert!(asked.starts_with("HTTP/1.1 401"), "{asked}");
+    assert!(
+        asked.contains("www-authenticate: Basic realm=\"weirgate\""),
+        "{asked}"
+    );
+    assert!(asked.contains("x-frame-options: DENY"), "{asked}");
+    assert!(!asked.contains("<html"), "{asked}");
+    // Without TLS there is no answer that a browser would show.
+    let mut plain = TcpStream::connect((Ipv4Addr::LOCALHOST, service.address.port())).unwrap();
+    plain
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
+    plain
+        .write_all(b"GET /api/about HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    assert_eq!(service.status("Basic YW5uOndyb25n"), "401");
+    // Who guesses on must wait, and then also with the right one. A guess comes
+    // back every ten seconds, which may be just then.
+    let kept_out = (0..5).any(|_| {
+        let wrong = ["Bearer nobody", "Digest x"];
+        let guesses = wrong.iter().cycle().take(50);
+        let enough = guesses.map(|guess| service.status(guess));
+        assert_eq!(enough.last().as_deref(), Some("429"));
+        let late = service.get(&service.certificate, "/api/about", &bearer);
+        let late = late.unwrap();
+        late.starts_with("HTTP/1.1 429") && late.contains("retry-after: ")
+    });
+    assert!(kept_out);
+}
+
+#[test]
+fn certificates_and_names_are_followed() {
+    let service = Service::start("127.0.0.1:0");
+    let bearer = format!("Bearer {}", service.token);
+    assert_eq!(service.status(&bearer), "200");
+    // A key that belongs to no certificate changes nothing.
+    let folder = service.folder.path();
+    let good = std::fs::read_to_string(folder.join("key.pem")).unwrap();
+    replace(&folder.join("key.pem"), "nothing\n");
+    service.hears("the old certificate is used on");
+    assert_eq!(service.status(&bearer), "200");
+    replace(&folder.join("key.pem"), &good);
+    service.hears("the certificate was read again");
+    // Renewed: the key first, so for a moment both may not fit.
+    let renewed = certificate(folder);
+    service.hears("the certificate was read again");
+    let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let old = service.get(&service.certificate, "/api/about", &bearer);
+    assert!(old.unwrap_err().contains("certificate"));
+    // Whoever is taken from the list is out at once, also where remembered.
+    let (other, line) = token("other").unwrap();
+    replace(&folder.join("access"), &format!("{line}\n"));
+    service.hears("who may look was read again");
+    let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    let bearer = format!("Bearer {other}");
+    let answer = service.get(&renewed, "/metrics", &bearer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(
+        answer.contains("\nweirgate_access_refused_total 1\n"),
+        "{answer}"
+    );
+    // A list that is wrong leaves the one before.
+    replace(&folder.join("access"), "other token 00\n");
+    service.hears("access:1: a hash has 64 hexadecimal digits");
+    let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn what_lacks_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = |config: Config| {
+        let (_never, stopped) = oneshot::channel();
+        let (ready, _address) = mpsc::channel();
+        run(config, stopped, ready).unwrap_err().to_string()
+    };
+    let both = secured(folder.path(), "0.0.0.0:0");
+    for (config, part) in [
+        (
+            Config {
+                tls: None,
+                ..both.clone()
+            },
+            "there is no TLS",
+        ),
+        (
+            Config {
+                access: None,
+                ..both.clone()
+            },
+            "who may look is not said",
+        ),
+        (
+            Config {
+                tls: None,
+                access: None,
+                ..both.clone()
+            },
+            "there is neither",
+        ),
+        (both.clone(), "cert.pem: "),
+    ] {
+        let said = begun(config);
+        assert!(said.contains(part), "{said}");
+    }
+    certificate(folder.path());
+    let said = begun(both.clone());
+    assert!(said.contains("access: No such file"), "{said}");
+    std::fs::write(folder.path().join("access"), "a token\nb/ token\n").unwrap();
+    let said = begun(both.clone());
+    assert!(said.contains("access:1: a line is"), "{said}");
+    assert!(said.contains("access:2: `b/` is no name"), "{said}");
+    std::fs::write(folder.path().join("access"), "# nobody\n").unwrap();
+    assert!(begun(both.clone()).contains("weirgate watch admit"));
+    let other = rcgen::generate_simple_self_signed(vec![String::from("localhost")]).unwrap();
+    let key = folder.path().join("key.pem");
+    std::fs::write(&key, other.signing_key.serialize_pem()).unwrap();
+    let said = begun(both);
+    assert!(
+        said.contains("is") && said.contains("the key of this certificate"),
+        "{said}"
+    );
+    assert!(!folder.path().join("deep").exists());
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as a domain file: read, shown, added up, written as policies.
+//!
+//! What must hold beyond "no panic": a domain is returned exactly when there is
+//! no error, every problem can be shown at its place, and the policies that it
+//! leads to are policies.
+
+#![no_main]
+
+mod dictionary;
+mod lines;
+
+use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target, fuzzer_mutate};
+use std::collections::BTreeMap;
+use weirgate_document::Severity;
+use weirgate_domain::{Domain, check, parse, policy_text};
+
+/// Texts with more are tried and not developed further.
+const MOST_MISTAKES: usize = 1;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Ok(source) = std::str::from_utf8(data) else {
+        return Corpus::Reject;
+    };
+    let (domain, problems) = parse(source);
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    assert_eq!(domain.is_none(), errors > 0);
+    // Rendering takes most of the time; one in turn shows what there is.
+    if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
+        assert!(problem.render("domain.toml", source).contains(problem.code));
+    }
+    if let Some(domain) = domain {
+        planted(&domain);
+        let _ = domain.paths();
+        let _ = check(&domain);
+        let ports = domain.ports();
+        if let Some(port) = ports.get(source.len() % ports.len().max(1)) {
+            assert!(!policy_text(&domain, port, &BTreeMap::new()).is_empty());
+        }
+    }
+    if errors > MOST_MISTAKES { Corpus::Reject } else { Corpus::Keep }
+});
+
+const DICTIONARY: &str = include_str!("../dictionaries/domain.dict");
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    match lines::mutated(&data[..size], max_size, seed, DICTIONARY) {
+        Some(text) => {
+            data[..text.len()].copy_from_slice(&text);
+            text.len()
+        }
+        None => fuzzer_mutate(data, size, max_size),
+    }
+});
+
+/// The planted mistake: a domain without errors of which the seed has neither
+/// part.
+#[cfg(feature = "planted")]
+fn planted(domain: &Domain) {
+    use weirgate_domain::Behaviour;
+    let controls = domain.classes.values().any(|class| class.behaviour == Behaviour::ClassSelector(7));
+    let promised = domain.services.iter().any(|service| service.packet.as_bytes() == 9000);
+    assert!(
+        !(controls && promised),
+        "the planted mistake: packets of 9000 bytes beside network control"
+    );
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Domain) {}

@@ -83,6 +83,7 @@ codes! {
     SEGMENT "P185" "A rule states a segment size where no TCP connection begins, or counts its packets besides.";
     SLACK "P186" "The time that the gate's timer may be late is out of range.";
     RECEIVE "P187" "What `[receive]` says contradicts itself, the link or the rest of the policy, or is out of range.";
+    CONDITIONER "P191" "A conditioner contradicts itself or the rest of the policy, is out of range, or sees no packet (warning).";
 }
 
 #[cfg(test)]

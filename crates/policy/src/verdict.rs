@@ -6,6 +6,7 @@
 
 use crate::class::ACK;
 use crate::codes;
+use crate::conditioner;
 use crate::fair;
 use crate::inbound;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
@@ -44,6 +45,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     sums::check(policy, problems);
     inbound::check(policy, LEAST_GATE, problems);
     receive::check(policy, problems);
+    conditioner::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);

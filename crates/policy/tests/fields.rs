@@ -14,7 +14,7 @@ use weirgate_policy::fields::{FieldKind, TABLES, TableFields};
 
 /// Where a field of each table stands: texts with `FIELD`. A table whose fields
 /// depend on another has several.
-const PLACES: [(&str, &[&str]); 23] = [
+const PLACES: [(&str, &[&str]); 24] = [
     ("policy", &["FIELD\n"]),
     ("link", &["[link]\nFIELD\n"]),
     (
@@ -27,6 +27,15 @@ const PLACES: [(&str, &[&str]); 23] = [
     ("inbound", &["[inbound]\nFIELD\n"]),
     ("receive", &["[receive]\nFIELD\n"]),
     ("udp", &["[receive.udp]\nFIELD\n"]),
+    (
+        "conditioner",
+        &[
+            "[[conditioner]]\nmeter = \"moving\"\nFIELD\n",
+            "[[conditioner]]\nmeter = \"trtcm\"\nFIELD\n",
+            "[[conditioner]]\nmeter = \"srtcm\"\nFIELD\n",
+            "[[conditioner]]\nFIELD\n",
+        ],
+    ),
     ("ack", &["[ack]\nFIELD\n"]),
     ("class", &["[[class]]\nFIELD\n"]),
     (

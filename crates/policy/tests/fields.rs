@@ -54,6 +54,7 @@ const PLACES: [(&str, &[&str]); 24] = [
             "[[class]]\n[class.queue]\nkind = \"codel\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"weir_fq_codel\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"pie\"\nFIELD\n",
+            "[[class]]\n[class.queue]\nkind = \"wred\"\nFIELD\n",
         ],
     ),
     (

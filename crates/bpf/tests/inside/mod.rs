@@ -95,7 +95,9 @@ fn two_devices() {
         // own limit; a queue must be shorter for anything to be dropped.
         let tight: &[(&str, u64)] = match name {
             "droptail" => &[("limit_packets", 15)],
-            "red" | "ared" | "mered" | "meredt" | "wred" => &[("min_bytes", 5_000), ("max_bytes", 15_000)],
+            "red" | "ared" | "mered" | "meredt" | "wred" => {
+                &[("min_bytes", 5_000), ("max_bytes", 15_000)]
+            }
             _ => &[],
         };
         let places = [

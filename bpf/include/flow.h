@@ -181,17 +181,19 @@ static __noinline __u32 flow_hash_of(struct sk_buff *skb, __u32 key,
 }
 
 /* A packet's DS code point (RFC 2474); 0 where it is none of IP. */
-static __always_inline __u32 flow_code(struct sk_buff *skb)
+static __noinline __u32 flow_code(struct sk_buff *skb)
 {
 	struct bpf_dynptr data;
 	const __u8 *header;
 	__u8 space[2];
-	__u32 at;
+	__u64 at;
 
 	if (bpf_dynptr_from_skb(skb, 0, &data))
 		return 0;
-	at = (__u32)((__u64)skb->head + skb->network_header - (__u64)skb->data);
-	header = bpf_dynptr_slice(&data, at, space, sizeof(space));
+	at = (__u64)skb->head + skb->network_header - (__u64)skb->data;
+	/* Pointers must not be taken for half of what they are. */
+	asm volatile("" : "+r"(at));
+	header = bpf_dynptr_slice(&data, (__u32)at, space, sizeof(space));
 	if (!header)
 		return 0;
 	if (skb->protocol == FLOW_ETH_V4 && header[0] >> 4 == 4)

@@ -176,15 +176,13 @@ pub fn describe(
     if let Some(own) = &place.entering {
         said.push(condition::in_short(own, "enter"));
     }
-    let mut text = String::new();
-    if !said.is_empty() {
-        text = format!("arriving packets {}", said.join(" and "));
-    }
-    if let Some(own) = &place.leaving {
-        let also = if text.is_empty() { "" } else { "; " };
-        text += &format!("{also}packets {}", condition::in_short(own, "leave"));
-    }
-    write!(f, "{device}: {text}")
+    let arriving = (!said.is_empty()).then(|| format!("arriving packets {}", said.join(" and ")));
+    let leaving = place
+        .leaving
+        .as_ref()
+        .map(|own| format!("packets {}", condition::in_short(own, "leave")));
+    let text: Vec<String> = arriving.into_iter().chain(leaving).collect();
+    write!(f, "{device}: {}", text.join("; "))
 }
 
 /// The nearest command lines.

@@ -431,8 +431,6 @@ fn decode(bytes: &[u8]) -> Option<ConditionRule> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test ends at what is not as expected")]
-
     use super::*;
 
     fn rule() -> ConditionRule {

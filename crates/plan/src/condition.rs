@@ -133,8 +133,6 @@ pub(crate) fn commands(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test ends at what is not as expected")]
-
     use super::*;
     use weirgate_units::{Handle, Rate, Size, Span};
 

@@ -131,21 +131,22 @@ impl Definition {
                 }
             }
             MeterKind::Average { rate, interval } => {
-                // RFC 3290 section 5.1.1: the bytes of each interval by
-                // themselves, what does not conform uncounted.
-                let number = since / interval;
-                if number != self.te {
-                    (self.te, self.tc) = (number, 0);
-                }
-                let allowed = come(rate, interval);
-                if brings != Colour::Red && u128::from(self.tc + bytes) <= allowed {
-                    self.tc += bytes;
-                    brings
-                } else {
-                    Colour::Red
-                }
+                self.average(come(rate, interval), since / interval, bytes, brings)
             }
             MeterKind::Moving { .. } => unreachable!("an average has no definition in bits"),
         }
+    }
+
+    /// RFC 3290 section 5.1.1: the bytes of each interval by themselves, what
+    /// does not conform uncounted.
+    fn average(&mut self, allowed: u128, number: u64, bytes: u64, brings: Colour) -> Colour {
+        if number != self.te {
+            (self.te, self.tc) = (number, 0);
+        }
+        if brings == Colour::Red || u128::from(self.tc + bytes) > allowed {
+            return Colour::Red;
+        }
+        self.tc += bytes;
+        brings
     }
 }

@@ -66,12 +66,13 @@ fn colours() {
             },
         ];
         for kind in kinds {
-            against_the_definition(kind, aware);
+            let seen = against_the_definition(kind, aware);
+            println!("{kind:?}, aware {aware}: {PACKETS} packets as defined: {seen:?}");
         }
     }
 }
 
-fn against_the_definition(kind: MeterKind, aware: bool) {
+fn against_the_definition(kind: MeterKind, aware: bool) -> [u64; 3] {
     let program = Condition::load_recording(&[rule("one", Some((kind, aware)))])
         .unwrap_or_else(|error| panic!("{error}"));
     let mut definition = Definition::new(kind, aware);
@@ -115,7 +116,6 @@ fn against_the_definition(kind: MeterKind, aware: bool) {
     assert_eq!(counts.len(), 1);
     assert_eq!((counts[0].packets, counts[0].bytes), (seen, bytes));
     assert_eq!((counts[0].unmarked, counts[0].missed), (0, 0));
-    println!("{kind:?}, aware {aware}: {PACKETS} packets as defined: {seen:?}");
     let colours = match kind {
         MeterKind::SingleRate { .. } | MeterKind::TwoRate { .. } => 3,
         _ if aware => 3,
@@ -123,6 +123,7 @@ fn against_the_definition(kind: MeterKind, aware: bool) {
     };
     let enough = seen.iter().filter(|count| **count > 1_000).count();
     assert!(enough >= colours, "{seen:?}");
+    seen
 }
 
 fn with_code(frame: &mut [u8], code: u8) {

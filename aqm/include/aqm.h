@@ -80,7 +80,7 @@ struct aqm_packet {
 	u64 arrived_ns; /* when it came */
 	u32 len; /* bytes, as the device counts them */
 	u32 wire; /* bytes on the wire, by aqm_wire() */
-	u32 flow; /* hash of what defines its flow */
+	u32 flow; /* hash of what defines its flow, or its code point */
 	u32 ecn; /* AQM_ECN_*; not capable where the host cannot mark */
 };
 
@@ -255,6 +255,7 @@ enum aqm_needs {
 	AQM_NEEDS_FLOW = 2, /* aqm_packet.flow */
 	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
 	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
+	AQM_NEEDS_CODE = 16, /* the DS code point for aqm_packet.flow */
 };
 
 /* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to

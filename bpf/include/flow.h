@@ -180,6 +180,29 @@ static __noinline __u32 flow_hash_of(struct sk_buff *skb, __u32 key,
 	return tuple_hash(&tuple, key);
 }
 
+/* A packet's DS code point (RFC 2474); 0 where it is none of IP. */
+static __noinline __u32 flow_code(struct sk_buff *skb)
+{
+	struct bpf_dynptr data;
+	const __u8 *header;
+	__u8 space[2];
+	__u64 at;
+
+	if (bpf_dynptr_from_skb(skb, 0, &data))
+		return 0;
+	at = (__u64)skb->head + skb->network_header - (__u64)skb->data;
+	/* Pointers must not be taken for half of what they are. */
+	asm volatile("" : "+r"(at));
+	header = bpf_dynptr_slice(&data, (__u32)at, space, sizeof(space));
+	if (!header)
+		return 0;
+	if (skb->protocol == FLOW_ETH_V4 && header[0] >> 4 == 4)
+		return header[1] >> 2;
+	if (skb->protocol == FLOW_ETH_V6 && header[0] >> 4 == 6)
+		return (header[0] & 0xf) << 2 | header[1] >> 6;
+	return 0;
+}
+
 /* The hash of a packet's flow, which `parts` of its headers make. */
 static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
 				       __u32 parts)

@@ -343,7 +343,9 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
 	/* Recorded traffic may be replayed to a discipline that needs more. */
-	if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
+		packet.flow = flow_code(skb);
+	else if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
 		packet.flow = flow_hash(skb, (u32)one->key,
 					AQM_OF(_flows)(&one->q.params));
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->recording)

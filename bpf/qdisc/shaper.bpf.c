@@ -24,6 +24,7 @@
 #include "codel.c"
 #include "fq_codel.c"
 #include "pie.c"
+#include "wred.c"
 
 #include "shaper_settle.h"
 
@@ -126,7 +127,9 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	turn.packet.arrived_ns = turn.now_ns;
 	turn.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	turn.packet.wire = aqm_wire(&one->link, turn.packet.len);
-	if (one->needs[i] & AQM_NEEDS_FLOW)
+	if (one->needs[i] & AQM_NEEDS_CODE)
+		turn.packet.flow = flow_code(skb);
+	else if (one->needs[i] & AQM_NEEDS_FLOW)
 		turn.packet.flow = flow_hash(skb, (u32)one->key,
 					     one->needs[i] >> SHAPER_FLOWS);
 	index = class_arrive(kind, &turn);

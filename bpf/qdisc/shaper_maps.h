@@ -21,7 +21,8 @@
 	K(4, meredt) \
 	K(5, codel) \
 	K(6, fq_codel) \
-	K(7, pie)
+	K(7, pie) \
+	K(8, wred)
 
 #define aqm_slot(q, i) shaper_slot((q)->host, i)
 
@@ -50,6 +51,9 @@ static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 #include "queue.h"
 #undef AQM_NAME
 #define AQM_NAME pie
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME wred
 #include "queue.h"
 #undef AQM_NAME
 

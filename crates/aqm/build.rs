@@ -5,8 +5,8 @@ use std::env;
 use std::path::Path;
 
 /// Every discipline: the name of its file, and of its structures.
-const DISCIPLINES: [&str; 8] = [
-    "droptail", "red", "ared", "mered", "meredt", "codel", "fq_codel", "pie",
+const DISCIPLINES: [&str; 9] = [
+    "droptail", "red", "ared", "mered", "meredt", "codel", "fq_codel", "pie", "wred",
 ];
 
 /// Freestanding, as on every host, and without what Linux is built without.

@@ -68,6 +68,7 @@ impl Discipline {
                 &ffi::aqm_descriptor_codel,
                 &ffi::aqm_descriptor_fq_codel,
                 &ffi::aqm_descriptor_pie,
+                &ffi::aqm_descriptor_wred,
             ]
         };
         raw.map(|raw| Self { raw, own: None }).into()

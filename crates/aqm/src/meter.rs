@@ -124,26 +124,79 @@ unsafe extern "C" {
     ) -> u32;
 }
 
-/// One meter and its state. It is full when its first packet comes.
-#[derive(Debug, Clone)]
-pub struct Meter {
-    params: Params,
-    vars: Vars,
-}
+impl MeterKind {
+    /// Bytes of [`MeterKind::encode`].
+    pub const BYTES: usize = size_of::<Params>();
 
-impl Meter {
-    /// A colour-blind one, or one that heeds the colours packets bring.
-    pub fn new(kind: MeterKind, aware: bool) -> Result<Self, MeterError> {
+    /// `struct meter_params`, as a program for the kernel takes it.
+    pub fn encode(self, aware: bool) -> Result<Vec<u8>, MeterError> {
+        let params = self.params(aware)?;
+        let words = [
+            params.rate,
+            params.burst,
+            params.peak,
+            params.excess,
+            params.interval,
+            params.gain,
+        ];
+        let mut bytes = words.map(u64::to_ne_bytes).as_flattened().to_vec();
+        bytes.extend(
+            [params.kind, params.aware]
+                .map(u32::to_ne_bytes)
+                .as_flattened(),
+        );
+        Ok(bytes)
+    }
+
+    /// What such bytes say, and whether the meter is colour-aware; `None` where
+    /// none of this kind made them.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<(Self, bool)> {
+        let bytes = bytes.get(..Self::BYTES)?;
+        let word = |index: usize| {
+            let own = bytes.get(8 * index..).and_then(<[u8]>::first_chunk);
+            u64::from_ne_bytes(own.copied().unwrap_or_default())
+        };
+        let half = |at: usize| {
+            let own = bytes.get(at..).and_then(<[u8]>::first_chunk);
+            u32::from_ne_bytes(own.copied().unwrap_or_default())
+        };
+        let (rate, burst, interval) = (word(0), word(1), word(4));
+        let kind = match half(48) {
+            0 => Self::Bucket { rate, burst },
+            1 => Self::SingleRate {
+                rate,
+                burst,
+                excess: word(3),
+            },
+            2 => Self::TwoRate {
+                rate,
+                burst,
+                peak: word(2),
+                peak_burst: word(3),
+            },
+            3 => Self::Average { rate, interval },
+            4 => Self::Moving {
+                rate,
+                interval,
+                gain: word(5),
+            },
+            _ => return None,
+        };
+        Some((kind, half(52) != 0))
+    }
+
+    fn params(self, aware: bool) -> Result<Params, MeterError> {
         let mut params = Params {
             aware: aware.into(),
             ..Params::default()
         };
-        match kind {
-            MeterKind::Bucket { rate, burst } => {
+        match self {
+            Self::Bucket { rate, burst } => {
                 params.rate = rate;
                 params.burst = within("burst", burst, 0, MOST_BURST)?;
             }
-            MeterKind::SingleRate {
+            Self::SingleRate {
                 rate,
                 burst,
                 excess,
@@ -155,7 +208,7 @@ impl Meter {
                 // RFC 2697 section 1: one of them must be larger than 0.
                 within("the larger burst", burst.max(excess), 1, MOST_BURST)?;
             }
-            MeterKind::TwoRate {
+            Self::TwoRate {
                 rate,
                 burst,
                 peak,
@@ -168,12 +221,12 @@ impl Meter {
                 params.peak = within("peak rate", peak, rate, MOST_RATE)?;
                 params.excess = within("peak burst", peak_burst, 1, MOST_BURST)?;
             }
-            MeterKind::Average { rate, interval } => {
+            Self::Average { rate, interval } => {
                 params.kind = 3;
                 params.rate = rate;
                 params.interval = within("interval", interval, 1, MOST_INTERVAL)?;
             }
-            MeterKind::Moving {
+            Self::Moving {
                 rate,
                 interval,
                 gain,
@@ -185,8 +238,22 @@ impl Meter {
             }
         }
         within("rate", params.rate, 1, MOST_RATE)?;
+        Ok(params)
+    }
+}
+
+/// One meter and its state. It is full when its first packet comes.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    params: Params,
+    vars: Vars,
+}
+
+impl Meter {
+    /// A colour-blind one, or one that heeds the colours packets bring.
+    pub fn new(kind: MeterKind, aware: bool) -> Result<Self, MeterError> {
         Ok(Self {
-            params,
+            params: kind.params(aware)?,
             vars: Vars::default(),
         })
     }
@@ -228,7 +295,40 @@ fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<u64, 
 
 #[cfg(test)]
 mod tests {
-    use super::{Params, Vars};
+    use super::{MeterKind, Params, Vars};
+
+    #[test]
+    fn bytes_say_what_was_meant() {
+        let (rate, burst, interval) = (1_000, 3_000, 1_000_000);
+        for kind in [
+            MeterKind::Bucket { rate, burst },
+            MeterKind::SingleRate {
+                rate,
+                burst,
+                excess: 4_000,
+            },
+            MeterKind::TwoRate {
+                rate,
+                burst,
+                peak: 2_000,
+                peak_burst: 5_000,
+            },
+            MeterKind::Average { rate, interval },
+            MeterKind::Moving {
+                rate,
+                interval,
+                gain: 1 << 30,
+            },
+        ] {
+            for aware in [false, true] {
+                let bytes = kind.encode(aware);
+                let back = bytes.ok().and_then(|bytes| MeterKind::decode(&bytes));
+                assert_eq!(back, Some((kind, aware)));
+            }
+        }
+        assert_eq!(MeterKind::decode(&[0; 55]), None);
+        assert_eq!(MeterKind::decode(&[9; 56]), None);
+    }
 
     unsafe extern "C" {
         static meter_layout: [u32; 2];

@@ -2,138 +2,14 @@
 //! The meters against their RFCs' definitions: tokens that come one by one,
 //! at the instants k/rate, and buckets that take one at a time.
 
+#[path = "support/definition.rs"]
+mod definition;
 mod support;
 
+use definition::Definition;
 use proptest::prelude::*;
 use support::Chance;
 use weirgate_aqm::{Colour, Meter, MeterKind};
-
-const NS: u128 = 1_000_000_000;
-
-/// What `rate` tokens a second have brought by a time: the k-th comes at k/rate.
-fn come(rate: u64, ns: u64) -> u128 {
-    u128::from(ns) * u128::from(rate) / NS
-}
-
-/// A meter as its RFC words it: no arithmetic but counting.
-struct Definition {
-    kind: MeterKind,
-    aware: bool,
-    begin: Option<u64>,
-    committed: u128,
-    peak: u128,
-    tc: u64,
-    te: u64,
-}
-
-impl Definition {
-    fn new(kind: MeterKind, aware: bool) -> Self {
-        Self {
-            kind,
-            aware,
-            begin: None,
-            committed: 0,
-            peak: 0,
-            tc: 0,
-            te: 0,
-        }
-    }
-
-    fn colour(&mut self, bytes: u32, brings: Colour, now: u64) -> Colour {
-        let bytes = u64::from(bytes);
-        let begin = *self.begin.get_or_insert_with(|| {
-            (self.tc, self.te) = match self.kind {
-                MeterKind::SingleRate { burst, excess, .. } => (burst, excess),
-                MeterKind::TwoRate {
-                    burst, peak_burst, ..
-                } => (burst, peak_burst),
-                MeterKind::Bucket { burst, .. } => (burst, 0),
-                _ => unreachable!("only buckets are defined here"),
-            };
-            now
-        });
-        let brings = if self.aware { brings } else { Colour::Green };
-        let since = now - begin;
-        match self.kind {
-            MeterKind::SingleRate {
-                rate,
-                burst,
-                excess,
-            } => {
-                // RFC 2697 section 3: CIR times a second, Tc by one if less
-                // than CBS, else Te by one if less than EBS, else neither.
-                for _ in self.committed..come(rate, since) {
-                    if self.tc < burst {
-                        self.tc += 1;
-                    } else if self.te < excess {
-                        self.te += 1;
-                    } else {
-                        break;
-                    }
-                }
-                self.committed = come(rate, since);
-                if brings == Colour::Green && self.tc >= bytes {
-                    self.tc -= bytes;
-                    Colour::Green
-                } else if brings != Colour::Red && self.te >= bytes {
-                    self.te -= bytes;
-                    Colour::Yellow
-                } else {
-                    Colour::Red
-                }
-            }
-            MeterKind::TwoRate {
-                rate,
-                burst,
-                peak,
-                peak_burst,
-            } => {
-                for _ in self.committed..come(rate, since) {
-                    if self.tc == burst {
-                        break;
-                    }
-                    self.tc += 1;
-                }
-                for _ in self.peak..come(peak, since) {
-                    if self.te == peak_burst {
-                        break;
-                    }
-                    self.te += 1;
-                }
-                self.committed = come(rate, since);
-                self.peak = come(peak, since);
-                // RFC 2698 section 3: "Tp(t)-B < 0" is red, else "Tc(t)-B < 0"
-                // is yellow and takes from Tp, else green and takes from both.
-                if brings == Colour::Red || self.te < bytes {
-                    Colour::Red
-                } else if brings == Colour::Yellow || self.tc < bytes {
-                    self.te -= bytes;
-                    Colour::Yellow
-                } else {
-                    self.te -= bytes;
-                    self.tc -= bytes;
-                    Colour::Green
-                }
-            }
-            MeterKind::Bucket { rate, burst } => {
-                for _ in self.committed..come(rate, since) {
-                    if self.tc == burst {
-                        break;
-                    }
-                    self.tc += 1;
-                }
-                self.committed = come(rate, since);
-                if brings != Colour::Red && self.tc >= bytes {
-                    self.tc -= bytes;
-                    brings
-                } else {
-                    Colour::Red
-                }
-            }
-            _ => unreachable!("only buckets are defined here"),
-        }
-    }
-}
 
 fn kinds() -> impl Strategy<Value = MeterKind> {
     let rate = 1_u64..2_000_000;
@@ -154,7 +30,9 @@ fn kinds() -> impl Strategy<Value = MeterKind> {
                 peak_burst,
             }
         ),
-        (rate, burst).prop_map(|(rate, burst)| MeterKind::Bucket { rate, burst }),
+        (rate.clone(), burst).prop_map(|(rate, burst)| MeterKind::Bucket { rate, burst }),
+        (rate, 1_u64..2_000_000_000)
+            .prop_map(|(rate, interval)| MeterKind::Average { rate, interval }),
     ]
 }
 
@@ -236,13 +114,20 @@ fn a_hundred_thousand_packets_have_the_colours_of_the_rfc() {
         peak: 120_007,
         peak_burst: 3_001,
     };
-    for kind in [single, double] {
+    let bucket = MeterKind::Bucket {
+        rate: 120_007,
+        burst: 3_001,
+    };
+    let average = MeterKind::Average {
+        rate: 120_007,
+        interval: 50_000_003,
+    };
+    for (kind, own) in [(single, 3), (double, 3), (bucket, 2), (average, 2)] {
         for aware in [false, true] {
             let seen = compare(kind, aware, 20_261_122, 100_000);
-            assert!(
-                seen.iter().all(|count| *count > 5_000),
-                "{kind:?}: {seen:?}"
-            );
+            let colours = seen.iter().filter(|count| **count > 5_000).count();
+            let expected = if aware { 3 } else { own };
+            assert_eq!(colours, expected, "{kind:?}: {seen:?}");
         }
     }
 }

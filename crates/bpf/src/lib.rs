@@ -14,11 +14,12 @@
 //! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
 //! [`Filter`] one that holds what arrives to a rate, [`WindowControl`] two that
 //! choose which receive windows leave, [`UdpControl`] one that holds streams of
-//! datagrams. [`Passive`] looks at what passes, and changes nothing.
+//! datagrams, [`Condition`] a traffic conditioner. [`Passive`] looks at what passes, and changes nothing.
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
 mod bench;
+mod condition;
 mod error;
 mod filter;
 mod instance;
@@ -41,6 +42,10 @@ mod watch;
 mod window;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
+pub use condition::{
+    CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITIONERS, Condition, ConditionAction,
+    ConditionCount, ConditionMaps, ConditionRecord, ConditionRule,
+};
 pub use error::BpfError;
 pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use instance::Instance;

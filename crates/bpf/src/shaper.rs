@@ -96,7 +96,7 @@ pub struct ShaperInstance {
 }
 
 /// The maps that hold classes' queues, in the order of [`Discipline::all`].
-const QUEUES: [&str; 8] = [
+const QUEUES: [&str; 9] = [
     "queues_droptail",
     "queues_red",
     "queues_ared",
@@ -105,6 +105,7 @@ const QUEUES: [&str; 8] = [
     "queues_codel",
     "queues_fq_codel",
     "queues_pie",
+    "queues_wred",
 ];
 
 pub(crate) fn maps() -> Vec<&'static str> {

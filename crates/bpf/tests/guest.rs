@@ -100,6 +100,13 @@ fn streams_walk_the_states() {
 }
 
 #[test]
+fn conditioners_colour_as_their_definitions() {
+    println!("{}", in_the_guest("condition::choice"));
+    println!("{}", in_the_guest("condition::any_packet"));
+    println!("{}", in_the_guest("condition::colours"));
+}
+
+#[test]
 fn windows_hold_a_rate() {
     println!("{}", in_the_guest("window::holds"));
 }

@@ -71,7 +71,9 @@ fn policies(path: &Path, out: &Path) -> Outcome {
         return Ok(Status::Differs);
     }
     for (number, port) in check.ports.iter().enumerate() {
-        let text = weirgate_domain::policy_text(&domain, port, &bursts(&domain, &check, number));
+        let mut text =
+            weirgate_domain::policy_text(&domain, port, &bursts(&domain, &check, number));
+        text += &weirgate_domain::conditioners(&domain, &check, PortId(number));
         let folder = out.join(&port.router);
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(format!("{}.toml", port.device)), text)?;

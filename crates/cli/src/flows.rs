@@ -10,6 +10,7 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::explain_show::class_of;
+use crate::flows_conditioners;
 use crate::flows_held::{self, Wanted};
 use crate::output;
 use crate::policy;
@@ -49,6 +50,9 @@ pub struct Arguments {
     /// List what `[receive]` holds to a rate instead: rates, windows, states.
     #[arg(long)]
     held: bool,
+    /// List what each `[[conditioner]]` found green, yellow and red instead.
+    #[arg(long, conflicts_with = "held")]
+    conditioners: bool,
     /// Print JSON, all that fit.
     #[arg(long)]
     json: bool,
@@ -106,6 +110,9 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             return Err(Failure::Input(text.to_owned()));
         };
         let policy = policy::again(&entry.sources)?;
+        if arguments.conditioners {
+            return flows_conditioners::run(&site, &memory.applied, arguments.json).await;
+        }
         if arguments.held {
             let wanted = Wanted {
                 host: arguments.host,

@@ -27,6 +27,7 @@ mod explain;
 mod explain_input;
 mod explain_show;
 mod flows;
+mod flows_conditioners;
 mod flows_held;
 mod here;
 mod import;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use weirgate_aqm::{Discipline, Row, reasons};
 
 /// What is said of each discipline, by its name.
-const TEXTS: [(&str, &str); 8] = [
+const TEXTS: [(&str, &str); 9] = [
     ("droptail", include_str!("../disciplines/droptail.md")),
     ("red", include_str!("../disciplines/red.md")),
     ("ared", include_str!("../disciplines/ared.md")),
@@ -16,6 +16,7 @@ const TEXTS: [(&str, &str); 8] = [
     ("codel", include_str!("../disciplines/codel.md")),
     ("fq_codel", include_str!("../disciplines/fq_codel.md")),
     ("pie", include_str!("../disciplines/pie.md")),
+    ("wred", include_str!("../disciplines/wred.md")),
 ];
 
 /// Every page: its place below the reference, and its text.
@@ -211,6 +212,7 @@ mod tests {
                 let preset = discipline.presets().any(|preset| preset.name == own);
                 let other = [
                     "owed",
+                    "red",
                     "preset",
                     "ared",
                     "mered",

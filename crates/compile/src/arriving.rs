@@ -3,6 +3,7 @@
 //! what their connection has been decided to be; or so that they are held to a
 //! rate, here or where they are sent.
 
+use crate::condition;
 use crate::hold;
 use crate::receive;
 use std::collections::BTreeMap;
@@ -78,6 +79,7 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
         place.windows = windows.map(|(windows, _)| Box::new(windows));
         place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
     }
+    condition::places(policy, &mut places);
     places
 }
 

@@ -40,6 +40,7 @@ codes! {
     BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port.";
     HOLD "C218" "What arrives shall be held to a rate by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
     RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
+    CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod bridge;
 mod classify;
 mod classify_when;
 mod codes;
+mod condition;
 mod engine;
 mod following;
 mod hold;

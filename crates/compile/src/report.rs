@@ -5,6 +5,7 @@
 
 use crate::bounds::{self, HOST};
 use crate::codes;
+use crate::condition;
 use crate::engine;
 use crate::hold;
 use crate::hosts;
@@ -211,6 +212,7 @@ fn held(policy: &Policy) -> Option<String> {
     let notes: Vec<String> = hold::note(policy)
         .into_iter()
         .chain(receive::notes(policy))
+        .chain(condition::notes(policy))
         .collect();
     (!notes.is_empty()).then(|| notes.join("\n"))
 }

@@ -102,6 +102,11 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
         if let Some(datagrams) = &place.datagrams {
             writeln!(out, "arriving {name} {datagrams:?}")?;
         }
+        for (way, all) in [("entering", &place.entering), ("leaving", &place.leaving)] {
+            for one in all.iter().flat_map(|all| &all.conditioners) {
+                writeln!(out, "{way} {name} {one:?}")?;
+            }
+        }
         let Some(hold) = &place.hold else { continue };
         let said = hold.settings.iter();
         let said: Vec<_> = said

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use std::fmt::Write;
-use weirgate_domain::{Check, Domain, Outcome, check, parse, policy_text};
+use weirgate_domain::{Check, Domain, Outcome, PortId, check, conditioners, parse, policy_text};
 use weirgate_units::Span;
 
 const ROW: &str = include_str!("domains/five-hops.toml");
@@ -191,6 +191,31 @@ fn every_port_has_a_policy_that_is_one() {
     let first = &domain.ports()[0];
     let bursts = [("voice".to_owned(), 1190), ("gold".to_owned(), 15380)].into();
     insta::assert_snapshot!(policy_text(&domain, first, &bursts));
+}
+
+/// Customers are measured where they enter, expedited forwarding wherever it
+/// leaves, and the policies with that are policies.
+#[test]
+fn conditioners_hold_what_was_promised() {
+    let domain = domain(ROW);
+    let check = check(&domain);
+    let mut texts = String::new();
+    for (number, port) in check.ports.iter().enumerate() {
+        let own = conditioners(&domain, &check, PortId(number));
+        let text = policy_text(&domain, port, &std::collections::BTreeMap::new()) + &own;
+        let (policy, problems) = weirgate_policy::parse(&text);
+        let policy = policy.unwrap_or_else(|| panic!("{text}\n{problems:?}"));
+        assert!(problems.is_empty(), "{text}\n{problems:?}");
+        let entering = policy.conditioners.iter().filter(|one| one.enters).count();
+        let customer = domain.customers.contains_key(&port.towards);
+        assert_eq!(entering > 0, customer, "{text}");
+        let voice = check.loads.iter().any(|load| {
+            load.port == PortId(number) && load.class == "voice" && !load.services.is_empty()
+        });
+        assert_eq!(policy.conditioners.len() > entering, voice, "{text}");
+        writeln!(texts, "## {} {}\n{own}", port.router, port.device).expect("a string");
+    }
+    insta::assert_snapshot!(texts);
 }
 
 proptest! {

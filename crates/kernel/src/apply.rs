@@ -8,6 +8,7 @@
 //! should have been done.
 
 use crate::channel::Request;
+use crate::condition;
 use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::hold;
 use crate::link;
@@ -171,11 +172,14 @@ impl Kernel {
         let told = wanted.filter(|_| tc::arriving::can_be_told(before));
         let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
         let receive = receive::programs(step, before, after)?;
+        let conditioners = condition::programs(step, before, after)?;
         let programs = Programs {
             payload: payload.as_ref().map(AsRawFd::as_raw_fd),
             hold: hold.as_ref().map(AsRawFd::as_raw_fd),
             windows: receive.windows(),
             datagrams: receive.datagrams(),
+            entering: conditioners.entering(),
+            leaving: conditioners.leaving(),
         };
         let change = tc::arriving::change(index, before, after, programs);
         let mut batch = requests(step, change);
@@ -194,7 +198,8 @@ impl Kernel {
         if let Some(told) = told {
             self.tell_hold(step, index, told).await?;
         }
-        self.tell_receive(step, index, before, after).await
+        self.tell_receive(step, index, before, after).await?;
+        self.tell_conditioners(step, index, before, after).await
     }
 
     async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {

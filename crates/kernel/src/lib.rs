@@ -16,6 +16,7 @@ mod apply;
 mod btf;
 mod capability;
 mod channel;
+mod condition;
 mod conntrack;
 mod error;
 mod events;
@@ -43,6 +44,7 @@ mod wire;
 
 pub use address::Subnet;
 pub use apply::Applied;
+pub use condition::Conditioned;
 pub use conntrack::{Carried, Connection, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use events::{Events, watch};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads what a kernel has, within a scope, into a state.
 
+use crate::condition;
 use crate::error::KernelError;
 use crate::hold;
 use crate::link::{self, Link};
@@ -208,6 +209,7 @@ impl Kernel {
         let (mut place, holders) = tc::arriving::read(&listed);
         place.hold = holders.hold.map(hold::read);
         receive::read(&mut place, &holders);
+        condition::read(&mut place, &holders);
         Ok(place)
     }
 

@@ -24,6 +24,7 @@ pub(crate) fn line() -> Line {
         framing: Framing::Atm,
         overhead: 28,
         mpu: 0,
+        then: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! steps, and how they read.
 
 use crate::action::{Action, Step};
+use crate::condition;
 use crate::hold;
 use crate::receive;
 use std::fmt;
@@ -30,6 +31,10 @@ pub const HOLD_PREFERENCE: u16 = 90;
 /// That of the filter of datagrams: last, because what it drops has crossed the
 /// line and counts in the virtual queue.
 pub const DATAGRAMS_PREFERENCE: u16 = 91;
+
+/// That of the traffic conditioner, for what enters and for what leaves: behind
+/// all others, so that it measures what they let go.
+pub const CONDITION_PREFERENCE: u16 = 92;
 
 /// Devices whose places hold something else of weirgate's than is desired: the
 /// name, what is desired, what is there.
@@ -118,7 +123,15 @@ pub fn text(place: Option<&Arriving>) -> String {
     let datagrams = place
         .and_then(|place| place.datagrams.as_deref())
         .map(receive::datagrams);
-    let all = [restored, payload, held, windows, datagrams];
+    let entering = place
+        .and_then(|place| place.entering.as_deref())
+        .map(|own| condition::text(own, "enters"));
+    let leaving = place
+        .and_then(|place| place.leaving.as_deref())
+        .map(|own| condition::text(own, "leaves"));
+    let all = [
+        restored, payload, held, windows, datagrams, entering, leaving,
+    ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     if all.is_empty() {
         "nothing of weirgate's".to_owned()
@@ -160,7 +173,16 @@ pub fn describe(
     if let Some(datagrams) = &place.datagrams {
         said.push(receive::datagrams_in_short(datagrams));
     }
-    write!(f, "{device}: arriving packets {}", said.join(" and "))
+    if let Some(own) = &place.entering {
+        said.push(condition::in_short(own, "enter"));
+    }
+    let arriving = (!said.is_empty()).then(|| format!("arriving packets {}", said.join(" and ")));
+    let leaving = place
+        .leaving
+        .as_ref()
+        .map(|own| format!("packets {}", condition::in_short(own, "leave")));
+    let text: Vec<String> = arriving.into_iter().chain(leaving).collect();
+    write!(f, "{device}: {}", text.join("; "))
 }
 
 /// The nearest command lines.
@@ -209,6 +231,7 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
         None => {}
     }
     receiving(device, before, after, &mut lines);
+    condition::commands(device, before, after, &mut lines);
     if after.is_none() && before.is_some_and(|place| !place.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
     }

@@ -96,6 +96,12 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
                     "{device}: receive windows that hold TCP to a rate, two programs; nothing does"
                 ));
             }
+            if place.entering.is_some() || place.leaving.is_some() {
+                inexact.push(format!(
+                    "{device}: the traffic conditioner, a program; no packet is measured, marked \
+                     or dropped by its colour"
+                ));
+            }
             if place.datagrams.is_some() {
                 inexact.push(format!(
                     "{device}: streams of datagrams held to a rate, a program; nothing does, and \

@@ -25,6 +25,7 @@ mod action;
 mod arriving;
 mod check;
 mod command;
+mod condition;
 mod empties;
 mod export;
 mod hold;
@@ -41,8 +42,8 @@ mod verify;
 
 pub use action::{Action, Place, Step};
 pub use arriving::{
-    DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE,
-    WINDOWS_PREFERENCE,
+    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE,
+    RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
 };
 pub use check::Problem;
 pub use export::{Export, bare, export};

@@ -73,6 +73,7 @@ pub enum FieldKind {
     Setting(&'static str),
 }
 
+use crate::fields_conditioner::CONDITIONER;
 use crate::fields_receive::{RECEIVE, TRACK, UDP};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
@@ -196,6 +197,11 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("class", Tables("class"), "A part of the link"),
             field("share", Tables("share"), "A group's part of classes"),
+            field(
+                "conditioner",
+                Tables("conditioner"),
+                "What measures packets, and does something by their colour",
+            ),
             field("cap", Tables("cap"), "A limit for each host of a group"),
             field("rule", Tables("rule"), "Which packets go into which class"),
             field(
@@ -359,6 +365,7 @@ pub const TABLES: &[TableFields] = &[
         ],
     },
     RECEIVE,
+    CONDITIONER,
     UDP,
     TRACK,
     TableFields {

@@ -21,6 +21,7 @@ pub(crate) const FIELDS: &[Field] = &[
             "meredt",
             "codel",
             "pie",
+            "wred",
             "weir_droptail",
             "weir_red",
             "weir_ared",
@@ -29,6 +30,7 @@ pub(crate) const FIELDS: &[Field] = &[
             "weir_codel",
             "weir_fq_codel",
             "weir_pie",
+            "weir_wred",
         ]),
         "The queue",
     ),
@@ -121,6 +123,41 @@ pub(crate) const FIELDS: &[Field] = &[
         "idle",
         Setting("exact"),
         "Of the kit: how the average falls while the link is idle",
+    ),
+    field(
+        "middle_min_bytes",
+        Setting("20kB"),
+        "Of the kit: wred: the lower threshold of middle drop precedence",
+    ),
+    field(
+        "middle_max_bytes",
+        Setting("30kB"),
+        "Of the kit: wred: its upper threshold",
+    ),
+    field(
+        "middle_p",
+        Setting("0.1"),
+        "Of the kit: wred: the probability there",
+    ),
+    field(
+        "high_min_bytes",
+        Setting("10kB"),
+        "Of the kit: wred: the lower threshold of high drop precedence",
+    ),
+    field(
+        "high_max_bytes",
+        Setting("15kB"),
+        "Of the kit: wred: its upper threshold",
+    ),
+    field(
+        "high_p",
+        Setting("0.1"),
+        "Of the kit: wred: the probability there",
+    ),
+    field(
+        "other",
+        Setting("low"),
+        "Of the kit: wred: the drop precedence of packets of no assured forwarding class",
     ),
     field(
         "rule",

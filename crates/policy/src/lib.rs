@@ -30,10 +30,12 @@
 
 mod class;
 mod codes;
+mod conditioner;
 mod delay;
 mod engine;
 mod fair;
 pub mod fields;
+mod fields_conditioner;
 mod fields_queue;
 mod fields_receive;
 mod group;
@@ -62,6 +64,7 @@ mod verdict;
 mod when;
 
 pub use codes::{CODES, Code};
+pub use conditioner::Conditioner;
 pub use engine::Engine;
 pub use fair::Fair;
 pub use inbound::{Flows, Holding};
@@ -144,6 +147,7 @@ pub fn parse_with(
         rulesets: parts.rulesets,
         groups: env.groups.into_values().collect(),
         dscp: parts.dscp,
+        conditioners: parts.conditioners,
         shares: parts.shares,
         caps: parts.caps,
         mark_mask: marks.mask,
@@ -179,6 +183,7 @@ struct Parts {
     rules: Vec<Rule>,
     rulesets: Vec<Ruleset>,
     dscp: Option<DscpTreatment>,
+    conditioners: Vec<Conditioner>,
     shares: Vec<GroupShare>,
     caps: Vec<HostCap>,
     marks: Option<treatment::Marks>,
@@ -249,6 +254,10 @@ fn read_file(root: &mut Reader<'_, '_>, env: &include::Env, main: bool, parts: &
     }
     for table in root.tables("share") {
         parts.shares.extend(part::read_share(table, &env.groups));
+    }
+    for table in root.tables("conditioner") {
+        let one = conditioner::read(table, &env.groups);
+        parts.conditioners.extend(one);
     }
     for table in root.tables("cap") {
         parts.caps.extend(part::read_cap(table, &env.groups));

@@ -3,8 +3,9 @@
 //! is made from it can name its line.
 
 use crate::{
-    ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Lengths, Mac,
-    Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources, TcpFlags, Track,
+    Conditioner, ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType,
+    Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources,
+    TcpFlags, Track,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -35,6 +36,9 @@ pub struct Policy {
     pub rulesets: Vec<Ruleset>,
     /// The groups, whose members rules already have.
     pub groups: Vec<Group>,
+    /// What gives packets colours where they enter or leave a device; the first
+    /// of a place whose packets they are conditions them.
+    pub conditioners: Vec<Conditioner>,
     /// Parts of classes for groups, as written.
     pub shares: Vec<GroupShare>,
     /// Limits for each host of a group, as written.
@@ -476,7 +480,7 @@ impl Policy {
     /// Whether programs are attached where packets arrive.
     #[must_use]
     pub fn needs_programs(&self) -> bool {
-        self.looks_at_payloads() || self.held_rate().is_some()
+        self.looks_at_payloads() || self.held_rate().is_some() || !self.conditioners.is_empty()
     }
 
     /// The bits of a packet's mark that say what was found in its flow's

@@ -6,6 +6,7 @@
 
 use crate::class::ACK;
 use crate::codes;
+use crate::conditioner;
 use crate::fair;
 use crate::inbound;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
@@ -46,6 +47,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     inbound::check(policy, LEAST_GATE, problems);
     receive::check(policy, problems);
     track::check(policy, problems);
+    conditioner::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);

@@ -214,7 +214,7 @@ fn macs(table: &mut Reader<'_, '_>, groups: &Groups) -> Vec<Value<Mac>> {
 }
 
 /// The addresses of a list, or the group of names that it is.
-fn addresses(
+pub(crate) fn addresses(
     table: &mut Reader<'_, '_>,
     key: &'static str,
     groups: &Groups,

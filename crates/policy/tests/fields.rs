@@ -14,7 +14,7 @@ use weirgate_policy::fields::{FieldKind, TABLES, TableFields};
 
 /// Where a field of each table stands: texts with `FIELD`. A table whose fields
 /// depend on another has several.
-const PLACES: [(&str, &[&str]); 24] = [
+const PLACES: [(&str, &[&str]); 25] = [
     ("policy", &["FIELD\n"]),
     ("link", &["[link]\nFIELD\n"]),
     (
@@ -28,6 +28,15 @@ const PLACES: [(&str, &[&str]); 24] = [
     ("receive", &["[receive]\nFIELD\n"]),
     ("udp", &["[receive.udp]\nFIELD\n"]),
     ("track", &["[track]\nFIELD\n"]),
+    (
+        "conditioner",
+        &[
+            "[[conditioner]]\nmeter = \"moving\"\nFIELD\n",
+            "[[conditioner]]\nmeter = \"trtcm\"\nFIELD\n",
+            "[[conditioner]]\nmeter = \"srtcm\"\nFIELD\n",
+            "[[conditioner]]\nFIELD\n",
+        ],
+    ),
     ("ack", &["[ack]\nFIELD\n"]),
     ("class", &["[[class]]\nFIELD\n"]),
     (
@@ -46,6 +55,7 @@ const PLACES: [(&str, &[&str]); 24] = [
             "[[class]]\n[class.queue]\nkind = \"codel\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"weir_fq_codel\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"pie\"\nFIELD\n",
+            "[[class]]\n[class.queue]\nkind = \"wred\"\nFIELD\n",
         ],
     ),
     (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What packets get where they arrive, before any table sees them.
 
-use crate::{Datagrams, Hold, Origin, Windows};
+use crate::{Conditioning, Datagrams, Hold, Origin, Windows};
 use serde::{Deserialize, Serialize};
 
 /// A device's place for arriving packets: the `clsact` qdisc (net/sched/
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress`
 /// before `nf_ingress`, net/core/dev.c), so what they write into a packet's
 /// mark is there for the rules of an IFB. They pass every packet on to the
-/// filters of others, but for those that [`Hold`] and [`Datagrams`] drop, so that
+/// filters of others, but for those that [`Hold`], [`Datagrams`] and
+/// [`Conditioning`] drop, so that
 /// the place can be shared. It is the place for packets that leave, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arriving {
@@ -33,6 +34,12 @@ pub struct Arriving {
     /// The filter of datagrams, which runs last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Box<Datagrams>>,
+    /// What conditions packets that enter the device, after all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entering: Option<Box<Conditioning>>,
+    /// What conditions packets that leave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<Box<Conditioning>>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -72,6 +79,8 @@ impl Arriving {
             && self.hold.is_none()
             && self.windows.is_none()
             && self.datagrams.is_none()
+            && self.entering.is_none()
+            && self.leaving.is_none()
     }
 
     /// Whether a place holds what is wanted of weirgate's; one that does not
@@ -96,6 +105,12 @@ impl Arriving {
         ) && Datagrams::same(
             wanted.and_then(|place| place.datagrams.as_deref()),
             seen.and_then(|place| place.datagrams.as_deref()),
+        ) && Conditioning::same(
+            wanted.and_then(|place| place.entering.as_deref()),
+            seen.and_then(|place| place.entering.as_deref()),
+        ) && Conditioning::same(
+            wanted.and_then(|place| place.leaving.as_deref()),
+            seen.and_then(|place| place.leaving.as_deref()),
         );
         restore(wanted) == restore(seen) && looks && same
     }

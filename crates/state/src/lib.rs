@@ -11,6 +11,7 @@ mod classify;
 mod classify_change;
 mod classify_field;
 mod classify_text;
+mod condition;
 mod device;
 mod hold;
 mod kit;
@@ -28,6 +29,7 @@ pub use classify::{
 };
 pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};
+pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
 pub use hold::Hold;
 pub use kit::{Kit, KitClass, KitSetting, KitWire};

@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// A discipline, and the branches that a run must at least have seen: what six
 /// seconds of a busy machine saw, less a tenth.
-const DISCIPLINES: [(&str, u32); 8] = [
+const DISCIPLINES: [(&str, u32); 9] = [
     ("droptail", 78),
     ("red", 146),
     ("ared", 160),
@@ -19,6 +19,7 @@ const DISCIPLINES: [(&str, u32); 8] = [
     ("codel", 115),
     ("fq_codel", 168),
     ("pie", 128),
+    ("wred", 150),
 ];
 
 /// The formatter: the first of these that runs.

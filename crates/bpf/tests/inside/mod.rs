@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What runs in the guest. Ignored elsewhere.
 
+mod condition;
 mod equal;
 mod filter;
 mod flows;
@@ -94,7 +95,9 @@ fn two_devices() {
         // own limit; a queue must be shorter for anything to be dropped.
         let tight: &[(&str, u64)] = match name {
             "droptail" => &[("limit_packets", 15)],
-            "red" | "ared" | "mered" | "meredt" => &[("min_bytes", 5_000), ("max_bytes", 15_000)],
+            "red" | "ared" | "mered" | "meredt" | "wred" => {
+                &[("min_bytes", 5_000), ("max_bytes", 15_000)]
+            }
             _ => &[],
         };
         let places = [

@@ -15,8 +15,8 @@ use crate::wire::{self, Attrs};
 use nlink::netlink::MessageBuilder;
 use std::os::fd::RawFd;
 use weirgate_plan::{
-    DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE, RESTORE_PREFERENCE,
-    WINDOWS_PREFERENCE,
+    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE,
+    RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
 };
 use weirgate_signatures::BITS;
 use weirgate_state::{Arriving, Hold, Payload};
@@ -120,6 +120,16 @@ pub(crate) fn change(
             programs.datagrams,
             had(|place| place.datagrams.is_some()),
         ),
+        (
+            Own::Entering,
+            programs.entering,
+            had(|place| place.entering.is_some()),
+        ),
+        (
+            Own::Leaving,
+            programs.leaving,
+            had(|place| place.leaving.is_some()),
+        ),
     ];
     for (own, program, goes) in others {
         match program {
@@ -142,6 +152,8 @@ enum Own {
     WindowIn,
     WindowOut,
     Datagrams,
+    Entering,
+    Leaving,
 }
 
 impl Own {
@@ -153,6 +165,8 @@ impl Own {
             Self::WindowIn => (TC_H_MIN_INGRESS, WINDOWS_PREFERENCE),
             Self::WindowOut => (TC_H_MIN_EGRESS, WINDOWS_PREFERENCE),
             Self::Datagrams => (TC_H_MIN_INGRESS, DATAGRAMS_PREFERENCE),
+            Self::Entering => (TC_H_MIN_INGRESS, CONDITION_PREFERENCE),
+            Self::Leaving => (TC_H_MIN_EGRESS, CONDITION_PREFERENCE),
         }
     }
 
@@ -164,6 +178,8 @@ impl Own {
             Self::WindowIn => "weirgate-window-in-",
             Self::WindowOut => "weirgate-window-out-",
             Self::Datagrams => "weirgate-udp-",
+            Self::Entering => "weirgate-condition-in-",
+            Self::Leaving => "weirgate-condition-out-",
         }
     }
 
@@ -174,6 +190,7 @@ impl Own {
             Self::Hold => weirgate_bpf::Filter::digest(),
             Self::WindowIn | Self::WindowOut => weirgate_bpf::WindowControl::digest(),
             Self::Datagrams => weirgate_bpf::UdpControl::digest(),
+            Self::Entering | Self::Leaving => weirgate_bpf::Condition::digest(),
         };
         format!("{}{digest:08x}", self.label())
     }
@@ -190,6 +207,10 @@ pub(crate) struct Programs {
     pub windows: Option<(RawFd, RawFd)>,
     /// The filter of datagrams.
     pub datagrams: Option<RawFd>,
+    /// What conditions packets that enter.
+    pub entering: Option<RawFd>,
+    /// What conditions packets that leave.
+    pub leaving: Option<RawFd>,
 }
 
 /// What such a change says of the filter that holds a rate; `None` where it
@@ -342,6 +363,10 @@ pub(crate) struct Holders {
     pub window_out: Option<Holder>,
     /// The filter of datagrams.
     pub datagrams: Option<Holder>,
+    /// What conditions packets that enter.
+    pub entering: Option<Holder>,
+    /// What conditions packets that leave.
+    pub leaving: Option<Holder>,
 }
 
 /// What the filters of a place are; each with the bytes that it was listed in.
@@ -362,6 +387,8 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Holders) {
                 Own::WindowIn => &mut holders.window_in,
                 Own::WindowOut => &mut holders.window_out,
                 Own::Datagrams => &mut holders.datagrams,
+                Own::Entering => &mut holders.entering,
+                Own::Leaving => &mut holders.leaving,
                 Own::Payload | Own::Hold => &mut holders.hold,
             };
             *of = Some(found);
@@ -403,6 +430,16 @@ fn looked(payload: &[u8], entry: &Entry<'_>) -> Option<Payload> {
     })
 }
 
+/// Those that were told what they do through their maps.
+const HOLDERS: [Own; 6] = [
+    Own::Hold,
+    Own::WindowIn,
+    Own::WindowOut,
+    Own::Datagrams,
+    Own::Entering,
+    Own::Leaving,
+];
+
 /// The program of weirgate's that a filter is; `None` for any other filter.
 fn holding(payload: &[u8], entry: &Entry<'_>) -> Option<(Own, Holder)> {
     let preference = wire::u32_at(payload, 16)? >> 16;
@@ -411,8 +448,7 @@ fn holding(payload: &[u8], entry: &Entry<'_>) -> Option<(Own, Holder)> {
     }
     let options = entry.attrs.nest(TCA_OPTIONS);
     let name = options.text(TCA_BPF_NAME)?;
-    let all = [Own::Hold, Own::WindowIn, Own::WindowOut, Own::Datagrams];
-    let own = all.into_iter().find(|own| {
+    let own = HOLDERS.into_iter().find(|own| {
         let (parent, own_preference) = own.place();
         entry.parent == parent
             && preference == u32::from(own_preference)
@@ -500,11 +536,13 @@ mod tests {
 
     #[test]
     fn what_holds_a_rate_is_known_by_its_name() {
-        for own in [Own::Hold, Own::WindowIn, Own::WindowOut, Own::Datagrams] {
+        for own in HOLDERS {
             let of = |holders: Holders| match own {
                 Own::WindowIn => holders.window_in,
                 Own::WindowOut => holders.window_out,
                 Own::Datagrams => holders.datagrams,
+                Own::Entering => holders.entering,
+                Own::Leaving => holders.leaving,
                 Own::Payload | Own::Hold => holders.hold,
             };
             let whole = listed(attach(7, own, &own.name(), 3));

@@ -11,6 +11,7 @@
 mod apply;
 mod arriving;
 mod classify;
+mod condition;
 mod cookie;
 mod harness;
 mod hold;

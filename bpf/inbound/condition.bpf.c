@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A traffic conditioner (RFC 2475 section 2.3.3) at a device's clsact qdisc, for
+ * what enters or for what leaves: the first conditioner whose packets these are
+ * gives each a colour by its meter (aqm/include/conditioner.h), and does what is
+ * said of the colour: nothing, another code point, the end.
+ *
+ * Meters count bytes of IP packets, as RFC 2697 and 2698 do. What it lets go it
+ * passes on to the filters that follow.
+ *
+ * What is said of a conditioner has a number of its version; where that is
+ * another than the one a meter began with, it begins anew.
+ */
+#include "tc.h"
+#include "conditioner.h"
+
+#define CONDITIONERS 32
+#define CONDITION_CLASSES 8
+#define CONDITION_NETS 8
+#define CONDITION_NAME 32
+
+#define BPF_F_RECOMPUTE_CSUM 1
+
+/* Set before the program is loaded: whether every decision is recorded. */
+const volatile u32 recording;
+
+enum condition_action {
+	CONDITION_PASS = 0,
+	CONDITION_MARK = 1,
+	CONDITION_DROP = 2,
+};
+
+/* Addresses, as they are in the packet. */
+struct condition_net {
+	u32 address[4];
+	u32 mask[4];
+	u32 version; /* 4 or 6; 0 ends the list */
+	u32 length; /* of the mask in bits, for who reads this */
+};
+
+/* One conditioner. */
+struct condition_rule {
+	struct meter_params meter;
+	u64 codes; /* a bit for each code point that it is about */
+	u64 yellow; /* code points that bring this colour */
+	u64 red;
+	u32 used; /* 0 ends the list */
+	u32 version;
+	u32 metered; /* whether there is a meter; else all is green */
+	u32 action[3]; /* enum condition_action, by colour */
+	u32 code[3]; /* the code point that a colour is marked with */
+	u32 classes; /* how many; 0 is any */
+	u32 class[CONDITION_CLASSES]; /* skb->priority */
+	struct condition_net source[CONDITION_NETS];
+	struct condition_net destination[CONDITION_NETS];
+	char name[CONDITION_NAME];
+};
+
+struct condition_state {
+	u32 lock;
+	u32 version;
+	struct meter_vars vars;
+	u64 packets[3]; /* by colour */
+	u64 bytes[3]; /* of IP packets */
+	u64 unmarked; /* that have no place for a code point that is found */
+	u64 missed; /* packets that found it locked for too long */
+};
+
+/* What a packet is. */
+struct condition_packet {
+	u32 address[2][4];
+	u8 head[20]; /* the begin of its header */
+	u32 version;
+	u32 code;
+	u32 bytes; /* of the IP packet */
+	u32 class;
+	u32 colour; /* what it is found to be */
+	u32 brings;
+	u64 now_ns;
+};
+
+/* A decision, for who compares. */
+struct condition_record {
+	u64 now_ns;
+	u32 rule;
+	u32 bytes;
+	u32 brings;
+	u32 colour;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CONDITIONERS);
+	__type(key, u32);
+	__type(value, struct condition_rule);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CONDITIONERS);
+	__type(key, u32);
+	__type(value, struct condition_state);
+} instances SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+/* As in filter.bpf.c: the kernel's own lock forbids calls of functions. */
+#define TRIES 256
+
+static __always_inline int condition_lock(struct condition_state *state)
+{
+	u32 i;
+
+	for (i = 0; i < TRIES; i++) {
+		if (!__sync_val_compare_and_swap(&state->lock, 0, 1))
+			return 1;
+	}
+	return 0;
+}
+
+/* Reads a packet's header; whether it is one of IP. Functions that are not
+ * inline are global, so that the verifier looks at each once. */
+__noinline u32 condition_look(struct __sk_buff *skb,
+			      struct condition_packet *packet)
+{
+	u8 more[20];
+
+	if (!packet || tc_load(skb, 0, packet->head, sizeof(packet->head)))
+		return 0;
+	packet->class = skb->priority;
+	if (skb->protocol == __builtin_bswap16(ETH_P_IP) &&
+	    packet->head[0] >> 4 == 4) {
+		packet->version = 4;
+		packet->code = packet->head[1] >> 2;
+		packet->bytes = tc_short(packet->head + 2);
+		__builtin_memcpy(packet->address[0], packet->head + 12, 4);
+		__builtin_memcpy(packet->address[1], packet->head + 16, 4);
+		return packet->bytes >= 20;
+	}
+	if (skb->protocol != __builtin_bswap16(ETH_P_IPV6) ||
+	    packet->head[0] >> 4 != 6 || tc_load(skb, 20, more, sizeof(more)))
+		return 0;
+	packet->version = 6;
+	packet->code = tc_short(packet->head) >> 6 & 0x3f;
+	packet->bytes = 40 + tc_short(packet->head + 4);
+	__builtin_memcpy(packet->address[0], packet->head + 8, 12);
+	__builtin_memcpy(&packet->address[0][3], more, 4);
+	__builtin_memcpy(packet->address[1], more + 4, 16);
+	return 1;
+}
+
+/* Whether an address is in one of the nets; no nets are all. */
+static __always_inline int condition_in(const struct condition_net *nets,
+					const u32 *address, u32 version)
+{
+	u32 i;
+
+	if (!nets[0].version)
+		return 1;
+	for (i = 0; i < CONDITION_NETS; i++) {
+		if (!nets[i].version)
+			return 0;
+		if (nets[i].version == version &&
+		    !((address[0] ^ nets[i].address[0]) & nets[i].mask[0]) &&
+		    !((address[1] ^ nets[i].address[1]) & nets[i].mask[1]) &&
+		    !((address[2] ^ nets[i].address[2]) & nets[i].mask[2]) &&
+		    !((address[3] ^ nets[i].address[3]) & nets[i].mask[3]))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a conditioner is about a packet: 1, or 0; 2 behind the last one. */
+__noinline u32 condition_is(const struct condition_packet *packet, u32 index)
+{
+	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
+	u32 i;
+
+	if (!packet || !rule || !rule->used)
+		return 2;
+	if (!(rule->codes >> (packet->code & 63) & 1))
+		return 0;
+	if (rule->classes) {
+		for (i = 0; i < CONDITION_CLASSES; i++) {
+			if (i >= rule->classes)
+				return 0;
+			if (rule->class[i] == packet->class)
+				break;
+		}
+		if (i == CONDITION_CLASSES)
+			return 0;
+	}
+	return condition_in(rule->source, packet->address[0],
+			    packet->version) &&
+	       condition_in(rule->destination, packet->address[1],
+			    packet->version);
+}
+
+/* Gives a packet its colour, and counts it. */
+__noinline u32 condition_measure(struct condition_packet *packet, u32 index)
+{
+	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
+	struct condition_state *state = bpf_map_lookup_elem(&instances, &index);
+	u32 colour = METER_GREEN;
+
+	if (!packet || !rule || !state)
+		return 0;
+	if (rule->yellow >> (packet->code & 63) & 1)
+		packet->brings = METER_YELLOW;
+	if (rule->red >> (packet->code & 63) & 1)
+		packet->brings = METER_RED;
+	if (!condition_lock(state)) {
+		__sync_fetch_and_add(&state->missed, 1);
+		return 0;
+	}
+	if (state->version != rule->version) {
+		__builtin_memset(&state->vars, 0, sizeof(state->vars));
+		__builtin_memset(state->packets, 0, sizeof(state->packets));
+		__builtin_memset(state->bytes, 0, sizeof(state->bytes));
+		state->unmarked = 0;
+		state->missed = 0;
+		state->version = rule->version;
+	}
+	packet->now_ns = bpf_ktime_get_ns();
+	if (rule->metered)
+		colour = meter_colour(&state->vars, &rule->meter, packet->bytes,
+				      packet->brings, packet->now_ns);
+	if (colour > METER_RED)
+		colour = METER_RED;
+	packet->colour = colour;
+	state->packets[colour]++;
+	state->bytes[colour] += packet->bytes;
+	__sync_val_compare_and_swap(&state->lock, 1, 0);
+	return 1;
+}
+
+/* Whether the header begins there: helpers that write count from the begin of
+ * what the device has, those that read relatively need not know. */
+static __always_inline int condition_at(struct __sk_buff *skb,
+					const struct condition_packet *packet,
+					u32 offset)
+{
+	u8 there[20];
+
+	return !bpf_skb_load_bytes(skb, offset, there, sizeof(there)) &&
+	       !__builtin_memcmp(there, packet->head, sizeof(there));
+}
+
+/* Writes a code point. Behind Ethernet without or with a tag, a PPPoE session,
+ * or nothing; else where the packet ends if nothing is behind it. */
+__noinline u32 condition_mark(struct __sk_buff *skb,
+			      const struct condition_packet *packet, u32 code)
+{
+	u32 offset;
+	u8 bytes[2];
+	u16 before, after;
+
+	if (!packet)
+		return 0;
+	offset = skb->len > packet->bytes ? skb->len - packet->bytes : 0;
+	if (!condition_at(skb, packet, offset)) {
+		if (condition_at(skb, packet, 14))
+			offset = 14;
+		else if (condition_at(skb, packet, 18))
+			offset = 18;
+		else if (condition_at(skb, packet, 22))
+			offset = 22;
+		else
+			return 0;
+	}
+	bytes[0] = packet->head[0];
+	bytes[1] = packet->head[1];
+	if (packet->version == 4) {
+		bytes[1] = (u8)(code << 2 | (bytes[1] & 3));
+		before = __builtin_bswap16((u16)tc_short(packet->head));
+		after = __builtin_bswap16((u16)tc_short(bytes));
+		if (bpf_l3_csum_replace(skb, offset + 10, before, after, 2))
+			return 0;
+		return !bpf_skb_store_bytes(skb, offset, bytes, 2, 0);
+	}
+	bytes[0] = (u8)(0x60 | code >> 2);
+	bytes[1] = (u8)((code & 3) << 6 | (bytes[1] & 0x3f));
+	return !bpf_skb_store_bytes(skb, offset, bytes, 2,
+				    BPF_F_RECOMPUTE_CSUM);
+}
+
+static __always_inline void
+condition_record(const struct condition_packet *packet, u32 index)
+{
+	struct condition_record record = {
+		.now_ns = packet->now_ns,
+		.rule = index,
+		.bytes = packet->bytes,
+		.brings = packet->brings,
+		.colour = packet->colour,
+	};
+
+	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
+}
+
+/* Does what is said of a packet's colour. */
+static __always_inline int condition_act(struct __sk_buff *skb,
+					 const struct condition_packet *packet,
+					 u32 index)
+{
+	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
+	struct condition_state *state = bpf_map_lookup_elem(&instances, &index);
+	u32 colour = packet->colour;
+	u32 action, code;
+
+	if (!rule || !state || colour > METER_RED)
+		return TC_ACT_UNSPEC;
+	action = rule->action[colour];
+	code = rule->code[colour] & 63;
+	if (action == CONDITION_DROP)
+		return TC_ACT_SHOT;
+	if (action == CONDITION_MARK && code != packet->code &&
+	    !condition_mark(skb, packet, code))
+		__sync_fetch_and_add(&state->unmarked, 1);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int condition(struct __sk_buff *skb)
+{
+	struct condition_packet packet = {};
+	u32 index, found;
+
+	if (!condition_look(skb, &packet))
+		return TC_ACT_UNSPEC;
+	for (index = 0; index < CONDITIONERS; index++) {
+		found = condition_is(&packet, index);
+		if (found)
+			break;
+	}
+	if (index == CONDITIONERS || found != 1 ||
+	    !condition_measure(&packet, index))
+		return TC_ACT_UNSPEC;
+	if (recording)
+		condition_record(&packet, index);
+	return condition_act(skb, &packet, index);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

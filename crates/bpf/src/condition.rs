@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The traffic conditioner of a device, for what enters or what leaves
+//! (`bpf/inbound/condition.bpf.c`).
+
+use crate::error::BpfError;
+use crate::object::{INSTANCES, SETTINGS, failed, sized};
+use crate::packets::{PacketPrograms, half, maps_of, word};
+use crate::programs;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use weirgate_aqm::{Colour, MeterKind};
+
+/// Its file, and the program in it.
+const FILE: &str = "condition";
+const NAME: &str = "condition";
+
+/// The map of what was decided.
+const RECORDS: &str = "records";
+
+/// Conditioners of a device and a way, classes and nets of one of each side, and
+/// bytes of a name.
+pub const CONDITIONERS: usize = 32;
+/// See [`CONDITIONERS`].
+pub const CONDITION_CLASSES: usize = 8;
+/// See [`CONDITIONERS`].
+pub const CONDITION_NETS: usize = 8;
+/// See [`CONDITIONERS`].
+pub const CONDITION_NAME: usize = 31;
+
+/// Bytes of `struct condition_net`, and of `struct condition_rule` before what.
+const NET: usize = 40;
+const CODES_AT: usize = MeterKind::BYTES;
+const USED_AT: usize = CODES_AT + 24;
+const VERSION_AT: usize = USED_AT + 4;
+const METERED_AT: usize = VERSION_AT + 4;
+const ACTION_AT: usize = METERED_AT + 4;
+const CODE_AT: usize = ACTION_AT + 12;
+const CLASSES_AT: usize = CODE_AT + 12;
+const SOURCE_AT: usize = CLASSES_AT + 4 + 4 * CONDITION_CLASSES;
+const DESTINATION_AT: usize = SOURCE_AT + CONDITION_NETS * NET;
+const NAME_AT: usize = DESTINATION_AT + CONDITION_NETS * NET;
+const RULE: usize = NAME_AT + CONDITION_NAME + 1;
+
+/// Bytes of `struct condition_state`, and where in it what is.
+const STATE: usize = 136;
+const STATE_VERSION_AT: usize = 4;
+const PACKETS_AT: usize = 72;
+const BYTES_AT: usize = 96;
+const UNMARKED_AT: usize = 120;
+const MISSED_AT: usize = 128;
+
+/// What is done with packets of a colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionAction {
+    /// Nothing.
+    Pass,
+    /// They get this code point, 0 to 63.
+    Mark(u8),
+    /// They end here.
+    Drop,
+}
+
+/// One conditioner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionRule {
+    /// Its name, of [`CONDITION_NAME`] bytes at most.
+    pub name: String,
+    /// What it measures by, and whether that heeds the colours that code points
+    /// bring; `None` takes every packet as green.
+    pub meter: Option<(MeterKind, bool)>,
+    /// The code points that it is about, a bit for each.
+    pub codes: u64,
+    /// Code points that bring yellow, and those that bring red.
+    pub brings: [u64; 2],
+    /// What is done with green, yellow and red packets.
+    pub actions: [ConditionAction; 3],
+    /// Numbers of the classes that it is about; none is all.
+    pub classes: Vec<u32>,
+    /// Whose packets it is about; none is everybody's.
+    pub source: Vec<(IpAddr, u8)>,
+    /// To whom.
+    pub destination: Vec<(IpAddr, u8)>,
+}
+
+/// What one conditioner has done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConditionCount {
+    /// Its name.
+    pub name: String,
+    /// Packets found green, yellow and red.
+    pub packets: [u64; 3],
+    /// Their bytes, of IP packets.
+    pub bytes: [u64; 3],
+    /// Packets that should have got a code point, and in which no place for it
+    /// was found.
+    pub unmarked: u64,
+    /// Packets let go because several processors were at it for too long.
+    pub missed: u64,
+}
+
+/// A decision of the program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConditionRecord {
+    /// When, by the monotonic clock.
+    pub now_ns: u64,
+    /// Which conditioner, by its place.
+    pub rule: u32,
+    /// Bytes of the IP packet.
+    pub bytes: u32,
+    /// The colour that it brought.
+    pub brings: Colour,
+    /// The colour that it got.
+    pub colour: Colour,
+}
+
+/// The program, loaded by this process. It is gone when this is dropped, unless
+/// a device has it by then.
+#[derive(Debug)]
+pub struct Condition(PacketPrograms);
+
+/// A loaded program's maps, by which it is told and read.
+#[derive(Debug)]
+pub struct ConditionMaps {
+    settings: MapHandle,
+    instances: MapHandle,
+}
+
+impl Condition {
+    /// Loads it. Needs CAP_BPF and CAP_NET_ADMIN.
+    pub fn load(rules: &[ConditionRule]) -> Result<Self, BpfError> {
+        Self::load_as(rules, false)
+    }
+
+    /// The same with a record of every decision, for [`Condition::recorded`].
+    pub fn load_recording(rules: &[ConditionRule]) -> Result<Self, BpfError> {
+        Self::load_as(rules, true)
+    }
+
+    fn load_as(rules: &[ConditionRule], recording: bool) -> Result<Self, BpfError> {
+        let constants = u32::from(recording).to_ne_bytes();
+        let program = Self(PacketPrograms::load(FILE, NAME, Some(&constants))?);
+        program.maps()?.set(rules)?;
+        Ok(program)
+    }
+
+    /// Loads it and gives the program alone: it is gone when that is closed,
+    /// unless a device has it by then.
+    pub fn attachable(rules: &[ConditionRule]) -> Result<OwnedFd, BpfError> {
+        Self::load(rules)?.0.program(NAME)
+    }
+
+    /// Its maps.
+    pub fn maps(&self) -> Result<ConditionMaps, BpfError> {
+        ConditionMaps::of(|name| self.0.handle(name))
+    }
+
+    /// Runs it once on an Ethernet frame of this class: whether it lets the
+    /// packet go, and the frame afterwards.
+    pub fn run(&self, frame: &[u8], class: u32) -> Result<(bool, Vec<u8>), BpfError> {
+        let ran = self.0.run_as(NAME, frame, 0, class)?;
+        Ok((!ran.dropped, ran.frame))
+    }
+
+    /// Calls `take` with each record of a decision so far, and forgets them.
+    pub fn recorded(&self, mut take: impl FnMut(ConditionRecord)) -> Result<(), BpfError> {
+        let map = self.0.handle(RECORDS);
+        let map = map.ok_or(BpfError::NoProgram(FILE))?;
+        let mut ring = libbpf_rs::RingBufferBuilder::new();
+        let read = |bytes: &[u8]| {
+            take(ConditionRecord {
+                now_ns: word(bytes, 0),
+                rule: half(bytes, 8),
+                bytes: half(bytes, 12),
+                brings: colour(half(bytes, 16)),
+                colour: colour(half(bytes, 20)),
+            });
+            0
+        };
+        ring.add(&map, read)
+            .map_err(failed(NAME, RECORDS, "read"))?;
+        let ring = ring.build().map_err(failed(NAME, RECORDS, "read"))?;
+        ring.consume().map_err(failed(NAME, RECORDS, "read"))
+    }
+
+    /// What tells this version of the program from others.
+    pub fn digest() -> u32 {
+        static DIGEST: OnceLock<u32> = OnceLock::new();
+        *DIGEST.get_or_init(|| programs::digest(FILE))
+    }
+}
+
+impl ConditionMaps {
+    /// Those of the loaded program of this number; `None` where there is no such
+    /// program, or it is none of this kind.
+    pub fn of_program(id: u32) -> Option<Self> {
+        Self::of(maps_of(id)?).ok()
+    }
+
+    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
+        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+        Ok(Self {
+            settings: named(SETTINGS, RULE)?,
+            instances: named(INSTANCES, STATE)?,
+        })
+    }
+
+    /// States the conditioners, in the order in which they are asked. One that
+    /// is what it was at its place keeps its meter and its counts; any other
+    /// begins anew.
+    pub fn set(&self, rules: &[ConditionRule]) -> Result<(), BpfError> {
+        if rules.len() > CONDITIONERS {
+            return Err(BpfError::Classes(format!(
+                "{} conditioners; {CONDITIONERS} have room",
+                rules.len()
+            )));
+        }
+        for index in 0..CONDITIONERS {
+            let mut bytes = match rules.get(index) {
+                Some(rule) => encode(rule)?,
+                None => vec![0; RULE],
+            };
+            let there = self.rule(index)?;
+            let version = half(&there, VERSION_AT);
+            let mut before = there;
+            put(&mut before, VERSION_AT, 0);
+            if bytes == before {
+                continue;
+            }
+            put(&mut bytes, VERSION_AT, version.wrapping_add(1).max(1));
+            self.settings
+                .update(&key(index), &bytes, MapFlags::ANY)
+                .map_err(failed(NAME, SETTINGS, "written"))?;
+        }
+        Ok(())
+    }
+
+    /// The conditioners, in their order; `None` where nothing that writes them
+    /// could have made one.
+    pub fn rules(&self) -> Result<Option<Vec<ConditionRule>>, BpfError> {
+        let mut rules = Vec::new();
+        for index in 0..CONDITIONERS {
+            let bytes = self.rule(index)?;
+            if half(&bytes, USED_AT) == 0 {
+                break;
+            }
+            match decode(&bytes) {
+                Some(rule) => rules.push(rule),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(rules))
+    }
+
+    /// What each has done, in their order.
+    pub fn counts(&self) -> Result<Vec<ConditionCount>, BpfError> {
+        let mut counts = Vec::new();
+        for index in 0..CONDITIONERS {
+            let rule = self.rule(index)?;
+            if half(&rule, USED_AT) == 0 {
+                break;
+            }
+            let found = self.instances.lookup(&key(index), MapFlags::ANY);
+            let found = found.map_err(failed(NAME, INSTANCES, "read"))?;
+            let state = found.unwrap_or_default();
+            let mut count = ConditionCount {
+                name: name(&rule),
+                ..ConditionCount::default()
+            };
+            // Where no packet came since, the counts are an earlier one's.
+            if half(&state, STATE_VERSION_AT) == half(&rule, VERSION_AT) {
+                count.packets = std::array::from_fn(|at| word(&state, PACKETS_AT + 8 * at));
+                count.bytes = std::array::from_fn(|at| word(&state, BYTES_AT + 8 * at));
+                count.unmarked = word(&state, UNMARKED_AT);
+                count.missed = word(&state, MISSED_AT);
+            }
+            counts.push(count);
+        }
+        Ok(counts)
+    }
+
+    fn rule(&self, index: usize) -> Result<Vec<u8>, BpfError> {
+        let found = self.settings.lookup(&key(index), MapFlags::ANY);
+        let found = found.map_err(failed(NAME, SETTINGS, "read"))?;
+        Ok(found.unwrap_or_else(|| vec![0; RULE]))
+    }
+}
+
+fn key(index: usize) -> [u8; 4] {
+    (index as u32).to_ne_bytes()
+}
+
+fn colour(number: u32) -> Colour {
+    match number {
+        0 => Colour::Green,
+        1 => Colour::Yellow,
+        _ => Colour::Red,
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, word: u32) {
+    if let Some(place) = bytes.get_mut(at..at + 4) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+}
+
+fn name(rule: &[u8]) -> String {
+    let bytes = rule.get(NAME_AT..).unwrap_or_default();
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// `struct condition_rule` of version 0.
+fn encode(rule: &ConditionRule) -> Result<Vec<u8>, BpfError> {
+    let too_many = rule.classes.len() > CONDITION_CLASSES
+        || rule.source.len() > CONDITION_NETS
+        || rule.destination.len() > CONDITION_NETS
+        || rule.name.len() > CONDITION_NAME;
+    if too_many {
+        return Err(BpfError::Classes(format!(
+            "conditioner `{}` has more classes, nets or bytes of a name than fit",
+            rule.name
+        )));
+    }
+    let mut bytes = match rule.meter {
+        Some((meter, aware)) => {
+            let bytes = meter.encode(aware);
+            bytes.map_err(|error| BpfError::Classes(format!("{}: {error}", rule.name)))?
+        }
+        None => vec![0; MeterKind::BYTES],
+    };
+    for codes in [rule.codes, rule.brings[0], rule.brings[1]] {
+        bytes.extend(codes.to_ne_bytes());
+    }
+    let (mut actions, mut codes) = ([0_u32; 3], [0_u32; 3]);
+    for (at, action) in rule.actions.iter().enumerate() {
+        (actions[at], codes[at]) = match action {
+            ConditionAction::Pass => (0, 0),
+            ConditionAction::Mark(code) => (1, u32::from(*code)),
+            ConditionAction::Drop => (2, 0),
+        };
+    }
+    let mut words = vec![1, 0, u32::from(rule.meter.is_some())];
+    words.extend(actions);
+    words.extend(codes);
+    words.push(rule.classes.len() as u32);
+    words.extend(&rule.classes);
+    for word in words {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes.resize(SOURCE_AT, 0);
+    for (nets, end) in [(&rule.source, DESTINATION_AT), (&rule.destination, NAME_AT)] {
+        for (address, length) in nets {
+            encode_net(*address, *length, &mut bytes);
+        }
+        bytes.resize(end, 0);
+    }
+    bytes.extend(rule.name.as_bytes());
+    bytes.resize(RULE, 0);
+    Ok(bytes)
+}
+
+/// `struct condition_net`.
+fn encode_net(address: IpAddr, length: u8, bytes: &mut Vec<u8>) {
+    let (octets, version) = match address {
+        IpAddr::V4(address) => {
+            let mut octets = [0; 16];
+            octets[..4].copy_from_slice(&address.octets());
+            (octets, 4_u32)
+        }
+        IpAddr::V6(address) => (address.octets(), 6),
+    };
+    let most = if version == 4 { 32 } else { 128 };
+    let length = u32::from(length).min(most);
+    let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+    let own = u128::from_be_bytes(octets) & mask;
+    bytes.extend(own.to_be_bytes());
+    bytes.extend(mask.to_be_bytes());
+    bytes.extend(version.to_ne_bytes());
+    bytes.extend(length.to_ne_bytes());
+}
+
+fn decode(bytes: &[u8]) -> Option<ConditionRule> {
+    let metered = half(bytes, METERED_AT) != 0;
+    let meter = metered.then(|| MeterKind::decode(bytes));
+    let action = |at: usize| {
+        let code = half(bytes, CODE_AT + 4 * at);
+        Some(match half(bytes, ACTION_AT + 4 * at) {
+            0 => ConditionAction::Pass,
+            1 => ConditionAction::Mark(u8::try_from(code).ok()?),
+            2 => ConditionAction::Drop,
+            _ => return None,
+        })
+    };
+    let classes = half(bytes, CLASSES_AT) as usize;
+    if classes > CONDITION_CLASSES {
+        return None;
+    }
+    let nets = |from: usize| -> Option<Vec<(IpAddr, u8)>> {
+        (0..CONDITION_NETS)
+            .map(|at| from + at * NET)
+            .take_while(|at| half(bytes, at + 32) != 0)
+            .map(|at| {
+                let own = bytes.get(at..at + 16)?;
+                let address: IpAddr = match half(bytes, at + 32) {
+                    4 => Ipv4Addr::from_octets(*own.first_chunk()?).into(),
+                    6 => Ipv6Addr::from_octets(*own.first_chunk()?).into(),
+                    _ => return None,
+                };
+                Some((address, u8::try_from(half(bytes, at + 36)).ok()?))
+            })
+            .collect()
+    };
+    Some(ConditionRule {
+        name: name(bytes),
+        meter: match meter {
+            Some(found) => Some(found?),
+            None => None,
+        },
+        codes: word(bytes, CODES_AT),
+        brings: [word(bytes, CODES_AT + 8), word(bytes, CODES_AT + 16)],
+        actions: [action(0)?, action(1)?, action(2)?],
+        classes: (0..classes)
+            .map(|at| half(bytes, CLASSES_AT + 4 + 4 * at))
+            .collect(),
+        source: nets(SOURCE_AT)?,
+        destination: nets(DESTINATION_AT)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> ConditionRule {
+        ConditionRule {
+            name: "gold".to_owned(),
+            meter: Some((
+                MeterKind::SingleRate {
+                    rate: 125_000,
+                    burst: 3_000,
+                    excess: 6_000,
+                },
+                true,
+            )),
+            codes: 0x15 << 10,
+            brings: [1 << 12, 1 << 14],
+            actions: [
+                ConditionAction::Mark(10),
+                ConditionAction::Pass,
+                ConditionAction::Drop,
+            ],
+            classes: vec![0x2_0011, 0x2_0012],
+            source: vec![
+                ("192.0.2.0".parse().unwrap(), 25),
+                ("2001:db8::".parse().unwrap(), 33),
+            ],
+            destination: vec![("0.0.0.0".parse().unwrap(), 0)],
+        }
+    }
+
+    #[test]
+    fn bytes_hold_all_of_it() {
+        let full = rule();
+        let bytes = encode(&full).unwrap();
+        assert_eq!(bytes.len(), RULE);
+        assert_eq!(decode(&bytes), Some(full.clone()));
+        let bare = ConditionRule {
+            meter: None,
+            classes: Vec::new(),
+            source: Vec::new(),
+            destination: Vec::new(),
+            name: "n".repeat(CONDITION_NAME),
+            ..full.clone()
+        };
+        let bytes = encode(&bare).unwrap();
+        assert_eq!(decode(&bytes), Some(bare));
+        for at in 0..RULE {
+            let mut spoiled = bytes.clone();
+            spoiled[at] ^= 0xff;
+            let _ = decode(&spoiled);
+            let _ = decode(&bytes[..at]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let wrong = [
+            ConditionRule {
+                name: "n".repeat(CONDITION_NAME + 1),
+                ..rule()
+            },
+            ConditionRule {
+                classes: vec![1; CONDITION_CLASSES + 1],
+                ..rule()
+            },
+            ConditionRule {
+                source: vec![("192.0.2.1".parse().unwrap(), 32); CONDITION_NETS + 1],
+                ..rule()
+            },
+            ConditionRule {
+                meter: Some((MeterKind::Bucket { rate: 0, burst: 1 }, false)),
+                ..rule()
+            },
+        ];
+        for one in wrong {
+            assert!(encode(&one).is_err(), "{one:?}");
+        }
+    }
+}

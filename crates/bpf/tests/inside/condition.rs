@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic conditioners in the kernel's own run of them: colours against the
+//! RFCs' definitions, what is written, who is chosen.
+
+#[path = "../../../aqm/tests/support/definition.rs"]
+mod definition;
+
+use super::filter::{Chance, checksum, frame};
+use definition::Definition;
+use std::thread::sleep;
+use std::time::Duration;
+use weirgate_aqm::MeterKind;
+use weirgate_bpf::{Condition, ConditionAction, ConditionRule};
+
+const UDP: u8 = 17;
+
+/// Packets of each meter, and how many between two looks at the records.
+const PACKETS: usize = 100_000;
+const BATCH: usize = 5_000;
+
+fn rule(name: &str, meter: Option<(MeterKind, bool)>) -> ConditionRule {
+    ConditionRule {
+        name: name.to_owned(),
+        meter,
+        codes: u64::MAX,
+        brings: [1 << 12, 1 << 14],
+        actions: [
+            ConditionAction::Mark(10),
+            ConditionAction::Mark(12),
+            ConditionAction::Drop,
+        ],
+        classes: Vec::new(),
+        source: Vec::new(),
+        destination: Vec::new(),
+    }
+}
+
+/// Every meter with and without eyes for colours, on random packets at the
+/// times that the kernel saw: each colour is that of the definition, and each
+/// packet is what its colour asks for.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn colours() {
+    for aware in [false, true] {
+        // The guest makes some 200,000 packets of 700 bytes a second.
+        let rate = 20_000_000;
+        let kinds = [
+            MeterKind::SingleRate {
+                rate,
+                burst: 20_011,
+                excess: 30_013,
+            },
+            MeterKind::TwoRate {
+                rate,
+                burst: 20_011,
+                peak: 3 * rate / 2 + 7,
+                peak_burst: 30_013,
+            },
+            MeterKind::Bucket {
+                rate: 3 * rate / 2,
+                burst: 20_011,
+            },
+            MeterKind::Average {
+                rate: 3 * rate / 2,
+                interval: 1_000_003,
+            },
+        ];
+        for kind in kinds {
+            let seen = against_the_definition(kind, aware);
+            println!("{kind:?}, aware {aware}: {PACKETS} packets as defined: {seen:?}");
+        }
+    }
+}
+
+fn against_the_definition(kind: MeterKind, aware: bool) -> [u64; 3] {
+    let program = Condition::load_recording(&[rule("one", Some((kind, aware)))])
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut definition = Definition::new(kind, aware);
+    let mut chance = Chance(20_261_122);
+    let mut seen = [0_u64; 3];
+    let mut bytes = [0_u64; 3];
+    let mut shown = Vec::new();
+    for packet in 0..PACKETS {
+        let version = [4, 6][chance.below(2) as usize];
+        let code = [0, 10, 12, 14][chance.below(4) as usize];
+        let size = chance.below(1_400) as usize;
+        let mut made = frame(version, UDP, chance.below(4) as u8, 7, size);
+        with_code(&mut made, code);
+        shown.push(program.run(&made, 0).map(|ran| (made, ran)).expect("a run"));
+        if chance.below(2_000) == 0 {
+            sleep(Duration::from_micros(200 + chance.below(3_000)));
+        }
+        if (packet + 1) % BATCH != 0 {
+            continue;
+        }
+        let mut told = shown.drain(..);
+        let mut number = packet + 1 - BATCH;
+        let mut check = |record: weirgate_bpf::ConditionRecord| {
+            let (made, (passed, after)) = told.next().expect("as many as there were");
+            assert_eq!(made.len() - 14, record.bytes as usize);
+            let expected = definition.colour(record.bytes, record.brings, record.now_ns);
+            assert_eq!(record.colour, expected, "packet {number} of {kind:?}");
+            let colour = record.colour as usize;
+            seen[colour] += 1;
+            bytes[colour] += u64::from(record.bytes);
+            assert_eq!(passed, colour != 2);
+            if passed {
+                marked(&made, &after, [10, 12][colour]);
+            }
+            number += 1;
+        };
+        program.recorded(&mut check).expect("records");
+        assert_eq!(number, packet + 1, "every packet was recorded");
+    }
+    let counts = program.maps().and_then(|maps| maps.counts()).expect("maps");
+    assert_eq!(counts.len(), 1);
+    assert_eq!((counts[0].packets, counts[0].bytes), (seen, bytes));
+    assert_eq!((counts[0].unmarked, counts[0].missed), (0, 0));
+    let colours = match kind {
+        MeterKind::SingleRate { .. } | MeterKind::TwoRate { .. } => 3,
+        _ if aware => 3,
+        _ => 2,
+    };
+    let enough = seen.iter().filter(|count| **count > 1_000).count();
+    assert!(enough >= colours, "{seen:?}");
+    seen
+}
+
+fn with_code(frame: &mut [u8], code: u8) {
+    if frame[12] == 8 {
+        frame[15] = code << 2 | frame[15] & 3;
+        frame[24..26].fill(0);
+        let sum = checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        frame[14] = 0x60 | code >> 2;
+        frame[15] = (code & 3) << 6 | frame[15] & 0x3f;
+    }
+}
+
+/// The frame is as it was but for its code point.
+fn marked(before: &[u8], after: &[u8], code: u8) {
+    let mut expected = before.to_vec();
+    with_code(&mut expected, code);
+    assert_eq!(after, expected);
+}
+
+/// The first whose packets they are, by class, code point and addresses.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn choice() {
+    let net = |text: &str, length| (text.parse().expect("an address"), length);
+    let marking = |name: &str, code| ConditionRule {
+        actions: [ConditionAction::Mark(code); 3],
+        ..rule(name, None)
+    };
+    let rules = [
+        ConditionRule {
+            classes: vec![0x2_0011, 0x2_0012],
+            ..marking("class", 1)
+        },
+        ConditionRule {
+            codes: 1 << 46 | 1 << 10,
+            ..marking("code", 2)
+        },
+        ConditionRule {
+            source: vec![net("198.51.100.0", 24), net("192.0.2.8", 29)],
+            destination: vec![net("10.0.0.128", 25)],
+            ..marking("four", 3)
+        },
+        ConditionRule {
+            source: vec![net("2001:db8:2::", 48)],
+            destination: vec![net("fd00::2:0:0:0:0", 64), net("fd00:0:0:1::40", 122)],
+            ..marking("six", 4)
+        },
+        ConditionRule {
+            codes: 1 << 20,
+            actions: [ConditionAction::Drop; 3],
+            ..marking("end", 0)
+        },
+    ];
+    let program = Condition::load(&rules).unwrap_or_else(|error| panic!("{error}"));
+    let maps = program.maps().expect("maps");
+    assert_eq!(maps.rules().expect("a map").as_deref(), Some(&rules[..]));
+    let cases: [(u8, u8, u16, u32, Option<u8>); 11] = [
+        (4, 46, 200, 0x2_0012, Some(1)),
+        (6, 0, 0x41, 0x2_0011, Some(1)),
+        (4, 46, 200, 0x2_0013, Some(2)),
+        (6, 10, 0x41, 0, Some(2)),
+        (4, 0, 128, 0, Some(3)),
+        (4, 0, 127, 0, Some(0)),
+        (6, 0, 0x40, 0, Some(4)),
+        (6, 0, 0x7f, 0, Some(4)),
+        (6, 0, 0x80, 0, Some(0)),
+        (6, 20, 0x80, 0, None),
+        (4, 20, 1, 0, None),
+    ];
+    for (version, code, flow, class, expected) in cases {
+        let mut made = frame(version, UDP, 1, flow, 100);
+        with_code(&mut made, code);
+        let (passed, after) = program.run(&made, class).expect("a run");
+        assert_eq!(passed, expected.is_some(), "{version} {code} {flow}");
+        if let Some(code) = expected {
+            marked(&made, &after, code);
+        }
+    }
+    let counts = maps.counts().expect("a map");
+    let packets: Vec<u64> = counts.iter().map(|count| count.packets[0]).collect();
+    assert_eq!(packets, [2, 2, 1, 2, 2]);
+    // One that changes begins anew; the others keep what they have.
+    let mut changed = rules.to_vec();
+    changed[1].codes |= 1 << 5;
+    changed.pop();
+    maps.set(&changed).expect("a map");
+    let counts = maps.counts().expect("a map");
+    let packets: Vec<u64> = counts.iter().map(|count| count.packets[0]).collect();
+    assert_eq!(packets, [2, 0, 1, 2]);
+    assert_eq!(maps.rules().expect("a map"), Some(changed));
+}
+
+/// Cut, spoiled, padded: nothing but code points and their checksum is
+/// written, and what is not IP is let go.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn any_packet() {
+    let mut every = rule("every", None);
+    every.actions = [ConditionAction::Mark(33); 3];
+    let program = Condition::load(&[every]).unwrap_or_else(|error| panic!("{error}"));
+    let mut chance = Chance(77);
+    let mut seen = [0_u64; 3];
+    for round in 0..12_000_u64 {
+        let version = [4, 6][(round % 2) as usize];
+        let mut made = frame(version, UDP, 2, 7, chance.below(120) as usize);
+        for _ in 0..chance.below(4) {
+            let at = 12 + chance.below(made.len() as u64 - 12) as usize;
+            made[at] = chance.below(256) as u8;
+        }
+        match chance.below(3) {
+            0 => made.truncate(14 + chance.below(made.len() as u64 - 13) as usize),
+            1 => made.resize(made.len() + chance.below(40) as usize, 0),
+            _ => {}
+        }
+        let Ok((passed, after)) = program.run(&made, 0) else {
+            seen[2] += 1;
+            continue;
+        };
+        assert!(passed);
+        let differs: Vec<usize> = (0..made.len())
+            .filter(|at| made[*at] != after[*at])
+            .collect();
+        seen[usize::from(differs.is_empty())] += 1;
+        assert!(
+            differs.iter().all(|at| [14, 15, 24, 25].contains(at)),
+            "{made:?}"
+        );
+        if !differs.is_empty() {
+            let bits = u16::from(after[14]) << 8 | u16::from(after[15]);
+            let code = if after[14] >> 4 == 4 {
+                bits >> 2 & 63
+            } else {
+                bits >> 6 & 63
+            };
+            assert_eq!(code, 33);
+        }
+    }
+    let counts = program.maps().and_then(|maps| maps.counts()).expect("maps");
+    println!("marked, left alone, not run: {seen:?}; {counts:?}");
+    assert!(seen[0] > 5_000 && seen[1] > 300);
+    assert_eq!(counts[0].unmarked, 0, "padding hides no header");
+}

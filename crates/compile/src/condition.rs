@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic conditioners: which program a device gets for what enters it and for
+//! what leaves it.
+
+use crate::codes;
+use crate::scheduler;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use weirgate_document::{Problems, Value};
+use weirgate_policy::{Conditioner as Wanted, Direction, Policy, Prefix};
+use weirgate_state::{
+    Arriving, Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName,
+    Origin,
+};
+use weirgate_units::Handle;
+
+/// Classes that one conditioner tells apart (`CONDITION_CLASSES`).
+const MOST_CLASSES: usize = 8;
+
+/// The drop precedences of the four assured forwarding classes, a bit for each
+/// code point (RFC 2597 section 6): the second is yellow, the third red.
+const PRECEDENCE: [u64; 2] = [
+    1 << 12 | 1 << 20 | 1 << 28 | 1 << 36,
+    1 << 14 | 1 << 22 | 1 << 30 | 1 << 38,
+];
+
+/// Puts the conditioners into the places of their devices.
+pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, Arriving>) {
+    for wanted in &policy.conditioners {
+        let line = match policy.sources.included(&wanted.span) {
+            Some(_) => 0,
+            None => wanted.line,
+        };
+        let device = wanted.at(policy).clone();
+        let place = places.entry(device).or_insert_with(|| Arriving {
+            origin: Origin::new(
+                line,
+                "packets are measured, and conditioned by their colour",
+            ),
+            ..Arriving::default()
+        });
+        let way = if wanted.enters {
+            &mut place.entering
+        } else {
+            &mut place.leaving
+        };
+        let all = way.get_or_insert_with(Box::<Conditioning>::default);
+        all.conditioners.push(conditioner(policy, wanted));
+    }
+}
+
+fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
+    let nets = |nets: &[Value<Prefix>]| -> Vec<(IpAddr, u8)> {
+        nets.iter()
+            .map(|net| (net.value.address, net.value.length))
+            .collect()
+    };
+    let (local, remote) = (nets(&wanted.local), nets(&wanted.remote));
+    let (source, destination) = match wanted.direction(policy) {
+        Direction::Up => (local, remote),
+        Direction::Down => (remote, local),
+    };
+    let named = wanted.dscp.iter();
+    let codes = named.fold(0, |bits, code| bits | 1 << code.value.value());
+    Conditioner {
+        name: wanted.name.value.clone(),
+        classes: classes(policy, wanted),
+        source,
+        destination,
+        codes: if wanted.dscp.is_empty() {
+            u64::MAX
+        } else {
+            codes
+        },
+        meter: wanted.meter,
+        aware: wanted.aware,
+        brings: if wanted.aware { PRECEDENCE } else { [0, 0] },
+        actions: wanted.actions,
+    }
+}
+
+/// The numbers of the classes that it is about: a divided class has one for
+/// each part.
+fn classes(policy: &Policy, wanted: &Wanted) -> Vec<Handle> {
+    if wanted.classes.is_empty() {
+        return Vec::new();
+    }
+    let direction = wanted.direction(policy);
+    let Some(scheduler) = scheduler::of(policy, direction, &Problems::default()) else {
+        return Vec::new();
+    };
+    let named = |name: &String| wanted.classes.iter().any(|own| own.value == *name);
+    let members = scheduler.members.iter().filter(|member| {
+        let mut parents = scheduler.parents.iter();
+        let whole = parents.find(|parent| Some(parent.id) == member.parent);
+        named(&member.class.name) || whole.is_some_and(|whole| named(&whole.class.name))
+    });
+    members.map(|member| member.id).collect()
+}
+
+/// What this kernel lacks for them, and what the program cannot do.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let Some(first) = policy.conditioners.first() else {
+        return;
+    };
+    if !kernel.payload {
+        problems.error(
+            codes::CONDITIONER,
+            first.span.clone(),
+            format!("{release} has no cls_bpf, by which packets are conditioned"),
+            "load or build the module cls_bpf, or leave `[[conditioner]]` out",
+        );
+    }
+    for wanted in &policy.conditioners {
+        let parts = classes(policy, wanted).len();
+        if parts > MOST_CLASSES {
+            problems.error(
+                codes::CONDITIONER,
+                wanted.span.clone(),
+                format!(
+                    "`{}` is about {parts} classes and parts of classes",
+                    wanted.name.value
+                ),
+                format!("name classes with {MOST_CLASSES} parts at most"),
+            );
+        }
+        let full = u64::from(policy.link.mtu.value);
+        let burst = match wanted.meter {
+            Some(
+                ColourMeter::Bucket { burst, .. }
+                | ColourMeter::SingleRate { burst, .. }
+                | ColourMeter::TwoRate { burst, .. },
+            ) => burst.as_bytes(),
+            _ => full,
+        };
+        // RFC 2697 and 2698 section 1 recommend as much.
+        if burst < full && wanted.actions[2] == ColourAction::Drop {
+            problems.warning(
+                codes::CONDITIONER,
+                wanted.span.clone(),
+                format!(
+                    "a packet of more than {burst} bytes never conforms to `{}`, however slowly \
+                     such packets come",
+                    wanted.name.value
+                ),
+                format!("write `burst` of at least {full} bytes, unless that is meant"),
+            );
+        }
+    }
+}
+
+/// What is measured where, for people; a line for each.
+pub(crate) fn notes(policy: &Policy) -> Vec<String> {
+    policy
+        .conditioners
+        .iter()
+        .map(|one| note(policy, one))
+        .collect()
+}
+
+fn note(policy: &Policy, one: &Wanted) -> String {
+    let way = if one.enters { "enters" } else { "leaves" };
+    let found = one.meter.map(|meter| match meter {
+        ColourMeter::Bucket { rate, burst } => format!("within {rate} and {burst} at once"),
+        ColourMeter::SingleRate {
+            rate,
+            burst,
+            excess,
+        } => format!("within {rate} and {burst} at once, yellow within {excess} more"),
+        ColourMeter::TwoRate {
+            rate,
+            burst,
+            peak,
+            peak_burst,
+        } => format!(
+            "within {rate} and {burst} at once, yellow within {peak} and {peak_burst} at once"
+        ),
+        ColourMeter::Average { rate, interval } => format!("within {rate} in each {interval}"),
+        ColourMeter::Moving { rate, interval, .. } => {
+            format!("while the average over intervals of {interval} is within {rate}")
+        }
+    });
+    let [green, yellow, red] = one.actions.map(|action| match action {
+        ColourAction::Pass => "passes".to_owned(),
+        ColourAction::Drop => "is dropped".to_owned(),
+        ColourAction::Mark(code) => format!("gets {code}"),
+    });
+    let yellow = if one.finds_yellow() {
+        format!(", yellow {yellow}")
+    } else {
+        String::new()
+    };
+    let does = found.map_or_else(
+        || format!("all of it {green}"),
+        |found| format!("green {found} (IP bytes); green {green}{yellow}, red {red}"),
+    );
+    format!(
+        "conditioner {}: what {way} {}, {does}",
+        one.name.value,
+        one.at(policy)
+    )
+}

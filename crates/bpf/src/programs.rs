@@ -8,9 +8,16 @@ struct Aligned<const N: usize>([u8; N]);
 // `PROGRAMS`: every program below `bpf/`, by name.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
-/// Every compiled program that weirgate may load, with its name.
+/// Programs of measurements in the lab, which no device ever has.
+const OF_THE_LAB: [&str; 3] = ["fifo", "send", "watch"];
+
+/// Every compiled program that weirgate may load on a router, with its name.
 pub fn programs() -> impl Iterator<Item = (&'static str, &'static [u8])> {
-    PROGRAMS.iter().copied()
+    let of_the_lab = |name: &str| OF_THE_LAB.contains(&name);
+    PROGRAMS
+        .iter()
+        .copied()
+        .filter(move |(name, _)| !of_the_lab(name))
 }
 
 /// The program of a discipline.

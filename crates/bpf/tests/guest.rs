@@ -154,6 +154,7 @@ fn fq_codel_decides_as_the_kernels() {
 #[test]
 fn pie_follows_the_kernels_probability() {
     println!("{}", in_the_guest("equal::pie"));
+    println!("{}", in_the_guest("equal::pie_twice"));
 }
 
 #[test]

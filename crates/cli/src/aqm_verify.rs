@@ -88,7 +88,12 @@ fn everything() -> Outcome {
             }
             Err(refused) => {
                 status = Status::Differs;
-                format!("{name:<12}not taken: {}", refusal(&refused))
+                let older = if crate::aqm_own::known(name).is_some() || name == "shaper" {
+                    "; disciplines are qdiscs of BPF programs (CONFIG_NET_SCH_BPF, Linux 6.16)"
+                } else {
+                    ""
+                };
+                format!("{name:<12}not taken: {}{older}", refusal(&refused))
             }
         };
         output::data(&line)?;

@@ -501,6 +501,24 @@ fn bridged_packets_have_no_connection() {
     assert_eq!(refused(&kept, &all), []);
 }
 
+#[test]
+fn conditioners_need_their_program_and_let_a_full_packet_conform() {
+    let all = Capabilities::all();
+    let of = |burst: &str| {
+        format!(
+            "{SITE}[[conditioner]]\nname = \"limit\"\nat = \"enter\"\nmeter = \"bucket\"\n\
+             rate = \"1mbit\"\nburst = \"{burst}\"\n"
+        )
+    };
+    assert_eq!(refused(&of("3kB"), &all), []);
+    assert_eq!(refused(&of("1kB"), &all), [("C221", Severity::Warning)]);
+    let without = Capabilities {
+        payload: false,
+        ..all
+    };
+    assert_eq!(refused(&of("3kB"), &without), [("C221", Severity::Error)]);
+}
+
 /// Every code has a test here.
 #[test]
 fn codes_are_those_tested() {
@@ -509,7 +527,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219"
+            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219", "C221"
         ]
     );
 }

@@ -194,7 +194,7 @@ fn documented(pages: &[&str], places: &[&str], least: usize) {
 #[test]
 fn every_field_in_use_is_explained() {
     documented(
-        &["docs/policy.md", "docs/inbound.md"],
+        &["docs/policy.md", "docs/inbound.md", "docs/conditioners.md"],
         &["policies", "policies/services", "tests/policy/state"],
         45,
     );

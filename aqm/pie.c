@@ -136,8 +136,11 @@ AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 	}
 }
 
+/* Makes up for the updates since the last call; `queued` says whether a packet
+ * has waited since then. */
 AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
-			 struct pie_stats *s, const struct aqm_moment *at)
+			 struct pie_stats *s, const struct aqm_moment *at,
+			 int queued)
 {
 	u32 i;
 
@@ -149,7 +152,7 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 		if (at->now_ns - v->updated_ns < p->update_ns)
 			return;
 		v->updated_ns += p->update_ns;
-		pie_update(v, p, s, at->packets != 0);
+		pie_update(v, p, s, queued);
 		if (!v->probability && !v->delay_ns)
 			break;
 	}
@@ -192,7 +195,7 @@ AQM_FN struct aqm_verdict
 pie_arrive(struct pie_vars *v, const struct pie_params *p, struct pie_stats *s,
 	   const struct aqm_packet *packet, const struct aqm_moment *at)
 {
-	pie_catch_up(v, p, s, at);
+	pie_catch_up(v, p, s, at, at->packets != 0);
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
 	if (!pie_chosen(v, p, packet, at))
@@ -218,7 +221,8 @@ AQM_FN struct aqm_verdict pie_depart(struct pie_vars *v,
 
 	if (!packet)
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	pie_catch_up(v, p, s, at);
+	/* The packet that leaves has waited, though it counts no more. */
+	pie_catch_up(v, p, s, at, 1);
 	since = v->left_ns ? at->now_ns - v->left_ns : 0;
 	v->left_ns = at->now_ns;
 	v->delay_ns = at->packets ? at->now_ns - packet->arrived_ns : 0;

@@ -56,7 +56,7 @@ async fn find(device: &str, class: Option<&str>) -> Result<(Target, Recorded), F
     let target = Target::find(device).await?;
     // Others may load and change while this goes on: the lock is not kept.
     let store = Store::open().map_err(failed)?;
-    let recorded = match (Loaded::required(&target, &store).await?, class) {
+    let found = match (Loaded::required(&target, &store).await?, class) {
         (Loaded::One(qdisc), None) => Recorded::One(qdisc),
         (Loaded::One(qdisc), Some(_)) => {
             let kind = qdisc.kind();
@@ -69,7 +69,7 @@ async fn find(device: &str, class: Option<&str>) -> Result<(Target, Recorded), F
             Recorded::Class(shaper, id)
         }
     };
-    Ok((target, recorded))
+    Ok((target, found))
 }
 
 /// The class of a shaper that is named, or its only one.
@@ -88,13 +88,13 @@ fn class_of(
         (Some(id), ids) if ids.contains(&id) => Ok(id),
         (None, [only]) => Ok(*only),
         _ => {
-            let names: Vec<String> = ids
+            let all: Vec<String> = ids
                 .iter()
                 .map(|id| Handle::from_u32(*id).to_string())
                 .collect();
             Err(wrong(format!(
                 "{device}: say which class with --class; there are {}",
-                names.join(", ")
+                all.join(", ")
             )))
         }
     }
@@ -103,8 +103,8 @@ fn class_of(
 /// `weirgate aqm trace`.
 pub fn trace(device: &str, class: Option<&str>, packets: Option<u64>) -> Outcome {
     in_runtime(async {
-        let (target, recorded) = find(device, class).await?;
-        let (discipline, recorder) = recorded.begin(&target)?;
+        let (target, source) = find(device, class).await?;
+        let (discipline, recorder) = source.begin(&target)?;
         let mut mirror = Mirror::new(discipline);
         let mut trace = Trace::default();
         let mut problem = None;
@@ -202,9 +202,9 @@ impl Trace {
 /// `weirgate aqm record DEVICE FILE`.
 pub fn record(device: &str, class: Option<&str>, path: &Path, packets: Option<u64>) -> Outcome {
     in_runtime(async {
-        let (target, recorded) = find(device, class).await?;
+        let (target, source) = find(device, class).await?;
         let file = File::create(path).with_context(|| path.display().to_string())?;
-        let (discipline, recorder) = recorded.begin(&target)?;
+        let (discipline, recorder) = source.begin(&target)?;
         let mut file = BufWriter::new(file);
         let mut writer = Writer::default();
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -19,7 +19,7 @@ const DISCIPLINES: [(&str, u32); 9] = [
     ("codel", 115),
     ("fq_codel", 168),
     ("pie", 128),
-    ("wred", 150),
+    ("wred", 244),
 ];
 
 /// The formatter: the first of these that runs.

@@ -276,6 +276,7 @@ fn pie_twice() {
     pie_under([2, 1, 3, 2]);
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn pie_under(bursts: [usize; 4]) {
     let of = "pie limit 1000 target 15ms tupdate 16ms";
     let all = seen(Watched::Pie, of, 40, bursts);

@@ -160,7 +160,6 @@ fn classes(discipline: Discipline, params: &[(&str, u64)]) -> Classes {
 /// Each discipline as the queue of a shaper's class.
 #[test]
 #[ignore = "runs in the lab's kernel"]
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn of_classes() {
     let _far = Far::new(1);
     let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
@@ -180,8 +179,8 @@ fn of_classes() {
                 .expect("maps")
                 .is_none()
         );
-        let recorded = shaper.record(place, 0x1_0020, RING).expect("a ring");
-        let (of, recorder) = recorded.expect("a class");
+        let found = shaper.record(place, 0x1_0020, RING).expect("a ring");
+        let (of, recorder) = found.expect("a class");
         assert_eq!(of, discipline);
         let compared = compare(discipline, &recorder, 10_000, |name, value| {
             set(&[(name, value)]);

@@ -114,23 +114,55 @@ AQM_FN u32 wred_precedence(u32 code, u64 other)
 	return drop - 1;
 }
 
+/* The lower threshold: the one stated, or the usual one, below the upper where
+ * only that is stated. Of numbers alone, as the next, so that a verifier goes
+ * through its ways once and not in every combination with others. */
+AQM_NUMBER_FN u64 wred_min_bytes(u64 min, u64 max, u64 usual)
+{
+	u64 bytes = min ? min : usual;
+
+	if (!min && max)
+		bytes = aqm_min(bytes, max / 2);
+	return aqm_max(bytes, 1);
+}
+
+AQM_NUMBER_FN u64 wred_max_bytes(u64 min_bytes, u64 max)
+{
+	u64 bytes = max ? max : min_bytes + min_bytes / 2;
+
+	return aqm_clamp(bytes, 2, AQM_MOST_BYTES / 2);
+}
+
+/* Where nothing is stated, the upper threshold of low precedence: RED's own
+ * lower threshold lies within those of high precedence then, so that what is
+ * beyond its contract is held as short as by RED. */
+AQM_NUMBER_FN u64 wred_low_max_bytes(u64 red_min_bytes, u64 limit_bytes)
+{
+	u64 bytes = aqm_min(12 * red_min_bytes, AQM_MOST_BYTES / 4);
+
+	if (limit_bytes)
+		bytes = aqm_min(bytes, limit_bytes / 2);
+	return aqm_max(bytes, 2);
+}
+
 /* The thresholds of a precedence that is more to be dropped: those stated, or a
  * part of those of low precedence, so that each ends where the next begins. */
 AQM_FN void wred_lower(struct red_core *v, const struct red_core *low,
 		       const struct red_common *p, u64 part, u64 min, u64 max,
 		       u64 max_p)
 {
-	v->min_bytes = aqm_max(min ? min : low->min_bytes / part, 1);
-	if (!min && max)
-		v->min_bytes = aqm_max(aqm_min(v->min_bytes, max / 2), 1);
-	v->max_bytes = max ? max : v->min_bytes + v->min_bytes / 2;
-	v->max_bytes = aqm_clamp(v->max_bytes, 2, AQM_MOST_BYTES / 2);
+	v->min_bytes = wred_min_bytes(min, max, low->min_bytes / part);
+	v->max_bytes = wred_max_bytes(v->min_bytes, max);
 	if (v->min_bytes >= v->max_bytes)
 		v->min_bytes = v->max_bytes - 1;
 	v->end_bytes = p->gentle ? 2 * v->max_bytes : v->max_bytes;
 	/* An average is slow: what comes at once must not take the room either
 	 * that is low precedence's. */
-	v->limit_bytes = aqm_min(v->limit_bytes, v->end_bytes);
+	v->limit_bytes = aqm_min(low->limit_bytes, v->end_bytes);
+	v->weight = low->weight;
+	v->packet_ns = low->packet_ns;
+	v->idle_packets = low->idle_packets;
+	v->mtu_bytes = low->mtu_bytes;
 	v->max_p = max_p;
 }
 
@@ -141,22 +173,14 @@ AQM_FN void wred_setup(struct wred_vars *v, const struct wred_params *p,
 	struct red_core *low = &v->low;
 
 	red_setup_core(low, &common, link);
-	/* So that RED's own lower threshold lies within those of high
-	 * precedence: what is beyond its contract is held as short as by RED. */
 	if (!p->red.min_bytes && !p->red.max_bytes) {
 		common.max_bytes =
-			aqm_min(12 * low->min_bytes, AQM_MOST_BYTES / 4);
-		if (p->red.limit_bytes)
-			common.max_bytes = aqm_min(common.max_bytes,
-						   p->red.limit_bytes / 2);
-		common.max_bytes = aqm_max(common.max_bytes, 2);
+			wred_low_max_bytes(low->min_bytes, p->red.limit_bytes);
 		common.min_bytes = aqm_max(common.max_bytes / 2, 1);
 		if (!p->red.limit_bytes)
 			common.limit_bytes = 2 * common.max_bytes;
 		red_setup_core(low, &common, link);
 	}
-	red_setup_core(&v->middle, &common, link);
-	red_setup_core(&v->high, &common, link);
 	wred_lower(&v->middle, low, &p->red, 3, p->middle_min_bytes,
 		   p->middle_max_bytes, p->middle_p);
 	wred_lower(&v->high, low, &p->red, 9, p->high_min_bytes,

@@ -281,10 +281,14 @@ fn shaper_holds_the_line() {
             (all - due).abs() < 1_696.0 * 2.0 + due * 0.0005,
             "{all} of {due}"
         );
-        // The flood has its guarantee and no more: the excess is for class 4.
-        let flood_share = gained[2] / due * 512.0;
+        // Both have their guarantee, and the flood no more: the excess is for
+        // class 4. Two flows under CoDel run dry now and then; what they leave
+        // the flood gets.
+        let [bulk_share, flood_share] = [gained[1], gained[2]].map(|it| it / due * 512.0);
+        assert!(bulk_share / 204.0 > 0.99, "{bulk_share} kbit/s");
+        assert!(flood_share / 204.0 > 0.99, "{flood_share} kbit/s");
         assert!(
-            (flood_share / 204.0 - 1.0).abs() < 0.01,
+            flood_share / 204.0 < 1.01 || bulk == "fq_codel",
             "{flood_share} kbit/s"
         );
         drop(flood);

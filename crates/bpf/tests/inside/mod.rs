@@ -282,8 +282,9 @@ fn shaper_holds_the_line() {
             "{all} of {due}"
         );
         // Both have their guarantee, and the flood no more: the excess is for
-        // class 4. Two flows under CoDel run dry now and then; what they leave
-        // the flood gets.
+        // class 4. Under CoDel that may run dry, and then the flood gets it: so
+        // it was seen of codel; of fq_codel, whose flood once had 1.03, it is a
+        // guess.
         let [bulk_share, flood_share] = [gained[1], gained[2]].map(|it| it / due * 512.0);
         assert!(bulk_share / 204.0 > 0.99, "{bulk_share} kbit/s");
         assert!(flood_share / 204.0 > 0.99, "{flood_share} kbit/s");

@@ -65,6 +65,8 @@ AQM_FN void virtual_setup(struct virtual_queue *v, const struct aqm_link *link,
 		wire = v->q.counts.queued_wire_bytes;
 	}
 	v->q.link = *link;
+	/* Nothing waits, so nobody can go first. */
+	v->q.params.bands = 1;
 	v->full_wire = aqm_max(aqm_wire(link, link->mtu_bytes), 1);
 	v->gate.rate_bytes_s = rate;
 	v->gate.rest = 0;

@@ -51,6 +51,7 @@ pub const PRESETS: &[Preset] = &[
             ("weight2", "1"),
             ("weight3", "1"),
             ("fairness", "0"),
+            ("averaged", "all"),
             ("measure", "packets"),
         ],
     },

@@ -78,12 +78,18 @@ fn mered_serves_mice_first() {
 #[test]
 fn meredt_keeps_the_mean() {
     let step: &[(&str, u64)] = &[
+        ("averaged", 0),
         ("knot1_bytes", 5_000),
         ("knot2_bytes", 5_001),
         ("weight2", 1 << 16),
         ("knot3_bytes", 5_001),
     ];
-    let flat: &[(&str, u64)] = &[("weight1", 1), ("weight2", 1), ("weight3", 1)];
+    let flat: &[(&str, u64)] = &[
+        ("averaged", 0),
+        ("weight1", 1),
+        ("weight2", 1),
+        ("weight3", 1),
+    ];
     let count = 200_000;
     let (plain, all) = mixed("meredt", flat, count);
     let (weighed, [mice, elephants]) = mixed("meredt", step, count);
@@ -110,6 +116,75 @@ fn meredt_keeps_the_mean() {
         );
     }
     assert!(average(&weighed) > 15_000.0);
+}
+
+/// The queue that mice make is not the elephant's to shorten: while only they
+/// fill it, nothing is dropped unless all that is queued is averaged. A queue of
+/// the elephant's own is held as before, whatever mice do.
+#[test]
+fn an_elephant_pays_for_its_own_queue_only() {
+    for (averaged, pays) in [(0, true), (1, false)] {
+        let mut params = HELD.to_vec();
+        params.push(("averaged", averaged));
+        let mut kit: Queue<bool> = queue("meredt", &link(8_000_000), &params);
+        let mut chance = Chance(5);
+        let mut lost = 0;
+        for index in 0..60_000_u64 {
+            let now = index * MS;
+            let elephant = index % 4 == 0;
+            let flow = if elephant { 1 } else { 2 + index as u32 };
+            let arrival = kit.arrive(&of(flow, now), chance.word(), elephant);
+            lost += u64::from(arrival.verdict.action == Action::Drop);
+            // The elephant's packet goes as soon as it has come.
+            while kit.packets() > 22 || (elephant && kit.var("behind_packets") > Some(0)) {
+                kit.depart(now);
+            }
+            for _ in kit.packets()..20 {
+                kit.arrive(&of(100_000 + index as u32, now), 0, false);
+            }
+        }
+        assert_eq!(lost > 1_000, pays, "averaged {averaged}: {lost} lost");
+        assert!(pays || lost == 0, "{lost} lost");
+    }
+    let (kit, [mice, elephants]) = mixed("meredt", &[], 200_000);
+    let average = kit.var("average").expect("average") as f64 / 65_536.0;
+    assert_eq!(mice, 0);
+    assert!(elephants > 1_000, "{elephants} lost");
+    assert!((10_000.0..30_000.0).contains(&average), "{average}");
+}
+
+/// An elephant that does not listen loses a sixteenth by chance, whatever the
+/// average, and its queue ends at half of the limit: a mouse finds room.
+#[test]
+fn an_elephant_leaves_half_of_the_room() {
+    let mut kit: Queue<bool> = queue("meredt", &link(8_000_000), &HELD);
+    let mut chance = Chance(5);
+    let mut now = 0;
+    for _ in 0..20_000 {
+        now += MS;
+        kit.arrive(&of(1, now), chance.word(), true);
+    }
+    let chosen = kit.drops("early").expect("a reason") as f64;
+    let behind = kit.var("behind_bytes").expect("a number");
+    assert_eq!(behind, 30_000, "of 60,000 allowed");
+    assert!(kit.drops("limit").expect("a reason") > 10_000);
+    // Gaps of 1 to 16 packets, each as likely: 8.5 in the mean.
+    assert!((chosen / 20_000.0 * 8.5 - 1.0).abs() < 0.05, "{chosen}");
+    assert_eq!(kit.var("average").map(|it| it >> 16), Some(29_999));
+    let mouse = kit.arrive(&of(2, now), chance.word(), false);
+    assert_ne!(mouse.verdict.action, Action::Drop);
+    assert_eq!(kit.depart(now).sent.map(|sent| sent.2), Some(true));
+}
+
+/// However small the limit, an elephant's packet may wait alone.
+#[test]
+fn a_small_limit_shuts_nobody_out() {
+    let params = [("limit_bytes", 1_500), ("queue_bytes", 1)];
+    let mut kit: Queue<u32> = queue("meredt", &link(8_000_000), &params);
+    for index in 0..100 {
+        kit.arrive(&of(1, u64::from(index) * MS), 0, index);
+        assert!(kit.depart(u64::from(index) * MS).sent.is_some(), "{index}");
+    }
 }
 
 /// Each flow gets the same bytes, whatever it offers and in packets of any size.
@@ -256,6 +331,7 @@ fn hybrid_forgives() {
 fn who_comes_after_a_silence_is_let_go() {
     for (spare_ns, sent) in [(1000 * MS, 8), (0, 0)] {
         let own = [
+            ("averaged", 0),
             ("knot1_bytes", 0),
             ("knot2_bytes", 1),
             ("knot3_bytes", 1),

@@ -247,10 +247,22 @@ pub(crate) fn packets_held(own: &KitQueue) -> u64 {
     }
 }
 
+/// `measure` of queues that are counted on the wire (aqm/include/red.h).
+const ON_WIRE: u64 = 2;
+
+/// The bytes on the wire of such a queue, where they are known; 0 where not.
+/// Counted otherwise than on the wire, small packets may take far more.
+pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
+    match (own.discipline, own.value("measure")) {
+        ("red" | "ared" | "wred", Some(ON_WIRE)) => own.value("limit_bytes").unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Why nothing bounds how long a packet may wait in such a queue; nothing where
 /// something does.
 pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
-    if packets_held(own) > 0 {
+    if packets_held(own) > 0 || bytes_held(own) > 0 {
         return None;
     }
     Some(match own.discipline {
@@ -262,15 +274,19 @@ pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
             "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
              flow that does not slow down fills its own queue"
         }
-        _ => "how much it holds follows from its thresholds, which are the discipline's to choose",
+        _ => {
+            "how much it holds follows from its thresholds, which are the discipline's to choose; \
+             `limit_bytes` with `measure = \"wire\"` states it"
+        }
     })
 }
 
 /// In words, for a report.
 pub(crate) fn described(own: &KitQueue) -> String {
-    match packets_held(own) {
-        0 => format!("the kit's {}", own.discipline),
-        packets => format!("the kit's {} of {packets} packets", own.discipline),
+    match (packets_held(own), bytes_held(own)) {
+        (0, 0) => format!("the kit's {}", own.discipline),
+        (0, bytes) => format!("the kit's {} of {bytes} B on the wire", own.discipline),
+        (packets, _) => format!("the kit's {} of {packets} packets", own.discipline),
     }
 }
 

@@ -403,7 +403,8 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
         Queue::Red(red) => red.limit.as_bytes().saturating_sub(smallest),
         Queue::Kit(own) => kit::packets_held(own)
             .saturating_sub(1)
-            .saturating_mul(largest),
+            .saturating_mul(largest)
+            .max(kit::bytes_held(own).saturating_sub(smallest)),
         Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
     };
     let at_rate = weirgate_policy::in_kbit(rate);

@@ -225,6 +225,16 @@ pub(crate) const FIELDS: &[Field] = &[
         "Of the kit: how much of its share of the link a flow's size loses",
     ),
     field(
+        "averaged",
+        Setting("all"),
+        "Of the kit: whose queue is averaged",
+    ),
+    field(
+        "most_loss",
+        Setting("0.0625"),
+        "Of the kit: how much of a flow is dropped by chance at most",
+    ),
+    field(
         "mark",
         Setting("drop"),
         "Of the kit: what happens to packets that are chosen",

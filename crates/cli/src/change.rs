@@ -19,6 +19,18 @@ pub fn confirm(state: &Path) -> Outcome {
     })
 }
 
+/// `weirgate rollback --waiting`: takes back what waits for confirmation, and
+/// nothing else.
+pub fn take_back(state: &Path) -> Outcome {
+    in_runtime(async {
+        match site(state)?.take_back().map_err(refused)? {
+            Some(taken) => output::note(&format!("state {taken} is taken back")),
+            None => output::note("nothing waits to be confirmed"),
+        }
+        Ok(Status::Done)
+    })
+}
+
 /// `weirgate rollback`: takes back what waits for confirmation; else goes back
 /// to the state with this number, or to the one before.
 pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) -> Outcome {
@@ -107,7 +119,7 @@ fn first(text: &str) -> &str {
 }
 
 /// Seconds of Unix time as a date and time of day, UTC.
-fn calendar(time: u64) -> String {
+pub fn calendar(time: u64) -> String {
     let (days, second) = (time / 86_400, time % 86_400);
     // Civil date from days, by eras of 400 years (Howard Hinnant's
     // `civil_from_days`), for days after 1970.

@@ -34,6 +34,11 @@ impl Kept {
         Ok(kept)
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Writes one of its files.
     pub fn file(&self, name: &str, text: &str) -> io::Result<()> {
         std::fs::write(self.0.join(name), text)

@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
 use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, Set, Verdict};
 
@@ -59,19 +60,19 @@ struct Settled(BTreeMap<Token, String>);
 impl Settled {
     /// Names by content, given in the order of the policy's rules.
     fn of(chains: &[Chain]) -> Self {
-        let mut contents: BTreeMap<Token, String> = BTreeMap::new();
+        let mut contents: BTreeMap<Token, Digest> = BTreeMap::new();
         for rule in chains.iter().flat_map(|chain| &chain.rules) {
             let counter = rule.counter.as_deref().unwrap_or_default();
             if let Some((label, position, _)) = divided(counter) {
                 // What stands before the class is the direction.
                 let class = label.split_once('_').map_or(label, |(_, class)| class);
                 let token = (position, class.to_owned());
-                contents.entry(token).or_default().push_str(&content(rule));
+                digest_rule(contents.entry(token).or_default(), rule);
             }
         }
         let mut given = BTreeSet::new();
         let names = contents.into_iter().map(|(token, content)| {
-            let name = format!("{}_{}", token.1, digest(&content));
+            let name = format!("{}_{}", token.1, content.text());
             let mut free = name.clone();
             let mut number = 2;
             while !given.insert(free.clone()) {
@@ -105,8 +106,9 @@ fn divided(text: &str) -> Option<(&str, usize, &str)> {
     Some((label, position.parse().ok()?, rest))
 }
 
-/// What a rule asks for, without names and without the numbers of decisions.
-fn content(rule: &Rule) -> String {
+/// Adds what a rule asks for, without names and without the numbers of
+/// decisions.
+fn digest_rule(digest: &mut Digest, rule: &Rule) {
     let verdict = match &rule.verdict {
         Verdict::Jump(_) | Verdict::Goto(_) => &Verdict::Final,
         other => other,
@@ -117,7 +119,8 @@ fn content(rule: &Rule) -> String {
     let mark = |effect: &&Effect| matches!(effect, Effect::ConnectionMark { .. });
     let effects = rule.effects.iter().filter(|effect| !mark(effect));
     let effects: Vec<&Effect> = effects.collect();
-    format!("{matches:?}{effects:?}{verdict:?}")
+    // A digest takes whatever is written to it.
+    let _ = write!(digest, "{matches:?}{effects:?}{verdict:?}");
 }
 
 /// A match without the name of the set that it counts in.
@@ -131,12 +134,39 @@ fn unnamed(one: &Match) -> Cow<'_, Match> {
     }
 }
 
-/// Six hexadecimal digits of a text: FNV-1a (draft-eastlake-fnv), folded.
+/// A digest of a text that is written to it piece by piece: FNV-1a
+/// (draft-eastlake-fnv).
+struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Write for Digest {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = text.bytes().fold(self.0, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Ok(())
+    }
+}
+
+impl Digest {
+    /// Six hexadecimal digits of it, folded.
+    fn text(&self) -> String {
+        let hash = self.0;
+        format!("{:06x}", (hash ^ (hash >> 24) ^ (hash >> 48)) & 0x00ff_ffff)
+    }
+}
+
+/// Six hexadecimal digits of a text.
 pub(crate) fn digest(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{:06x}", (hash ^ (hash >> 24) ^ (hash >> 48)) & 0x00ff_ffff)
+    let mut digest = Digest::default();
+    // It takes whatever is written to it.
+    let _ = digest.write_str(text);
+    digest.text()
 }
 
 #[cfg(test)]

@@ -15,16 +15,19 @@ use crate::history::{Head, History, Outcome};
 use crate::memory::Memory;
 use crate::place::{Lock, Place};
 use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as Stream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::present;
@@ -32,6 +35,8 @@ use weirgate_state::{State, Table};
 
 /// How long a new guard may take to say that it is ready.
 const READY: Duration = Duration::from_secs(10);
+/// How long a guard whose work is done waits for its parent to go first.
+const LINGER: Duration = Duration::from_secs(2);
 /// How long the guard waits for another weirgate that is at work. One that
 /// hangs must not keep it from its duty.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -116,15 +121,35 @@ impl Guard {
 
     /// The change is whole. With a deadline the guard stays and takes it back
     /// then, unless it is confirmed.
-    pub fn applied(mut self, deadline: Option<u64>) -> Result<(), KeepError> {
+    pub fn applied(mut self, deadline: Option<u64>) -> Result<Left, KeepError> {
         frame::send(&mut self.0, &Word::Applied { deadline })?;
-        frame::receive::<Answer>(&mut self.0)?.into_result()
+        frame::receive::<Answer>(&mut self.0)?.into_result()?;
+        Ok(Left(self.0))
     }
 
     /// Nothing was changed, or it is undone already.
     pub fn dismiss(mut self) {
         // One that is gone needs no dismissal.
         let _ = frame::send(&mut self.0, &Word::Dismissed);
+    }
+}
+
+/// A guard that was told that the change is whole, and waits for its parent to
+/// go, for [`LINGER`] at most.
+#[derive(Debug)]
+pub struct Left(Stream);
+
+impl Left {
+    /// Gives it a socket, so that closing it takes the guard's time: to whoever
+    /// hung it on a message that nobody reads, it is closed with the stream.
+    pub(crate) fn take(&self, socket: &OwnedFd) -> std::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let sockets = [socket.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&sockets));
+        let byte = [IoSlice::new(&[0])];
+        sendmsg(&self.0, &byte, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 }
 
@@ -254,6 +279,7 @@ impl Post {
             }
             Some(Word::Applied { deadline: None }) => {
                 answer(&mut parent, &Answer::Done).await;
+                self.linger(&parent).await;
                 return Ok(());
             }
             Some(_) => return Ok(()),
@@ -299,6 +325,24 @@ impl Post {
                 Err(error) => answer(&mut visitor, &Answer::Failed(error.to_string())).await,
             }
         }
+    }
+
+    /// Waits until the parent is gone. What it sent meanwhile is not read: the
+    /// sockets in it are closed with the stream, by this process.
+    async fn linger(self, parent: &UnixStream) {
+        // The name is free for the next guard.
+        drop(self);
+        let gone = async {
+            while let Ok(ready) = parent.ready(Interest::READABLE).await
+                && !ready.is_read_closed()
+            {
+                // A byte that stays unread is told of only once.
+                let _ = parent.try_io(Interest::READABLE, || -> std::io::Result<()> {
+                    Err(std::io::ErrorKind::WouldBlock.into())
+                });
+            }
+        };
+        let _ = tokio::time::timeout(LINGER, gone).await;
     }
 
     /// Goes back to the state before, whatever is there now.

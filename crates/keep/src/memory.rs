@@ -12,7 +12,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weirgate_kernel::Stamp;
+use weirgate_kernel::{Handles, Stamp};
 use weirgate_state::{State, Table};
 
 const HINT: &str = "delete it, then apply again";
@@ -121,6 +121,9 @@ struct Seen {
     boot: String,
     generation: u32,
     heads: u64,
+    /// The numbers of the tables' rules.
+    #[serde(default)]
+    handles: Handles,
 }
 
 fn seen_file(place: &Place) -> PathBuf {
@@ -128,24 +131,27 @@ fn seen_file(place: &Place) -> PathBuf {
 }
 
 /// The stamp under which the tables of the memory's applied state were read, or
-/// made and read back; `None` where they must be read.
-pub(crate) fn seen(place: &Place) -> Option<Stamp> {
+/// made and read back, with the numbers of their rules; `None` where they must
+/// be read.
+pub(crate) fn seen(place: &Place) -> Option<(Stamp, Handles)> {
     let read = sealed::read::<Seen>(&seen_file(place), "it is written again");
     // What cannot be read is known no longer, which costs only time.
     let seen = read.ok().flatten()?;
-    (seen.boot == place.boot).then_some(Stamp {
+    let stamp = Stamp {
         generation: seen.generation,
         heads: seen.heads,
-    })
+    };
+    (seen.boot == place.boot).then_some((stamp, seen.handles))
 }
 
 /// Remembers under which stamp the kernel holds what the memory says.
-pub(crate) fn see(place: &Place, stamp: Stamp) -> Result<(), KeepError> {
+pub(crate) fn see(place: &Place, stamp: Stamp, handles: Handles) -> Result<(), KeepError> {
     let Stamp { generation, heads } = stamp;
     let seen = Seen {
         boot: place.boot.clone(),
         generation,
         heads,
+        handles,
     };
     sealed::write(&seen_file(place), &seen)
 }

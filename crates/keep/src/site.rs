@@ -4,7 +4,7 @@
 
 use crate::clock;
 use crate::error::KeepError;
-use crate::guard::{self, Charge, Charged, Guard, Reached, Starting};
+use crate::guard::{self, Charge, Charged, Guard, Left, Reached, Starting};
 use crate::history::{Entry, Head, History, Outcome, Pending, Source};
 use crate::memory::{self, Kept, Memory};
 use crate::names::{self, Names};
@@ -13,7 +13,7 @@ use crate::text::{self, Text};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use weirgate_kernel::{Applied, ApplyError, Kernel, Scope, Stamp};
+use weirgate_kernel::{Applied, ApplyError, Handles, Kernel, KnownTables, Scope, Since, Stamp};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
 use weirgate_state::{Capabilities, Content, Device, DeviceName, QdiscKind, State};
 
@@ -35,6 +35,9 @@ pub struct Site {
     /// What is in force in place of an entry's state, since the line has
     /// another rate than its policy says; and which entry.
     pub(crate) rates: Mutex<Option<(u64, State)>>,
+    /// The guard of the last change, until the sockets above are closed: fields
+    /// go in this order.
+    left: Mutex<Option<Left>>,
 }
 
 /// A change that is planned but not made.
@@ -46,8 +49,8 @@ pub struct Planned {
     pub wanted: State,
     /// What the devices had before weirgate.
     pub former: State,
-    /// The generation of nf_tables that the plan starts from, where it is one.
-    generation: Option<u32>,
+    /// What is known of the tables that the plan starts from.
+    since: Since,
     /// What was remembered when it was made.
     memory: Option<Kept>,
     /// The text of the wanted tables.
@@ -95,6 +98,7 @@ impl Site {
             program,
             found: OnceLock::new(),
             rates: Mutex::new(None),
+            left: Mutex::new(None),
         })
     }
 
@@ -168,9 +172,13 @@ impl Site {
             }
         }
         // Each is one transaction; any more were another program's.
-        if let Some(before) = vouched.filter(|_| changed > 0) {
+        if let Some((before, handles)) = vouched.filter(|_| changed > 0) {
             let generation = before.generation.checked_add(changed);
-            self.vouch(&applied, generation).await?;
+            let since = Since {
+                generation,
+                handles,
+            };
+            self.vouch(&applied, &since).await?;
         }
         Ok(changed as usize)
     }
@@ -190,23 +198,23 @@ impl Site {
 
     /// The stamp of these tables, if it is the one under which the kernel was
     /// found to hold what the memory says.
-    async fn vouched(&self, scope: &Scope) -> Result<Option<Stamp>, KeepError> {
+    async fn vouched(&self, scope: &Scope) -> Result<Option<(Stamp, Handles)>, KeepError> {
         let Some(seen) = memory::seen(&self.place) else {
             return Ok(None);
         };
         let now = self.kernel.stamp(scope).await?;
-        Ok(Some(now).filter(|now| *now == seen))
+        Ok(Some(seen).filter(|(seen, _)| now == *seen))
     }
 
     /// Remembers that the kernel was found to hold what the memory says, in
     /// this generation of nf_tables, unless there is another one already.
-    async fn vouch(&self, scope: &Scope, generation: Option<u32>) -> Result<(), KeepError> {
-        let Some(generation) = generation else {
+    async fn vouch(&self, scope: &Scope, since: &Since) -> Result<(), KeepError> {
+        let Some(generation) = since.generation else {
             return Ok(());
         };
         let stamp = self.kernel.stamp(scope).await?;
         if stamp.generation == generation {
-            memory::see(&self.place, stamp)?;
+            memory::see(&self.place, stamp, since.handles.clone())?;
         }
         Ok(())
     }
@@ -231,10 +239,17 @@ impl Site {
         let applied_or_none = applied.unwrap_or(&empty);
         let scope = Scope::of([wanted, applied_or_none]);
         // Tables are not read again that nobody has touched since they were.
-        let stamp = self.vouched(&Scope::of([applied_or_none])).await?;
-        let known = stamp.map(|stamp| (stamp.generation, &applied_or_none.tables[..]));
+        let vouched = self.vouched(&Scope::of([applied_or_none])).await?;
+        let known = vouched.as_ref().map(|(stamp, handles)| KnownTables {
+            generation: stamp.generation,
+            tables: &applied_or_none.tables,
+            handles,
+        });
         let observed = self.kernel.observe_knowing(&scope, known).await?;
-        let generation = observed.generation;
+        let since = Since {
+            generation: observed.generation,
+            handles: observed.handles,
+        };
         let observed = observed.state;
         let mut former = memory
             .as_ref()
@@ -281,7 +296,7 @@ impl Site {
             plan,
             wanted: wanted.clone(),
             former,
-            generation,
+            since,
             memory,
             tables,
         })
@@ -317,7 +332,7 @@ impl Site {
         {
             let scope = Scope::of([&planned.plan.desired]);
             if memory::seen(&self.place).is_none() {
-                self.vouch(&scope, planned.generation).await?;
+                self.vouch(&scope, &planned.since).await?;
             }
             return Ok(Made {
                 steps: 0,
@@ -374,7 +389,8 @@ impl Site {
         }
         self.history.set_head(&settled)?;
         if let Some(guard) = guard {
-            guard.applied(deadline)?;
+            let left = guard.applied(deadline)?;
+            self.leave(left).await;
         }
         Ok(Made {
             steps: planned.plan.steps.len(),
@@ -408,7 +424,22 @@ impl Site {
         head.pending = None;
         self.history.set_head(&head)?;
         Memory::write(&self.place, None)?;
-        guard.map_or(Ok(()), |guard| guard.applied(None))
+        if let Some(guard) = guard {
+            let left = guard.applied(None)?;
+            self.leave(left).await;
+        }
+        Ok(())
+    }
+
+    /// Leaves the closing of the socket of nf_tables to the guard, because it
+    /// takes long. Where that fails, it is done here.
+    async fn leave(&self, left: Left) {
+        if let Ok(socket) = self.kernel.hold().await
+            && left.take(&socket).is_ok()
+            && let Ok(mut held) = self.left.lock()
+        {
+            *held = Some(left);
+        }
     }
 
     /// Starts a guard, unless the change needs none. What is written next is
@@ -435,7 +466,7 @@ impl Site {
         let written = Memory::write_text(&self.place, after);
         let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
         let guard = guard.inspect_err(|error| self.failed(charge, &error.to_string()))?;
-        let applied = self.kernel.apply_since(plan, planned.generation).await;
+        let applied = self.kernel.apply_since(plan, &planned.since).await;
         let error = match applied {
             Ok(applied) => {
                 // Only an entry's change is remembered as it is desired.
@@ -464,7 +495,11 @@ impl Site {
     async fn settled(&self, plan: &Plan, applied: &Applied) {
         let scope = Scope::of([&plan.desired]);
         // Without it, the tables are read again: the change stands.
-        let _ = self.vouch(&scope, applied.generation).await;
+        let since = Since {
+            generation: applied.generation,
+            handles: applied.handles.clone(),
+        };
+        let _ = self.vouch(&scope, &since).await;
     }
 
     /// What is remembered when a planned change is made.
@@ -595,15 +630,15 @@ impl Site {
         if !remembered {
             Memory::write_text(&self.place, Some(&self.text(&planned)?))?;
         }
-        let (plan, generation) = (&planned.plan, planned.generation);
+        let (plan, since) = (&planned.plan, &planned.since);
         if plan.steps.is_empty() {
             if memory::seen(&self.place).is_none() {
-                self.vouch(&Scope::of([&plan.desired]), generation).await?;
+                self.vouch(&Scope::of([&plan.desired]), since).await?;
             }
             return Ok(0);
         }
         memory::forget(&self.place)?;
-        let applied = self.kernel.apply_since(plan, generation).await?;
+        let applied = self.kernel.apply_since(plan, since).await?;
         self.settled(plan, &applied).await;
         Ok(applied.steps)
     }

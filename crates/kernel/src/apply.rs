@@ -13,6 +13,8 @@ use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
 use crate::hold;
 use crate::link;
 use crate::nft;
+use crate::nft::handle::Handles;
+use crate::nft::narrow::{self, Written};
 use crate::observe::{Observed, Scope};
 use crate::parts::{Parts, transactions};
 use crate::payload;
@@ -21,6 +23,7 @@ use crate::shaper;
 use crate::tc::arriving::Programs;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
+use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
 use weirgate_state::{Arriving, DeviceName, State, Table};
@@ -35,29 +38,37 @@ pub struct Applied {
     /// The generation of nf_tables that this is of; `None` where another
     /// program changed a table meanwhile.
     pub generation: Option<u32>,
+    /// The numbers of the rules in that generation.
+    pub handles: Handles,
+}
+
+/// What is known of the tables of a plan's former state.
+#[derive(Debug, Clone, Default)]
+pub struct Since {
+    /// The generation of nf_tables that they are of, where it is one.
+    pub generation: Option<u32>,
+    /// The numbers of their rules in it.
+    pub handles: Handles,
 }
 
 impl Kernel {
     /// Carries out a plan and verifies the result.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, ApplyError> {
-        self.apply_since(plan, None).await
+        self.apply_since(plan, &Since::default()).await
     }
 
     /// The same, where it is known which generation of nf_tables the tables of
     /// the plan's former state are of. If no other program has made one since,
     /// only what the plan wrote is read back.
-    pub async fn apply_since(
-        &self,
-        plan: &Plan,
-        generation: Option<u32>,
-    ) -> Result<Applied, ApplyError> {
+    pub async fn apply_since(&self, plan: &Plan, since: &Since) -> Result<Applied, ApplyError> {
         let scope = Scope::of([&plan.before, &plan.desired]);
-        let cause = match self.attempt(plan, &scope, generation).await {
+        let cause = match self.attempt(plan, &scope, since).await {
             Ok(observed) => {
                 return Ok(Applied {
                     steps: plan.steps.len(),
                     after: observed.state,
                     generation: observed.generation,
+                    handles: observed.handles,
                 });
             }
             Err(cause) => cause,
@@ -77,14 +88,11 @@ impl Kernel {
         }
     }
 
-    async fn attempt(
-        &self,
-        plan: &Plan,
-        scope: &Scope,
-        generation: Option<u32>,
-    ) -> Result<Observed, Cause> {
-        self.execute(&plan.steps).await?;
-        let after = self.read_back(plan, scope, generation).await?;
+    async fn attempt(&self, plan: &Plan, scope: &Scope, since: &Since) -> Result<Observed, Cause> {
+        let mut written = Written::default();
+        self.execute(&plan.steps, &since.handles, &mut written)
+            .await?;
+        let after = self.read_back(plan, scope, since, written).await?;
         let differences = verify(&after.state, &plan.desired);
         if differences.is_empty() {
             Ok(after)
@@ -98,21 +106,27 @@ impl Kernel {
         &self,
         plan: &Plan,
         scope: &Scope,
-        generation: Option<u32>,
+        since: &Since,
+        written: Written,
     ) -> Result<Observed, KernelError> {
         // Every transaction of nf_tables counts one, and 0 is left out where
         // the number comes round.
-        let own = generation.and_then(|before| before.checked_add(transactions(plan)));
+        let own = since
+            .generation
+            .and_then(|before| before.checked_add(transactions(plan)));
         if own.is_none() || own != Some(self.generation().await?) {
             return self.observe_knowing(scope, None).await;
         }
-        let state = self.observe_with(scope, &Parts::after(plan)).await?;
+        let parts = Parts::after(plan, &since.handles, written);
+        let mut handles = Handles::new();
+        let state = self.observe_with(scope, &parts, &mut handles).await?;
         if own != Some(self.generation().await?) {
             return self.observe_knowing(scope, None).await;
         }
         Ok(Observed {
             state,
             generation: own,
+            handles,
         })
     }
 
@@ -133,7 +147,8 @@ impl Kernel {
             replace_foreign: true,
         };
         let back = plan_with(&now, before, &options).map_err(Cause::NoWay)?;
-        self.execute(&back.steps).await?;
+        let (handles, mut written) = (Handles::new(), Written::default());
+        self.execute(&back.steps, &handles, &mut written).await?;
         let differences = verify(&self.observe(scope).await?, before);
         if differences.is_empty() {
             Ok(())
@@ -202,7 +217,14 @@ impl Kernel {
         self.tell_conditioners(step, index, before, after).await
     }
 
-    async fn execute(&self, steps: &[Step]) -> Result<(), KernelError> {
+    /// `handles` are the known numbers of rules; what is learnt of new ones
+    /// goes to `written`.
+    async fn execute(
+        &self,
+        steps: &[Step],
+        handles: &Handles,
+        written: &mut Written,
+    ) -> Result<(), KernelError> {
         let mut batch = Vec::new();
         for step in steps {
             if let Some((device, kit, there)) = shaper::of_step(&step.action) {
@@ -242,11 +264,11 @@ impl Kernel {
                 }
                 Action::SetTable { table } => {
                     self.flush(&mut batch).await?;
-                    self.write_table(None, table).await?;
+                    self.set_table(table).await?;
                 }
                 Action::ChangeTable { before, after } => {
                     self.flush(&mut batch).await?;
-                    self.write_table(Some(before), after).await?;
+                    self.change_table(before, after, handles, written).await?;
                 }
                 Action::ForgetDecisions { mask, values } => {
                     self.flush(&mut batch).await?;
@@ -278,22 +300,45 @@ impl Kernel {
         self.tidy_kit().await
     }
 
-    /// Writes a table in one transaction: whole, or what differs from the one
-    /// that is there.
-    async fn write_table(&self, before: Option<&Table>, after: &Table) -> Result<(), KernelError> {
-        let links = self.links().await?;
-        let index = |name: &DeviceName| {
-            let link = links.iter().find(|link| link.name == *name);
-            link.map(|link| link.index)
-        };
-        let requests = match before {
-            Some(before) => {
-                let edits = self.edits(before, after).await?;
-                nft::encode::change(before, after, &edits, index)?
-            }
-            None => nft::encode::set(after, index)?,
-        };
+    /// Writes a table whole, in one transaction.
+    async fn set_table(&self, table: &Table) -> Result<(), KernelError> {
+        let index = self.indexes().await?;
+        let requests = nft::encode::set(table, |name| index.get(name).copied())?;
         self.nft.batch(nft::encode::transaction(requests)).await
+    }
+
+    /// Writes what differs of a table from the one that is there, in one
+    /// transaction; what was learnt of the rules that came goes to `written`.
+    async fn change_table(
+        &self,
+        before: &Table,
+        after: &Table,
+        handles: &Handles,
+        written: &mut Written,
+    ) -> Result<(), KernelError> {
+        let index = self.indexes().await?;
+        let index = |name: &DeviceName| index.get(name).copied();
+        let Some(change) = before.change_to(after) else {
+            let requests = nft::encode::set(after, index)?;
+            self.nft.batch(nft::encode::transaction(requests)).await?;
+            return Ok(());
+        };
+        let edits = self.edits(before, after, &change, handles).await?;
+        let short = narrow::is_short(&edits);
+        let requests = nft::encode::change(before, after, &change, (&edits, short), index)?;
+        let heard = self.nft.echoes(nft::encode::transaction(requests)).await?;
+        let own = (before.netdev, before.name.as_str());
+        if short {
+            written.left.extend(narrow::left(own, edits, &heard));
+        }
+        written.changes.insert((own.0, before.name.clone()), change);
+        Ok(())
+    }
+
+    /// The devices' numbers.
+    async fn indexes(&self) -> Result<BTreeMap<DeviceName, u32>, KernelError> {
+        let links = self.links().await?.into_iter();
+        Ok(links.map(|link| (link.name, link.index)).collect())
     }
 
     async fn index(&self, device: &DeviceName) -> Result<u32, KernelError> {

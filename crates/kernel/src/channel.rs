@@ -11,8 +11,11 @@ use crate::fault::{self, Ledger, Verdict};
 use crate::namespace::cookie_of;
 use crate::wire::{self, Attrs};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::borrow::Cow;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use weirgate_state::Origin;
@@ -24,6 +27,9 @@ const NLM_F_CAPPED: u16 = 0x100;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// `NFT_MSG_NEWRULE` of nf_tables (`NFNL_SUBSYS_NFTABLES`).
+const NEW_RULE: u16 = 10 << 8 | 6;
 
 /// A type of nf_tables' (`NFNL_SUBSYS_NFTABLES`) that there is no request of,
 /// and one above `RTM_MAX`.
@@ -43,12 +49,31 @@ pub(crate) struct Request {
     pub(crate) frame: bool,
 }
 
+/// The largest datagram that is read in one go: dumps come in up to 32 KiB
+/// (`netlink_dump`, net/netlink/af_netlink.c), single objects in less than 64.
+const ROOM: usize = 256 << 10;
+
 /// A socket with one exchange at a time.
 pub(crate) struct Channel {
-    socket: Mutex<NetlinkSocket>,
+    line: Mutex<Line>,
     /// Whether it speaks to nf_tables, whose tables may have owners.
     tables: bool,
     ledger: Arc<Ledger>,
+}
+
+/// A socket, and where its datagrams are read to.
+struct Line {
+    socket: NetlinkSocket,
+    room: Vec<u8>,
+}
+
+/// What a batch led to.
+#[derive(Default)]
+struct Heard {
+    /// Every refusal, in order.
+    refused: Vec<Refusal>,
+    /// The payloads of rules that the kernel was asked to echo, in order.
+    rules: Vec<Vec<u8>>,
 }
 
 /// An answer by the sequence number of its request.
@@ -78,7 +103,10 @@ impl Channel {
         socket.set_ext_ack(true).map_err(failed)?;
         socket.set_cap_ack(true).map_err(failed)?;
         Ok(Self {
-            socket: Mutex::new(socket),
+            line: Mutex::new(Line {
+                socket,
+                room: vec![0; ROOM],
+            }),
             tables,
             ledger: Arc::clone(ledger),
         })
@@ -86,16 +114,28 @@ impl Channel {
 
     /// The number of the namespace that it speaks to.
     pub(crate) async fn namespace(&self) -> io::Result<u64> {
-        cookie_of(&*self.socket.lock().await)
+        cookie_of(&self.line.lock().await.socket)
     }
 
     /// Sends all requests in one call and returns the first refusal, if any.
     /// The kernel goes on after a refusal, except in an nf_tables batch.
     pub(crate) async fn batch(&self, requests: Vec<Request>) -> Result<(), KernelError> {
-        match self.exchange(requests, true).await?.into_iter().next() {
+        self.echoes(requests).await.map(|_| ())
+    }
+
+    /// The same, and the payloads of the rules that the requests ask to be
+    /// echoed (`NLM_F_ECHO`), as the kernel has them.
+    pub(crate) async fn echoes(&self, requests: Vec<Request>) -> Result<Vec<Vec<u8>>, KernelError> {
+        let heard = self.exchange(requests, true).await?;
+        match heard.refused.into_iter().next() {
             Some(refusal) => Err(KernelError::Refused(refusal)),
-            None => Ok(()),
+            None => Ok(heard.rules),
         }
+    }
+
+    /// A second hold on the socket, without which closing it is another's work.
+    pub(crate) async fn second(&self) -> io::Result<OwnedFd> {
+        self.line.lock().await.socket.as_fd().try_clone_to_owned()
     }
 
     /// Sends all requests in one call and returns every refusal, in order.
@@ -104,21 +144,18 @@ impl Channel {
         &self,
         requests: Vec<Request>,
     ) -> Result<Vec<Refusal>, KernelError> {
-        self.exchange(requests, false).await
+        Ok(self.exchange(requests, false).await?.refused)
     }
 
     /// The same of requests that change something.
     pub(crate) async fn each(&self, requests: Vec<Request>) -> Result<Vec<Refusal>, KernelError> {
-        self.exchange(requests, true).await
+        Ok(self.exchange(requests, true).await?.refused)
     }
 
     /// `counted` are requests that are meant to change something.
-    async fn exchange(
-        &self,
-        requests: Vec<Request>,
-        counted: bool,
-    ) -> Result<Vec<Refusal>, KernelError> {
-        let socket = self.socket.lock().await;
+    async fn exchange(&self, requests: Vec<Request>, counted: bool) -> Result<Heard, KernelError> {
+        let mut line = self.line.lock().await;
+        let Line { socket, room } = &mut *line;
         // The kernel answers every refusal by itself. One answer to the last
         // request says that it is through; more would only fill the socket.
         let last = requests.iter().rposition(|request| !request.frame);
@@ -145,18 +182,21 @@ impl Channel {
             named.push((seq, request.object, request.origin, request.frame));
         }
         let Some(end) = end else {
-            return Ok(Vec::new());
+            return Ok(Heard::default());
         };
-        make_room(&socket, bytes.len());
-        send(&socket, &bytes).await?;
+        make_room(socket, bytes.len());
+        send(socket, &bytes).await?;
         if killed {
             fault::die();
         }
-        let mut refused = Vec::new();
+        let mut heard = Heard::default();
         let mut over = false;
         while !over {
-            let mut frame = Some(next_frame(&socket).await?);
+            let mut frame = Some(next_frame(socket, room).await?.into_owned());
             while let Some(datagram) = frame {
+                heard.rules.extend(echoed(&datagram, |seq| {
+                    self.tables && named.iter().any(|item| item.0 == seq)
+                }));
                 for answer in answers(&datagram) {
                     let Some(item) = named.iter().find(|item| item.0 == answer.seq) else {
                         continue;
@@ -164,7 +204,7 @@ impl Channel {
                     // A refused frame ends its batch without further answers.
                     over |= answer.seq == end || item.3;
                     if answer.errno != 0 {
-                        refused.push(Refusal {
+                        heard.refused.push(Refusal {
                             object: item.1.clone(),
                             errno: answer.errno,
                             text: answer.text,
@@ -174,15 +214,10 @@ impl Channel {
                     }
                 }
                 // Answers are queued before `sendmsg` returns.
-                frame = socket
-                    .try_recv_unicast()
-                    .map_err(|source| KernelError::Socket {
-                        doing: "reading the kernel's answer",
-                        source,
-                    })?;
+                frame = queued(socket, room)?.map(Cow::into_owned);
             }
         }
-        Ok(refused)
+        Ok(heard)
     }
 
     /// What a test wants to happen to a request; one that only asks is sent.
@@ -212,9 +247,9 @@ impl Channel {
         what: &str,
         single: bool,
     ) -> Result<Vec<Vec<u8>>, KernelError> {
-        let socket = self.socket.lock().await;
+        let mut line = self.line.lock().await;
         for _ in 0..DUMP_ATTEMPTS {
-            if let Some(found) = attempt(&socket, message.clone(), what, single).await? {
+            if let Some(found) = attempt(&mut line, message.clone(), what, single).await? {
                 return Ok(found);
             }
         }
@@ -226,11 +261,12 @@ impl Channel {
 
 /// One dump; `None` where the kernel says that it changed meanwhile.
 async fn attempt(
-    socket: &NetlinkSocket,
+    line: &mut Line,
     mut message: MessageBuilder,
     what: &str,
     single: bool,
 ) -> Result<Option<Vec<Vec<u8>>>, KernelError> {
+    let Line { socket, room } = line;
     let seq = socket.next_seq();
     message.set_seq(seq);
     let mut raw = message.finish();
@@ -241,7 +277,7 @@ async fn attempt(
     let mut found = Vec::new();
     let mut steady = true;
     loop {
-        let frame = next_frame(socket).await?;
+        let frame = next_frame(socket, room).await?;
         for message in MessageIter::new(&frame) {
             let Ok((header, payload)) = message else {
                 return Err(KernelError::Malformed {
@@ -274,14 +310,46 @@ async fn attempt(
     }
 }
 
-async fn next_frame(socket: &NetlinkSocket) -> Result<Vec<u8>, KernelError> {
-    socket
-        .recv_unicast()
-        .await
-        .map_err(|source| KernelError::Socket {
-            doing: "reading the kernel's answer",
-            source,
-        })
+/// The next datagram, which is mostly queued already.
+async fn next_frame<'a>(
+    socket: &NetlinkSocket,
+    room: &'a mut [u8],
+) -> Result<Cow<'a, [u8]>, KernelError> {
+    if let Some(length) = waiting(socket, room)? {
+        return Ok(Cow::Borrowed(&room[..length]));
+    }
+    let waited = socket.recv_unicast().await;
+    waited.map(Cow::Owned).map_err(unread)
+}
+
+/// A datagram that is queued.
+fn queued<'a>(
+    socket: &NetlinkSocket,
+    room: &'a mut [u8],
+) -> Result<Option<Cow<'a, [u8]>>, KernelError> {
+    let length = waiting(socket, room)?;
+    Ok(length.map(|length| Cow::Borrowed(&room[..length])))
+}
+
+/// Reads a datagram that is queued, in one call and not in two, of which the
+/// first only asks for its length. The socket is in no group, so each is for it.
+fn waiting(socket: &NetlinkSocket, room: &mut [u8]) -> Result<Option<usize>, KernelError> {
+    let size = room.len();
+    match rustix::net::recv(socket, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+        Ok((_, length)) if length <= size => Ok(Some(length)),
+        Ok((_, length)) => Err(KernelError::Malformed {
+            what: format!("an answer of {length} bytes"),
+        }),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(errno) => Err(unread(io::Error::from(errno).into())),
+    }
+}
+
+fn unread(source: nlink::Error) -> KernelError {
+    KernelError::Socket {
+        doing: "reading the kernel's answer",
+        source,
+    }
 }
 
 /// Lets one call send this much. Where that is not permitted, the call itself
@@ -313,6 +381,15 @@ fn answers(datagram: &[u8]) -> Vec<Answer> {
         .map_while(Result::ok)
         .filter(|(header, _)| header.nlmsg_type == NLMSG_ERROR)
         .filter_map(|(header, payload)| error(header.nlmsg_seq, header.nlmsg_flags, payload))
+        .collect()
+}
+
+/// The payloads of the rules in a datagram that are echoed to a request.
+fn echoed(datagram: &[u8], asked: impl Fn(u32) -> bool) -> Vec<Vec<u8>> {
+    MessageIter::new(datagram)
+        .map_while(Result::ok)
+        .filter(|(header, _)| header.nlmsg_type == NEW_RULE && asked(header.nlmsg_seq))
+        .map(|(_, payload)| payload.to_vec())
         .collect()
 }
 

@@ -46,6 +46,8 @@ const CTA_PROTOINFO_TCP: u16 = 1;
 const CTA_PROTOINFO_TCP_STATE: u16 = 1;
 const CTA_COUNTERS_PACKETS: u16 = 1;
 const CTA_COUNTERS_BYTES: u16 = 2;
+/// How many connections are tracked at most, in this thread's namespace.
+const LIMIT: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 /// `IPS_SEEN_REPLY`.
 const SEEN_REPLY: u32 = 2;
 
@@ -100,6 +102,14 @@ impl Kernel {
     pub async fn connections(&self) -> Result<Vec<Connection>, KernelError> {
         let listed = self.listed().await?;
         Ok(listed.iter().filter_map(|payload| read(payload)).collect())
+    }
+
+    /// How many connections are tracked at most; `None` where connection tracking
+    /// is not there.
+    #[must_use]
+    pub fn connection_limit(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(LIMIT).ok()?;
+        text.trim().parse().ok()
     }
 
     async fn listed(&self) -> Result<Vec<Vec<u8>>, KernelError> {

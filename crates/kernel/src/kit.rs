@@ -21,7 +21,7 @@ impl Kernel {
     /// The kind of a device's root qdisc; `None` where it is the kernel's
     /// default, which has no handle.
     pub async fn root_kind(&self, device: DeviceIndex) -> Result<Option<String>, KernelError> {
-        let (qdiscs, _) = self.listings(device.0).await?;
+        let qdiscs = self.qdiscs().await?;
         let entries = qdiscs.iter().filter_map(|payload| Entry::of(payload));
         let root = |entry: &Entry<'_>| {
             entry.ifindex == device.0 && entry.parent == TC_H_ROOT && entry.handle != 0

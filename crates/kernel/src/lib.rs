@@ -43,7 +43,7 @@ mod total;
 mod wire;
 
 pub use address::Subnet;
-pub use apply::Applied;
+pub use apply::{Applied, Since};
 pub use condition::Conditioned;
 pub use conntrack::{Carried, Connection, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
@@ -51,12 +51,14 @@ pub use events::{Events, watch};
 pub use fault::{Fault, Witness};
 pub use hold::Held;
 pub use namespace::namespace_cookie;
+pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
-pub use observe::{Observed, Scope};
+pub use observe::{KnownTables, Observed, Scope};
 pub use overview::{DeviceOverview, Traffic};
 pub use payload::{Loader, can_look, provide};
 pub use receive::Received;
 pub use stamp::Stamp;
+pub use tc::Inside;
 pub use tc::stats::{Counters, DeviceCounters};
 
 use channel::Channel;
@@ -91,6 +93,14 @@ pub fn in_initial_namespace() -> bool {
 pub struct DeviceIndex(u32);
 
 impl Kernel {
+    /// A second hold on the socket of nf_tables. Whoever closes the last waits
+    /// until the kernel has freed what transactions replaced
+    /// (`nft_rcv_nl_event`, net/netfilter/nf_tables_api.c), which takes a grace
+    /// period of RCU or two, 10 to 50 ms.
+    pub async fn hold(&self) -> std::io::Result<OwnedFd> {
+        self.nft.second().await
+    }
+
     /// The namespace of the calling thread. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
         Self::with(None)
@@ -154,7 +164,7 @@ impl Kernel {
     /// lists the qdiscs of all devices, so this is cheap where they are few.
     pub async fn stats(&self, device: DeviceIndex) -> Result<DeviceCounters, KernelError> {
         let DeviceIndex(index) = device;
-        let (qdiscs, classes) = self.listings(index).await?;
+        let (qdiscs, classes) = (self.qdiscs().await?, self.classes(index).await?);
         let read = |payloads: &[Vec<u8>]| {
             payloads
                 .iter()
@@ -238,17 +248,15 @@ impl Kernel {
         Ok(nft::sets::refreshed(set.name.clone(), set.key, &elements))
     }
 
-    /// All qdiscs, and the classes of one device.
-    async fn listings(&self, index: u32) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), KernelError> {
-        let ask = |kind| tc::encode::message(kind, 0, index, 0, 0);
-        let qdiscs = self
-            .route
-            .get(&ask(tc::RTM_GETQDISC), "listing qdiscs", false)
-            .await?;
-        let classes = self
-            .route
-            .get(&ask(tc::RTM_GETTCLASS), "listing classes", false)
-            .await?;
-        Ok((qdiscs, classes))
+    /// All qdiscs, of all devices.
+    async fn qdiscs(&self) -> Result<Vec<Vec<u8>>, KernelError> {
+        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, 0, 0, 0);
+        self.route.get(&ask, "listing qdiscs", false).await
+    }
+
+    /// The classes of one device.
+    async fn classes(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+        let ask = tc::encode::message(tc::RTM_GETTCLASS, 0, index, 0, 0);
+        self.route.get(&ask, "listing classes", false).await
     }
 }

@@ -6,6 +6,7 @@ use crate::error::KernelError;
 use crate::hold;
 use crate::link::{self, Link};
 use crate::nft::decode::Sets;
+use crate::nft::handle::{self, Handles};
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
 use crate::parts::Parts;
@@ -60,13 +61,28 @@ pub struct Observed {
     /// The generation that the tables are of; `None` where one was changed
     /// while they were read.
     pub generation: Option<u32>,
+    /// The numbers of its rules in that generation.
+    pub handles: Handles,
+}
+
+/// Tables that need not be read, as long as nf_tables is of their generation.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownTables<'a> {
+    /// The generation that they are known of.
+    pub generation: u32,
+    /// The tables.
+    pub tables: &'a [Table],
+    /// The numbers of their rules, where they are known as well.
+    pub handles: &'a Handles,
 }
 
 impl Kernel {
     /// What the namespace has of the scope. Devices that do not exist are not
     /// in the result.
     pub async fn observe(&self, scope: &Scope) -> Result<State, KernelError> {
-        self.observe_with(scope, &Parts::default()).await
+        let mut handles = Handles::new();
+        self.observe_with(scope, &Parts::default(), &mut handles)
+            .await
     }
 
     /// The same, with its generation. Tables that the caller knows, of the
@@ -75,26 +91,32 @@ impl Kernel {
     pub async fn observe_knowing(
         &self,
         scope: &Scope,
-        known: Option<(u32, &[Table])>,
+        known: Option<KnownTables<'_>>,
     ) -> Result<Observed, KernelError> {
         let before = self.generation().await?;
-        let tables = known.filter(|(generation, _)| *generation == before);
+        let known = known.filter(|known| known.generation == before);
         let mut parts = Parts::default();
-        for table in tables.map_or(&[][..], |(_, tables)| tables) {
-            parts.whole(table);
+        if let Some(known) = known {
+            parts.of_tables(known.tables, known.handles);
         }
-        let state = self.observe_with(scope, &parts).await?;
+        let mut handles = Handles::new();
+        let state = self.observe_with(scope, &parts, &mut handles).await?;
         let after = self.generation().await?;
-        if after != before && tables.is_some() {
-            // What was known may hold no longer.
+        if after == before {
             return Ok(Observed {
-                state: self.observe(scope).await?,
-                generation: None,
+                state,
+                generation: Some(after),
+                handles,
             });
         }
+        // What was known may hold no longer, and numbers in any case.
         Ok(Observed {
-            state,
-            generation: (after == before).then_some(after),
+            state: match known {
+                Some(_) => self.observe(scope).await?,
+                None => state,
+            },
+            generation: None,
+            handles: Handles::new(),
         })
     }
 
@@ -103,12 +125,15 @@ impl Kernel {
         &self,
         scope: &Scope,
         parts: &Parts<'_>,
+        handles: &mut Handles,
     ) -> Result<State, KernelError> {
         let links = self.links().await?;
+        // The kernel lists the qdiscs of all devices, whichever is named.
+        let qdiscs = self.qdiscs().await?;
         let mut state = State::default();
         for link in &links {
             if link.owned_ifb || scope.devices.contains(&link.name) {
-                let (device, place) = self.observe_device(link, scope).await?;
+                let (device, place) = self.observe_device(link, &qdiscs, scope).await?;
                 state.devices.insert(link.name.clone(), device);
                 let arriving = place.map(|place| (link.name.clone(), place));
                 state.arriving.extend(arriving);
@@ -132,11 +157,25 @@ impl Kernel {
         for (netdev, name) in &scope.tables {
             let known = parts.of(*netdev, name);
             if let Some((table, None)) = known {
+                handle::keep(handles, table, &parts.handles);
                 state.tables.push(table.clone());
                 continue;
             }
             let known = known.and_then(|(table, change)| Some((table, change?)));
-            let table = self.observe_table(*netdev, name, &by_index, known);
+            if let Some((before, change)) = known {
+                handle::keep(handles, before, &parts.handles);
+                let index = |name: &DeviceName| {
+                    let mut links = by_index.iter();
+                    links.find(|(_, own)| *own == name).map(|(index, _)| *index)
+                };
+                let changed = (before, change);
+                let narrow = self.narrowly(changed, &parts.left, handles, index);
+                if let Some(table) = narrow.await? {
+                    state.tables.push(table);
+                    continue;
+                }
+            }
+            let table = self.observe_table(*netdev, name, &by_index, known, handles);
             state.tables.extend(table.await?);
         }
         Ok(state)
@@ -165,11 +204,12 @@ impl Kernel {
     async fn observe_device(
         &self,
         link: &Link,
+        qdiscs: &[Vec<u8>],
         scope: &Scope,
     ) -> Result<(Device, Option<Arriving>), KernelError> {
-        let (qdiscs, classes) = self.listings(link.index).await?;
+        let classes = self.classes(link.index).await?;
         let of_device = |payloads| -> Vec<Entry<'_>> { entries(payloads, link.index) };
-        let own = of_device(&qdiscs);
+        let own = of_device(qdiscs);
         let arriving = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
         let mut root = decode::tree(&own, &of_device(&classes), &scope.stabs);
         if let Some(root) = &mut root
@@ -235,6 +275,7 @@ impl Kernel {
         name: &str,
         by_index: &BTreeMap<u32, DeviceName>,
         known: Option<(&Table, &TableChange)>,
+        handles: &mut Handles,
     ) -> Result<Option<Table>, KernelError> {
         let what = nft::label(netdev, name);
         let ask = |kind| nft::message(kind, 0, family(netdev));
@@ -304,9 +345,9 @@ impl Kernel {
             }
         }
         let device = |index| by_index.get(&index).cloned();
-        Ok(Some(nft::decode::table(
-            netdev, name, &chains, &rules, sets, device,
-        )))
+        let table = nft::decode::table(netdev, name, &chains, &rules, sets, device);
+        handle::learn(handles, &table, &rules);
+        Ok(Some(table))
     }
 }
 

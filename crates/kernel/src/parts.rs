@@ -2,6 +2,9 @@
 //! What of a state's tables need not be read again, because nobody but this
 //! process wrote any table since they were read.
 
+use crate::nft::handle::Handles;
+use crate::nft::narrow::{Left, Written};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weirgate_plan::{Action, Plan};
 use weirgate_state::{Table, TableChange};
@@ -9,29 +12,38 @@ use weirgate_state::{Table, TableChange};
 /// Tables that are known, by family and name: whole, or but for what a change
 /// wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Parts<'a>(BTreeMap<(bool, &'a str), (&'a Table, Option<TableChange>)>);
+pub(crate) struct Parts<'a> {
+    tables: BTreeMap<(bool, &'a str), (&'a Table, Option<TableChange>)>,
+    /// The numbers of rules before.
+    pub(crate) handles: Cow<'a, Handles>,
+    /// What is known of what was written.
+    pub(crate) left: Left,
+}
 
 impl<'a> Parts<'a> {
     /// What is known after the steps of a plan whose former tables were there.
-    pub(crate) fn after(plan: &'a Plan) -> Self {
-        let mut parts = Self::default();
-        for table in &plan.before.tables {
-            parts.whole(table);
-        }
+    pub(crate) fn after(plan: &'a Plan, handles: &'a Handles, written: Written) -> Self {
+        let Written { left, mut changes } = written;
+        let mut parts = Self {
+            left,
+            ..Self::default()
+        };
+        parts.of_tables(&plan.before.tables, handles);
         for step in &plan.steps {
             match &step.action {
                 Action::ChangeTable { before, after } => {
                     let key = (before.netdev, before.name.as_str());
-                    match before.change_to(after) {
-                        Some(change) => parts.0.insert(key, (before, Some(change))),
-                        None => parts.0.remove(&key),
+                    let made = changes.remove(&(before.netdev, before.name.clone()));
+                    match made.or_else(|| before.change_to(after)) {
+                        Some(change) => parts.tables.insert(key, (before, Some(change))),
+                        None => parts.tables.remove(&key),
                     };
                 }
                 Action::SetTable { table } => {
-                    parts.0.remove(&(table.netdev, table.name.as_str()));
+                    parts.tables.remove(&(table.netdev, table.name.as_str()));
                 }
                 Action::DeleteTable { netdev, name } => {
-                    parts.0.remove(&(*netdev, name.as_str()));
+                    parts.tables.remove(&(*netdev, name.as_str()));
                 }
                 _ => {}
             }
@@ -39,15 +51,18 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// A table is as it was.
-    pub(crate) fn whole(&mut self, table: &'a Table) {
-        let key = (table.netdev, table.name.as_str());
-        self.0.insert(key, (table, None));
+    /// These tables are as they were, with rules of these numbers.
+    pub(crate) fn of_tables(&mut self, tables: &'a [Table], handles: &'a Handles) {
+        for table in tables {
+            let key = (table.netdev, table.name.as_str());
+            self.tables.insert(key, (table, None));
+        }
+        self.handles = Cow::Borrowed(handles);
     }
 
     /// What is known of a table.
     pub(crate) fn of(&self, netdev: bool, name: &str) -> Option<(&'a Table, Option<&TableChange>)> {
-        let mut known = self.0.iter();
+        let mut known = self.tables.iter();
         let (_, (table, change)) = known.find(|(key, _)| **key == (netdev, name))?;
         Some((table, change.as_ref()))
     }

@@ -64,13 +64,14 @@ fn policy(changed: bool) -> String {
 }
 
 /// A network namespace with `wan` and `lan`, and a `/run` of its own.
-struct Namespace {
+pub struct Namespace {
     holder: Child,
     wait: Option<ChildStdin>,
 }
 
 impl Namespace {
-    fn new() -> Result<Self> {
+    /// Makes one; needs root.
+    pub fn new() -> Result<Self> {
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "sh", "-c"])
             .arg("mount -t tmpfs none /run && exec cat")
@@ -100,7 +101,8 @@ impl Namespace {
         Ok(namespace)
     }
 
-    fn command(&self, line: &str) -> Command {
+    /// A command in it, its words between single spaces.
+    pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new("nsenter");
         command
             .arg(format!("--target={}", self.holder.id()))

@@ -123,16 +123,38 @@ fn head(payload: &[u8], table: &str) -> Option<Head> {
     })
 }
 
+/// Whether a rule is listed of this chain.
+pub(super) fn is_of(payload: &[u8], table: &str, chain: &str) -> bool {
+    let attrs = Attrs::after(payload, NFGENMSG);
+    attrs.text(NFTA_RULE_TABLE).as_deref() == Some(table)
+        && attrs.text(NFTA_RULE_CHAIN).as_deref() == Some(chain)
+}
+
+/// A rule by itself, in a chain whose rules end like this; `None` where it is
+/// none of weirgate's.
+pub(super) fn one(
+    payload: &[u8],
+    place: (&str, &str),
+    known: Known<'_>,
+    expected: End,
+) -> Option<Rule> {
+    match rule_of(payload, place, known)? {
+        (Read::Rule(rule, end), origin) if end.is_none_or(|end| end == expected) => {
+            Some(Rule { origin, ..rule })
+        }
+        _ => None,
+    }
+}
+
 fn rule_of(
     payload: &[u8],
     (table, chain): (&str, &str),
     known: Known<'_>,
 ) -> Option<(Read, Origin)> {
-    let attrs = Attrs::after(payload, NFGENMSG);
-    let own = attrs.text(NFTA_RULE_TABLE)? == table && attrs.text(NFTA_RULE_CHAIN)? == chain;
-    if !own {
+    if !is_of(payload, table, chain) {
         return None;
     }
+    let attrs = Attrs::after(payload, NFGENMSG);
     let exprs = parse_expressions(attrs.bytes(NFTA_RULE_EXPRESSIONS).unwrap_or_default());
     let origin = attrs.bytes(NFTA_RULE_USERDATA).map(origin);
     Some((read::read(&exprs, known), origin.unwrap_or_default()))

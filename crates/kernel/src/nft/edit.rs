@@ -4,11 +4,11 @@
 //! by handles (`nf_tables_newrule`, net/netfilter/nf_tables_api.c), so that one
 //! rule of hundreds is changed without sending the others again.
 
-use super::{GETRULE, NFGENMSG, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_TABLE};
+use super::handle::{self, Handles};
+use super::{GETRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE};
 use super::{family, label, message};
 use crate::Kernel;
 use crate::error::KernelError;
-use crate::wire::Attrs;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weirgate_state::{Chain, Hook, Rule, Table, TableChange};
@@ -16,12 +16,14 @@ use weirgate_state::{Chain, Hook, Rule, Table, TableChange};
 /// The rules of one chain that differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {
+    /// The handles of those that stay before them.
+    pub(crate) head: Vec<u64>,
     /// The handles of those that go.
     pub(crate) gone: Vec<u64>,
     /// Those that come, of the chain's new ones.
     pub(crate) come: Range<usize>,
-    /// The handle of the rule before which they come; none at the end.
-    pub(crate) before: Option<u64>,
+    /// The handles of those that stay after them.
+    pub(crate) tail: Vec<u64>,
 }
 
 /// The edits of a table's chains, by name. A chain that is not here is emptied
@@ -30,7 +32,7 @@ pub(crate) type Edits = BTreeMap<String, Edit>;
 
 /// What the kernel has in a chain beside its rules: one before them, or one
 /// after them. See `chain_rules` in `encode`.
-const fn around(hook: &Hook) -> (usize, usize) {
+pub(super) const fn around(hook: &Hook) -> (usize, usize) {
     match hook {
         Hook::Postrouting { .. } => (1, 0),
         Hook::Ingress { .. } => (0, 1),
@@ -61,24 +63,36 @@ impl Edit {
         }
         let end = first + old.rules.len() - tail;
         Some(Self {
+            head: handles[..first + head].to_vec(),
             gone: handles[first + head..end].to_vec(),
             come: head..new.rules.len() - tail,
-            before: handles.get(end).copied(),
+            tail: handles[end..].to_vec(),
         })
+    }
+
+    /// The handle of the rule before which the new ones come; none at the end.
+    pub(crate) fn before(&self) -> Option<u64> {
+        self.tail.first().copied()
     }
 }
 
 impl Kernel {
-    /// The edits by which `after` is made of `before`, which is there.
-    pub(crate) async fn edits(&self, before: &Table, after: &Table) -> Result<Edits, KernelError> {
+    /// The edits by which `after` is made of `before`, which is there. The
+    /// kernel is asked for handles that are not known.
+    pub(crate) async fn edits(
+        &self,
+        before: &Table,
+        after: &Table,
+        change: &TableChange,
+        known: &Handles,
+    ) -> Result<Edits, KernelError> {
         let mut edits = Edits::new();
-        let Some(change) = before.change_to(after) else {
-            return Ok(edits);
-        };
         for name in change.emptied.intersection(&change.written) {
             if let (Some(old), Some(new)) = (before.chain(name), after.chain(name)) {
-                let handles = self.handles(before, name).await?;
-                let edit = Edit::of(old, new, &handles, &change);
+                let edit = match known.get(&handle::key(before.netdev, &before.name, name)) {
+                    Some(handles) => Edit::of(old, new, handles, change),
+                    None => Edit::of(old, new, &self.handles(before, name).await?, change),
+                };
                 edits.extend(edit.map(|edit| (name.clone(), edit)));
             }
         }
@@ -92,10 +106,7 @@ impl Kernel {
         ask.append_attr_str(NFTA_RULE_CHAIN, chain);
         let what = label(table.netdev, &table.name);
         let found = self.nft.get(&ask, &what, false).await?;
-        let handle = |payload: &Vec<u8>| {
-            let bytes = Attrs::after(payload, NFGENMSG).bytes(NFTA_RULE_HANDLE)?;
-            Some(u64::from_be_bytes(bytes.try_into().ok()?))
-        };
+        let handle = |payload: &Vec<u8>| handle::of(payload);
         Ok(found.iter().filter_map(handle).collect())
     }
 }
@@ -126,7 +137,7 @@ mod tests {
         left.retain(|handle| !edit.gone.contains(handle));
         for new in edit.come.clone() {
             let at = edit
-                .before
+                .before()
                 .and_then(|before| left.iter().position(|handle| *handle == before));
             left.insert(at.unwrap_or(left.len()), 1_000 + new as u64);
         }

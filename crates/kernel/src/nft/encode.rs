@@ -18,6 +18,7 @@ use nlink::netlink::nftables::{Expr, write_expressions};
 use std::collections::BTreeSet;
 use weirgate_state::{Chain, DeviceName, Hook, Origin, Table, TableChange, switch_name};
 
+const NLM_F_ECHO: u16 = 0x08;
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_APPEND: u16 = 0x800;
 const NFTA_RULE_USERDATA: u16 = 7;
@@ -89,23 +90,29 @@ pub(crate) fn set(
     // A deletion fails without a table, so one is made first.
     let mut out = vec![create(), delete(table.netdev, &table.name), create()];
     let (none, change) = (table.emptied(), table.made());
-    make(&mut out, &none, table, &change, &Edits::new(), index)?;
+    make(
+        &mut out,
+        &none,
+        table,
+        &change,
+        (&Edits::new(), false),
+        index,
+    )?;
     Ok(out)
 }
 
-/// Makes `after` of `before`, which is there, in place.
+/// Makes `after` of `before`, which is there, in place, by this change. Rules that edits bring
+/// are echoed if the caller wants to hear of them.
 pub(crate) fn change(
     before: &Table,
     after: &Table,
-    edits: &Edits,
+    change: &TableChange,
+    (edits, echo): (&Edits, bool),
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<Vec<Request>, KernelError> {
-    let Some(change) = before.change_to(after) else {
-        return set(after, index);
-    };
     let mut out = Vec::new();
-    unmake(&mut out, before, after, &change, edits);
-    make(&mut out, before, after, &change, edits, index)?;
+    unmake(&mut out, before, after, change, edits);
+    make(&mut out, before, after, change, (edits, echo), index)?;
     Ok(out)
 }
 
@@ -181,7 +188,7 @@ fn make(
     before: &Table,
     after: &Table,
     change: &TableChange,
-    edits: &Edits,
+    (edits, echo): (&Edits, bool),
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<(), KernelError> {
     let none = Origin::default();
@@ -235,7 +242,7 @@ fn make(
     let switched = switched.map(|chain| chain.name.clone()).collect();
     for chain in of(&change.written) {
         let edit = edits.get(&chain.name);
-        chain_rules(out, after, chain, edit, &switched, &index)?;
+        chain_rules(out, after, chain, (edit, echo), &switched, &index)?;
     }
     Ok(())
 }
@@ -277,7 +284,7 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
 
 /// Where a `Final` rule of a chain sends packets: a called chain's, where the
 /// first base chain's go.
-fn end_of(
+pub(super) fn end_of(
     table: &Table,
     chain: &Chain,
     index: impl Fn(&DeviceName) -> Option<u32>,
@@ -301,18 +308,24 @@ fn chain_rules(
     out: &mut Vec<Request>,
     table: &Table,
     chain: &Chain,
-    edit: Option<&Edit>,
+    (edit, echo): (Option<&Edit>, bool),
     switched: &BTreeSet<String>,
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<(), KernelError> {
     let none = Origin::default();
     let end = end_of(table, chain, index)?;
     let place = format!("{} chain {}", label(table.netdev, &table.name), chain.name);
-    let before = edit.and_then(|edit| edit.before);
+    let before = edit.and_then(Edit::before);
     let mut push = |exprs: &[Expr], origin: &Origin| {
         // At a position, a rule that is not appended comes before it.
         let append = if before.is_some() { 0 } else { NLM_F_APPEND };
-        let mut message = message(NEWRULE, NLM_F_CREATE | append, family(table.netdev));
+        let echo = if echo && edit.is_some() {
+            NLM_F_ECHO
+        } else {
+            0
+        };
+        let flags = NLM_F_CREATE | append | echo;
+        let mut message = message(NEWRULE, flags, family(table.netdev));
         message.append_attr_str(NFTA_RULE_TABLE, &table.name);
         message.append_attr_str(NFTA_RULE_CHAIN, &chain.name);
         if let Some(handle) = before {

@@ -7,6 +7,8 @@ pub(crate) mod decode;
 pub(crate) mod edit;
 pub(crate) mod encode;
 mod field;
+pub(crate) mod handle;
+pub(crate) mod narrow;
 pub(crate) mod object;
 pub(crate) mod read;
 pub(crate) mod rule;

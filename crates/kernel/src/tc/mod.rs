@@ -4,7 +4,10 @@
 pub(crate) mod arriving;
 pub(crate) mod decode;
 pub(crate) mod encode;
+mod inside;
 pub(crate) mod stats;
+
+pub use inside::Inside;
 
 /// Message types (linux/rtnetlink.h).
 pub(crate) const RTM_NEWQDISC: u16 = 36;

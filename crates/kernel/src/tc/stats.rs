@@ -2,6 +2,7 @@
 //! Counters of qdiscs and classes.
 
 use super::decode::Entry;
+use super::inside::{Inside, TCA_CAKE_STATS_TIN_STATS, inside};
 use super::{TCA_KIND, TCA_STATS2};
 use crate::wire::{self, Attrs};
 use weirgate_units::Handle;
@@ -10,7 +11,6 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_APP: u16 = 4;
 const TCA_STATS_PKT64: u16 = 8;
-const TCA_CAKE_STATS_TIN_STATS: u16 = 10;
 const TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS: u16 = 8;
 
 /// The counters of one qdisc or class since it was made.
@@ -40,6 +40,8 @@ pub struct Counters {
     pub marks: Option<u64>,
     /// Packets of an HTB class that went with tokens of a class above it.
     pub borrowed: Option<u32>,
+    /// What its queue management says of itself.
+    pub inside: Inside,
 }
 
 /// The counters of one device.
@@ -77,6 +79,7 @@ pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
             "htb" => wire::u32_at(stats.bytes(TCA_STATS_APP).unwrap_or_default(), 4),
             _ => None,
         },
+        inside: inside(&entry.kind, stats.bytes(TCA_STATS_APP).unwrap_or_default()),
     })
 }
 

@@ -2,7 +2,7 @@
 //! Tables that are not read again: nobody else's change may be overlooked.
 
 use crate::harness::{apply, in_namespace, name, observe, rule, run, whole};
-use weirgate_kernel::{ApplyError, Kernel, Scope};
+use weirgate_kernel::{ApplyError, Handles, Kernel, KnownTables, Scope, Since};
 use weirgate_plan::{plan, verify};
 use weirgate_state::{Field, Match, State};
 use weirgate_units::Handle;
@@ -36,16 +36,104 @@ fn after_a_change_in_place_only_what_it_wrote_is_read() {
         let generation = observed.generation.unwrap();
         let change = plan(&observed.state, &two).unwrap();
         assert_eq!(change.steps.len(), 1, "one table is changed");
-        let made = kernel.apply_since(&change, Some(generation)).await.unwrap();
+        let since = Since {
+            generation: Some(generation),
+            handles: observed.handles,
+        };
+        let made = kernel.apply_since(&change, &since).await.unwrap();
         assert_eq!(made.generation, Some(generation + 1));
         let whole = observe(&kernel, &[&two]).await;
         assert_eq!(verify(&whole, &two), vec![]);
         assert_eq!(made.after.tables, whole.tables);
         // What is known of this generation is taken as it is.
-        let known = Some((generation + 1, &two.tables[..]));
+        let known = Some(KnownTables {
+            generation: generation + 1,
+            tables: &two.tables,
+            handles: &made.handles,
+        });
         let again = kernel.observe_knowing(&scope, known).await.unwrap();
         assert_eq!(verify(&again.state, &two), vec![]);
         assert_eq!(again.generation, Some(generation + 1));
+        // The numbers of rules are those that reading everything finds.
+        let anew = kernel.observe_knowing(&scope, None).await.unwrap();
+        assert!(!anew.handles.is_empty());
+        assert_eq!(made.handles, anew.handles);
+        assert_eq!(again.handles, anew.handles);
+    });
+}
+
+/// A state whose two tables look at these ports, in this order.
+fn ports(list: impl IntoIterator<Item = u128>) -> State {
+    let test = |port| vec![Match::one(Field::SourcePort, port)];
+    let rules: Vec<_> = list
+        .into_iter()
+        .map(|port| rule(test(port), Handle::new(1, 1)))
+        .collect();
+    whole(&rules)
+}
+
+/// Rules that come first, last or between, go, or are too many to be read one by
+/// one: what is read back and the numbers are those that reading everything
+/// finds, each time.
+#[test]
+fn every_change_is_read_back_as_it_is() {
+    in_namespace(|kernel| async move {
+        let steps = [
+            ports([1, 2, 3, 4]),
+            ports([1, 2, 9, 4]),
+            ports([7, 1, 2, 9, 4]),
+            ports([7, 1, 2, 9, 4, 8]),
+            ports([1, 2, 9, 4, 8]),
+            ports([1, 2]),
+            ports((0..40).chain([1, 2])),
+            ports((0..40).chain([1, 3])),
+            ports([5]),
+            ports([5, 5, 5]),
+            ports([5, 5]),
+        ];
+        apply(&kernel, &steps[0], None).await;
+        let scope = Scope::of(&steps);
+        let mut now = kernel.observe_knowing(&scope, None).await.unwrap();
+        for wanted in &steps[1..] {
+            let change = plan(&now.state, wanted).unwrap();
+            let since = Since {
+                generation: now.generation,
+                handles: now.handles,
+            };
+            let made = kernel.apply_since(&change, &since).await.unwrap();
+            now = kernel.observe_knowing(&scope, None).await.unwrap();
+            assert_eq!(verify(&now.state, wanted), vec![]);
+            assert_eq!(made.after.tables, now.state.tables);
+            assert_eq!(made.generation, now.generation);
+            assert_eq!(made.handles, now.handles);
+        }
+    });
+}
+
+/// Numbers that are no longer right lead to a refusal, never to another rule.
+#[test]
+fn numbers_of_rules_that_went_are_refused() {
+    in_namespace(|kernel| async move {
+        let (one, two) = (ports([1, 2, 3]), ports([1, 4, 3]));
+        apply(&kernel, &one, None).await;
+        let scope = Scope::of([&one]);
+        let observed = kernel.observe_knowing(&scope, None).await.unwrap();
+        let change = plan(&observed.state, &two).unwrap();
+        // The same tables, made anew under the same names.
+        let other = Kernel::open().unwrap();
+        apply(&other, &ports([]), None).await;
+        apply(&other, &one, None).await;
+        let since = Since {
+            generation: observed.generation,
+            handles: observed.handles,
+        };
+        let outcome = kernel.apply_since(&change, &since).await;
+        assert!(
+            matches!(outcome, Err(ApplyError::Restored { .. })),
+            "{outcome:?}"
+        );
+        let after = observe(&kernel, &[&one]).await;
+        assert_eq!(verify(&after, &one), vec![]);
     });
 }
 
@@ -63,10 +151,18 @@ fn a_change_by_another_is_never_overlooked() {
         let other = Kernel::open().unwrap();
         apply(&other, &two, None).await;
         assert_ne!(kernel.stamp(&scope).await.unwrap(), stamp);
-        let known = Some((stamp.generation, &one.tables[..]));
+        let since = Since {
+            generation: Some(stamp.generation),
+            handles: Handles::new(),
+        };
+        let known = Some(KnownTables {
+            generation: stamp.generation,
+            tables: &one.tables,
+            handles: &since.handles,
+        });
         let seen = kernel.observe_knowing(&scope, known).await.unwrap();
         assert_eq!(verify(&seen.state, &two), vec![], "it was read anew");
-        let outcome = kernel.apply_since(&change, Some(stamp.generation)).await;
+        let outcome = kernel.apply_since(&change, &since).await;
         assert!(
             matches!(outcome, Err(ApplyError::Restored { .. })),
             "{outcome:?}"

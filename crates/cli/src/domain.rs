@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate domain`: several routers as one DiffServ domain.
 
+use crate::domain_apply::{self, Texts};
+use crate::domain_ssh::Ssh;
 use crate::exit::{Failure, Outcome, Status};
-use crate::{output, source};
+use crate::{change, domain_end, domain_verify, output, source};
 use clap::Subcommand;
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-use weirgate_domain::{Check, Domain, PortId, Report};
+use std::time::Duration;
+use weirgate_domain::{Check, Domain, Report, router_policies};
+use weirgate_units::Rate;
 
 /// What can be done with a domain.
 #[derive(Subcommand)]
@@ -20,23 +22,111 @@ pub enum Command {
         /// The domain file.
         domain: PathBuf,
     },
-    /// Write the policy of each port of each router into a folder.
+    /// Ask each router, over ssh, what its policy would change there.
     ///
-    /// Only if everything that is promised can be kept.
-    Policies {
+    /// Changes nothing. Exit status 1 if something would change.
+    Plan {
         /// The domain file.
         domain: PathBuf,
-        /// The folder; each router gets one in it, with a file for each of its devices.
-        #[arg(long, value_name = "FOLDER")]
-        out: PathBuf,
+        #[command(flatten)]
+        ssh: Ssh,
     },
+    /// Apply each router's policy over ssh: on all of them, or on none.
+    ///
+    /// Each router returns by itself unless it is confirmed, and is confirmed when all have their
+    /// policies. Exit status 3 if one failed and all others are as they were, 4 if some could not
+    /// be told to return.
+    Apply {
+        /// The domain file.
+        domain: PathBuf,
+        /// Write the policies into this folder, one file for each router, and change nothing.
+        #[arg(long, value_name = "FOLDER", conflicts_with_all = ["confirm", "adopt", "ssh", "remote"])]
+        files: Option<PathBuf>,
+        /// After which time a router returns that is not confirmed.
+        #[arg(long, value_name = "TIME", value_parser = change::duration, default_value = "60s")]
+        confirm: Duration,
+        /// Replace root qdiscs that weirgate did not make.
+        #[arg(long)]
+        adopt: bool,
+        #[command(flatten)]
+        ssh: Ssh,
+    },
+    /// Measure what was promised, from end to end, and say what is kept.
+    ///
+    /// Sends each service's traffic, as much as was promised, from its customer's machine to the
+    /// other's (their `host` and `address` in the domain file), all at once, and asks each router
+    /// whether it is as planned. Exit status 1 if something is broken or could not be measured.
+    Verify {
+        /// The domain file.
+        domain: PathBuf,
+        /// For how long the traffic is sent.
+        #[arg(long, value_name = "TIME", value_parser = change::duration, default_value = "5s")]
+        time: Duration,
+        /// Send best-effort traffic of this rate beside, between the same customers.
+        #[arg(long, value_name = "RATE")]
+        beside: Option<Rate>,
+        /// Measure only; do not ask the routers.
+        #[arg(long)]
+        measure_only: bool,
+        /// Where it is remembered since when each promise is kept or broken.
+        ///
+        /// Without it, a file beside the domain file that ends in `.verified.json`.
+        #[arg(long, value_name = "FILE")]
+        record: Option<PathBuf>,
+        #[command(flatten)]
+        ssh: Ssh,
+    },
+    /// One end of a measurement; started by `verify`.
+    #[command(hide = true)]
+    End,
 }
 
 /// Runs one of them.
 pub fn run(command: &Command) -> Outcome {
     match command {
         Command::Check { domain } => check(domain),
-        Command::Policies { domain, out } => policies(domain, out),
+        Command::Plan { domain, ssh } => {
+            let Some((domain, _, texts)) = sound(domain)? else {
+                return Ok(Status::Differs);
+            };
+            domain_apply::plan(&domain, &texts, ssh)
+        }
+        Command::Apply {
+            domain,
+            files,
+            confirm,
+            adopt,
+            ssh,
+        } => {
+            let Some((domain, _, texts)) = sound(domain)? else {
+                return Ok(Status::Differs);
+            };
+            match files {
+                Some(folder) => domain_apply::write(&texts, folder),
+                None => domain_apply::apply(&domain, &texts, ssh, *confirm, *adopt),
+            }
+        }
+        Command::Verify {
+            domain: path,
+            time,
+            beside,
+            measure_only,
+            record,
+            ssh,
+        } => {
+            let Some((domain, check, texts)) = sound(path)? else {
+                return Ok(Status::Differs);
+            };
+            let own = domain_verify::record(path);
+            let settings = domain_verify::Settings {
+                time: *time,
+                beside: *beside,
+                ask: !measure_only,
+                record: record.as_ref().unwrap_or(&own),
+            };
+            domain_verify::run(&domain, &check, &texts, ssh, &settings)
+        }
+        Command::End => domain_end::run(),
     }
 }
 
@@ -60,7 +150,9 @@ fn check(path: &Path) -> Outcome {
     })
 }
 
-fn policies(path: &Path, out: &Path) -> Outcome {
+/// A domain whose promises can be kept, with each router's policy; otherwise
+/// says what cannot.
+fn sound(path: &Path) -> Result<Option<(Domain, Check, Texts)>, Failure> {
     let (domain, check) = read(path)?;
     if !check.findings.is_empty() {
         let report = Report {
@@ -68,32 +160,8 @@ fn policies(path: &Path, out: &Path) -> Outcome {
             check: &check,
         };
         output::note(&report.to_string());
-        return Ok(Status::Differs);
+        return Ok(None);
     }
-    for (number, port) in check.ports.iter().enumerate() {
-        let mut text =
-            weirgate_domain::policy_text(&domain, port, &bursts(&domain, &check, number));
-        text += &weirgate_domain::conditioners(&domain, &check, PortId(number));
-        let folder = out.join(&port.router);
-        fs::create_dir_all(&folder)?;
-        fs::write(folder.join(format!("{}.toml", port.device)), text)?;
-    }
-    output::text(&format!(
-        "{} policies in {}",
-        check.ports.len(),
-        out.display()
-    ))?;
-    Ok(Status::Done)
-}
-
-/// What may come to a port at once in each class, in wire bytes.
-fn bursts(domain: &Domain, check: &Check, port: usize) -> BTreeMap<String, u64> {
-    let mut bursts: BTreeMap<String, u64> = BTreeMap::new();
-    for (service, delay) in domain.services.iter().zip(&check.delays) {
-        let hops = delay.iter().flat_map(|delay| &delay.hops);
-        for hop in hops.filter(|hop| hop.port == PortId(port)) {
-            *bursts.entry(service.class.clone()).or_default() += hop.burst;
-        }
-    }
-    bursts
+    let texts = router_policies(&domain, &check);
+    Ok(Some((domain, check, texts)))
 }

@@ -11,17 +11,29 @@ use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::{Capabilities, State};
 
-/// A policy with the texts that it was read from.
+/// The policies of a file, one for each link, with the texts they were read
+/// from.
 pub struct Loaded {
     /// The file as it was named.
     name: String,
-    policy: Policy,
+    /// At least one.
+    policies: Vec<Policy>,
     /// The policy's own file first.
     pub sources: Vec<Source>,
 }
 
-/// Reads a policy file and what it includes; all problems become one failure.
+/// The name that stands for standard input.
+const STDIN: &str = "-";
+
+/// How problems and the history call it.
+const STDIN_NAME: &str = "standard input";
+
+/// Reads a policy file, or standard input for `-`, and what it includes; all
+/// problems become one failure.
 pub fn read(path: &Path) -> Result<Loaded, Failure> {
+    if path == Path::new(STDIN) {
+        return parse(Path::new(STDIN_NAME), &source::read_stdin()?);
+    }
     parse(path, &source::read(path)?)
 }
 
@@ -37,22 +49,58 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
         let file = path.parent().unwrap_or(Path::new(".")).join(name);
         let text = source::included(&file)?;
         let path = file.canonicalize().unwrap_or(file).display().to_string();
-        sources.borrow_mut().push(Source {
+        let source = Source {
             path,
             text: text.clone(),
-        });
+        };
+        let mut sources = sources.borrow_mut();
+        // Several links may include one file.
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
         Ok(text)
     };
     let name = path.display().to_string();
-    let parsed = weirgate_policy::parse_with(&name, text, &load);
-    let policy = source::judge(&name, parsed.policy, &parsed.problems, |problem| {
-        parsed.sources.render(problem)
-    })?;
+    let policies = policies(&name, text, &load)?;
     Ok(Loaded {
         name,
-        policy,
+        policies,
         sources: sources.into_inner(),
     })
+}
+
+/// Reads the policies of a text, each with its problems at their places.
+fn policies(
+    name: &str,
+    text: &str,
+    load: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Vec<Policy>, Failure> {
+    let mut policies = Vec::new();
+    let mut wrong = Vec::new();
+    for part in weirgate_domain::divide(text) {
+        let parsed = weirgate_policy::parse_with(name, &part, load);
+        let policy = source::judge(name, parsed.policy, &parsed.problems, |problem| {
+            parsed.sources.render(problem)
+        });
+        match policy {
+            Ok(policy) => policies.push(policy),
+            Err(Failure::Input(text)) => wrong.push(text),
+            Err(other) => return Err(other),
+        }
+    }
+    let several = policies.len() > 1;
+    if let Some(policy) = policies.iter().find(|one| several && one.track.is_some()) {
+        wrong.push(format!(
+            "weirgate: {name}: a line that is followed by `[track]`, as that of `{}`, has a \
+             policy file of its own",
+            policy.link.device.value
+        ));
+    }
+    if wrong.is_empty() {
+        Ok(policies)
+    } else {
+        Err(Failure::Input(wrong.join("\n\n")))
+    }
 }
 
 /// The policy of texts that were kept, its own first, and the texts it
@@ -75,13 +123,10 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
             .map(|source| source.text.clone())
             .ok_or_else(|| format!("`{name}` was not kept"))
     };
-    let parsed = weirgate_policy::parse_with(&own.path, &own.text, &load);
-    let policy = source::judge(&own.path, parsed.policy, &parsed.problems, |problem| {
-        parsed.sources.render(problem)
-    })?;
+    let policies = policies(&own.path, &own.text, &load)?;
     Ok(Loaded {
         name: own.path.clone(),
-        policy,
+        policies,
         sources: sources.to_vec(),
     })
 }
@@ -89,26 +134,52 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
 /// `weirgate check`: for a kernel that has everything.
 pub fn check(path: &Path) -> Outcome {
     let loaded = read(path)?;
-    let report = check_report(&loaded.policy);
-    output::text(&report.to_string())?;
-    source::judge(&loaded.name, Some(()), &report.problems, |problem| {
-        loaded.policy.sources.render(problem)
-    })?;
+    for (number, policy) in loaded.policies.iter().enumerate() {
+        let report = check_report(policy);
+        let gap = if number > 0 { "\n" } else { "" };
+        output::text(&format!("{gap}{report}"))?;
+        source::judge(&loaded.name, Some(()), &report.problems, |problem| {
+            policy.sources.render(problem)
+        })?;
+    }
     loaded.compile(&Capabilities::all())?;
     Ok(Status::Done)
 }
 
 impl Loaded {
-    /// The policy.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    /// The policies, at least one.
+    pub fn policies(&self) -> &[Policy] {
+        &self.policies
     }
 
-    /// Compiles it for a kernel; all problems become one failure.
+    /// The policy, for a command that looks at one link.
+    pub fn one(&self) -> Result<&Policy, Failure> {
+        match &self.policies[..] {
+            [policy] => Ok(policy),
+            several => Err(Failure::Input(format!(
+                "weirgate: {}: has the policies of {} links, and this command looks at one; \
+                 write that one into a file of its own",
+                self.name,
+                several.len()
+            ))),
+        }
+    }
+
+    /// Compiles them for a kernel; all problems become one failure.
     pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
-        let (state, problems) = weirgate_compile::compile(&self.policy, kernel);
-        source::judge(&self.name, state, &problems, |problem| {
-            self.policy.sources.render(problem)
+        let mut parts = Vec::new();
+        for policy in &self.policies {
+            let (state, problems) = weirgate_compile::compile(policy, kernel);
+            let state = source::judge(&self.name, state, &problems, |problem| {
+                policy.sources.render(problem)
+            })?;
+            parts.push((policy.link.device.value.clone(), state));
+        }
+        weirgate_domain::together(parts).map_err(|problems| {
+            let lines = problems
+                .iter()
+                .map(|problem| format!("weirgate: {}: {problem}", self.name));
+            Failure::Input(lines.collect::<Vec<_>>().join("\n"))
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::exit::Failure;
 use crate::output;
+use std::io::Read as _;
 use std::path::Path;
 use weirgate_document::{Problem, Severity};
 
@@ -34,6 +35,23 @@ pub fn read_up_to(path: &Path, largest: u64) -> Result<String, Failure> {
             "is not UTF-8 text: byte {} is wrong",
             error.utf8_error().valid_up_to()
         ))
+    })
+}
+
+/// Reads standard input as such a file.
+pub fn read_stdin() -> Result<String, Failure> {
+    let refused = |why: String| Failure::Input(format!("weirgate: standard input: {why}"));
+    let mut bytes = Vec::new();
+    let input = std::io::stdin().lock();
+    // One byte more tells that there is more.
+    let read = input.take(LARGEST + 1).read_to_end(&mut bytes);
+    read.map_err(|error| refused(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(refused(format!("at most {LARGEST} bytes are read")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        refused(format!("is not UTF-8 text: byte {at} is wrong"))
     })
 }
 

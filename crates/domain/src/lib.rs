@@ -4,9 +4,11 @@
 //!
 //! * [`parse`] reads a domain file; all problems come in one run.
 //! * [`Domain::paths`] says which way each service's packets go.
-//! * [`policy_text`] writes the policy of one port of a router.
+//! * [`policy_text`] writes the policy of one port of a router,
+//!   [`router_policies`] each router's.
 //! * [`check`] adds up what was promised on every port, and derives the worst
 //!   case of delay and its variation for each service.
+//! * [`Verification`] is what was measured beside what was promised.
 //!
 //! This crate knows no files and no kernels: the policies it writes are texts
 //! that crates `policy` and `compile` read as any other, so that a domain
@@ -22,6 +24,8 @@ mod node;
 mod parse;
 mod report;
 mod route;
+mod together;
+mod verify;
 
 pub use behaviour::Behaviour;
 pub use calculus::{Delay, Hop};
@@ -33,3 +37,7 @@ pub use node::{NodeError, policy_text};
 pub use parse::parse;
 pub use report::Report;
 pub use route::{Path, Port, PortId};
+pub use together::{DIVIDER, divide, router_policies, together};
+pub use verify::{
+    Fate, Found, Measured, Quantity, Since, Verdict, Verification, code_point, verdicts,
+};

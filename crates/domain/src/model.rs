@@ -3,6 +3,7 @@
 
 use crate::Behaviour;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Range;
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Share, Size, Span};
@@ -46,6 +47,11 @@ pub enum Role {
 pub struct Router {
     /// Its role.
     pub role: Role,
+    /// Whether its ports are shaped by the kit (`engine = "kit"`), which can
+    /// tell drop precedences apart.
+    pub kit: bool,
+    /// How ssh calls it; by its name here where nothing is said.
+    pub host: Option<String>,
     /// Where it is written.
     pub place: Place,
 }
@@ -100,6 +106,10 @@ pub struct Customer {
     pub layer: Layer,
     /// How long a bit travels.
     pub delay: Span,
+    /// How ssh calls a machine there that can send and receive.
+    pub host: Option<String>,
+    /// That machine's address within the domain.
+    pub address: Option<IpAddr>,
     /// Where it is written.
     pub place: Place,
 }

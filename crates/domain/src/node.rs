@@ -2,7 +2,7 @@
 //! The policy of one port: the domain's classes as classes of one link, in the
 //! language that every other policy is written in.
 
-use crate::{Class, Domain, Port};
+use crate::{Behaviour, Class, Domain, Port};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use weirgate_compile::{Scheduler, scheduler};
@@ -36,6 +36,16 @@ impl std::error::Error for NodeError {}
 /// A class's queue where nothing is promised in it: flows in turn.
 const UNPROMISED: &str = "fq_codel";
 
+/// Full packets from which on packets of low drop precedence may go, at least:
+/// those of high precedence then have three.
+const WRED_PACKETS: u64 = 27;
+
+/// Whether a port is shaped by the kit.
+fn kit(domain: &Domain, port: &Port) -> bool {
+    let router = domain.routers.get(&port.router);
+    router.is_some_and(|router| router.kit)
+}
+
 /// A share for a class that has none: the least that HTB can state.
 const NO_SHARE: &str = "1kbit";
 
@@ -45,9 +55,23 @@ const NO_SHARE: &str = "1kbit";
 /// wait, the others fq_codel.
 #[must_use]
 pub fn policy_text(domain: &Domain, port: &Port, bursts: &BTreeMap<String, u64>) -> String {
+    // What the router's other devices bring must not come merged.
+    let others = domain.ports().into_iter();
+    let others = others.filter(|one| one.router == port.router && one.device != port.device);
+    let others: Vec<String> = others.map(|one| format!("\"{}\"", one.device)).collect();
+    let lan = if others.is_empty() {
+        String::new()
+    } else {
+        format!("lan = [{}]\n", others.join(", "))
+    };
+    let engine = if kit(domain, port) {
+        "engine = \"kit\"\n"
+    } else {
+        ""
+    };
     let mut text = format!(
-        "# {} of {}, towards {}.\nversion = 1\n\n[link]\ndevice = \"{}\"\nup = \"{}bit\"\n\
-         layer = \"{}\"\n",
+        "# {} of {}, towards {}.\nversion = 1\n\n[link]\ndevice = \"{}\"\n{lan}up = \"{}bit\"\n\
+         layer = \"{}\"\n{engine}",
         port.device,
         port.router,
         port.towards,
@@ -89,12 +113,27 @@ fn write_class(
     if let (true, Some(share)) = (behaviour.bounded(), class.share) {
         let _ = writeln!(text, "ceiling = \"{share}\"");
     }
+    let full = u64::from(port.layer.layer.wire_bytes(1500));
+    let assured = matches!(behaviour, Behaviour::Af(_)) && kit(domain, port);
     let _ = match burst {
+        Some(burst) if assured => {
+            // What is within its contract finds room for what may come at once
+            // after all else is dropped: middle precedence goes from a third of
+            // that on, high from a ninth.
+            let low = burst.saturating_mul(6).max(full * WRED_PACKETS);
+            writeln!(
+                text,
+                "queue = {{ kind = \"wred\", min_bytes = {low}, max_bytes = {}, limit_bytes = {}, \
+                 measure = \"wire\" }}\nburst = {burst}",
+                low.saturating_mul(2),
+                low.saturating_mul(4),
+            )
+        }
         Some(burst) => {
-            let full = u64::from(port.layer.layer.wire_bytes(1500));
             let room = burst.saturating_mul(2).max(full * 2);
             writeln!(text, "queue = \"bfifo {room}\"\nburst = {burst}")
         }
+        None if assured => writeln!(text, "queue = \"wred\""),
         None => writeln!(text, "queue = \"{UNPROMISED}\""),
     };
     if *name == *default_class(domain) {
@@ -107,7 +146,7 @@ fn default_class(domain: &Domain) -> &str {
     let default = domain
         .classes
         .iter()
-        .find(|(_, class)| class.behaviour == crate::Behaviour::Default);
+        .find(|(_, class)| class.behaviour == Behaviour::Default);
     default.map_or("", |(name, _)| name)
 }
 

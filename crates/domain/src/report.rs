@@ -28,6 +28,17 @@ impl fmt::Display for Report<'_> {
             counted(domain.classes.len(), "class"),
             counted(domain.services.len(), "service"),
         )?;
+        let assured = |class: &crate::Class| matches!(class.behaviour, crate::Behaviour::Af(_));
+        let blind = self.domain.routers.iter().filter(|(_, one)| !one.kit);
+        let blind: Vec<&str> = blind.map(|(name, _)| name.as_str()).collect();
+        if domain.classes.values().any(assured) && !blind.is_empty() {
+            writeln!(
+                f,
+                "AF's drop precedences are one at {}: `engine = \"kit\"` there tells them apart, \
+                 where the kernel takes BPF disciplines (Linux 6.16).",
+                blind.join(", ")
+            )?;
+        }
         self.loads(f)?;
         for (at, service) in domain.services.iter().enumerate() {
             if let Some(delay) = &check.delays[at] {

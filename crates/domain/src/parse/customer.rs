@@ -5,6 +5,7 @@ use super::{MOST, field, topology};
 use crate::codes;
 use crate::{Customer, Link, Place, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use weirgate_document::Reader;
 
 /// The customers, and the names of all, those with mistakes included.
@@ -53,6 +54,8 @@ fn customer(
     );
     let delay = field::travelling(table);
     let layer = field::layer(table);
+    let host = field::host(table);
+    let address = table.parsed::<IpAddr>("address");
     let (router, device) = (router?, device?);
     if routers.get(&router.value).map(|one| one.role) == Some(Role::Interior) {
         let message = format!("`{}` is an interior router", router.value);
@@ -70,6 +73,8 @@ fn customer(
         rate: rate?,
         layer: layer?,
         delay,
+        host,
+        address: address.map(|address| address.value),
         place,
     })
 }

@@ -192,3 +192,21 @@ pub(super) fn device(reader: &Reader<'_, '_>, name: &Value<String>) -> bool {
     }
     true
 }
+
+/// How ssh calls a machine: `[USER@]HOST`. What could be taken for an option
+/// of a program, or for more than one word, is refused.
+pub(super) fn host(reader: &mut Reader<'_, '_>) -> Option<String> {
+    let host = reader.text("host")?;
+    let text = &host.value;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@._:%-".contains(c);
+    if text.chars().all(plain) && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == ':')
+    {
+        return Some(host.value);
+    }
+    let message = format!("`{text}` cannot be a machine's name for ssh");
+    let hint = "write a name or an address, with `USER@` before it where needed";
+    reader
+        .problems()
+        .error(codes::NAME, host.span, message, hint);
+    None
+}

@@ -12,14 +12,40 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
     let mut routers = BTreeMap::new();
     for (name, mut table) in field::named_tables(root, "router", MOST) {
         let role = role(&mut table);
+        let kit = engine(&mut table) == Some(KIT);
+        let host = field::host(&mut table);
         let place = Place {
             span: name.span.clone(),
             line: name.line,
         };
         let role = role.unwrap_or(Role::Interior);
-        routers.insert(name.value, Router { role, place });
+        routers.insert(
+            name.value,
+            Router {
+                role,
+                kit,
+                host,
+                place,
+            },
+        );
     }
     routers
+}
+
+/// The engine that has the kit's disciplines.
+const KIT: &str = "kit";
+
+fn engine(table: &mut Reader<'_, '_>) -> Option<&'static str> {
+    let word = table.text("engine")?;
+    let known = ["htb", KIT].into_iter().find(|one| *one == word.value);
+    if known.is_none() {
+        let message = format!("`{}` does not shape a domain's routers", word.value);
+        let hint = "write `htb`, or `kit` for drop precedences";
+        table
+            .problems()
+            .error(codes::WORD, word.span, message, hint);
+    }
+    known
 }
 
 fn role(table: &mut Reader<'_, '_>) -> Option<Role> {

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest.
+
+use crate::topology::{Plan, ended, run};
+use std::fs;
+use std::time::Instant;
+
+/// What stands in for ssh: the machines are namespaces.
+const SSH: &str = "ip netns exec";
+
+/// Runs `weirgate domain`; its status and all that it prints.
+fn domain(words: &[&str]) -> (i32, String) {
+    let began = Instant::now();
+    let output = std::process::Command::new("weirgate")
+        .arg("domain")
+        .args(words)
+        .output()
+        .unwrap();
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text += &String::from_utf8_lossy(&output.stderr);
+    println!(
+        "domain {}: {:.3} s",
+        words.join(" "),
+        began.elapsed().as_secs_f64()
+    );
+    (output.status.code().unwrap_or(-1), text)
+}
+
+fn eight() -> Plan {
+    let mut plan = Plan::new(
+        "[class.voice]\nbehaviour = \"EF\"\nshare = \"30%\"\n\
+         [class.gold]\nbehaviour = \"AF1\"\nshare = \"40%\"\n\
+         [class.rest]\nbehaviour = \"DF\"\nshare = \"25%\"\n",
+    );
+    for name in ["w1", "w2", "e1", "e2"] {
+        plan.router(name, "boundary");
+    }
+    for name in ["c1", "c2", "c3", "c4"] {
+        plan.router(name, "interior");
+    }
+    for (one, other) in [
+        ("w1", "c1"),
+        ("w2", "c1"),
+        ("c1", "c2"),
+        ("c2", "c3"),
+        ("c3", "c4"),
+        ("c4", "e1"),
+        ("c4", "e2"),
+    ] {
+        plan.link(one, other, "10mbit");
+    }
+    for number in 0..10 {
+        for at in ["w1", "w2", "e1", "e2"] {
+            plan.customer(&format!("{at}h{number}"), at, "10mbit");
+        }
+    }
+    for number in 0..10 {
+        for (from, to) in [("w1", "e1"), ("w2", "e2")] {
+            plan.service(&format!(
+                "name = \"voice-{from}-{number}\"\nfrom = \"{from}h{number}\"\nto = \"{to}h{number}\"\n\
+                 class = \"voice\"\nrate = \"80kbit\"\npacket = \"200B\"\nburst = \"400B\"\n\
+                 delay = \"120ms\"\njitter = \"100ms\"\nlossless = true"
+            ));
+            plan.service(&format!(
+                "name = \"books-{from}-{number}\"\nfrom = \"{from}h{number}\"\nto = \"{to}h{number}\"\n\
+                 class = \"gold\"\nrate = \"160kbit\"\nburst = \"3000B\""
+            ));
+        }
+    }
+    plan
+}
+
+/// Builds the domain and checks it; its file.
+fn built() -> &'static str {
+    let plan = eight();
+    plan.build();
+    let file = "/run/eight.toml";
+    fs::write(file, plan.text()).unwrap();
+    let (status, text) = domain(&["check", file]);
+    assert_eq!(status, 0, "{text}");
+    file
+}
+
+/// How long applying takes on this machine, printed: to be run by hand as root,
+/// as `unshare --net --mount` with an empty `/run`.
+#[test]
+#[ignore = "measures this machine"]
+fn eight_applied() {
+    let file = built();
+    for _ in 0..3 {
+        let (status, text) = domain(&["apply", file, "--ssh", SSH]);
+        assert_eq!(status, 0, "{text}");
+    }
+    let (status, text) = domain(&["verify", file, "--ssh", SSH]);
+    println!("{status}: {text}");
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn eight_routers() {
+    let file = built();
+
+    // One of them refuses: its device has a root qdisc of somebody else.
+    run("tc -n c3 qdisc add dev c4 root pfifo limit 10");
+    let (status, text) = domain(&["apply", file, "--ssh", SSH]);
+    assert_eq!(status, 3, "{text}");
+    assert!(text.contains("c3: not applied"), "{text}");
+    assert!(text.contains("7 returned"), "{text}");
+    for router in ["w1", "w2", "e1", "e2", "c1", "c2", "c4"] {
+        let shown = run(&format!("ip netns exec {router} weirgate show"));
+        assert_eq!(shown.trim(), "nothing is applied", "{router}");
+    }
+    run("tc -n c3 qdisc del dev c4 root");
+
+    let (status, text) = domain(&["apply", file, "--ssh", SSH]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("8 routers have their policies"), "{text}");
+    let (status, text) = domain(&["plan", file, "--ssh", SSH]);
+    assert_eq!(status, 0, "{text}");
+    // The same again is confirmed again.
+    let (status, text) = domain(&["apply", file, "--ssh", SSH]);
+    assert_eq!(status, 0, "{text}");
+
+    let verify = ["verify", file, "--ssh", SSH, "--time", "3s"];
+    let (status, text) = domain(&verify);
+    println!("{text}");
+    assert_eq!(status, 0, "{text}");
+    assert!(
+        text.contains("Everything that was promised is kept."),
+        "{text}"
+    );
+    assert!(text.contains("Customer w1h0, at w1"), "{text}");
+    assert_eq!(text.matches("kept since").count(), 20 * 4 + 20, "{text}");
+
+    // A router is broken: its port to the next is slow.
+    run("tc -n c2 qdisc replace dev c3 root tbf rate 200kbit burst 1600 limit 6000");
+    let (status, text) = domain(&verify);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("BROKEN since"), "{text}");
+    let named = "The router `c2` is not as the domain says";
+    assert!(text.contains(named), "{text}");
+    assert!(text.contains("passes the router `c2`"), "{text}");
+
+    // One that is not asked is found by what passes it.
+    run("tc -n c2 qdisc del dev c3 root");
+    let (status, text) = domain(&["apply", file, "--ssh", SSH]);
+    assert_eq!(status, 0, "{text}");
+    run("tc -n w2 qdisc replace dev c1 root tbf rate 200kbit burst 1600 limit 6000");
+    let measure = [
+        "verify",
+        file,
+        "--ssh",
+        SSH,
+        "--time",
+        "3s",
+        "--measure-only",
+    ];
+    let (status, text) = domain(&measure);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("c1 of w2"), "{text}");
+    assert!(!text.contains("c2 of c1,"), "{text}");
+
+    let files = std::path::Path::new("/run/files");
+    let (status, text) = domain(&["apply", file, "--files", files.to_str().unwrap()]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(fs::read_dir(files).unwrap().count(), 8);
+    let (status, out, err) = ended(&format!("weirgate check {}/w1.toml", files.display()));
+    assert_eq!(status, 0, "{out}{err}");
+}
+
+/// The figure before `ms` in the line of a text that begins so.
+#[track_caller]
+fn milliseconds(text: &str, line: &str, word: &str) -> f64 {
+    let line = text.lines().find(|one| one.trim_start().starts_with(line));
+    let line = line.unwrap_or_else(|| panic!("no such line: {text}"));
+    let rest = line.split_once(word).unwrap_or_else(|| panic!("{line}")).1;
+    rest.trim().split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn five_hops() {
+    let mut plan = Plan::new(
+        "[class.voice]\nbehaviour = \"EF\"\nshare = \"32%\"\n\
+         [class.gold]\nbehaviour = \"AF1\"\nshare = \"40%\"\n\
+         [class.rest]\nbehaviour = \"DF\"\nshare = \"25%\"\n",
+    );
+    for router in 1..=5 {
+        plan.router(&format!("r{router}"), "boundary");
+    }
+    for router in 1..5 {
+        plan.link(&format!("r{router}"), &format!("r{}", router + 1), "10mbit");
+    }
+    plan.customer("alfa", "r1", "10mbit");
+    plan.customer("beta", "r5", "10mbit");
+    for router in 1..=5 {
+        plan.customer(&format!("x{router}"), &format!("r{router}"), "10mbit");
+    }
+    // 30 % of each link on the wire: packets of 300 bytes take 338 there.
+    plan.service(
+        "name = \"voice\"\nfrom = \"alfa\"\nto = \"beta\"\nclass = \"voice\"\nrate = \"2662kbit\"\n\
+         packet = \"300B\"\nburst = \"600B\"\ndelay = \"30ms\"\njitter = \"20ms\"\nlossless = true",
+    );
+    // Assured forwarding with all of its share at every port, from neighbour
+    // to neighbour, and to the customer at the end.
+    for router in 1..=5 {
+        let to = if router == 5 {
+            "beta".to_owned()
+        } else {
+            format!("x{}", router + 1)
+        };
+        plan.service(&format!(
+            "name = \"books-{router}\"\nfrom = \"x{router}\"\nto = \"{to}\"\nclass = \"gold\"\n\
+             rate = \"3700kbit\"\nburst = \"3000B\""
+        ));
+    }
+    plan.build();
+    let file = "/run/five.toml";
+    fs::write(file, plan.text()).unwrap();
+    let (status, text) = domain(&["check", file]);
+    assert_eq!(status, 0, "{text}");
+    println!("{text}");
+    let bound = milliseconds(&text, "jitter: promised", "at worst");
+    let (status, text) = domain(&["apply", file, "--ssh", SSH]);
+    assert_eq!(status, 0, "{text}");
+    let idle = ["verify", file, "--ssh", SSH, "--time", "2s"];
+    let (_, text) = domain(&idle);
+    println!("{text}");
+    // Best effort from each neighbour to the next saturates every port.
+    let full = [
+        "verify", file, "--ssh", SSH, "--time", "10s", "--beside", "6mbit",
+    ];
+    let (status, text) = domain(&full);
+    println!("{text}");
+    assert_eq!(status, 0, "{text}");
+    let measured = milliseconds(&text, "jitter  promised", "measured");
+    let packet = 1538.0 * 8.0 / 10_000.0;
+    println!("bound {bound} ms, measured {measured} ms, {packet:.3} ms a full packet");
+    assert!(
+        measured <= 5.0 * packet,
+        "{measured} ms added over five hops"
+    );
+    assert!(measured <= bound, "{measured} of {bound}");
+}

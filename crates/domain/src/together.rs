@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The policies of one router's links as one text, and their states as one.
+//!
+//! A policy describes one link. A router of a domain has several, and its
+//! policy is all of theirs: one file in which lines of `---` stand between
+//! complete policies. They are read one by one, with the others blanked out, so
+//! that every problem has its line of the whole file; what they compile to
+//! becomes one state, which is planned, guarded, confirmed and taken back as
+//! any other.
+
+use crate::{Check, Domain, PortId, conditioners, policy_text};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_state::{Device, DeviceName, Effect, State};
+
+/// The line between two policies.
+pub const DIVIDER: &str = "---";
+
+/// The policies of a text, each with spaces in place of all others, so that
+/// places in it are places in the text. A text without a divider is one.
+#[must_use]
+pub fn divide(text: &str) -> Vec<String> {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == DIVIDER {
+            parts.push((start, at));
+            start = at + line.len();
+        }
+        at += line.len();
+    }
+    parts.push((start, text.len()));
+    if let [_] = parts[..] {
+        return vec![text.to_owned()];
+    }
+    let blank = |part: &str| -> String {
+        let bytes = part.bytes();
+        bytes
+            .map(|byte| if byte == b'\n' { '\n' } else { ' ' })
+            .collect()
+    };
+    let whole = |(from, to): (usize, usize)| {
+        let (before, rest) = text.split_at(from);
+        let (own, after) = rest.split_at(to - from);
+        format!("{}{own}{}", blank(before), blank(after))
+    };
+    parts.into_iter().map(whole).collect()
+}
+
+/// The states of a router's links, each with its link's device, as one: every
+/// link has tables of its own.
+///
+/// # Errors
+///
+/// What two of them cannot both have, in words.
+pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
+    let mut parts = parts;
+    if parts.len() <= 1 {
+        return Ok(parts.pop().map(|(_, state)| state).unwrap_or_default());
+    }
+    let mut whole = State::default();
+    let mut problems = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut keeping: Option<DeviceName> = None;
+    for (number, (link, state)) in parts.into_iter().enumerate() {
+        for (name, device) in state.devices {
+            match whole.devices.remove(&name) {
+                None => {
+                    whole.devices.insert(name, device);
+                }
+                Some(other) => match both(other, device) {
+                    Some(device) => {
+                        whole.devices.insert(name, device);
+                    }
+                    None => problems.push(format!(
+                        "`{name}` is shaped by two policies; give each link a device of its own"
+                    )),
+                },
+            }
+        }
+        for (name, place) in state.arriving {
+            let other = whole.arriving.insert(name.clone(), place.clone());
+            if other.is_some_and(|other| other != place) {
+                problems.push(format!(
+                    "two policies treat what passes `{name}` before the tables see it; leave it \
+                     to one of them"
+                ));
+            }
+        }
+        let mut name = table_name(&link);
+        if !names.insert(name.clone()) {
+            name = format!("{name}_{number}");
+            names.insert(name.clone());
+        }
+        for mut table in state.tables {
+            let mut rules = table.chains.iter().flat_map(|chain| &chain.rules);
+            let keeps = |effect: &Effect| matches!(effect, Effect::ConnectionMark { .. });
+            if rules.any(|rule| rule.effects.iter().any(keeps)) {
+                match &keeping {
+                    Some(other) if *other != link => problems.push(format!(
+                        "the policies of `{other}` and `{link}` both keep decisions in the marks \
+                         of connections, where each would find the other's; leave `keep` to one \
+                         of them"
+                    )),
+                    _ => keeping = Some(link.clone()),
+                }
+            }
+            table.name.clone_from(&name);
+            whole.tables.push(table);
+        }
+    }
+    if problems.is_empty() {
+        Ok(whole)
+    } else {
+        Err(problems)
+    }
+}
+
+/// A device as two policies want it; none where both want to shape it, or one
+/// wants to make it.
+fn both(one: Device, other: Device) -> Option<Device> {
+    let made = one.owned_ifb || other.owned_ifb;
+    match (&one.root, &other.root) {
+        _ if made || one.offloads != other.offloads => None,
+        (Some(_), Some(_)) => None,
+        (None, Some(_)) => Some(other),
+        (_, None) => Some(one),
+    }
+}
+
+/// The name of a link's tables: letters that nft takes without quotes.
+fn table_name(link: &DeviceName) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let link: String = link.as_str().chars().map(plain).collect();
+    format!("{}_{link}", weirgate_compile::TABLE)
+}
+
+/// Each router's policy as text, by the router's name: those of its ports, in
+/// the order of the ports.
+#[must_use]
+pub fn router_policies(domain: &Domain, check: &Check) -> BTreeMap<String, String> {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for (number, port) in check.ports.iter().enumerate() {
+        let own = policy_text(domain, port, &arriving_at_once(domain, check, number));
+        let own = own + &conditioners(domain, check, PortId(number));
+        let text = texts.entry(port.router.clone()).or_default();
+        if !text.is_empty() {
+            text.push_str("\n---\n");
+        }
+        text.push_str(&own);
+    }
+    texts
+}
+
+/// What may come to a port at once in each class, in wire bytes.
+fn arriving_at_once(domain: &Domain, check: &Check, port: usize) -> BTreeMap<String, u64> {
+    let mut bursts: BTreeMap<String, u64> = BTreeMap::new();
+    for (service, delay) in domain.services.iter().zip(&check.delays) {
+        let hops = delay.iter().flat_map(|delay| &delay.hops);
+        for hop in hops.filter(|hop| hop.port == PortId(port)) {
+            *bursts.entry(service.class.clone()).or_default() += hop.burst;
+        }
+    }
+    bursts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::Capabilities;
+
+    const ONE: &str = "version = 1\n[link]\ndevice = \"DEVICE\"\nup = \"1mbit\"\nlayer = \
+                       \"ethernet\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
+
+    fn state(device: &str) -> (DeviceName, State) {
+        let (policy, _) = weirgate_policy::parse(&ONE.replace("DEVICE", device));
+        let (state, _) = weirgate_compile::compile(&policy.unwrap(), &Capabilities::all());
+        (DeviceName::new(device).unwrap(), state.unwrap())
+    }
+
+    #[test]
+    fn parts_keep_their_places() {
+        assert_eq!(divide("a\nb\n"), ["a\nb\n"]);
+        let text = "one = 1\n---\n# \u{e4}\ntwo = 2\n--- \n";
+        let parts = divide(text);
+        assert_eq!(parts.len(), 3);
+        for (part, own) in parts.iter().zip(["one = 1", "two = 2"]) {
+            assert_eq!(part.len(), text.len());
+            assert_eq!(part.find(own), text.find(own));
+            assert_eq!(part.lines().count(), text.lines().count());
+        }
+        assert_eq!(parts[2].trim(), "");
+        assert!(!parts[0].contains("two") && !parts[1].contains("one"));
+    }
+
+    #[test]
+    fn links_are_one_state_with_tables_of_their_own() {
+        let whole = together(vec![state("core0"), state("alfa-0"), state("alfa.0")]).unwrap();
+        assert_eq!(whole.devices.len(), 3);
+        let names: Vec<&str> = whole.tables.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["weirgate_core0", "weirgate_alfa_0", "weirgate_alfa_0_2"]
+        );
+        // One alone is as it always was.
+        let alone = together(vec![state("core0")]).unwrap();
+        assert_eq!(alone.tables[0].name, "weirgate");
+    }
+
+    #[test]
+    fn a_device_is_shaped_once() {
+        let problems = together(vec![state("core0"), state("core0")]).unwrap_err();
+        assert!(
+            problems[0].contains("`core0` is shaped by two"),
+            "{problems:?}"
+        );
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was promised beside what was measured, service by service; and where
+//! something is broken, which routers can be the cause.
+
+use crate::{Behaviour, Check, Domain, PortId, Service};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use weirgate_policy::in_kbit;
+use weirgate_units::{Dscp, Span};
+
+/// The part of what was sent that must arrive where no loss is promised not to
+/// be: a datagram in a hundred is what a measurement of some seconds can tell
+/// from none.
+const ENOUGH: f64 = 0.99;
+
+/// A service's traffic as it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// IP packets that were sent.
+    pub sent: u64,
+    /// Those that arrived.
+    pub received: u64,
+    /// How long they were sent, in seconds.
+    pub seconds: f64,
+    /// The shortest round trip of the same packets before, while nothing else
+    /// was measured.
+    pub round_trip: Span,
+    /// By how much the slowest packet took longer than the fastest.
+    pub variation: Span,
+}
+
+impl Measured {
+    /// The slowest packet's time from end to end: half the shortest round trip
+    /// and what was added to it. Clocks need not agree; where the way back
+    /// takes another time than the way there, half the difference is unknown.
+    #[must_use]
+    pub fn worst(&self) -> Span {
+        Span::from_nanos(self.round_trip.as_nanos() / 2) + self.variation
+    }
+
+    /// What arrived, in bits of IP packets a second.
+    #[must_use]
+    pub fn rate_bits(&self, packet: u64) -> f64 {
+        self.received as f64 * packet as f64 * 8.0 / self.seconds.max(1e-9)
+    }
+
+    /// Packets that did not arrive.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+}
+
+/// What was promised of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    /// That so much arrives.
+    Rate,
+    /// The longest time.
+    Delay,
+    /// The most by which times differ.
+    Jitter,
+    /// That nothing is lost.
+    Loss,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Rate => "rate",
+            Self::Delay => "delay",
+            Self::Jitter => "jitter",
+            Self::Loss => "loss",
+        })
+    }
+}
+
+/// A specification beside its figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What of the service.
+    pub quantity: Quantity,
+    /// What was promised, in words.
+    pub promised: String,
+    /// What was measured, in words.
+    pub measured: String,
+    /// Whether it is kept.
+    pub kept: bool,
+}
+
+/// The code point that a service's packets are sent with: that of its class,
+/// of assured forwarding the one with the lowest drop precedence.
+#[must_use]
+pub fn code_point(domain: &Domain, service: &Service) -> Dscp {
+    let behaviour = domain.classes.get(&service.class);
+    let behaviour = behaviour.map_or(Behaviour::Default, |class| class.behaviour);
+    let first = behaviour.code_points().into_iter().next();
+    let point = first.and_then(|name| name.parse().ok());
+    point.unwrap_or_default()
+}
+
+/// Every specification of a service beside what was measured.
+#[must_use]
+pub fn verdicts(service: &Service, measured: &Measured) -> Vec<Verdict> {
+    let promised = service.rate.as_bits_per_second() as f64;
+    let rate = measured.rate_bits(service.packet.as_bytes());
+    let whole = measured.received > 0 && measured.received as f64 >= measured.sent as f64 * ENOUGH;
+    // A sender that keeps strictly to its profile may fall short of it.
+    let short = rate < promised * ENOUGH;
+    let all_sent = if whole && short { ", all sent" } else { "" };
+    let mut all = vec![Verdict {
+        quantity: Quantity::Rate,
+        promised: in_kbit(service.rate),
+        measured: format!("{:.1} kbit/s{all_sent}", rate / 1e3),
+        kept: whole,
+    }];
+    let times = [
+        (Quantity::Delay, service.delay, measured.worst()),
+        (Quantity::Jitter, service.jitter, measured.variation),
+    ];
+    for (quantity, promised, found) in times {
+        if let Some(promised) = promised {
+            all.push(Verdict {
+                quantity,
+                promised: format!("at most {promised}"),
+                measured: format!("{:.2} ms", found.as_millis_f64()),
+                kept: measured.received > 0 && found <= promised,
+            });
+        }
+    }
+    if service.lossless {
+        let lost = measured.lost();
+        all.push(Verdict {
+            quantity: Quantity::Loss,
+            promised: "none".to_owned(),
+            measured: format!("{lost} of {} packets", measured.sent),
+            kept: lost == 0 && measured.received > 0,
+        });
+    }
+    all
+}
+
+/// What a router was found to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// As the domain file says.
+    AsPlanned,
+    /// It differs: what would have to be changed, line by line.
+    Differs(Vec<String>),
+    /// It could not be asked.
+    Unknown(String),
+}
+
+/// The result of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// Its specifications beside what was measured.
+    Judged(Vec<Verdict>),
+    /// It was not measured, for this reason.
+    NotMeasured(String),
+}
+
+impl Fate {
+    /// Whether one of its specifications is broken.
+    #[must_use]
+    pub fn broken(&self) -> bool {
+        matches!(self, Self::Judged(verdicts) if verdicts.iter().any(|one| !one.kept))
+    }
+}
+
+/// Since when something is as it is, by service and quantity: whether it is
+/// kept, and the first of the measurements in a row that said so, in words.
+pub type Since = BTreeMap<(String, Quantity), (bool, String)>;
+
+/// Everything that was found, to be shown.
+#[derive(Debug, Clone)]
+pub struct Verification<'d> {
+    /// The domain.
+    pub domain: &'d Domain,
+    /// Its check.
+    pub check: &'d Check,
+    /// When it was measured, in words.
+    pub when: String,
+    /// Each router.
+    pub routers: BTreeMap<String, Found>,
+    /// Each service, in the order of the domain.
+    pub services: Vec<Fate>,
+    /// Since when.
+    pub since: Since,
+}
+
+impl Verification<'_> {
+    /// Whether everything is as it should be.
+    #[must_use]
+    pub fn sound(&self) -> bool {
+        let routers = self.routers.values().all(|one| *one == Found::AsPlanned);
+        routers
+            && self
+                .services
+                .iter()
+                .all(|one| matches!(one, Fate::Judged(_)) && !one.broken())
+    }
+
+    /// The ports that every measurement leaves as a cause: those that some
+    /// broken service passes, and no kept service of the same class.
+    #[must_use]
+    pub fn suspects(&self) -> Vec<PortId> {
+        let mut cleared: BTreeSet<(&str, PortId)> = BTreeSet::new();
+        let mut passed: BTreeSet<(&str, PortId)> = BTreeSet::new();
+        let all = self.domain.services.iter().zip(&self.services);
+        for ((service, fate), path) in all.zip(&self.check.paths) {
+            let Fate::Judged(_) = fate else { continue };
+            let list = if fate.broken() {
+                &mut passed
+            } else {
+                &mut cleared
+            };
+            let ports = path.iter().flatten();
+            list.extend(ports.map(|port| (service.class.as_str(), *port)));
+        }
+        let left: BTreeSet<PortId> = passed.difference(&cleared).map(|(_, port)| *port).collect();
+        left.into_iter().collect()
+    }
+
+    fn cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, found) in &self.routers {
+            match found {
+                Found::AsPlanned => {}
+                Found::Differs(steps) => {
+                    writeln!(
+                        f,
+                        "\nThe router `{name}` is not as the domain says. To be changed there:"
+                    )?;
+                    for step in steps {
+                        writeln!(f, "  {step}")?;
+                    }
+                }
+                Found::Unknown(why) => {
+                    writeln!(f, "\nThe router `{name}` could not be asked: {why}")?;
+                }
+            }
+        }
+        if !self.services.iter().any(Fate::broken) {
+            return Ok(());
+        }
+        let suspects = self.suspects();
+        let of = |port: &PortId| self.check.ports.get(port.0);
+        let names: Vec<String> = suspects
+            .iter()
+            .filter_map(of)
+            .map(|port| format!("{} of {}", port.device, port.router))
+            .collect();
+        let differing: Vec<&str> = suspects
+            .iter()
+            .filter_map(of)
+            .map(|port| port.router.as_str())
+            .filter(|name| {
+                let found = self.routers.get(*name);
+                found.is_some_and(|found| *found != Found::AsPlanned)
+            })
+            .collect();
+        match (differing.first(), names.is_empty()) {
+            (Some(first), _) => writeln!(
+                f,
+                "\nWhat is broken passes the router `{first}`, which is the likely cause."
+            ),
+            (None, false) => writeln!(
+                f,
+                "\n{}What they pass and no kept service of their class does: {}.",
+                if self.routers.is_empty() {
+                    ""
+                } else {
+                    "Every router of the broken services has its policy. "
+                },
+                names.join(", ")
+            ),
+            (None, true) => writeln!(
+                f,
+                "\nEvery port that a broken service passes carries kept services of its class as \
+                 well: look at the customers' own machines and lines."
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Verification<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Measured {}.", self.when)?;
+        for (name, customer) in &self.domain.customers {
+            let all = self.domain.services.iter().zip(&self.services);
+            let own: Vec<(&Service, &Fate)> =
+                all.filter(|(service, _)| service.from == *name).collect();
+            if own.is_empty() {
+                continue;
+            }
+            writeln!(f, "\nCustomer {name}, at {}", customer.router)?;
+            for (service, fate) in own {
+                let rate = in_kbit(service.rate);
+                writeln!(
+                    f,
+                    "  {}: {rate} to {} in `{}`",
+                    service.name, service.to, service.class
+                )?;
+                match fate {
+                    Fate::NotMeasured(why) => writeln!(f, "    not measured: {why}")?,
+                    Fate::Judged(verdicts) => {
+                        for verdict in verdicts {
+                            self.line(f, service, verdict)?;
+                        }
+                    }
+                }
+            }
+        }
+        self.cause(f)?;
+        if self.sound() {
+            writeln!(f, "\nEverything that was promised is kept.")?;
+        }
+        Ok(())
+    }
+}
+
+impl Verification<'_> {
+    fn line(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        service: &Service,
+        verdict: &Verdict,
+    ) -> fmt::Result {
+        let word = if verdict.kept { "kept" } else { "BROKEN" };
+        let key = (service.name.clone(), verdict.quantity);
+        let since = self.since.get(&key).map(|(_, when)| when.as_str());
+        writeln!(
+            f,
+            "    {:<6}  promised {:<16} measured {:<22} {word} since {}",
+            verdict.quantity,
+            verdict.promised,
+            verdict.measured,
+            since.unwrap_or(&self.when)
+        )
+    }
+
+    /// What is remembered for the next time: of what was judged now, since
+    /// when it is so, and of all else what was known.
+    pub fn remember(&mut self, before: Since) {
+        let mut since = before;
+        for (service, fate) in self.domain.services.iter().zip(&self.services) {
+            let Fate::Judged(verdicts) = fate else {
+                continue;
+            };
+            for verdict in verdicts {
+                let key = (service.name.clone(), verdict.quantity);
+                let same = since
+                    .get(&key)
+                    .is_some_and(|(kept, _)| *kept == verdict.kept);
+                if !same {
+                    since.insert(key, (verdict.kept, self.when.clone()));
+                }
+            }
+        }
+        let known = |name: &String| self.domain.services.iter().any(|one| one.name == *name);
+        since.retain(|(name, _), _| known(name));
+        self.since = since;
+    }
+}

@@ -3,6 +3,8 @@
 // names come from the kernel, the policy and the network.
 "use strict";
 
+import { drawn, element, figure, histogram, human } from "./figures.js";
+
 const byId = (id) => document.getElementById(id);
 const HOUR = 3600e3;
 let about = { legend: { links: [], classes: [], rules: [] }, span_ms: null };
@@ -10,31 +12,6 @@ let now = null;
 let period = { hours: 12, end: 0 };
 // The period that the address asked for last.
 let asked;
-
-function element(name, properties, ...children) {
-  const made = document.createElement(name);
-  Object.assign(made, properties);
-  made.append(...children);
-  return made;
-}
-
-function drawn(name, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function human(value, unit) {
-  if (value === undefined || value === null || Number.isNaN(value)) return "–";
-  if (unit === "s") {
-    return value >= 1 ? value.toFixed(2) + " s" : (value * 1e3).toFixed(1) + " ms";
-  }
-  const digits = (number) => (number >= 100 ? 0 : number >= 10 ? 1 : 2);
-  for (const [size, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (value >= size) return (value / size).toFixed(digits(value / size)) + " " + prefix + unit;
-  }
-  return (Number.isInteger(value) || unit ? value.toFixed(0) : value.toFixed(1)) + (unit ? " " + unit : "");
-}
 
 // ---- Now ----
 
@@ -65,6 +42,81 @@ const PROMISES = {
   unknown: ["unknown", "faint"],
 };
 
+// A part of a whole in percent.
+function part(some, whole) {
+  return some === undefined || !whole ? "–" : (Math.min(1, some / whole) * 100).toFixed(0) + " %";
+}
+
+// The part of what is sent that is the link layer's: its packets' mean length on
+// the wire against that in IP bytes.
+function overhead(n) {
+  if (!n.sent_packets || !n.timed_packets || n.ip_bytes === undefined) return undefined;
+  return Math.max(0, 1 - (n.ip_bytes / n.timed_packets) / (n.sent_bytes / n.sent_packets));
+}
+
+const end = (address, port) =>
+  !port ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port;
+
+function showFlows(flows) {
+  byId("flows").hidden = !flows.length;
+  rows("flows", flows.slice(0, 10).map((flow) => [
+    end(flow.host, flow.host_port), end(flow.remote, flow.remote_port), flow.protocol,
+    (flow.up_class || "–") + ", " + (flow.down_class || "–"),
+    human(flow.down, "bit/s"), human(flow.up, "bit/s"),
+  ]));
+}
+
+// The class whose queue it is, where the policy names it.
+function queueName(labels) {
+  const minor = labels.parent.split(":")[1];
+  const own = about.legend.classes.find((one) =>
+    one.device === labels.device && (one.handle === labels.parent || one.handle.split(":")[1] === minor));
+  return own ? own.direction + " " + own.name : labels.device + " " + labels.parent;
+}
+
+function showQueues(queues, services) {
+  rows("queues", queues.map((one) => {
+    const n = one.numbers;
+    const dropping = n.aqm_dropping === undefined ? "–" : n.aqm_dropping ? "drops now" : "lets go";
+    return [
+      queueName(one.labels), one.labels.kind,
+      n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
+      human(n.aqm_delay_seconds, "s"),
+      n.aqm_probability === undefined ? dropping : (n.aqm_probability * 100).toFixed(2) + " %",
+      n.aqm_flows === undefined ? "–" : String(n.aqm_flows),
+      human(n.drops, ""), human(n.aqm_full_drops, ""), human(n.marks, ""),
+    ];
+  }));
+  services.sort((one, other) => other.numbers.connections - one.numbers.connections);
+  byId("services").hidden = !services.length;
+  rows("services", services.map((one) => [
+    one.labels.protocol + (one.labels.port ? " " + one.labels.port : ""),
+    String(one.numbers.connections), String(one.numbers.unanswered),
+  ]));
+}
+
+// Rates of both directions.
+function showRates(links, classes) {
+  byId("rates").hidden = !links.length;
+  byId("nolink").hidden = links.length > 0;
+  byId("nolink").textContent = "No policy is known: name it with --policy.";
+  rows("rates", links.map((one) => {
+    const n = one.numbers;
+    const own = classes.filter((other) => other.labels.device === one.labels.device && other.labels.direction);
+    const sent = own.reduce((all, other) => all + (other.numbers.sent_bytes || 0) * 8, 0);
+    const rate = n.rate_bits_per_second ?? n.policy_bits_per_second;
+    return [
+      one.labels.direction + " (" + one.labels.device + ")",
+      human(sent, "bit/s") + ", " + part(sent, rate),
+      human(n.rate_bits_per_second, "bit/s"), human(n.policy_bits_per_second, "bit/s"),
+      n.tracked_blind ? element("span", { className: "broken", textContent: "nobody answers" })
+        : human(n.tracked_bits_per_second, "bit/s"),
+      n.tracked_floor_bits_per_second === undefined ? "–"
+        : human(n.tracked_floor_bits_per_second, "bit/s") + ", " + human(n.tracked_ceiling_bits_per_second, "bit/s"),
+    ];
+  }));
+}
+
 function showNow() {
   if (!now) return;
   const of = (sort) => now.objects.filter((one) => one.sort === sort);
@@ -84,9 +136,17 @@ function showNow() {
       human(n.rtt_outside_seconds, "s"),
       n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
       human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
+      part(n.borrowed_packets, n.sent_packets), part(overhead(n), 1),
+      n.connections === undefined ? "–" : String(n.connections),
     ];
   }));
-  byId("links").replaceChildren(...about.legend.links.map(([way, device, gate]) => {
+  const links = of("link");
+  showRates(links, classes);
+  showFlows(now.flows || []);
+  showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("service"));
+  byId("links").replaceChildren(...about.legend.links.map(([way, device, policy]) => {
+    const link = links.find((one) => one.labels.device === device && one.labels.direction === way);
+    const gate = (link && link.numbers.rate_bits_per_second) || policy;
     const own = classes.filter((one) => one.labels.device === device && one.labels.direction);
     const sum = own.reduce((all, one) => all + (one.numbers.sent_bytes || 0) * 8, 0);
     const words = way + " (" + device + "): " + human(sum, "bit/s") + " of " + human(gate, "bit/s");
@@ -114,7 +174,8 @@ function showNow() {
   byId("connections").hidden = !connections;
   if (connections) {
     byId("connections").textContent = connections.numbers.tracked + " connections are tracked, " +
-      connections.numbers.unanswered + " without an answer.";
+      connections.numbers.unanswered + " without an answer" +
+      (connections.numbers.limit ? "; there may be " + connections.numbers.limit : "") + ".";
   }
   showHosts(of("host"));
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
@@ -135,7 +196,7 @@ function showNow() {
 function showHosts(hosts) {
   const rate = (one) => (one.numbers.received_bytes || 0) + (one.numbers.sent_bytes || 0);
   hosts.sort((one, other) => rate(other) - rate(one));
-  rows("hosts", hosts.map((one) => {
+  const cells = hosts.map((one) => {
     const n = one.numbers;
     const address = one.labels.host;
     return [
@@ -143,7 +204,11 @@ function showHosts(hosts) {
       human(n.received_bytes * 8, "bit/s"), human(n.sent_bytes * 8, "bit/s"),
       human(n.rtt_inside_seconds, "s"), human(n.rtt_outside_seconds, "s"),
     ];
-  }));
+  });
+  byId("top-hosts").hidden = !hosts.length;
+  // A node stands in one place only.
+  rows("top-hosts", cells.slice(0, 5).map(([host, ...others]) => [host.cloneNode(true), ...others]));
+  rows("hosts", cells);
   byId("nohosts").hidden = hosts.length > 0;
   byId("nohosts").textContent = about.without_packets
     ? "Packets that pass cannot be looked at: " + about.without_packets
@@ -169,6 +234,8 @@ async function showHost(address) {
 
 // ---- History ----
 
+const LINK_RATES = ["link_rate_bits_per_second", "link_policy_bits_per_second", "link_tracked_bits_per_second"];
+
 const GRAPHS = [
   { title: "Rate by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
   { title: "Wait by class, measured", metric: "class_wait_seconds", unit: "s", factor: 1e-6 },
@@ -180,8 +247,27 @@ const GRAPHS = [
   { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
   { title: "Bytes waiting", metric: "class_backlog_bytes", unit: "B", factor: 1 },
   { title: "Packets dropped by the second", metric: "class_drops", unit: "", factor: 1 },
+  { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
+  { title: "Connections by class", metric: "class_connections", unit: "", factor: 1 },
   { title: "Received by device", metric: "device_received_bytes", unit: "bit/s", factor: 8 },
 ];
+
+const LINK_GRAPHS = [
+  { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
+  { title: "Sent by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
+  { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
+  { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
+  { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Delay by the queue management's own measure", metric: "qdisc_aqm_delay_seconds", unit: "s", factor: 1e-6 },
+];
+
+// What a histogram can be of.
+const SPREADS = {
+  probe_rtt_seconds: "round trips of the probe",
+  class_wait_seconds: "waits of",
+  class_rtt_outside_seconds: "round trips outside of",
+  class_estimated_wait_seconds: "estimated waits of",
+};
 
 function labelsOf(name) {
   const labels = {};
@@ -193,8 +279,9 @@ function labelsOf(name) {
 
 // Leaves of the policy first; what stands above them repeats their bytes.
 function wanted(names, graph) {
-  let own = names.filter((name) => name.startsWith(graph.metric + "{"));
-  if (graph.metric.startsWith("class_")) {
+  const metrics = graph.metrics || [graph.metric];
+  let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
+  if (metrics[0].startsWith("class_")) {
     const known = own.filter((name) => labelsOf(name).direction);
     if (known.length) own = known;
     const order = new Map(about.legend.classes.map((one, place) => [one.device + " " + one.handle, place]));
@@ -211,6 +298,11 @@ function wanted(names, graph) {
 const title = (name) => {
   const labels = labelsOf(name);
   if (labels.class !== undefined) return className(labels);
+  if (name.startsWith("link_")) {
+    const words = { link_rate: "has", link_policy: "by the policy", link_tracked: "line as tracked" };
+    return labels.direction + " " + (words[name.split("_bits")[0]] || name);
+  }
+  if (labels.parent !== undefined) return queueName(labels);
   return labels.probe || labels.host || labels.device || name;
 };
 
@@ -227,19 +319,59 @@ const query = (names, from, to, step) =>
 let drawing = 0;
 
 function showHistory() {
+  return drawGraphs("graphs", GRAPHS, () => true);
+}
+
+async function showLink() {
+  await drawGraphs("link-graphs", LINK_GRAPHS, () => true);
+  await showSpread(true);
+}
+
+function span() {
+  const latest = about.span_ms ? about.span_ms[1] : Date.now();
+  const to = period.end || Math.max(latest, now ? now.time_ms : 0);
+  return [to - period.hours * HOUR, to];
+}
+
+const spreadName = (name) => SPREADS[name.split("{")[0]] + " " + title(name);
+
+// How the values of one series are spread: each as long as it held. `fresh` asks
+// which series there are.
+async function showSpread(fresh) {
+  const [asked, to] = span();
+  const from = about.span_ms ? Math.max(asked, about.span_ms[0]) : asked;
+  const choice = byId("spread-of");
+  try {
+    if (fresh) {
+      const known = (await get("api/series?from=" + Math.round(from) + "&to=" + Math.round(to))).series;
+      const before = choice.value;
+      const names = Object.keys(SPREADS).flatMap((metric) => wanted(known, { metric }));
+      choice.replaceChildren(...names.map((name) =>
+        element("option", { value: name, textContent: spreadName(name) })));
+      if (names.includes(before)) choice.value = before;
+    }
+    byId("h-spread").hidden = choice.parentElement.hidden = !choice.value;
+    byId("spread").replaceChildren();
+    if (!choice.value) return;
+    const step = to - from > 20000e3 ? (to - from) / 20000 : 0;
+    const data = await get("api/read?" + query([choice.value], from, to, step));
+    byId("spread").replaceChildren(...histogram(spreadName(choice.value), data.series[choice.value].points, step));
+  } catch (error) {
+    byId("spread").textContent = "The history cannot be read: " + error.message;
+  }
+}
+
+function pressed() {
   document.querySelectorAll("[data-hours]").forEach((button) =>
     button.setAttribute("aria-pressed", String(Number(button.dataset.hours) === period.hours)));
-  return drawGraphs("graphs", GRAPHS, () => true);
 }
 
 // Draws those graphs that something is known for, of the series that are
 // `chosen`.
 async function drawGraphs(place, graphs, chosen) {
   const mine = ++drawing;
-  const hours = period.hours;
-  const latest = about.span_ms ? about.span_ms[1] : Date.now();
-  const end = period.end || Math.max(latest, now ? now.time_ms : 0);
-  const start = end - hours * HOUR;
+  const [start, end] = span();
+  pressed();
   byId("span").textContent = new Date(start).toLocaleString() + " to " + new Date(end).toLocaleString();
   const step = Math.max(1000, (end - start) / 600);
   try {
@@ -256,7 +388,7 @@ async function drawGraphs(place, graphs, chosen) {
       const data = await get("api/read?" + query(own, start, end, step));
       const before = back ? await get("api/read?" + query(own, start - back, end - back, step)) : null;
       if (mine !== drawing) return;
-      figures.push(figure(graph, own, data, before, back, start, end));
+      figures.push(figure(graph, shown(graph, own, data, before, back), start, end, pick));
     }
     byId(place).replaceChildren(...figures);
     if (!figures.length) byId(place).textContent = "Nothing is known of this time.";
@@ -267,38 +399,17 @@ async function drawGraphs(place, graphs, chosen) {
   }
 }
 
-// Points with a gap where nothing is known: more than two steps apart.
-function path(points, x, y, value) {
-  let text = "";
-  let last = null;
-  for (const point of points) {
-    const gap = last === null || point[0] - last[1] > 2 * (point[1] - point[0]);
-    const middle = (point[0] + point[1]) / 2;
-    text += (gap ? "M" : "L") + x(middle).toFixed(1) + " " + y(value(point)).toFixed(1);
-    if (gap) text += "h.5";
-    last = point;
-  }
-  return text;
+// What a graph shows of its series: those of the time before moved by `back`.
+function shown(graph, names, data, before, back) {
+  const lines = names.map((name) => ({ name: title(name), points: data.series[name].points,
+    old: before ? before.series[name].points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]) : [] }));
+  const gauge = names.some((name) => data.series[name].kind === "gauge");
+  return { lines, gauge, sums: graph.sum ? summed(names, data) : [], events: data.events };
 }
 
-// The range from least to greatest, in pieces where something is not known.
-function area(points, x, y, factor) {
-  let from = 0;
-  let text = "";
-  points.forEach((point, place) => {
-    const next = points[place + 1];
-    if (next && next[0] - point[1] <= 2 * (point[1] - point[0])) return;
-    text += piece(points.slice(from, place + 1), x, y, factor);
-    from = place + 1;
-  });
-  return text;
-}
-
-function piece(points, x, y, factor) {
-  if (points.length < 2) return "";
-  const top = points.map((p) => x((p[0] + p[1]) / 2).toFixed(1) + " " + y(p[4] * factor).toFixed(1));
-  const bottom = points.map((p) => x((p[0] + p[1]) / 2).toFixed(1) + " " + y(p[3] * factor).toFixed(1));
-  return "M" + top.join("L") + "L" + bottom.reverse().join("L") + "Z";
+function pick(start, end) {
+  period = { hours: (end - start) / HOUR, end };
+  showView();
 }
 
 // The sums of what goes one way through one device, where the policy names it.
@@ -319,104 +430,6 @@ function summed(names, data) {
     ({ name, points: [...all.values()].sort((one, other) => one[0] - other[0]) }));
 }
 
-function figure(graph, names, data, before, back, start, end) {
-  const width = 640, height = 240, left = 72, right = 8, top = 8, bottom = 24;
-  const lines = names.map((name) => ({ name: title(name), points: data.series[name].points,
-    old: before ? before.series[name].points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]) : [] }));
-  const gauge = names.some((name) => data.series[name].kind === "gauge");
-  let most = 0;
-  for (const line of lines) {
-    for (const p of [...line.points, ...line.old]) {
-      most = Math.max(most, (gauge ? p[4] : p[2]) * graph.factor);
-    }
-  }
-  const sums = graph.sum ? summed(names, data) : [];
-  for (const sum of sums) {
-    for (const p of sum.points) most = Math.max(most, p[2] * graph.factor);
-  }
-  most = most || 1;
-  const x = (time) => left + (time - start) / (end - start) * (width - left - right);
-  const y = (value) => height - bottom - value / most * (height - top - bottom);
-  const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
-  const values = lines.flatMap((line) => line.points.map((p) => (gauge ? p[4] : p[2]) * graph.factor));
-  svg.setAttribute("aria-label", graph.title + ": " + lines.length + " series, at most " +
-    human(values.reduce((one, other) => Math.max(one, other), 0), graph.unit));
-  for (let part = 0; part <= 4; part++) {
-    const value = most * part / 4;
-    svg.append(drawn("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "axis" }));
-    const words = drawn("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "tick" });
-    words.textContent = human(value, graph.unit);
-    svg.append(words);
-  }
-  const long = end - start > 49 * HOUR;
-  for (let part = 0; part <= 4; part++) {
-    const time = start + (end - start) * part / 4;
-    const anchor = part === 0 ? "start" : part === 4 ? "end" : "middle";
-    const words = drawn("text", { x: x(time), y: height - 6, "text-anchor": anchor, class: "tick" });
-    words.textContent = long ? new Date(time).toLocaleDateString()
-      : new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-    svg.append(words);
-  }
-  for (const event of data.events.slice(-100)) {
-    const line = drawn("line", { x1: x(event.time_ms), x2: x(event.time_ms), y1: top, y2: height - bottom, class: "event" });
-    const words = drawn("title", {});
-    words.textContent = new Date(event.time_ms).toLocaleString() + ": " + event.text;
-    line.append(words);
-    svg.append(line);
-  }
-  const key = element("ul", { className: "key" });
-  const entry = (look, words) => {
-    const sample = drawn("svg", { viewBox: "0 0 20 6", "aria-hidden": "true" });
-    sample.append(drawn("path", { d: "M0 3H20", class: "now " + look }));
-    const item = element("li", {}, words);
-    item.prepend(sample);
-    key.append(item);
-  };
-  lines.forEach((line, place) => {
-    const look = "s" + place % 8 + (place >= 8 ? " d" + Math.floor(place / 8) % 3 : "");
-    if (gauge) svg.append(drawn("path", { d: area(line.points, x, y, graph.factor), class: "range s" + place % 8 }));
-    svg.append(drawn("path", { d: path(line.old, x, y, (p) => p[2] * graph.factor), class: "before " + look }));
-    svg.append(drawn("path", { d: path(line.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
-    const peak = line.points.reduce((most, p) => Math.max(most, p[4] * graph.factor), 0);
-    entry(look, line.name + ", at most " + human(peak, graph.unit));
-  });
-  sums.forEach((sum, place) => {
-    const look = "s7" + (place ? " d" + place % 3 : "");
-    svg.append(drawn("path", { d: path(sum.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
-    entry(look, graph.sum + " " + sum.name);
-  });
-  zoom(svg, (part) => start + (part * width - left) / (width - left - right) * (end - start));
-  return element("figure", {}, element("figcaption", { textContent: graph.title }), svg, key);
-}
-
-// Dragging over a graph shows that part of the time.
-function zoom(svg, timeAt) {
-  let from = null;
-  let mark = null;
-  const part = (event) => (event.clientX - svg.getBoundingClientRect().left) / svg.getBoundingClientRect().width;
-  svg.addEventListener("pointerdown", (event) => {
-    from = part(event);
-    mark = drawn("rect", { y: 0, height: 240, x: from * 640, width: 0, class: "pick" });
-    svg.append(mark);
-  });
-  svg.addEventListener("pointermove", (event) => {
-    if (from === null) return;
-    mark.setAttribute("x", Math.min(from, part(event)) * 640);
-    mark.setAttribute("width", Math.abs(part(event) - from) * 640);
-  });
-  svg.addEventListener("pointercancel", () => { if (mark) mark.remove(); from = null; });
-  svg.addEventListener("pointerup", (event) => {
-    if (from === null) return;
-    const [start, end] = [from, part(event)].sort((one, other) => one - other).map(timeAt);
-    mark.remove();
-    from = null;
-    if (end - start > 5000) {
-      period = { hours: (end - start) / HOUR, end };
-      showView();
-    }
-  });
-}
-
 function move(by, factor) {
   const latest = Math.max(about.span_ms ? about.span_ms[1] : 0, now ? now.time_ms : 0) || Date.now();
   const length = period.hours * HOUR;
@@ -425,7 +438,7 @@ function move(by, factor) {
   period.hours = Math.min(50000, Math.max(0.01, period.hours * factor));
   const moved = factor === 1 ? end : middle + period.hours * HOUR / 2;
   period.end = moved >= latest ? 0 : moved;
-  showHistory();
+  showView();
 }
 
 // ---- Events ----
@@ -445,7 +458,7 @@ async function showEvents() {
 
 function showView() {
   const [view, option] = (location.hash.slice(1) || "now").split("/");
-  const known = ["now", "history", "hosts", "rules", "events"].includes(view) ? view : "now";
+  const known = ["now", "history", "hosts", "link", "rules", "events"].includes(view) ? view : "now";
   for (const section of document.querySelectorAll("main > section")) {
     section.hidden = section.id !== "view-" + known;
   }
@@ -453,10 +466,13 @@ function showView() {
     if (link.hash === "#" + known) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  if (known === "history") {
+  const timed = known === "history" || known === "link" || (known === "hosts" && Boolean(option));
+  byId("period").hidden = byId("span").hidden = !timed;
+  if (known === "history" || known === "link") {
     if (option && option !== asked) period = { hours: Number(option) || 12, end: 0 };
     asked = option;
-    showHistory();
+    if (known === "link") showLink();
+    else showHistory();
   }
   if (known === "hosts") showHost(option ? decodeURIComponent(option) : "");
   if (known === "events") showEvents();
@@ -492,14 +508,15 @@ function listen() {
 for (const button of document.querySelectorAll("[data-hours]")) {
   button.addEventListener("click", () => {
     period = { hours: Number(button.dataset.hours), end: 0 };
-    showHistory();
+    showView();
   });
 }
 byId("earlier").addEventListener("click", () => move(-0.5, 1));
 byId("later").addEventListener("click", () => move(0.5, 1));
 byId("closer").addEventListener("click", () => move(0, 0.5));
 byId("farther").addEventListener("click", () => move(0, 2));
-byId("compare").addEventListener("change", showHistory);
+byId("compare").addEventListener("change", showView);
+byId("spread-of").addEventListener("change", () => showSpread(false));
 addEventListener("hashchange", showView);
 
 (async () => {

@@ -47,7 +47,7 @@ struct standing {
 	u32 ifindex;
 	u32 priority;
 	u32 merged; /* several segments in one packet */
-	u32 zero;
+	u32 ip_bytes;
 };
 
 /* A number that is awaited. */
@@ -72,7 +72,7 @@ struct edge_key {
 };
 
 /* What a spread is of. */
-enum { OF_WAIT = 0, OF_BEYOND = 1, OF_HERE = 2 };
+enum { OF_WAIT = 0, OF_BEYOND = 1, OF_HERE = 2, OF_BYTES = 3 };
 
 struct spread_key {
 	u32 ifindex;
@@ -371,7 +371,7 @@ SEC("tp_btf/net_dev_queue")
 int BPF_PROG(passive_queued, struct sk_buff *skb)
 {
 	struct standing standing_now = {};
-	u64 key = (u64)skb, now;
+	u64 key = (u64)skb, now, before;
 	struct device *device;
 	u32 ifindex;
 
@@ -383,6 +383,10 @@ int BPF_PROG(passive_queued, struct sk_buff *skb)
 	standing_now.ifindex = ifindex;
 	standing_now.priority = skb->priority;
 	standing_now.merged = merged_in(skb);
+	before = skb->head + skb->network_header - skb->data;
+	/* Whole, or the verifier sees half of an address calculated with. */
+	barrier_var(before);
+	standing_now.ip_bytes = skb->len - (u32)before;
 	bpf_map_update_elem(&standing, &key, &standing_now, BPF_ANY);
 	seen(skb, device, ifindex, 1, now);
 	return 0;
@@ -394,10 +398,13 @@ static __always_inline void leaves(struct sk_buff *skb, u32 ifindex, u64 now)
 	u64 key = (u64)skb;
 	struct standing *came = bpf_map_lookup_elem(&standing, &key);
 
-	if (came && came->ifindex == ifindex && came->merged == merged_in(skb))
+	if (came && came->ifindex == ifindex &&
+	    came->merged == merged_in(skb)) {
 		add(ifindex, came->priority, OF_WAIT, now - came->ns);
-	else
+		add(ifindex, came->priority, OF_BYTES, came->ip_bytes);
+	} else {
 		count(offsetof(struct passive_totals, untimed));
+	}
 	if (came)
 		bpf_map_delete_elem(&standing, &key);
 }

@@ -51,6 +51,8 @@ pub enum Way {
     /// From when a TCP segment arrives at the device to when its answer is given
     /// to it.
     Here,
+    /// No time: the IP bytes of the packets whose wait was timed.
+    Bytes,
 }
 
 /// What a [`Spread`] is of.
@@ -155,7 +157,8 @@ impl Passive {
             let way = match way {
                 0 => Way::Wait,
                 1 => Way::Beyond,
-                _ => Way::Here,
+                2 => Way::Here,
+                _ => Way::Bytes,
             };
             let of = SpreadOf {
                 ifindex,

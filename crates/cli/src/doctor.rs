@@ -52,7 +52,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let mut machine = Kernel::open()?.machine().await?;
         let kept = Kept::read(state, &mut machine.unread).await;
         let policy = match &named {
-            Some(loaded) => Some(loaded.policy()),
+            Some(loaded) => Some(loaded.one()?),
             None => kept.policy.as_ref(),
         };
         let compiled =

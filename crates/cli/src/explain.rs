@@ -68,8 +68,8 @@ impl From<Counts> for Counting {
 /// `weirgate explain`.
 pub fn run(arguments: &Arguments) -> Outcome {
     let loaded = policy::read(&arguments.policy)?;
+    let policy = loaded.one()?;
     let state = loaded.compile(&Capabilities::all())?;
-    let policy = loaded.policy();
     let clock = match &arguments.time {
         Some(text) => Some(explain_input::time(text).map_err(Failure::Input)?),
         None => None,

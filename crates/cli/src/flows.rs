@@ -19,6 +19,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weirgate_explain::{Blueprint, Packet, Path as Way, Simulator, Told, ToldState, Way as Upward};
 use weirgate_keep::Memory;
@@ -26,6 +27,7 @@ use weirgate_kernel::{Carried, Connection, Subnet, Tuple};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{DeviceName, Origin, State, TCP};
 use weirgate_units::{ParseError, Span};
+use weirgate_watch::{Sorted, Sorter};
 
 /// Flags of a segment in mid-connection: ACK.
 const ACK: u8 = 0x10;
@@ -120,7 +122,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 most: arguments.most,
                 json: arguments.json,
             };
-            return flows_held::run(&site, policy.policy(), &memory.applied, &wanted).await;
+            return flows_held::run(&site, policy.one()?, &memory.applied, &wanted).await;
         }
         let asked = |error: weirgate_kernel::KernelError| refused(error.into());
         let subnets = site.kernel.subnets().await.map_err(asked)?;
@@ -136,7 +138,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             );
         }
         let view = View {
-            policy: policy.policy(),
+            policy: policy.one()?,
             applied: &memory.applied,
             subnets: &subnets,
             before: before.iter().map(|one| (one.original, one)).collect(),
@@ -224,6 +226,29 @@ fn end(address: IpAddr, port: u16) -> String {
         (IpAddr::V4(v4), port) => format!("{v4}:{port}"),
         (IpAddr::V6(v6), port) => format!("[{v6}]:{port}"),
     }
+}
+
+/// What tells watch the classes of connections: the policy, and the tables that
+/// it leads to.
+pub fn sorter(policy: Policy, applied: State) -> Sorter {
+    let sort = move |connection: &Connection, subnets: &[Subnet]| {
+        let view = View {
+            policy: &policy,
+            applied: &applied,
+            subnets,
+            before: BTreeMap::new(),
+            seconds: 1.0,
+        };
+        let flow = view.flow(connection)?;
+        Some(Sorted {
+            host: (flow.host, flow.host_port),
+            remote: (flow.remote, flow.remote_port),
+            opened_inside: view.opened_inside(connection)?,
+            up: flow.up.class,
+            down: flow.down.class,
+        })
+    };
+    Sorter(Some(Arc::new(sort)))
 }
 
 /// What flows are seen with.

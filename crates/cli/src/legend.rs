@@ -2,28 +2,29 @@
 //! What the kernel's numbers stand for under a policy, for `watch` and `top`.
 
 use crate::exit::Failure;
+use crate::policy::Loaded;
 use crate::shape::site;
 use crate::{output, policy};
 use std::collections::BTreeSet;
 use std::path::Path;
 use weirgate_compile::{FullQueue, check_report, compile};
-use weirgate_policy::Policy;
+use weirgate_keep::{Place, RatesNow, WayRate};
 use weirgate_state::Capabilities;
-use weirgate_watch::{ClassLegend, Legend, RuleLegend};
+use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
 
 /// The legend of a policy's file, else of the policy that is applied. Where
 /// that cannot be read, classes have only numbers, and that is said.
 pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
     if let Some(file) = file {
         let loaded = policy::read(file)?;
-        return Ok(of(loaded.policy(), &file.display().to_string()));
+        return Ok(of(&loaded, &file.display().to_string()));
     }
     match site(state).and_then(|site| site.confirmed().map_err(crate::shape::refused)) {
         Ok(Some(entry)) => {
             let loaded = policy::again(&entry.sources)?;
             let path = entry.sources.first().map(|source| source.path.clone());
             let source = format!("{} (state {})", path.unwrap_or_default(), entry.number);
-            Ok(of(loaded.policy(), &source))
+            Ok(of(&loaded, &source))
         }
         Ok(None) => Ok(Legend::default()),
         Err(failure) => {
@@ -37,12 +38,13 @@ pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
     }
 }
 
-fn of(policy: &Policy, source: &str) -> Legend {
+fn of(loaded: &Loaded, source: &str) -> Legend {
     let mut legend = Legend {
         source: source.to_owned(),
         ..Legend::default()
     };
-    for direction in check_report(policy).directions {
+    let directions = loaded.policies().iter();
+    for direction in directions.flat_map(|policy| check_report(policy).directions) {
         let way = direction.direction.to_string();
         let way = if way.starts_with("up") { "up" } else { "down" };
         let gate = direction.gate.as_bits_per_second();
@@ -65,9 +67,15 @@ fn of(policy: &Policy, source: &str) -> Legend {
             });
         }
     }
-    let inside = policy.link.lan.iter();
+    let links = loaded.policies().iter();
+    let inside = links.flat_map(|policy| &policy.link.lan);
     legend.inside = inside.map(|device| device.value.to_string()).collect();
-    let state = compile(policy, &Capabilities::all()).0.unwrap_or_default();
+    let links = loaded.policies().iter();
+    let states = links.filter_map(|policy| {
+        let state = compile(policy, &Capabilities::all()).0?;
+        Some((policy.link.device.value.clone(), state))
+    });
+    let state = weirgate_domain::together(states.collect()).unwrap_or_default();
     let mut seen = BTreeSet::new();
     for table in &state.tables {
         legend.tables.push((table.netdev, table.name.clone()));
@@ -83,5 +91,26 @@ fn of(policy: &Policy, source: &str) -> Legend {
             }));
         }
     }
+    // Connection tracking does not tell which of several links is taken.
+    if let [policy] = loaded.policies() {
+        legend.sorter = crate::flows::sorter(policy.clone(), state);
+    }
     legend
+}
+
+/// What `weirgate keep` has the line to be, where `[track]` follows it and that
+/// may be read.
+pub fn tracked(place: &Place) -> Vec<LineNow> {
+    let Ok(Some(rates)) = RatesNow::read(place) else {
+        return Vec::new();
+    };
+    let line = |way: &WayRate| LineNow {
+        direction: way.way.clone(),
+        rate: way.rate,
+        floor: way.floor,
+        ceiling: way.ceiling,
+        reason: way.reason.clone(),
+        blind: rates.blind,
+    };
+    rates.ways.iter().map(line).collect()
 }

@@ -22,6 +22,10 @@ mod campaign;
 mod change;
 mod doctor;
 mod domain;
+mod domain_apply;
+mod domain_end;
+mod domain_ssh;
+mod domain_verify;
 mod exit;
 mod explain;
 mod explain_input;
@@ -41,6 +45,8 @@ mod output;
 mod policy;
 mod probe;
 mod probe_remote;
+mod probe_script;
+mod probe_sequence;
 mod progress;
 mod promises;
 mod reference;
@@ -155,6 +161,9 @@ enum Command {
     Rollback {
         /// The number of a state in `weirgate history`.
         number: Option<u64>,
+        /// Only take back what waits for confirmation; do nothing where nothing waits.
+        #[arg(long, conflicts_with_all = ["number", "confirm"])]
+        waiting: bool,
         /// Return by itself after this time, unless `weirgate confirm` comes.
         #[arg(long, value_name = "TIME", value_parser = change::duration)]
         confirm: Option<std::time::Duration>,
@@ -224,7 +233,7 @@ enum Command {
         #[command(subcommand)]
         command: aqm::Command,
     },
-    /// Describe several routers as one DiffServ domain: check it, write its policies.
+    /// Describe several routers as one DiffServ domain: check, apply and verify it.
     Domain {
         #[command(subcommand)]
         command: domain::Command,
@@ -292,7 +301,10 @@ fn main() -> ExitCode {
             confirm,
         } => shape::apply(&state, &policy, adopt, confirm),
         Command::Confirm => change::confirm(&state),
-        Command::Rollback { number, confirm } => change::rollback(&state, number, confirm),
+        Command::Rollback { waiting: true, .. } => change::take_back(&state),
+        Command::Rollback {
+            number, confirm, ..
+        } => change::rollback(&state, number, confirm),
         Command::History => change::history(&state),
         Command::Boot => change::boot(&state),
         Command::Keep => keep::run(&state),

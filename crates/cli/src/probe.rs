@@ -4,7 +4,7 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::kept::Kept;
 use crate::output;
-use crate::probe_remote;
+use crate::{probe_remote, probe_sequence};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -12,7 +12,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_linklayer::{Framing, ack};
-use weirgate_probe::{Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure};
+use weirgate_probe::{
+    BulkServer, Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure,
+};
 use weirgate_units::Rate;
 
 /// The port that nobody has to name, and where others are served unless told.
@@ -26,13 +28,22 @@ const IDLE: u32 = 20;
 #[derive(Args)]
 pub struct Arguments {
     /// The host where `weirgate probe --serve` runs, with a port after a colon if it is another.
-    #[arg(required_unless_present_any = ["serve", "icmp", "irtt", "iperf3", "bulk"])]
+    #[arg(required_unless_present_any = ["serve", "icmp", "irtt", "iperf3", "bulk", "sequence"])]
     #[arg(conflicts_with_all = ["icmp", "irtt", "iperf3", "bulk"])]
     host: Option<String>,
     /// Serve others: answer, send and receive for whoever asks. Runs until it is ended.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EVERYWHERE)]
     #[arg(conflicts_with_all = ["host", "json", "icmp", "irtt", "iperf3", "bulk", "write"])]
     serve: Option<SocketAddr>,
+    /// Play the traffic and probes of an experiment of the lab between this machine, which is
+    /// its hosts, and the host of --to, which is its servers; what belongs to the run is kept in
+    /// the folder of --write, else in a new one here.
+    #[arg(long, value_name = "FILE", requires = "to")]
+    #[arg(conflicts_with_all = ["host", "serve", "icmp", "irtt", "iperf3", "bulk"])]
+    sequence: Option<PathBuf>,
+    /// The host that --sequence is played with, where `weirgate probe --serve` runs.
+    #[arg(long, value_name = "HOST[:PORT]", requires = "sequence")]
+    to: Option<String>,
     #[command(flatten)]
     remote: probe_remote::Arguments,
     /// Keep what was asked, every echo and the result in a new folder.
@@ -48,6 +59,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(address) = arguments.serve {
         return serve(address);
     }
+    if let Some((file, to)) = arguments.sequence.as_deref().zip(arguments.to.as_deref()) {
+        let server = resolve(to, PORT)?;
+        let found = probe_sequence::run(file, server, arguments.write.as_deref())?;
+        return told(&found, arguments.json);
+    }
     // Before anything is measured that could not be kept.
     let folder = arguments.write.as_deref().map(Kept::make).transpose()?;
     let found = match &arguments.host {
@@ -60,7 +76,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             folder.file("echoes.csv", echoes)?;
         }
     }
-    if arguments.json {
+    told(&found, arguments.json)
+}
+
+fn told(found: &Found, json: bool) -> Outcome {
+    if json {
         output::data(&format!("{:#}\n", found.json))?;
     } else {
         output::text(&found.text)?;
@@ -81,8 +101,14 @@ pub struct Found {
 fn serve(address: SocketAddr) -> Outcome {
     let refused = |error| Failure::Input(format!("weirgate: {address}: {error}"));
     let server = Server::bind(address).map_err(refused)?;
-    output::note(&format!("weirgate: answers at {} (UDP)", server.address()?));
+    // The port that the kernel chose, where it was to choose one.
+    let same = server.address()?;
+    let bulk = BulkServer::bind(same).map_err(refused)?;
+    output::note(&format!("weirgate: answers at {same} (UDP and TCP)"));
+    let transfers = std::thread::spawn(move || bulk.run());
     server.run()?;
+    // It ends with this process.
+    drop(transfers);
     Ok(Status::Done)
 }
 

@@ -8,6 +8,7 @@ use crate::probe::{Found, framing, grade, named, resolve};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_linklayer::{LinkLayer, ack};
 use weirgate_probe::{
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// Fill the line downwards with a large file of a web server, alike.
     #[arg(long, value_name = "URL", value_parser = Bulk::parse)]
     bulk: Option<Bulk>,
+    /// Trust the authorities of this file (PEM) for https://, in place of the system's.
+    #[arg(long, value_name = "FILE", requires = "bulk")]
+    bulk_ca: Option<PathBuf>,
     /// Fill it for this long each way.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
     time: Duration,
@@ -59,7 +63,10 @@ pub fn ask(arguments: &Arguments) -> Result<Found, Failure> {
     let wrong = |error: weirgate_probe::RemoteError| Failure::Input(format!("weirgate: {error}"));
     let load = match (&arguments.iperf3, &arguments.bulk) {
         (Some(host), _) => Some(Load::Iperf3(resolve(host, IPERF3_PORT)?)),
-        (None, Some(bulk)) => Some(Load::Bulk(bulk.clone())),
+        (None, Some(bulk)) => Some(Load::Bulk(match &arguments.bulk_ca {
+            Some(file) => bulk.clone().trusting(file.clone()),
+            None => bulk.clone(),
+        })),
         (None, None) => None,
     };
     let (host, mut reflector): (SocketAddr, Box<dyn Reflector + Send>) =

@@ -2,11 +2,12 @@
 //! `weirgate plan`, `apply`, `remove`, `show`: a policy and this kernel.
 
 use crate::exit::{Failure, Outcome, Status};
+use crate::policy::Loaded;
 use crate::{output, policy};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
-use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site, Source};
+use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site};
 use weirgate_kernel::{ApplyError, Scope};
 use weirgate_plan::{Loss, Options, Plan, bare, plan_with, verify};
 use weirgate_state::State;
@@ -26,13 +27,13 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
 pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let planned = planned(&site, path, adopt).await.map_err(asked)?;
-        let plan = planned.0.plan;
+        let (planned, loaded) = planned(&site, path, adopt).await.map_err(asked)?;
+        let plan = planned.plan;
         describe(&plan, commands)?;
         if !plan.steps.is_empty() {
-            let loaded = policy::read(path)?;
             let mark = if commands { "# " } else { "" };
-            for setup in weirgate_compile::setups(loaded.policy()) {
+            let all = loaded.policies().iter();
+            for setup in all.flat_map(weirgate_compile::setups) {
                 let text = setup.to_string();
                 let lines = text.lines().map(|line| format!("{mark}{line}"));
                 let lines: Vec<String> = lines.collect();
@@ -52,7 +53,7 @@ pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) 
     in_runtime(async {
         let site = site(state)?;
         let lock = site.lock().await.map_err(refused)?;
-        let (planned, sources) = planned(&site, path, adopt).await?;
+        let (planned, Loaded { sources, .. }) = planned(&site, path, adopt).await?;
         let looked_up = site.look_up(&planned.wanted, LOOK_UP).await;
         let planned = match looked_up.map_err(refused)? {
             None => planned,
@@ -199,14 +200,16 @@ pub fn show(state: &Path) -> Outcome {
 }
 
 /// Compiles the policy for this kernel and compares it with what is there.
-/// Also returns the policy's texts.
-async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Vec<Source>), Failure> {
+/// Also returns the policy.
+async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Loaded), Failure> {
     let loaded = policy::read(path)?;
     let mut capabilities = site.capabilities().await.map_err(refused)?;
-    capabilities.payload &= !loaded.policy().needs_programs() || weirgate_kernel::can_look();
+    let mut links = loaded.policies().iter();
+    let needed = links.any(weirgate_policy::Policy::needs_programs);
+    capabilities.payload &= !needed || weirgate_kernel::can_look();
     let wanted = loaded.compile(&capabilities)?;
     let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
-    Ok((planned, loaded.sources))
+    Ok((planned, loaded))
 }
 
 /// Tells what a plan does; first, what it does that no other can undo.

@@ -2,7 +2,7 @@
 //! `weirgate top`: what goes on now, in a terminal.
 
 use crate::exit::{Outcome, Status};
-use crate::legend::legend;
+use crate::legend::{legend, tracked};
 use crate::output;
 use crate::shape::in_runtime;
 use crate::top_lines::{View, lines};
@@ -11,6 +11,7 @@ use crate::watch::every;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_keep::Place;
 use weirgate_watch::{Legend, Step, Steps};
 
 /// What `weirgate top` takes.
@@ -37,6 +38,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let legend = legend(state, arguments.policy.as_deref())?;
         let mut steps = Steps::open(legend.clone())?;
         steps.look_at_packets();
+        let here = Place::here(state).ok();
         let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
         let mut screen = if plain { None } else { Some(Screen::open()?) };
         let mut ticks = tokio::time::interval(arguments.every);
@@ -55,6 +57,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             let now = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
+            steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
             let Some(step) = steps.step(now.as_millis() as i64, Instant::now()).await? else {
                 continue;
             };

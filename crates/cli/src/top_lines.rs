@@ -16,6 +16,8 @@ pub enum Part {
     Hosts,
     /// Devices, all of them.
     Devices,
+    /// Flows: those with most traffic.
+    Flows,
 }
 
 /// What hosts are ordered by.
@@ -68,6 +70,7 @@ pub struct View {
 
 /// Hosts and devices where everything is shown.
 const FEW: usize = 8;
+const FEW_FLOWS: usize = 4;
 
 /// The lines of a look, at most `width` columns each; `blind` says why there are
 /// no hosts, where packets may not be looked at.
@@ -97,6 +100,16 @@ pub fn lines(
     if shown(Part::Hosts) {
         add(hosts(step, blind, view, most));
     }
+    if shown(Part::Flows) {
+        add(flows(
+            step,
+            if view.part == Part::All {
+                FEW_FLOWS
+            } else {
+                most
+            },
+        ));
+    }
     if shown(Part::Devices) {
         add(devices(step, most));
     }
@@ -122,15 +135,19 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
             .filter_map(|one| one.value(Number::ClassSentBytes))
             .sum();
         let rate = bits(sent, step.interval);
-        let share = if *gate > 0 {
-            rate * 100.0 / *gate as f64
+        let mut links = of(step, Sort::Link);
+        let link = links.find(|one| one.object.label("device") == device);
+        let now = link.and_then(|link| link.object.number(Number::LinkRate));
+        let gate = now.unwrap_or(*gate);
+        let share = if gate > 0 {
+            rate * 100.0 / gate as f64
         } else {
             0.0
         };
         format!(
             "{way:<5} {device}: {} of {} ({share:.0} %)",
             human(rate),
-            human(*gate as f64)
+            human(gate as f64)
         )
     };
     legend.links.iter().map(line).collect()
@@ -199,6 +216,32 @@ fn hosts(step: &Step, blind: Option<&str>, view: View, most: usize) -> Vec<Strin
             human(bits(up(one), step.interval)),
             ms(one.value(Number::HostHere)),
             ms(one.value(Number::HostBeyond))
+        )
+    }));
+    lines
+}
+
+/// Flows with most traffic; nothing where the connection table does not tell.
+fn flows(step: &Step, most: usize) -> Vec<String> {
+    if step.flows.is_empty() {
+        return Vec::new();
+    }
+    let end = |address: std::net::IpAddr, port: u16| match port {
+        0 => address.to_string(),
+        port => std::net::SocketAddr::new(address, port).to_string(),
+    };
+    let mut lines = vec![format!(
+        "{:<6}{:<24}{:<24}{:>12}{:>12}",
+        "flow", "host", "remote", "down", "up"
+    )];
+    lines.extend(step.flows.iter().take(most).map(|flow| {
+        format!(
+            "{:<6}{:<24}{:<24}{:>12}{:>12}",
+            flow.protocol,
+            cut(&end(flow.host, flow.host_port), 23),
+            cut(&end(flow.remote, flow.remote_port), 23),
+            human(flow.down as f64),
+            human(flow.up as f64)
         )
     }));
     lines
@@ -309,6 +352,7 @@ pub fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_watch::Flow;
     use weirgate_watch::Object;
 
     fn host(address: &str, down: i64, up: i64, trip: Option<i64>) -> Change {
@@ -343,7 +387,27 @@ mod tests {
                 host(long, 2_000_000, 5, Some(1_234_567)),
                 host("192.0.2.10", 10, 10, None),
             ],
+            flows: std::sync::Arc::new(vec![Flow {
+                protocol: String::from("tcp"),
+                host: long.parse().unwrap(),
+                host_port: 40_000,
+                remote: long.parse().unwrap(),
+                remote_port: 443,
+                up_class: None,
+                down_class: None,
+                up: 1_000,
+                down: 12_345_678,
+            }]),
         };
+        let view = View {
+            part: Part::Flows,
+            order: Order::Rate,
+        };
+        let found = lines(&step, &Legend::default(), None, view, 80);
+        assert!(
+            found[1].contains("12.35 Mbit") && found[1].chars().count() <= 80,
+            "{found:?}"
+        );
         let order = |order| {
             let view = View {
                 part: Part::Hosts,

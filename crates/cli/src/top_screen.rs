@@ -65,6 +65,7 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
             b'c' => Some(Key::Show(Part::Classes)),
             b'h' => Some(Key::Show(Part::Hosts)),
             b'd' => Some(Key::Show(Part::Devices)),
+            b'f' => Some(Key::Show(Part::Flows)),
             b'o' => Some(Key::Order),
             b'k' => Some(scroll(-1, 0)),
             b'j' => Some(scroll(1, 0)),

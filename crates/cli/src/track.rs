@@ -130,7 +130,11 @@ pub async fn following(site: &Site, entry: &Entry) -> Result<Option<Following>, 
     let Ok(loaded) = policy::again(&entry.sources) else {
         return Ok(None);
     };
-    let policy: Policy = loaded.policy().clone();
+    // Of several links none is followed: such a policy is refused.
+    let [policy] = loaded.policies() else {
+        return Ok(None);
+    };
+    let policy: Policy = policy.clone();
     let Some(setup) = weirgate_compile::following(&policy) else {
         return Ok(None);
     };

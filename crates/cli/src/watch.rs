@@ -2,7 +2,7 @@
 //! `weirgate watch`: the service as a process, and its history as text.
 
 use crate::exit::{Failure, Outcome, Status};
-use crate::legend::legend;
+use crate::legend::{legend, tracked};
 use crate::output;
 use crate::shape::in_runtime;
 use crate::watch_access::{self, Admit, Dismiss};
@@ -156,7 +156,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             Some(_) => "https",
             None => "http",
         };
-        let applied = Place::here(state).ok().map(|place| place.state);
+        let here = Place::here(state).ok();
+        let applied = here.as_ref().map(|place| place.state.clone());
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
@@ -200,7 +201,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         // A file that is being written may be wrong for a moment; what was known
         // holds until it can be read.
         let again = || crate::legend::legend(state, policy.as_deref()).ok();
-        let served = serve(config, legend, again, stop, ready, told).await;
+        let lines = || here.as_ref().map(tracked).unwrap_or_default();
+        let served = serve(config, legend, again, lines, stop, ready, told).await;
         served.map_err(wrong)?;
         Ok(Status::Done)
     })

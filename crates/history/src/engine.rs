@@ -259,7 +259,7 @@ impl<S: Storage> History<S> {
 
     /// Makes the chunks of steps that are due.
     fn condense(&mut self) -> Result<(), HistoryError> {
-        for tier in 1..STEPS.len() {
+        for (tier, most) in SOURCES.into_iter().enumerate().skip(1) {
             loop {
                 let done = self.rings[tier].source();
                 let places = self.rings[tier - 1].places.iter();
@@ -267,10 +267,13 @@ impl<S: Storage> History<S> {
                     .filter(|place| place.head.number > done)
                     .copied()
                     .collect();
-                if due.len() < SOURCES[tier] {
+                // With rows far apart, a ring is full of few chunks: they go on
+                // before they are written over.
+                if due.len() < most && !self.rings[tier - 1].pressed(&due) {
                     break;
                 }
-                self.condense_one(tier, &due[..SOURCES[tier]])?;
+                let count = due.len().min(most);
+                self.condense_one(tier, &due[..count])?;
             }
         }
         Ok(())

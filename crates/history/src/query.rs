@@ -208,9 +208,16 @@ impl<S: Storage> History<S> {
             } else {
                 0
             };
+            // And what that one has no more, where this one reaches back further.
+            let older = if tier < base {
+                let places = self.rings[tier + 1].places.iter();
+                places.map(|place| place.head.first).min()
+            } else {
+                None
+            };
             let until = if tier > base { oldest } else { i64::MAX };
             let wanted = |head: &Head| {
-                head.number > done
+                (head.number > done || older.is_some_and(|first| head.last <= first))
                     && head.last.saturating_add(width) >= from
                     && head.first.saturating_sub(width) < to
                     && (tier <= base || head.first < until)

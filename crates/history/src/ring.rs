@@ -84,6 +84,13 @@ impl Ring {
         self.places.last().map_or(0, |place| place.head.source)
     }
 
+    /// Whether these chunks take so much of the ring that the next one may be
+    /// written over the first of them.
+    pub(crate) fn pressed(&self, places: &[Place]) -> bool {
+        let size = |place: &Place| place.end() - place.at;
+        places.iter().map(size).sum::<u64>() >= self.region.size / 4
+    }
+
     /// Whether a chunk with such a body can be kept at all.
     pub(crate) fn holds(&self, body: usize) -> bool {
         (HEADER + body) as u64 + UNIT <= self.region.size / 2

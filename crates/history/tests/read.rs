@@ -184,3 +184,38 @@ fn a_flood_of_names_is_bounded_and_counted() {
     assert_eq!(status.series, weirgate_history::MAX_SERIES);
     assert_eq!(status.refused, 3 * (9000 - 8192) + 1);
 }
+
+/// Rows a minute apart fill a ring with few chunks: all of it is there still, in
+/// any step.
+#[test]
+fn rows_far_apart_are_kept_for_as_long() {
+    const MINUTE: i64 = 60_000;
+    let mut history = History::open(Disk::default(), 2 << 20).unwrap();
+    let rows = 60 * 1440_i64;
+    let names: Vec<String> = (0..6).map(|number| format!("s{number}")).collect();
+    for row in 1..=rows {
+        let value = (row * 7919) % 10_007;
+        let values = names.iter().map(|name| (&**name, Kind::Gauge, value));
+        history.append(row * MINUTE, MINUTE, values).unwrap();
+        if row % 300 == 0 {
+            history.commit().unwrap();
+        }
+    }
+    history.commit().unwrap();
+    for step in [0, MINUTE, 10 * MINUTE, 120 * MINUTE, 660 * MINUTE] {
+        let read = history.read(&["s3"], 0, rows * MINUTE, step).unwrap();
+        let points = &read[0].points;
+        let mut end = 0;
+        for point in points {
+            assert!(
+                point.start <= end,
+                "{step}: a gap from {end} to {}",
+                point.start
+            );
+            // Steps of two hours do not fill one of eleven evenly.
+            assert!(point.known > 0.8, "{step}: {point:?}");
+            end = point.end;
+        }
+        assert!(end >= rows * MINUTE, "{step}: ends at {end}");
+    }
+}

@@ -3,10 +3,14 @@
 //! connections, again and again, from the one host that the URL names.
 
 use crate::remote::{RemoteError, Transfer, count};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,9 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer's head.
 const HEAD: u64 = 65_536;
 
-/// An `http://` URL.
+/// Where systems keep the authorities that they trust, the first that is there.
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// An `http://` or `https://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bulk {
+    tls: bool,
+    /// Authorities that are trusted in place of the system's.
+    authorities: Option<PathBuf>,
     host: String,
     port: u16,
     path: String,
@@ -30,16 +45,21 @@ impl Bulk {
     /// Reads a URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("`{text}`: {why}");
-        let rest = text.strip_prefix("http://").ok_or_else(|| {
-            wrong("say `http://HOST/FILE`; TLS would measure this machine's processor, too")
-        })?;
+        let (tls, rest) = match text.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (
+                false,
+                text.strip_prefix("http://")
+                    .ok_or_else(|| wrong("say `http://HOST/FILE` or `https://HOST/FILE`"))?,
+            ),
+        };
         let (place, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
         let (host, port) = match place.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => {
                 let port = port.parse().ok().filter(|port| *port > 0);
                 (host, port.ok_or_else(|| wrong("a port is 1 to 65535"))?)
             }
-            _ => (place, 80),
+            _ => (place, if tls { 443 } else { 80 }),
         };
         let bare = host
             .strip_prefix('[')
@@ -53,10 +73,22 @@ impl Bulk {
             return Err(wrong("its path has letters that must be percent-encoded"));
         }
         Ok(Self {
+            tls,
+            authorities: None,
             host: host.to_owned(),
             port,
             path: path.to_owned(),
         })
+    }
+
+    /// The same, which trusts the authorities of a file (PEM) in place of those of
+    /// the system.
+    #[must_use]
+    pub fn trusting(self, authorities: PathBuf) -> Self {
+        Self {
+            authorities: Some(authorities),
+            ..self
+        }
     }
 
     /// The host that is asked.
@@ -70,17 +102,78 @@ impl Bulk {
         found.ok_or_else(|| RemoteError::Silent(self.host.clone()))
     }
 
-    /// Fetches it until the connection is shut or it fails.
-    fn fetch(&self, stream: &TcpStream, counted: &AtomicU64) -> Result<(), RemoteError> {
+    /// What connections are made with, for `https://`.
+    fn config(&self) -> Result<Option<Arc<ClientConfig>>, RemoteError> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let of_system = || AUTHORITIES.iter().map(Path::new).find(|path| path.exists());
+        let path = self.authorities.as_deref().or_else(of_system);
+        let path = path.ok_or_else(|| {
+            RemoteError::Strange(format!(
+                "the system trusts no authorities ({} is missing), so https:// cannot be asked",
+                AUTHORITIES[0]
+            ))
+        })?;
+        let wrong = |why: &dyn std::fmt::Display| {
+            RemoteError::Strange(format!("{}: {why}", path.display()))
+        };
+        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+        let mut roots = RootCertStore::empty();
+        // A system's file may hold some that are of no use.
+        roots.add_parsable_certificates(certificates.filter_map(Result::ok));
+        if roots.is_empty() {
+            return Err(wrong(&"there is no usable certificate in it"));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(&error))?;
+        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Some(Arc::new(config)))
+    }
+
+    /// Fetches it on a connection until that is shut or it fails.
+    fn fetch(
+        &self,
+        stream: TcpStream,
+        tls: Option<&Arc<ClientConfig>>,
+        counted: &AtomicU64,
+    ) -> Result<(), RemoteError> {
+        let Some(config) = tls else {
+            return self.ask(stream, counted);
+        };
+        let strange =
+            |error: rustls::Error| RemoteError::Strange(format!("{}: {error}", self.host));
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|error| RemoteError::Strange(format!("{}: {error}", self.host)))?;
+        let connection = ClientConnection::new(Arc::clone(config), name).map_err(strange)?;
+        let mut secured = StreamOwned::new(connection, stream);
+        // A certificate that is not trusted says so in words.
+        while secured.conn.is_handshaking() {
+            secured
+                .conn
+                .complete_io(&mut secured.sock)
+                .map_err(|error| match error.get_ref() {
+                    Some(inner) if inner.is::<rustls::Error>() => {
+                        RemoteError::Strange(format!("{}: {inner}", self.host))
+                    }
+                    _ => error.into(),
+                })?;
+        }
+        self.ask(secured, counted)
+    }
+
+    fn ask(&self, mut stream: impl Read + Write, counted: &AtomicU64) -> Result<(), RemoteError> {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
         } else {
             self.host.clone()
         };
         let agent = concat!("weirgate/", env!("CARGO_PKG_VERSION"));
-        let mut to = stream;
         write!(
-            to,
+            stream,
             "GET {} HTTP/1.1\r\nHost: {host}:{}\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\
              Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
             self.path, self.port
@@ -104,10 +197,12 @@ impl Bulk {
         }
         let mut block = vec![0; 131_072];
         loop {
-            let read = from.read(&mut block)?;
-            if read == 0 {
-                return Ok(());
-            }
+            let read = match from.read(&mut block) {
+                Ok(0) => return Ok(()),
+                // Servers that end TLS without saying so: the file is none the less.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                other => other?,
+            };
             counted.fetch_add(read as u64, Ordering::Relaxed);
         }
     }
@@ -115,6 +210,7 @@ impl Bulk {
     /// Fills the line downwards for a time.
     pub(crate) fn fill(&self, time: Duration) -> Result<Transfer, RemoteError> {
         let address = self.address()?;
+        let tls = self.config()?;
         let counted = AtomicU64::new(0);
         let over = AtomicBool::new(false);
         let open: [Mutex<Option<TcpStream>>; STREAMS] = Default::default();
@@ -129,7 +225,7 @@ impl Bulk {
                 if over.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                self.fetch(&stream, &counted)?;
+                self.fetch(stream, tls.as_ref(), &counted)?;
                 if over.load(Ordering::Relaxed) {
                     return Ok(());
                 }

@@ -4,6 +4,7 @@
 //! `net.ipv4.ping_group_range` allows them.
 
 use crate::remote::RemoteError;
+use crate::sequence::mark;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -67,6 +68,13 @@ impl Icmp {
             address,
             next: 0,
         })
+    }
+
+    /// The same, with a code point on what is sent.
+    pub fn open_with(address: IpAddr, dscp: u8) -> Result<Self, RemoteError> {
+        let icmp = Self::open(address)?;
+        mark(&icmp.socket, address.is_ipv4(), dscp)?;
+        Ok(icmp)
     }
 
     fn headers(&self) -> u32 {

@@ -9,10 +9,15 @@
 //!   [`Reflector`] (ICMP, irtt) tells round trips, a [`Load`] (iperf3, a file of
 //!   a web server) fills the line.
 //!
+//! * [`play`](play()) plays a [`Sequence`] of transfers and echoes towards a
+//!   [`BulkServer`].
+//!
 //! Nobody is contacted but the address that the caller names. Start reading at
 //! `infer`; `message` is all that crosses the network.
 
 mod bulk;
+mod bulk_serve;
+mod capture;
 mod client;
 mod echo;
 mod infer;
@@ -22,10 +27,14 @@ mod measure;
 mod message;
 mod pace;
 mod remote;
+mod sequence;
 mod serve;
 mod train;
+mod wanted;
 
 pub use bulk::Bulk;
+pub use bulk_serve::BulkServer;
+pub use capture::Capture;
 pub use client::{Client, ProbeError, Way};
 pub use echo::{Echo, Icmp, Reflector};
 pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
@@ -34,5 +43,7 @@ pub use irtt::{IRTT_PORT, Irtt};
 pub use measure::{Direction, Progress, measure};
 pub use message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
 pub use remote::{Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, remote};
+pub use sequence::{Doing, Ping, Pinged, Play, Played, Sequence, Stop, Transferred, play};
 pub use serve::Server;
 pub use train::{Arrival, seen};
+pub use wanted::{Manner, Wanted};

@@ -2,6 +2,7 @@
 //! What the kernel's numbers stand for: a policy's classes and rules, and
 //! whether what classes were promised is kept.
 
+use crate::connections::Sorter;
 use serde::Serialize;
 use weirgate_units::Handle;
 
@@ -60,6 +61,9 @@ pub struct Legend {
     /// name.
     #[serde(skip)]
     pub tables: Vec<(bool, String)>,
+    /// Tells the classes of connections.
+    #[serde(skip)]
+    pub sorter: Sorter,
 }
 
 impl Legend {

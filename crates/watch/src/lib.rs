@@ -16,10 +16,12 @@
 mod access;
 mod changed;
 mod changes;
+mod connections;
 mod differ;
 mod door;
 mod http;
 mod legend;
+mod line;
 mod look;
 mod metrics;
 mod now;
@@ -34,8 +36,10 @@ mod storage;
 mod tls;
 
 pub use access::{Access, password, token};
+pub use connections::{ByPolicy, Flow, Sorted, Sorter};
 pub use differ::{Change, Differ};
 pub use legend::{ClassLegend, Legend, Promise, RuleLegend, promise};
+pub use line::LineNow;
 pub use look::Looker;
 pub use metrics::{Own, openmetrics};
 pub use now::now;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Asks the kernel, and makes objects of its answers.
 
+use crate::connections::{Connections, Flow};
 use crate::legend::Legend;
+use crate::line::{self, LineNow};
 use crate::object::{Number, Object, Sort};
 use crate::passing::Passing;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 use weirgate_kernel::{Counters, DeviceOverview, Kernel, KernelError, RuleCounter};
 
 /// Devices, and qdiscs and classes of one device, that are looked at: beyond
@@ -12,15 +16,19 @@ use weirgate_kernel::{Counters, DeviceOverview, Kernel, KernelError, RuleCounter
 const MOST_DEVICES: usize = 64;
 const MOST_PARTS: usize = 512;
 const MOST_RULES: usize = 1024;
-/// Looks between two of the connection table, which may be long.
+/// Looks between two of the connection table; one more for each of so many
+/// connections, so that a long table costs no more by the second.
 const CONNECTIONS_EVERY: u32 = 10;
+const CONNECTIONS_EACH: usize = 2_000;
 
 /// Looks at one network namespace, again and again.
 pub struct Looker {
     kernel: Kernel,
     legend: Legend,
-    looks: u32,
-    connections: Option<Object>,
+    lines: Vec<LineNow>,
+    /// Looks until the connection table is read again.
+    rest: u32,
+    connections: Connections,
     /// Why rules and connections are not looked at.
     refused: Option<String>,
     passing: Option<Passing>,
@@ -35,8 +43,9 @@ impl Looker {
         Ok(Self {
             kernel: Kernel::open()?,
             legend,
-            looks: 0,
-            connections: None,
+            lines: Vec::new(),
+            rest: 0,
+            connections: Connections::default(),
             refused: None,
             passing: None,
             blind: None,
@@ -59,6 +68,24 @@ impl Looker {
     /// Takes another policy's.
     pub fn set_legend(&mut self, legend: Legend) {
         self.legend = legend;
+        // Classes of connections may be others.
+        self.connections = Connections::default();
+        self.rest = 0;
+    }
+
+    /// Takes what `[track]` has the line to be.
+    pub fn set_lines(&mut self, lines: Vec<LineNow>) {
+        self.lines = lines;
+    }
+
+    /// What `[track]` has the line to be.
+    pub fn lines(&self) -> &[LineNow] {
+        &self.lines
+    }
+
+    /// The flows with most traffic at the last reading of the connection table.
+    pub fn flows(&self) -> Arc<Vec<Flow>> {
+        Arc::clone(&self.connections.flows)
     }
 
     /// Why rules and connections are not looked at; `None` if they are.
@@ -78,7 +105,7 @@ impl Looker {
         // Those that are shaped first, then by the kernel's number.
         devices.sort_by_key(|device| (!shaped(device), device.index));
         devices.truncate(MOST_DEVICES);
-        let mut objects = Vec::new();
+        let mut objects = line::objects(&self.legend, &devices, &self.lines);
         for device in &devices {
             objects.extend(of_device(device, &self.legend));
         }
@@ -101,21 +128,30 @@ impl Looker {
             let counters = self.kernel.rule_counters(*netdev, table).await?;
             objects.extend(of_rules(table, &counters));
         }
-        if self.looks.is_multiple_of(CONNECTIONS_EVERY) {
-            let connections = self.kernel.connections().await?;
-            let unanswered = connections.iter().filter(|one| !one.answered).count();
-            self.connections = Some(Object {
-                sort: Sort::Connections,
-                identity: String::new(),
-                labels: Vec::new(),
-                numbers: vec![
-                    (Number::ConnectionsTracked, connections.len() as u64),
-                    (Number::ConnectionsUnanswered, unanswered as u64),
-                ],
-            });
+        if self.rest == 0 {
+            let all = self.kernel.connections().await?;
+            let subnets = self.kernel.subnets().await?;
+            let sorter = &self.legend.sorter;
+            let limit = self.kernel.connection_limit();
+            self.connections
+                .take(&all, &subnets, sorter, limit, Instant::now());
+            let more = u32::try_from(all.len() / CONNECTIONS_EACH).unwrap_or(u32::MAX);
+            self.rest = CONNECTIONS_EVERY.saturating_add(more);
         }
-        self.looks = self.looks.wrapping_add(1);
-        objects.extend(self.connections.clone());
+        self.rest -= 1;
+        objects.extend(self.connections.objects.iter().cloned());
+        let classes = &self.connections.classes;
+        let named = objects.iter_mut().filter(|one| one.sort == Sort::Class);
+        for class in named.filter(|_| self.legend.sorter.0.is_some()) {
+            let way = match class.label("direction") {
+                "up" => "up",
+                "down" => "down",
+                _ => continue,
+            };
+            let key = (way, class.label("class").to_owned());
+            let count = classes.get(&key).copied().unwrap_or(0);
+            class.numbers.push((Number::ClassConnections, count));
+        }
         Ok(())
     }
 }
@@ -203,6 +239,19 @@ fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
         (Number::QdiscBacklogPackets, u64::from(qdisc.queued_packets)),
     ];
     numbers.extend(qdisc.marks.map(|marks| (Number::QdiscMarks, marks)));
+    let inside = &qdisc.inside;
+    let told = [
+        (Number::QdiscDelay, inside.delay_us),
+        (Number::QdiscPeak, inside.peak_us),
+        (Number::QdiscProbability, inside.probability),
+        (Number::QdiscDropping, inside.dropping.map(u32::from)),
+        (Number::QdiscFlows, inside.flows),
+        (Number::QdiscNewFlows, inside.new_flows),
+        (Number::QdiscFullDrops, inside.full_drops),
+        (Number::QdiscMemory, inside.memory),
+    ];
+    let told = told.into_iter();
+    numbers.extend(told.filter_map(|(number, value)| Some((number, value?.into()))));
     numbers
 }
 

@@ -2,7 +2,8 @@
 //! The last look as JSON: for the page, for `top --json`, for scripts.
 
 use crate::differ::Change;
-use crate::legend::{Legend, Promise, promise};
+use crate::legend::{ClassLegend, Legend, Promise, promise};
+use crate::line::guaranteed_now;
 use crate::object::{Number, Object, Sort, Width};
 use serde_json::{Map, Value, json};
 
@@ -37,7 +38,7 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
         "labels": labels,
         "numbers": numbers,
     });
-    if let Some(class) = class_of(&change.object, legend) {
+    if let Some(class) = class_of(&change.object, &legend.classes) {
         whole["promise"] = json!(change.promise);
         whole["guaranteed"] = json!(class.guaranteed);
         whole["maximum"] = json!(class.maximum);
@@ -45,8 +46,8 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
     whole
 }
 
-fn class_of<'a>(object: &Object, legend: &'a Legend) -> Option<&'a crate::ClassLegend> {
-    let mut classes = legend.classes.iter().filter(|_| object.sort == Sort::Class);
+fn class_of<'a>(object: &Object, classes: &'a [ClassLegend]) -> Option<&'a ClassLegend> {
+    let mut classes = classes.iter().filter(|_| object.sort == Sort::Class);
     classes.find(|class| {
         class.device == object.label("device") && class.handle.to_string() == object.label("handle")
     })
@@ -61,6 +62,11 @@ pub(crate) fn conclude(
     interval: i64,
     waited: impl Fn(&Object) -> bool,
 ) {
+    let now = |class: &ClassLegend, changes: &[Change]| ClassLegend {
+        guaranteed: guaranteed_now(changes, &class.device, &class.direction, class.guaranteed),
+        ..class.clone()
+    };
+    let classes: Vec<ClassLegend> = legend.classes.iter().map(|one| now(one, changes)).collect();
     for change in changes
         .iter_mut()
         .filter(|one| one.object.sort == Sort::Class)
@@ -70,7 +76,7 @@ pub(crate) fn conclude(
         };
         let sent = change.value(Number::ClassSentBytes);
         let both = backlog > 0 && waited(&change.object);
-        let class = class_of(&change.object, legend);
+        let class = class_of(&change.object, &classes);
         // What is there only now leaves at the guarantee at least: how much was
         // sent before tells nothing of how fast.
         let rate = sent.map(|sent| sent as f64 * 1000.0 / interval.max(1) as f64);
@@ -108,7 +114,6 @@ pub(crate) fn conclude(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ClassLegend;
     use weirgate_units::Handle;
 
     fn class(sent: Option<i64>, backlog: i64) -> Change {

@@ -21,6 +21,10 @@ pub enum Sort {
     Probe,
     /// A host on the inside.
     Host,
+    /// One direction of the policy's link.
+    Link,
+    /// A protocol and port that connections are tracked to.
+    Service,
 }
 
 impl Sort {
@@ -34,6 +38,8 @@ impl Sort {
             Self::Connections => "connections",
             Self::Probe => "probe",
             Self::Host => "host",
+            Self::Link => "link",
+            Self::Service => "service",
         }
     }
 }
@@ -108,21 +114,41 @@ metrics! {
     ClassBacklogPackets: Class "backlog_packets" Gauge / 1 "Packets waiting.";
     ClassWait: Class "estimated_wait_seconds" Gauge / 1_000_000 "How long what waits takes to leave at the rate of the last interval.";
     ClassUnkept: Class "promise_broken" Gauge / 1 "1 while the class waits and gets less than its guarantee, 2 while it waits longer than its bound, else 0.";
+    QdiscDelay: Qdisc "aqm_delay_seconds" Gauge / 1_000_000 "Wait of the packet that left last, as the queue management has it; of cake the mean of the tin where it is longest.";
+    QdiscPeak: Qdisc "aqm_peak_delay_seconds" Gauge / 1_000_000 "Of cake: the longest wait of late.";
+    QdiscProbability: Qdisc "aqm_probability" Gauge / 1_000_000 "The probability by which it drops or marks, from 0 to 1.";
+    QdiscDropping: Qdisc "aqm_dropping" Gauge / 1 "1 while it drops or marks for delay.";
+    QdiscFlows: Qdisc "aqm_flows" Gauge / 1 "Flows that have packets waiting, or had just now.";
+    QdiscNewFlows: Qdisc "aqm_new_flows" Short / 1 "How often a flow began anew.";
+    QdiscFullDrops: Qdisc "aqm_full_drops" Short / 1 "Packets dropped because the queue was full, and not for delay.";
+    QdiscMemory: Qdisc "aqm_memory_bytes" Gauge / 1 "Memory that its packets take.";
     RulePackets: Rule "packets" Counter / 1 "Packets that the rule matched.";
     RuleBytes: Rule "bytes" Counter / 1 "Their bytes, IP headers included.";
     ConnectionsTracked: Connections "tracked" Gauge / 1 "Connections that are tracked.";
     ConnectionsUnanswered: Connections "unanswered" Gauge / 1 "Those that no answer was seen of.";
+    ConnectionsMarked: Connections "marked" Gauge / 1 "Those that have a mark.";
+    ConnectionsLimit: Connections "limit" Gauge / 1 "How many the kernel tracks at most.";
+    ServiceConnections: Service "connections" Gauge / 1 "Connections that are tracked to it.";
+    ServiceUnanswered: Service "unanswered" Gauge / 1 "Those that no answer was seen of.";
     ProbeSent: Probe "sent" Counter / 1 "Probes sent.";
     ProbeLost: Probe "lost" Counter / 1 "Probes that no answer came to within three seconds.";
     ProbeRtt: Probe "rtt_seconds" Gauge / 1_000_000 "Round-trip time of the last probe that was answered.";
     ClassTimed: Class "timed_packets" Counter / 1 "Packets whose wait was measured, one by one.";
     ClassWaited: Class "waited_seconds" Counter / 1_000_000_000 "Their waits in the device's queue, added up.";
+    ClassIpBytes: Class "ip_bytes" Counter / 1 "IP bytes of those packets: what sent_bytes has more is the link layer's.";
+    ClassConnections: Class "connections" Gauge / 1 "Tracked connections whose packets of this direction have the class.";
     ClassMeanWait: Class "wait_seconds" Gauge / 1_000_000 "Mean wait of the packets that left since the look before.";
     ClassHighWait: Class "wait_95th_seconds" Gauge / 1_000_000 "The wait that 95 of 100 of them did not exceed.";
     ClassBeyond: Class "rtt_outside_seconds" Gauge / 1_000_000 "Mean round trip of TCP segments, from when the device was given them to the arrival of their answer, since the look before.";
     ClassHighBeyond: Class "rtt_outside_95th_seconds" Gauge / 1_000_000 "The one that 95 of 100 of them did not exceed.";
     ClassHere: Class "rtt_inside_seconds" Gauge / 1_000_000 "Mean round trip of TCP segments that arrived, to their host and back, since the look before: by the class that they had, else by that of their answers.";
     ClassHighHere: Class "rtt_inside_95th_seconds" Gauge / 1_000_000 "The one that 95 of 100 of them did not exceed.";
+    LinkPolicy: Link "policy_bits_per_second" Gauge / 1 "The rate on the wire that the policy lets the link have.";
+    LinkRate: Link "rate_bits_per_second" Gauge / 1 "The rate on the wire that it has now; another than the policy's where [track] follows the line.";
+    LinkLine: Link "tracked_bits_per_second" Gauge / 1 "What [track] takes the line's rate to be.";
+    LinkFloor: Link "tracked_floor_bits_per_second" Gauge / 1 "The rate that [track] never goes below.";
+    LinkCeiling: Link "tracked_ceiling_bits_per_second" Gauge / 1 "The rate that [track] never goes above.";
+    LinkBlind: Link "tracked_blind" Gauge / 1 "1 while nobody answers [track], so that it holds the floor.";
     HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
     HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
     HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host was sent.";

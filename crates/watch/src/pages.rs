@@ -2,7 +2,7 @@
 //! The page's files, which are part of the program.
 
 /// A path, its type and its content.
-pub(crate) static FILES: [(&str, &str, &str); 3] = [
+pub(crate) static FILES: [(&str, &str, &str); 4] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -12,6 +12,11 @@ pub(crate) static FILES: [(&str, &str, &str); 3] = [
         "/watch.js",
         "text/javascript; charset=utf-8",
         include_str!("../../../web/watch.js"),
+    ),
+    (
+        "/figures.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../../web/figures.js"),
     ),
     (
         "/watch.css",

@@ -189,6 +189,8 @@ fn class(
     let waits = spreads.get(&of(Way::Wait)).unwrap_or(&nothing);
     numbers.push((Number::ClassTimed, waits.count));
     numbers.push((Number::ClassWaited, waits.sum_ns));
+    let bytes = spreads.get(&of(Way::Bytes)).unwrap_or(&nothing);
+    numbers.push((Number::ClassIpBytes, bytes.sum_ns));
     let gauges = [
         (Way::Wait, Number::ClassMeanWait, Number::ClassHighWait),
         (Way::Beyond, Number::ClassBeyond, Number::ClassHighBeyond),

@@ -6,6 +6,7 @@ use crate::differ::Change;
 use crate::door::Door;
 use crate::http;
 use crate::legend::Legend;
+use crate::line::LineNow;
 use crate::metrics::Own;
 use crate::object::series;
 use crate::probe::{Prober, Target};
@@ -130,12 +131,14 @@ impl Shared {
 }
 
 /// Serves until `stop` is done. `again` makes the legend anew, where it can;
+/// `lines` tells before each look what `[track]` has the line to be;
 /// `ready` is told where it listens, once it does; `told` gets what an
 /// administrator should know. Needs a tokio runtime.
 pub async fn serve(
     config: Config,
     legend: Legend,
     again: impl Fn() -> Option<Legend>,
+    lines: impl Fn() -> Vec<LineNow>,
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(&[SocketAddr]),
     told: impl Fn(&str),
@@ -186,6 +189,7 @@ pub async fn serve(
                 told(&text);
                 round.happened("send", text);
             }
+            round.steps.set_lines(lines());
             let seen = round.once(&told).await;
             *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);

@@ -2,12 +2,15 @@
 //! One look after the other, and what follows from two of them.
 
 use crate::changes::Trees;
+use crate::connections::Flow;
 use crate::differ::{Change, Differ};
 use crate::legend::Legend;
+use crate::line::LineNow;
 use crate::look::Looker;
 use crate::now::{conclude, now};
 use crate::object::{Number, Object, Sort};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 use weirgate_history::Event;
 use weirgate_kernel::KernelError;
@@ -33,12 +36,17 @@ pub struct Step {
     pub interval: i64,
     /// Objects and what changed.
     pub changes: Vec<Change>,
+    /// The flows with most traffic, where the connection table may be read and
+    /// counts.
+    pub flows: Arc<Vec<Flow>>,
 }
 
 impl Step {
-    /// As JSON, see [`now`](crate::now()).
+    /// As JSON, see [`now`](crate::now()), with the flows.
     pub fn json(&self, legend: &Legend) -> serde_json::Value {
-        now(self.time, self.interval, &self.changes, legend)
+        let mut value = now(self.time, self.interval, &self.changes, legend);
+        value["flows"] = serde_json::json!(*self.flows);
+        value
     }
 }
 
@@ -73,6 +81,11 @@ impl Steps {
         self.looker.look_at_packets();
     }
 
+    /// Takes what `[track]` has the line to be.
+    pub fn set_lines(&mut self, lines: Vec<LineNow>) {
+        self.looker.set_lines(lines);
+    }
+
     /// Why packets that pass are not looked at; `None` where they are.
     pub fn blind(&self) -> Option<&str> {
         self.looker.blind()
@@ -95,9 +108,7 @@ impl Steps {
         objects.extend(others);
         let interval = self.interval(time, passed);
         let legend = self.looker.legend();
-        let happened = self
-            .trees
-            .step(&devices, |device, handle| legend.name(device, handle));
+        let happened = self.trees.step(&devices, legend, self.looker.lines());
         self.events
             .extend(happened.into_iter().map(|(kind, text)| Event {
                 time,
@@ -118,6 +129,7 @@ impl Steps {
             time,
             interval,
             changes,
+            flows: self.looker.flows(),
         }))
     }
 

@@ -4,7 +4,7 @@
 //! Wall time depends on the machine and on what else it does, so this is no
 //! part of the tests; the load is shown beside the figures.
 
-use crate::{bench_policy, run};
+use crate::{bench_policy, bench_watch, run};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -68,6 +68,7 @@ pub fn run_all(root: &Path) -> Result<()> {
     let mut figures = of_experiment(root)?;
     figures.push(of_try(root)?);
     figures.extend(bench_policy::figures(root)?);
+    figures.extend(bench_watch::figures(root)?);
     report(&figures, &before)?;
     let folder = tempfile::tempdir()?;
     let mut day = Command::new("cargo");
@@ -83,6 +84,15 @@ pub fn run_policy(root: &Path) -> Result<()> {
     run(build.args(["-p", "weirgate-cli"]))?;
     let before = load();
     report(&bench_policy::figures(root)?, &before)
+}
+
+/// Builds and measures what watch costs, which needs no lab but root.
+pub fn run_watch(root: &Path) -> Result<()> {
+    let mut build = Command::new("cargo");
+    build.current_dir(root).args(["build", "--release"]);
+    run(build.args(["-p", "weirgate-cli"]))?;
+    let before = load();
+    report(&bench_watch::figures(root)?, &before)
 }
 
 #[allow(clippy::print_stdout, reason = "the table is this task's result")]

@@ -11,9 +11,10 @@ use std::process::Command;
 /// what its own seeds alone see; of `packet`, which has few, half as many again;
 /// of `message` and `history`, whose seeds see nearly all, a little less than
 /// what twenty seconds see.
-const TARGETS: [(&str, u32); 5] = [
+const TARGETS: [(&str, u32); 6] = [
     ("policy", 4_400),
     ("experiment", 3_300),
+    ("domain", 4_700),
     ("packet", 1_400),
     ("message", 140),
     ("history", 1_150),

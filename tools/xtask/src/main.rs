@@ -7,6 +7,7 @@
 mod aqm;
 mod bench;
 mod bench_policy;
+mod bench_watch;
 mod bursts;
 mod deb;
 mod flow_hash;
@@ -41,6 +42,15 @@ enum Task {
     Bench,
     /// Measure `check` and `apply` of a large policy against their goals; the lab is not needed.
     BenchPolicy,
+    /// Measure what `weirgate watch` costs with 300 hosts, as root.
+    BenchWatch {
+        /// Send and receive, as in its namespace.
+        #[arg(long, hide = true)]
+        inside: bool,
+        /// Print how many series there are, as in its namespace.
+        #[arg(long, hide = true)]
+        series: bool,
+    },
     /// Build the Debian package.
     Deb,
     /// Fuzz every discipline under sanitizers, after proof that a planted mistake is found.
@@ -103,6 +113,9 @@ fn main() -> ExitCode {
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),
+        Task::BenchWatch { inside: true, .. } => bench_watch::inside(),
+        Task::BenchWatch { series: true, .. } => bench_watch::series(),
+        Task::BenchWatch { .. } => bench::run_watch(&root()),
         Task::Deb => deb::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),

@@ -115,6 +115,7 @@ fn waits() {
     sleep(Duration::from_secs(2));
 
     let before = spread(&passive, wan, FAST, Way::Wait);
+    let bytes_before = spread(&passive, wan, FAST, Way::Bytes);
     let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
     socket.connect(("10.0.0.2", 7)).expect("an address");
     net::classify(&socket, FAST);
@@ -135,6 +136,9 @@ fn waits() {
     );
     assert_eq!(found.count, u64::from(burst));
     assert!(apart(ours, truth) < 0.05);
+    // IP bytes of the same packets: without their Ethernet headers.
+    let bytes = spread(&passive, wan, FAST, Way::Bytes).since(&bytes_before);
+    assert_eq!(bytes.sum_ns, u64::from(burst * (on_the_wire - 14)));
     let (untimed, left_out) = passive.untimed().expect("a map");
     println!("{untimed} untimed, {left_out} left out");
     assert_eq!(left_out, 0);

@@ -176,10 +176,18 @@ fn what_is_shown_is_what_passed() {
     assert_eq!(sent, 30);
     // Each of them was timed, and the host on the inside was heard of.
     assert_eq!(counted(&watch, "class_timed_packets", urgent).1, 30);
+    assert_eq!(counted(&watch, "class_ip_bytes", urgent).1, 30 * 128);
     let host = "host=\"10.8.0.77\"";
     assert_eq!(counted(&watch, "host_received_packets", host).1, 25);
     assert_eq!(counted(&watch, "host_received_bytes", host).1, 25 * 128);
     metrics(&watch);
+    // What was sent before may be forgotten by now: a connection without an answer
+    // is kept for half a minute.
+    watch.send("10.9.0.2", 53, 1);
+    link(&watch.look(|now| {
+        let of = |sort, label, value| number(now, sort, label, value, "connections");
+        of("service", "port", "53") >= Some(1.0) && of("class", "class", "urgent") >= Some(1.0)
+    }));
     page(&watch);
     let file = watch.folder.path().join("history");
     let ended = watch.place.weirgate(&format!(
@@ -202,6 +210,24 @@ fn what_is_shown_is_what_passed() {
     );
     assert!(text.out.contains("up urgent"), "{text:?}");
     keys(&watch);
+}
+
+/// A number of the first object of a sort that has a label.
+fn number(now: &Value, sort: &str, label: &str, value: &str, name: &str) -> Option<f64> {
+    let mut all = now["objects"].as_array()?.iter();
+    let one = all.find(|one| one["sort"] == sort && one["labels"][label] == value)?;
+    one["numbers"][name].as_f64()
+}
+
+/// The link's rate is the kernel's and the policy's, and the table of connections
+/// says how many it may have.
+fn link(now: &Value) {
+    let up = |name| number(now, "link", "direction", "up", name);
+    assert_eq!(up("rate_bits_per_second"), Some(998_000.0), "{now}");
+    assert_eq!(up("policy_bits_per_second"), Some(998_000.0), "{now}");
+    let all = now["objects"].as_array().unwrap();
+    let limit = all.iter().find(|one| one["sort"] == "connections").unwrap();
+    assert!(limit["numbers"]["limit"].as_f64() > Some(0.0), "{now}");
 }
 
 /// `top` in a terminal of its own: a key shows hosts, another ends it.
@@ -338,6 +364,24 @@ fn metrics(watch: &Watch) {
     assert_eq!(sum.trim().parse(), Ok(30.0), "{text}");
 }
 
+/// The Prometheus project's own tool takes the alert rules, and they fire and
+/// stay silent as their tests say.
+#[test]
+fn alert_rules_do_as_they_say() {
+    let folder = root().join("packaging/monitoring");
+    for words in [
+        ["check", "rules", "alerts.yaml"],
+        ["test", "rules", "alerts-test.yaml"],
+    ] {
+        let mut command = Command::new("promtool");
+        let Ok(output) = command.args(words).current_dir(&folder).output() else {
+            eprintln!("SKIPPED: promtool (package prometheus) is not installed");
+            return;
+        };
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
 /// The page draws in a browser what the service knows. With
 /// `WEIRGATE_PICTURES=FOLDER` it is photographed, to be looked at.
 fn page(watch: &Watch) {
@@ -363,6 +407,14 @@ fn page(watch: &Watch) {
     for part in ["Host 10.8.0.77", "Receives", "10.8.0.77, at most"] {
         assert!(hosts.contains(part), "{part} in {hosts}");
     }
+    let link = watch.browser("#link", &["--dump-dom"]);
+    for part in [
+        "Rate of the link",
+        "up has, at most 998 kbit/s",
+        "Histogram: round trips",
+    ] {
+        assert!(link.contains(part), "{part} in {link}");
+    }
     let rules = watch.browser("#rules", &["--dump-dom"]);
     assert!(rules.contains("names"), "{rules}");
     let events = watch.browser("#events", &["--dump-dom"]);
@@ -377,6 +429,8 @@ fn page(watch: &Watch) {
         ("telephone", "#now", "390,844"),
         ("telephone-history", "#history/0.25", "390,1400"),
         ("rules", "#rules", "1280,700"),
+        ("link", "#link/0.25", "1280,1700"),
+        ("telephone-link", "#link", "390,1600"),
         ("events", "#events", "1280,700"),
         ("hosts", "#hosts/10.8.0.77", "1280,1400"),
         ("telephone-hosts", "#hosts", "390,844"),

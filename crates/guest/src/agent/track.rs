@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weirgate_compile::{compile, following};
 use weirgate_experiment::Node;
 use weirgate_keep::Tracker;
-use weirgate_kernel::{Kernel, Scope};
+use weirgate_kernel::{Kernel, Scope, Since};
 use weirgate_plan::{Options, plan_with};
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, State};
@@ -133,7 +133,11 @@ async fn apply_all(
     let mut capabilities = kernel.capabilities().await?;
     capabilities.payload &= !policy.needs_programs() || weirgate_kernel::can_look();
     let observed = kernel.observe_knowing(&Scope::of([&desired]), None).await?;
-    let (mut there, mut generation) = (observed.state, observed.generation);
+    let mut there = observed.state;
+    let mut since = Since {
+        generation: observed.generation,
+        handles: observed.handles,
+    };
     while let Some([up, down]) = orders.recv().await {
         let wanted = at_rates(policy, &capabilities, up, down)?;
         let options = Options {
@@ -144,8 +148,12 @@ async fn apply_all(
         let plan = plan.map_err(|problems| {
             anyhow::anyhow!("there is no plan: {}", super::shaper::list(&problems))
         })?;
-        let applied = kernel.apply_since(&plan, generation).await?;
-        (there, generation, desired) = (applied.after, applied.generation, wanted);
+        let applied = kernel.apply_since(&plan, &since).await?;
+        (there, desired) = (applied.after, wanted);
+        since = Since {
+            generation: applied.generation,
+            handles: applied.handles,
+        };
         let _ = tell.send(Ok(()));
     }
     Ok(())

@@ -56,6 +56,15 @@ pub fn telling(
             let _ = stop.await;
         };
         let ready = move |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
-        serve(config, Legend::default(), || None, stop, ready, told).await
+        serve(
+            config,
+            Legend::default(),
+            || None,
+            Vec::new,
+            stop,
+            ready,
+            told,
+        )
+        .await
     })
 }

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use tokio::sync::oneshot;
-use weirgate_experiment::{Node, TcpSettings};
+use weirgate_experiment::{Node, TcpSettings, TrafficKind};
 use weirgate_units::{Dscp, Size};
 
 /// The TCP protocol number.
@@ -121,6 +121,12 @@ impl Listeners {
         )
         .and_then(|socket| {
             set_receiver(&socket, receives)?;
+            if matches!(entry.kind, TrafficKind::Tcp(_)) {
+                // As long as the near end insists: by itself the kernel forgets
+                // a handshake after five repetitions, 63 s
+                // (`tcp_synack_retries`), and resets what comes of it later.
+                options::set_syn_repeats(&socket, MOST_SYNS)?;
+            }
             rustix::net::listen(&socket, i32::from(u16::MAX))?;
             Endpoint::readable(socket)
         })

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the connection table tells: how many connections there are, to which
+//! services and of which classes, and the flows with most traffic.
+
+use crate::object::{Number, Object, Sort};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use weirgate_kernel::{Connection, Subnet, Tuple};
+
+/// Services that have numbers at most; those of all others are added up.
+const MOST_SERVICES: usize = 32;
+/// Readings without a connection after which a service gives its place away.
+const SILENT: u32 = 60;
+/// Flows that are shown.
+const MOST_FLOWS: usize = 20;
+/// Connections whose class is found at one reading, and readings after which it
+/// is found again: it may follow from bytes or time.
+const SORTED: usize = 400;
+const OLD: u32 = 30;
+/// With more connections, the flows' rates are left out.
+const MANY: usize = 50_000;
+
+/// The ends of a connection as the link's router sees them, and its classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sorted {
+    /// The end inside, and its port.
+    pub host: (IpAddr, u16),
+    /// The end outside.
+    pub remote: (IpAddr, u16),
+    /// Whether the one inside opened it.
+    pub opened_inside: bool,
+    /// The class of what it sends upwards; `None` where that is not shaped.
+    pub up: Option<String>,
+    /// Of what comes down.
+    pub down: Option<String>,
+}
+
+/// Tells connections' classes by a policy; `None` of one that does not cross the
+/// link.
+pub type ByPolicy = dyn Fn(&Connection, &[Subnet]) -> Option<Sorted> + Send + Sync;
+
+/// A [`ByPolicy`], or none.
+#[derive(Clone, Default)]
+pub struct Sorter(pub Option<Arc<ByPolicy>>);
+
+impl fmt::Debug for Sorter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Sorter({})", self.0.is_some())
+    }
+}
+
+/// What it does is that of its policy, which a legend has beside it.
+impl PartialEq for Sorter {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
+}
+
+/// A flow with much traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flow {
+    /// `tcp`, `udp`, or the protocol's number.
+    pub protocol: String,
+    /// The end inside; without a policy, the one that opened it.
+    pub host: IpAddr,
+    /// Its port.
+    pub host_port: u16,
+    /// The other end.
+    pub remote: IpAddr,
+    /// Its port.
+    pub remote_port: u16,
+    /// The class upwards.
+    pub up_class: Option<String>,
+    /// The class downwards.
+    pub down_class: Option<String>,
+    /// Bits of IP packets by the second from the host.
+    pub up: u64,
+    /// To the host.
+    pub down: u64,
+}
+
+struct Known {
+    sorted: Option<Sorted>,
+    age: u32,
+    /// What it was told by.
+    by: (u32, bool),
+}
+
+/// Remembers the reading before.
+#[derive(Default)]
+pub(crate) struct Connections {
+    seats: BTreeMap<(u8, u16), u32>,
+    known: BTreeMap<Tuple, Known>,
+    before: BTreeMap<Tuple, (u64, u64)>,
+    read: Option<Instant>,
+    pub(crate) objects: Vec<Object>,
+    /// How many of each direction and class.
+    pub(crate) classes: BTreeMap<(&'static str, String), u64>,
+    pub(crate) flows: Arc<Vec<Flow>>,
+}
+
+impl Connections {
+    /// Takes the table as it is now. `limit` is how many there may be.
+    pub(crate) fn take(
+        &mut self,
+        all: &[Connection],
+        subnets: &[Subnet],
+        sorter: &Sorter,
+        limit: Option<u64>,
+        now: Instant,
+    ) {
+        let count = |is: fn(&Connection) -> bool| all.iter().filter(|one| is(one)).count() as u64;
+        let mut numbers = vec![
+            (Number::ConnectionsTracked, all.len() as u64),
+            (Number::ConnectionsUnanswered, count(|one| !one.answered)),
+            (Number::ConnectionsMarked, count(|one| one.mark != 0)),
+        ];
+        numbers.extend(limit.map(|limit| (Number::ConnectionsLimit, limit)));
+        self.objects = vec![Object {
+            sort: Sort::Connections,
+            identity: String::new(),
+            labels: Vec::new(),
+            numbers,
+        }];
+        self.services(all);
+        self.sort(all, subnets, sorter);
+        self.flows(all, now);
+    }
+
+    fn services(&mut self, all: &[Connection]) {
+        let mut services: BTreeMap<(u8, u16), (u64, u64)> = BTreeMap::new();
+        for one in all {
+            let key = (one.original.protocol, one.original.destination_port);
+            let sum = services.entry(key).or_default();
+            sum.0 += 1;
+            sum.1 += u64::from(!one.answered);
+        }
+        for (key, silent) in &mut self.seats {
+            *silent = if services.contains_key(key) {
+                0
+            } else {
+                *silent + 1
+            };
+        }
+        self.seats.retain(|_, silent| *silent < SILENT);
+        let mut new: Vec<_> = services
+            .iter()
+            .filter(|(key, _)| !self.seats.contains_key(*key))
+            .collect();
+        new.sort_by_key(|(key, (count, _))| (std::cmp::Reverse(*count), **key));
+        let room = MOST_SERVICES.saturating_sub(self.seats.len());
+        self.seats
+            .extend(new.into_iter().take(room).map(|(key, _)| (*key, 0)));
+        let object = |protocol: String, port: String, (count, unanswered): (u64, u64)| Object {
+            sort: Sort::Service,
+            identity: String::new(),
+            labels: vec![("protocol", protocol), ("port", port)],
+            numbers: vec![
+                (Number::ServiceConnections, count),
+                (Number::ServiceUnanswered, unanswered),
+            ],
+        };
+        for key in self.seats.keys() {
+            let sum = services.remove(key).unwrap_or_default();
+            self.objects
+                .push(object(protocol(key.0), key.1.to_string(), sum));
+        }
+        let rest = services.values();
+        let rest = rest.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if rest.0 > 0 {
+            let other = String::from("other");
+            self.objects.push(object(other, String::new(), rest));
+        }
+    }
+
+    /// Finds the classes of those that are new, and counts by class.
+    fn sort(&mut self, all: &[Connection], subnets: &[Subnet], sorter: &Sorter) {
+        self.classes.clear();
+        let Some(sorter) = &sorter.0 else {
+            self.known.clear();
+            return;
+        };
+        let mut before = std::mem::take(&mut self.known);
+        let mut room = SORTED;
+        for one in all {
+            let by = (one.mark, one.answered);
+            let known = before.remove(&one.original);
+            let fresh = known
+                .as_ref()
+                .is_some_and(|known| known.by == by && known.age < OLD);
+            let known = match known {
+                Some(known) if fresh || room == 0 => Known {
+                    age: known.age + 1,
+                    ..known
+                },
+                None if room == 0 => continue,
+                _ => {
+                    room -= 1;
+                    Known {
+                        sorted: sorter(one, subnets),
+                        age: 0,
+                        by,
+                    }
+                }
+            };
+            if let Some(sorted) = &known.sorted {
+                for (way, class) in [("up", &sorted.up), ("down", &sorted.down)] {
+                    if let Some(class) = class {
+                        *self.classes.entry((way, class.clone())).or_default() += 1;
+                    }
+                }
+            }
+            self.known.insert(one.original, known);
+        }
+    }
+
+    fn flows(&mut self, all: &[Connection], now: Instant) {
+        let before = std::mem::take(&mut self.before);
+        let passed = self.read.replace(now).map(|read| now - read);
+        if all.len() > MANY {
+            self.flows = Arc::default();
+            return;
+        }
+        let mut found: Vec<(u64, u64, &Connection)> = Vec::new();
+        for one in all {
+            let Some((there, back)) = one.carried else {
+                continue;
+            };
+            let bytes = (there.bytes, back.bytes);
+            self.before.insert(one.original, bytes);
+            let Some(passed) = passed.filter(|passed| !passed.is_zero()) else {
+                continue;
+            };
+            // One that is new carried all of it since.
+            let then = before.get(&one.original).copied().unwrap_or_default();
+            let rate = |now: u64, then: u64| {
+                (now.saturating_sub(then) as f64 * 8.0 / passed.as_secs_f64()) as u64
+            };
+            let (there, back) = (rate(bytes.0, then.0), rate(bytes.1, then.1));
+            if there + back > 0 {
+                found.push((there, back, one));
+            }
+        }
+        found.sort_by_key(|(there, back, one)| (std::cmp::Reverse(there + back), one.original));
+        found.truncate(MOST_FLOWS);
+        let flows = found
+            .iter()
+            .map(|(there, back, one)| self.flow(one, *there, *back));
+        self.flows = Arc::new(flows.collect());
+    }
+
+    fn flow(&self, one: &Connection, there: u64, back: u64) -> Flow {
+        let known = self.known.get(&one.original);
+        let sorted = known.and_then(|known| known.sorted.clone());
+        let sorted = sorted.unwrap_or(Sorted {
+            host: (one.original.source, one.original.source_port),
+            remote: (one.original.destination, one.original.destination_port),
+            opened_inside: true,
+            up: None,
+            down: None,
+        });
+        let (up, down) = if sorted.opened_inside {
+            (there, back)
+        } else {
+            (back, there)
+        };
+        Flow {
+            protocol: protocol(one.original.protocol),
+            host: sorted.host.0,
+            host_port: sorted.host.1,
+            remote: sorted.remote.0,
+            remote_port: sorted.remote.1,
+            up_class: sorted.up,
+            down_class: sorted.down,
+            up,
+            down,
+        }
+    }
+}
+
+/// What a protocol is called.
+fn protocol(number: u8) -> String {
+    match number {
+        1 => String::from("icmp"),
+        6 => String::from("tcp"),
+        17 => String::from("udp"),
+        58 => String::from("icmp6"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+    use weirgate_kernel::Carried;
+
+    fn connection(host: u8, from: u16, to: u16, bytes: u64) -> Connection {
+        let ends = [
+            IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
+            IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        ];
+        let original = Tuple {
+            source: ends[0],
+            destination: ends[1],
+            protocol: 6,
+            source_port: from,
+            destination_port: to,
+            icmp_type: 0,
+        };
+        let carried = |bytes| Carried { packets: 1, bytes };
+        Connection {
+            original,
+            reply: Tuple {
+                source: ends[1],
+                destination: ends[0],
+                source_port: to,
+                destination_port: from,
+                ..original
+            },
+            answered: bytes > 0,
+            tcp_state: None,
+            timeout: 60,
+            mark: u32::from(host),
+            carried: Some((carried(bytes), carried(10 * bytes))),
+        }
+    }
+
+    fn sorter() -> Sorter {
+        Sorter(Some(Arc::new(|one: &Connection, _: &[Subnet]| {
+            let port = one.original.destination_port;
+            Some(Sorted {
+                host: (one.original.source, one.original.source_port),
+                remote: (one.original.destination, port),
+                opened_inside: true,
+                up: Some(String::from(if port == 443 { "web" } else { "rest" })),
+                down: None,
+            })
+        })))
+    }
+
+    fn service(found: &Connections, protocol: &str, port: &str) -> Option<u64> {
+        let mut objects = found.objects.iter().filter(|one| one.sort == Sort::Service);
+        let one =
+            objects.find(|one| one.label("protocol") == protocol && one.label("port") == port)?;
+        one.number(Number::ServiceConnections)
+    }
+
+    #[test]
+    fn connections_are_counted_by_service_and_class() {
+        let mut found = Connections::default();
+        let begin = Instant::now();
+        let mut all = vec![
+            connection(1, 1000, 443, 100),
+            connection(1, 1001, 443, 0),
+            connection(2, 1002, 22, 100),
+        ];
+        found.take(&all, &[], &sorter(), Some(256_000), begin);
+        let whole = &found.objects[0];
+        assert_eq!(whole.number(Number::ConnectionsTracked), Some(3));
+        assert_eq!(whole.number(Number::ConnectionsUnanswered), Some(1));
+        assert_eq!(whole.number(Number::ConnectionsMarked), Some(3));
+        assert_eq!(service(&found, "tcp", "443"), Some(2));
+        assert_eq!(found.classes[&("up", String::from("web"))], 2);
+        assert!(found.flows.is_empty());
+        all[0] = connection(1, 1000, 443, 1100);
+        found.take(&all, &[], &sorter(), None, begin + Duration::from_secs(10));
+        let flows = &found.flows;
+        assert_eq!(flows.len(), 1);
+        assert_eq!((flows[0].up, flows[0].down), (800, 8000));
+        assert_eq!(flows[0].up_class.as_deref(), Some("web"));
+    }
+
+    #[test]
+    fn a_flood_of_ports_adds_no_series() {
+        let mut found = Connections::default();
+        let begin = Instant::now();
+        for round in 0..5_u16 {
+            let all: Vec<Connection> = (0..2_000)
+                .map(|port| connection(1, 1000, 1 + round * 2_000 + port, 100))
+                .collect();
+            let now = begin + Duration::from_secs(u64::from(round) * 10);
+            found.take(&all, &[], &sorter(), None, now);
+            assert!(found.objects.len() <= MOST_SERVICES + 2);
+            assert!(found.flows.len() <= MOST_FLOWS);
+            let sum: u64 = found
+                .objects
+                .iter()
+                .filter_map(|one| one.number(Number::ServiceConnections))
+                .sum();
+            assert_eq!(sum, 2_000);
+            assert_eq!(found.known.len(), SORTED);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The policy's link, one direction at a time: the rate that the policy lets it
+//! have, the one that it has now, and what `[track]` takes the line's to be.
+
+use crate::differ::Change;
+use crate::legend::Legend;
+use crate::object::{Number, Object, Sort};
+use weirgate_kernel::DeviceOverview;
+use weirgate_units::Handle;
+
+/// The class that every packet of a direction passes (crate `compile`).
+const GATE: Handle = Handle::new(1, 1);
+
+/// How `[track]` has the line in one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineNow {
+    /// `up` or `down`.
+    pub direction: String,
+    /// What it takes the line's rate to be, bits of the wire by the second.
+    pub rate: u64,
+    /// Never below.
+    pub floor: u64,
+    /// Never above.
+    pub ceiling: u64,
+    /// Why, in a word or two.
+    pub reason: String,
+    /// Nobody answers, so that the floor is held.
+    pub blind: bool,
+}
+
+/// The rate of a device's gate, bits of the wire by the second; `None` where
+/// there is none that is an HTB's.
+pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
+    let (_, ceil) = device.rates.get(&GATE)?;
+    Some(ceil.as_bits_per_second())
+}
+
+/// The link's objects.
+pub(crate) fn objects(
+    legend: &Legend,
+    devices: &[DeviceOverview],
+    lines: &[LineNow],
+) -> Vec<Object> {
+    let one = |(direction, device, policy): &(String, String, u64)| {
+        let mut numbers = vec![(Number::LinkPolicy, *policy)];
+        let now = devices.iter().find(|one| one.name == *device);
+        let rate = now.and_then(gate);
+        numbers.extend(rate.map(|rate| (Number::LinkRate, rate)));
+        if let Some(line) = lines.iter().find(|line| line.direction == *direction) {
+            numbers.extend([
+                (Number::LinkLine, line.rate),
+                (Number::LinkFloor, line.floor),
+                (Number::LinkCeiling, line.ceiling),
+                (Number::LinkBlind, u64::from(line.blind)),
+            ]);
+        }
+        Object {
+            sort: Sort::Link,
+            identity: String::new(),
+            labels: vec![("device", device.clone()), ("direction", direction.clone())],
+            numbers,
+        }
+    };
+    legend.links.iter().map(one).collect()
+}
+
+/// What a class of this device and direction is guaranteed at the rate that the
+/// link has now: with a slower line all guarantees are less in proportion.
+pub(crate) fn guaranteed_now(
+    changes: &[Change],
+    device: &str,
+    direction: &str,
+    guaranteed: u64,
+) -> u64 {
+    let link = changes.iter().find(|one| {
+        one.object.sort == Sort::Link
+            && one.object.label("device") == device
+            && one.object.label("direction") == direction
+    });
+    let number = |number| link.and_then(|link| link.object.number(number));
+    match number(Number::LinkRate).zip(number(Number::LinkPolicy)) {
+        Some((rate, policy)) if rate < policy && policy > 0 => {
+            (u128::from(guaranteed) * u128::from(rate) / u128::from(policy)) as u64
+        }
+        _ => guaranteed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Differ;
+    use std::collections::BTreeMap;
+    use weirgate_kernel::{DeviceCounters, Traffic};
+    use weirgate_units::Rate;
+
+    #[test]
+    fn a_link_has_its_rates_and_guarantees_follow() {
+        let legend = Legend {
+            links: vec![(String::from("up"), String::from("wan"), 1_000_000)],
+            ..Legend::default()
+        };
+        let rate = (Rate::kbit(800), Rate::kbit(800));
+        let wan = DeviceOverview {
+            index: 2,
+            name: String::from("wan"),
+            up: true,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            counters: DeviceCounters::default(),
+            rates: BTreeMap::from([(GATE, rate)]),
+        };
+        let line = LineNow {
+            direction: String::from("up"),
+            rate: 810_000,
+            floor: 100_000,
+            ceiling: 1_010_000,
+            reason: String::from("delay"),
+            blind: false,
+        };
+        let found = objects(&legend, &[wan], &[line]);
+        assert_eq!(found[0].number(Number::LinkRate), Some(800_000));
+        assert_eq!(found[0].number(Number::LinkLine), Some(810_000));
+        let changes = Differ::default().step(found);
+        assert_eq!(guaranteed_now(&changes, "wan", "up", 100_000), 80_000);
+        assert_eq!(guaranteed_now(&changes, "wan", "down", 100_000), 100_000);
+        // A device that is not there has no rate.
+        let found = objects(&legend, &[], &[]);
+        assert_eq!(found[0].numbers, [(Number::LinkPolicy, 1_000_000)]);
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Elements, numbers in words, and the figures of the history: graphs and
+// histograms. What is shown in them, and when, is the page's to say. Text is only
+// ever set as text, never as markup.
+
+export function element(name, properties, ...children) {
+  const made = document.createElement(name);
+  Object.assign(made, properties);
+  made.append(...children);
+  return made;
+}
+
+export function drawn(name, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+// A value in words, with its unit.
+export function human(value, unit) {
+  if (value === undefined || value === null || Number.isNaN(value)) return "–";
+  if (unit === "s") {
+    return value >= 1 ? value.toFixed(2) + " s" : (value * 1e3).toFixed(1) + " ms";
+  }
+  const digits = (number) => (number >= 100 ? 0 : number >= 10 ? 1 : 2);
+  for (const [size, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= size) return (value / size).toFixed(digits(value / size)) + " " + prefix + unit;
+  }
+  return (Number.isInteger(value) || unit ? value.toFixed(0) : value.toFixed(1)) + (unit ? " " + unit : "");
+}
+
+// A graph of `lines` and their `sums` over a time: each has a name and points, a
+// line also those of the time before, moved to this one. `pick` is called with
+// the time that is dragged over.
+export function figure(graph, { lines, sums, gauge, events }, start, end, pick) {
+  const width = 640, height = 240, left = 72, right = 8, top = 8, bottom = 24;
+  let most = 0;
+  for (const line of lines) {
+    for (const p of [...line.points, ...line.old]) {
+      most = Math.max(most, (gauge ? p[4] : p[2]) * graph.factor);
+    }
+  }
+  for (const sum of sums) {
+    for (const p of sum.points) most = Math.max(most, p[2] * graph.factor);
+  }
+  most = most || 1;
+  const x = (time) => left + (time - start) / (end - start) * (width - left - right);
+  const y = (value) => height - bottom - value / most * (height - top - bottom);
+  const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
+  const values = lines.flatMap((line) => line.points.map((p) => (gauge ? p[4] : p[2]) * graph.factor));
+  svg.setAttribute("aria-label", graph.title + ": " + lines.length + " series, at most " +
+    human(values.reduce((one, other) => Math.max(one, other), 0), graph.unit));
+  for (let part = 0; part <= 4; part++) {
+    const value = most * part / 4;
+    svg.append(drawn("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "axis" }));
+    const words = drawn("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "tick" });
+    words.textContent = human(value, graph.unit);
+    svg.append(words);
+  }
+  const long = end - start > 49 * 3600e3;
+  for (let part = 0; part <= 4; part++) {
+    const time = start + (end - start) * part / 4;
+    const anchor = part === 0 ? "start" : part === 4 ? "end" : "middle";
+    const words = drawn("text", { x: x(time), y: height - 6, "text-anchor": anchor, class: "tick" });
+    words.textContent = long ? new Date(time).toLocaleDateString()
+      : new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    svg.append(words);
+  }
+  for (const event of events.slice(-100)) {
+    const line = drawn("line", { x1: x(event.time_ms), x2: x(event.time_ms), y1: top, y2: height - bottom, class: "event" });
+    const words = drawn("title", {});
+    words.textContent = new Date(event.time_ms).toLocaleString() + ": " + event.text;
+    line.append(words);
+    svg.append(line);
+  }
+  const key = element("ul", { className: "key" });
+  const entry = (look, words) => {
+    const sample = drawn("svg", { viewBox: "0 0 20 6", "aria-hidden": "true" });
+    sample.append(drawn("path", { d: "M0 3H20", class: "now " + look }));
+    const item = element("li", {}, words);
+    item.prepend(sample);
+    key.append(item);
+  };
+  lines.forEach((line, place) => {
+    const look = "s" + place % 8 + (place >= 8 ? " d" + Math.floor(place / 8) % 3 : "");
+    if (gauge) svg.append(drawn("path", { d: area(line.points, x, y, graph.factor), class: "range s" + place % 8 }));
+    svg.append(drawn("path", { d: path(line.old, x, y, (p) => p[2] * graph.factor), class: "before " + look }));
+    svg.append(drawn("path", { d: path(line.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
+    const peak = line.points.reduce((most, p) => Math.max(most, p[4] * graph.factor), 0);
+    entry(look, line.name + ", at most " + human(peak, graph.unit));
+  });
+  sums.forEach((sum, place) => {
+    const look = "s7" + (place ? " d" + place % 3 : "");
+    svg.append(drawn("path", { d: path(sum.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
+    entry(look, graph.sum + " " + sum.name);
+  });
+  zoom(svg, (part) => start + (part * width - left) / (width - left - right) * (end - start), pick);
+  return element("figure", {}, element("figcaption", { textContent: graph.title }), svg, key);
+}
+
+// Points with a gap where nothing is known: more than two steps apart.
+function path(points, x, y, value) {
+  let text = "";
+  let last = null;
+  for (const point of points) {
+    const gap = last === null || point[0] - last[1] > 2 * (point[1] - point[0]);
+    const middle = (point[0] + point[1]) / 2;
+    text += (gap ? "M" : "L") + x(middle).toFixed(1) + " " + y(value(point)).toFixed(1);
+    if (gap) text += "h.5";
+    last = point;
+  }
+  return text;
+}
+
+// The range from least to greatest, in pieces where something is not known.
+function area(points, x, y, factor) {
+  let from = 0;
+  let text = "";
+  points.forEach((point, place) => {
+    const next = points[place + 1];
+    if (next && next[0] - point[1] <= 2 * (point[1] - point[0])) return;
+    text += piece(points.slice(from, place + 1), x, y, factor);
+    from = place + 1;
+  });
+  return text;
+}
+
+function piece(points, x, y, factor) {
+  if (points.length < 2) return "";
+  const top = points.map((p) => x((p[0] + p[1]) / 2).toFixed(1) + " " + y(p[4] * factor).toFixed(1));
+  const bottom = points.map((p) => x((p[0] + p[1]) / 2).toFixed(1) + " " + y(p[3] * factor).toFixed(1));
+  return "M" + top.join("L") + "L" + bottom.reverse().join("L") + "Z";
+}
+
+// Dragging over a graph shows that part of the time.
+function zoom(svg, timeAt, pick) {
+  let from = null;
+  let mark = null;
+  const part = (event) => (event.clientX - svg.getBoundingClientRect().left) / svg.getBoundingClientRect().width;
+  svg.addEventListener("pointerdown", (event) => {
+    from = part(event);
+    mark = drawn("rect", { y: 0, height: 240, x: from * 640, width: 0, class: "pick" });
+    svg.append(mark);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (from === null) return;
+    mark.setAttribute("x", Math.min(from, part(event)) * 640);
+    mark.setAttribute("width", Math.abs(part(event) - from) * 640);
+  });
+  svg.addEventListener("pointercancel", () => { if (mark) mark.remove(); from = null; });
+  svg.addEventListener("pointerup", (event) => {
+    if (from === null) return;
+    const [start, end] = [from, part(event)].sort((one, other) => one - other).map(timeAt);
+    mark.remove();
+    from = null;
+    if (end - start > 5000) pick(start, end);
+  });
+}
+
+// How the values of a series are spread, each by how long it held; `what` they
+// are of, `step` in milliseconds where each is a mean.
+export function histogram(what, points, step) {
+  const values = points.map((p) => [p[2] * 1e-6, (p[1] - p[0]) * (p[6] ?? 1)]).sort((one, other) => one[0] - other[0]);
+  const all = values.reduce((sum, one) => sum + one[1], 0);
+  if (!all) return [element("p", { textContent: "Nothing is known of this time." })];
+  const within = (bound) => values.reduce((sum, one) => sum + (one[0] <= bound ? one[1] : 0), 0) / all;
+  const below = (part) => {
+    let sum = 0;
+    for (const [value, weight] of values) if ((sum += weight) >= part * all) return value;
+    return values[values.length - 1][0];
+  };
+  const bins = 50, width = 640, height = 220, left = 48, right = 8, top = 8, bottom = 24;
+  const most = below(0.99) * 1.1 || 1e-3;
+  const counts = new Array(bins).fill(0);
+  for (const [value, weight] of values) counts[Math.min(bins - 1, Math.floor(value / most * bins))] += weight / all;
+  const highest = Math.max(...counts);
+  const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
+  svg.setAttribute("aria-label", "Histogram of " + what + ": half are at most " + human(below(0.5), "s"));
+  const each = (width - left - right) / bins;
+  const y = (share) => height - bottom - share / highest * (height - top - bottom);
+  for (const share of [0, highest / 2, highest]) {
+    svg.append(drawn("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "axis" }));
+    const words = drawn("text", { x: left - 6, y: y(share) + 4, "text-anchor": "end", class: "tick" });
+    words.textContent = (share * 100).toFixed(share < 0.1 ? 1 : 0) + " %";
+    svg.append(words);
+  }
+  counts.forEach((share, place) => svg.append(drawn("rect", { x: left + place * each, y: y(share),
+    width: each - 1, height: height - bottom - y(share), class: "s0" })));
+  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+    const words = drawn("text", { x: left + part * (width - left - right), y: height - 6,
+      "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle", class: "tick" });
+    words.textContent = human(most * part, "s") + (part === 1 ? " and more" : "");
+    svg.append(words);
+  }
+  const cells = [["Half", 0.5], ["90 %", 0.9], ["95 %", 0.95], ["99 %", 0.99], ["All", 1]].map(([words, part]) =>
+    words + " are at most " + human(below(part), "s"));
+  const bounds = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5].filter((bound) => bound < most * 2);
+  return [
+    element("figure", {}, element("figcaption", { textContent: "Histogram: " + what }), svg),
+    element("p", { textContent: cells.join("; ") + "." }),
+    element("p", { textContent: bounds.map((bound) =>
+      (within(bound) * 100).toFixed(1) + " % within " + bound * 1e3 + " ms").join("; ") +
+      (step ? ". Each is a mean of " + Math.round(step / 1000) + " s." : ".") }),
+  ];
+}

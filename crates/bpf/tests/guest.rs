@@ -8,13 +8,11 @@
 mod inside;
 
 use inside::parity::{DISCIPLINE, PACKETS};
-use std::collections::BTreeSet;
 use std::env;
 use std::time::{Duration, Instant};
 use weirgate_aqm::Discipline;
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_lab::{Limits, OwnTests};
 
-/// Set in the guest: which function to run.
 fn in_the_guest(name: &str) -> String {
     run(&[], name, Limits::default())
 }
@@ -27,32 +25,13 @@ fn seed() -> u64 {
 
 /// The same with bounds of its own, and with variables of the environment.
 fn run(variables: &[&str], name: &str, limits: Limits) -> String {
-    let own = env::current_exe().expect("own path");
-    let file = own
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
-    let own = own.to_string_lossy().into_owned();
-    let options = Options {
-        programs: BTreeSet::from([own, "env".into(), "ip".into(), "tc".into()]),
-        ..Options::default()
+    let own = OwnTests {
+        programs: &["env", "ip", "tc"],
+        variables,
+        seed: seed(),
+        limits,
     };
-    let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = format!("inside::{name}");
-    let mut words = vec!["env"];
-    words.extend(variables);
-    words.extend([file.as_str(), "--exact", &function]);
-    words.extend(["--ignored", "--nocapture"]);
-    let output = lab
-        .execute(&words, seed(), limits)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    assert!(
-        text.starts_with("status: 0\n") && text.contains("1 passed"),
-        "{text}"
-    );
-    text
+    own.run(&format!("inside::{name}"))
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod error;
 mod image;
 mod kernel;
 mod lab;
+mod own_tests;
 mod tool;
 mod vm;
 
@@ -22,4 +23,5 @@ pub use cache::Cache;
 pub use error::{Failure, LabError};
 pub use kernel::{Kernel, fetch};
 pub use lab::{ArmOutput, Lab, Options, Request, prepare};
+pub use own_tests::OwnTests;
 pub use vm::{Limits, Progress};

@@ -7,9 +7,8 @@ mod howto;
 mod inside;
 mod work;
 
-use std::env;
 use std::time::Duration;
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(name: &str) -> String {
     within(name, Limits::default())
@@ -26,37 +25,15 @@ fn with(name: &str, files: &[String]) -> String {
 }
 
 fn bringing(name: &str, limits: Limits, files: &[String]) -> String {
-    let own = env::current_exe().expect("own path");
-    let file = own
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
-    let own_programs = [
-        own.to_string_lossy().into_owned(),
-        env!("CARGO_BIN_EXE_weirgate").to_owned(),
-        "ip".to_owned(),
-        "tc".to_owned(),
-    ];
-    let options = Options {
-        programs: own_programs
-            .into_iter()
-            .chain(files.iter().cloned())
-            .collect(),
-        ..Options::default()
+    let mut programs = vec![env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"];
+    programs.extend(files.iter().map(String::as_str));
+    let own = OwnTests {
+        programs: &programs,
+        variables: &[],
+        seed: 1,
+        limits,
     };
-    let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = format!("inside::{name}");
-    let words = [&*file, "--exact", &function, "--ignored", "--nocapture"];
-    let output = lab
-        .execute(&words, 1, limits)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    assert!(
-        text.starts_with("status: 0\n") && text.contains("1 passed"),
-        "{text}"
-    );
-    text
+    own.run(&format!("inside::{name}"))
 }
 
 #[test]

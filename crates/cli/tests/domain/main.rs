@@ -12,45 +12,20 @@
 mod inside;
 mod topology;
 
-use std::collections::BTreeSet;
-use std::env;
 use std::time::Duration;
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(name: &str) {
-    let own = env::current_exe().expect("own path");
-    let file = own
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
-    let programs = [
-        own.to_string_lossy().into_owned(),
-        env!("CARGO_BIN_EXE_weirgate").to_owned(),
-        "ip".to_owned(),
-        "tc".to_owned(),
-        "sysctl".to_owned(),
-    ];
-    let options = Options {
-        programs: BTreeSet::from(programs),
-        ..Options::default()
+    let own = OwnTests {
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "sysctl"],
+        variables: &[],
+        seed: 1,
+        limits: Limits {
+            wall: Duration::from_mins(30),
+            ..Limits::default()
+        },
     };
-    let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = format!("inside::{name}");
-    let words = [&*file, "--exact", &function, "--ignored", "--nocapture"];
-    let limits = Limits {
-        wall: Duration::from_mins(30),
-        ..Limits::default()
-    };
-    let output = lab
-        .execute(&words, 1, limits)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    println!("{text}");
-    assert!(
-        text.starts_with("status: 0\n") && text.contains("1 passed"),
-        "{text}"
-    );
+    println!("{}", own.run(&format!("inside::{name}")));
 }
 
 /// Eight routers, forty customers: applied, verified, broken, found. To be run

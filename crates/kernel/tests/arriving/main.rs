@@ -15,35 +15,16 @@ mod inside;
 mod simulated;
 mod tunnels;
 
-use std::collections::BTreeSet;
-use std::env;
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(name: &str) {
-    let own = env::current_exe().unwrap();
-    let file = own.file_name().unwrap().to_string_lossy().into_owned();
-    let own = own.to_string_lossy().into_owned();
-    let options = Options {
-        programs: BTreeSet::from([own, "ip".into(), "tc".into(), "nft".into()]),
-        ..Options::default()
+    let own = OwnTests {
+        programs: &["ip", "tc", "nft"],
+        variables: &[],
+        seed: 1,
+        limits: Limits::default(),
     };
-    let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = name.to_owned();
-    let words = [
-        file.as_str(),
-        "--exact",
-        &function,
-        "--ignored",
-        "--nocapture",
-    ];
-    let output = lab
-        .execute(&words, 1, Limits::default())
-        .unwrap_or_else(|error| panic!("{error}"));
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    assert!(
-        text.starts_with("status: 0\n") && text.contains("1 passed"),
-        "{text}"
-    );
+    let _ = own.run(name);
 }
 
 #[test]

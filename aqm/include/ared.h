@@ -31,13 +31,15 @@
 	  "factor of a decrease") \
 	P(most_p, AQM_RATIO, AQM_ONE / 2, 1 << 12, AQM_ONE, \
 	  "no increase above this") \
-	P(least_p, AQM_RATIO, AQM_ONE / 100, 1 << 12, AQM_ONE, \
-	  "no decrease below this")
+	P(least_p, AQM_RATIO, 0, 0, AQM_ONE, \
+	  "no decrease below this, from 0.000001; 0: 0.01, on a fast link " \
+	  "less")
 
 #define ARED_COMMON(P) RED_COMMON(P) ARED_OWN_PARAMS(P)
 
 #define ARED_OWN_VARS(N) \
 	N(stepped_ns, AQM_NS, "when the last step was due") \
+	N(least_p, AQM_RATIO, "the least probability at the upper threshold") \
 	N(low, AQM_BYTES_Q16, "the probability falls below this average") \
 	N(high, AQM_BYTES_Q16, "and rises above this one")
 
@@ -62,6 +64,29 @@ struct ared_counted {
 	ARED_COUNTED(AQM_NUMBER_FIELD)
 };
 
+/*
+ * Where the probability starts and ends by itself. A flow whose window fills the
+ * link with a round trip of 100 ms has W packets under way. At W lost to 1 it
+ * loses one in each round trip and halves each time, so that no more is needed of
+ * any flow to begin with. It fills the link with a loss of 1.5 / W^2 (RFC 5348
+ * section 3.1, without timeouts), which in the middle between the thresholds is
+ * half of the probability at the upper one. ARED's authors name 0.1 and 0.01,
+ * which are more than that above 1.2 and 2.1 Mbit/s: there a flow that is alone
+ * could not fill the link until many steps had been taken, or ever.
+ */
+AQM_FN void ared_automatic(struct ared_core *v, const struct ared_common *p)
+{
+	u64 window = aqm_max(100000000 / aqm_max(v->red.packet_ns, 1), 1);
+
+	if (!p->red.max_p)
+		v->red.max_p =
+			aqm_clamp(AQM_ONE / window, RED_LEAST_P, v->red.max_p);
+	v->least_p = p->least_p ? p->least_p :
+				  aqm_min(AQM_ONE / 100,
+					  3 * AQM_ONE / window / window);
+	v->least_p = aqm_max(v->least_p, RED_LEAST_P);
+}
+
 AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
 			    const struct aqm_link *link)
 {
@@ -69,6 +94,7 @@ AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
 	u64 min, width;
 
 	red_setup_core(&v->red, &p->red, link);
+	ared_automatic(v, p);
 	/* A change of something else keeps what was learned. */
 	if (adapted)
 		v->red.max_p = adapted;
@@ -98,7 +124,7 @@ AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 	if (v->red.average > v->high && max_p <= p->most_p) {
 		max_p += aqm_min(p->alpha, max_p / 4);
 		s->increases++;
-	} else if (v->red.average < v->low && max_p >= p->least_p) {
+	} else if (v->red.average < v->low && max_p >= v->least_p) {
 		max_p = aqm_scale(max_p, p->beta);
 		s->decreases++;
 	}

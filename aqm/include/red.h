@@ -55,8 +55,10 @@ enum red_measure {
 	P(weight, AQM_RATIO, 0, 0, AQM_ONE / 2, \
 	  "weight of one arrival in the average, from 2^-24; 0: by the " \
 	  "link's rate") \
-	P(max_p, AQM_RATIO, AQM_ONE / 10, 1 << 12, AQM_ONE, \
-	  "probability at the upper threshold") \
+	P(max_p, AQM_RATIO, 0, 0, AQM_ONE, \
+	  "probability at the upper threshold, where it is adapted the " \
+	  "first one, from 0.000001; 0: 0.1, or where it is adapted less on " \
+	  "a fast link") \
 	P(measure, "bytes|packets|wire", 0, 0, 2, \
 	  "what the queue is measured in; a packet counts as one MTU") \
 	P(gentle, "off|limit|double", 1, 0, 2, \
@@ -228,6 +230,12 @@ AQM_FN u64 red_automatic_weight(u64 packets_s)
 	return x - x2 / 2 + aqm_scale(x2, x) / 6;
 }
 
+/* What RED's authors use (RED section 4). */
+#define RED_MAX_P (AQM_ONE / 10)
+
+/* No probability that is set or adapted is less. */
+#define RED_LEAST_P (AQM_ONE >> 20)
+
 /*
  * Derives what is in force. ARED section 4: the lower threshold is 5 packets or
  * half the delay target, whichever is more, the upper one three times that.
@@ -266,7 +274,7 @@ AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
 	v->idle_packets =
 		p->idle == RED_PARABOLA ? red_idle_packets(v->weight) : 0;
 	v->mtu_bytes = mtu;
-	v->max_p = p->max_p;
+	v->max_p = p->max_p ? aqm_max(p->max_p, RED_LEAST_P) : RED_MAX_P;
 }
 
 /* The queue in the measure that thresholds are compared with. */

@@ -15,11 +15,13 @@ fn of(flow: u32, now: u64) -> Packet {
 }
 
 /// RED's thresholds at 10 and 30 packets of 1000 bytes, without adaptation.
-const HELD: [(&str, u64); 6] = [
+const HELD: [(&str, u64); 8] = [
     ("min_bytes", 10_000),
     ("max_bytes", 30_000),
     ("limit_bytes", 60_000),
     ("weight", ONE / 512),
+    ("max_p", ONE / 10),
+    ("least_p", ONE / 100),
     ("measure", 0),
     // In the middle of the band nothing is adapted.
     ("rule", 1),

@@ -177,6 +177,7 @@ fn ared_steps_as_the_paper_says() {
     for rule in [0, 1] {
         let mut params = PLAIN.to_vec();
         params.extend([("rule", rule), ("weight", ONE / 16)]);
+        params.extend([("max_p", ONE / 10), ("least_p", ONE / 100)]);
         let mut ared: Queue<()> = queue("ared", &link(8_000_000), &params);
         let mut p = 0.1_f64;
         let mut steps = 0;
@@ -236,4 +237,34 @@ fn a_change_keeps_the_queue() {
         Some(99)
     );
     assert_eq!(ared.depart(20 * S).sent.map(|sent| sent.2), Some(0));
+}
+
+/// Where nothing is said, the probability starts and ends by the link: as ARED's
+/// authors have it on a slow one, less on a fast one, and never at none.
+#[test]
+fn probabilities_begin_by_the_link() {
+    // Windows of a round trip of 100 ms, in packets of 1,500 bytes.
+    for (bits_s, start, least) in [
+        (56_000, 0.1, 0.01),
+        (1_000_000, 0.1, 0.01),
+        (10_000_000, 1.0 / 83.0, 3.0 / 83.0 / 83.0),
+        (100_000_000, 1.0 / 833.0, 3.0 / 833.0 / 833.0),
+        (100_000_000_000, 1.0 / 1_048_576.0, 1.0 / 1_048_576.0),
+    ] {
+        let ared = queue::<()>("ared", &link(bits_s), &[]);
+        let number = |name| ared.var(name).expect(name) as f64 / ONE as f64;
+        for (name, expected) in [("max_p", start), ("least_p", least)] {
+            let got = number(name);
+            assert!(
+                (got / expected - 1.0).abs() < 0.001,
+                "{name} {got} {bits_s}"
+            );
+        }
+    }
+    let set = [("max_p", ONE / 7), ("least_p", ONE / 8)];
+    let ared = queue::<()>("ared", &link(100_000_000), &set);
+    assert_eq!(ared.var("max_p"), Some(ONE / 7));
+    assert_eq!(ared.var("least_p"), Some(ONE / 8));
+    let red = queue::<()>("red", &link(100_000_000), &[]);
+    assert_eq!(red.var("max_p"), Some(ONE / 10));
 }

@@ -6,12 +6,13 @@
  */
 #include "ared.h"
 
-#define ARED_PARAMS(P) ARED_COMMON(P)
+#define ARED_PARAMS(P) ARED_COMMON(P) RED_ECN(P)
 #define ARED_VARS(N) ARED_CORE(N)
 #define ARED_STATS(N) ARED_COUNTED(N)
 
 struct ared_params {
 	struct ared_common ared;
+	RED_ECN(AQM_PARAM_FIELD)
 };
 
 struct ared_vars {
@@ -36,7 +37,8 @@ AQM_FN struct aqm_verdict ared_arrive(struct ared_vars *v,
 {
 	u64 probability = ared_observe(&v->ared, &p->ared, &s->ared, at);
 
-	return red_verdict(&v->ared.red, &p->ared.red, probability, packet, at);
+	return red_verdict(&v->ared.red, &p->ared.red, p->ecn != 0, probability,
+			   packet, at);
 }
 
 AQM_FN u32 ared_choose(struct ared_vars *v, const struct ared_params *p,

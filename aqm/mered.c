@@ -24,7 +24,7 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 	  "a flow silent for this long is forgotten") \
 	AQM_FLOWS_PARAM(P)
 
-#define MERED_PARAMS(P) ARED_COMMON(P) MERED_OWN_PARAMS(P)
+#define MERED_PARAMS(P) ARED_COMMON(P) RED_ECN(P) MERED_OWN_PARAMS(P)
 
 #define MERED_OWN_VARS(N) \
 	N(owed, AQM_FLAG, \
@@ -41,6 +41,7 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 
 struct mered_params {
 	struct ared_common ared;
+	RED_ECN(AQM_PARAM_FIELD)
 	MERED_OWN_PARAMS(AQM_PARAM_FIELD)
 };
 
@@ -101,7 +102,7 @@ AQM_FN struct aqm_verdict mered_arrive(struct mered_vars *v,
 	}
 	if (reason != AQM_NONE_REASON) {
 		v->owed = 0;
-		if (!common->ecn || !aqm_can_mark(packet))
+		if (!p->ecn || !aqm_can_mark(packet))
 			return aqm_drop(reason);
 	}
 	if (queue == MERED_MICE)

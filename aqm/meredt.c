@@ -27,7 +27,8 @@
  * most_loss: its queue grows while mice keep it waiting, and of a window of which
  * all that is resent is lost again nothing is left but a timeout, a minute on a
  * slow line. What bounds elephants that do not listen is half of the limit; the
- * other half is for mice. `averaged=all` is the thesis's, without all this.
+ * other half is for mice. `averaged=all` and `spare_ns=0` are the thesis's,
+ * without all this.
  *
  * Departures from the thesis beside that: the coin p_p = p_r w_p / w_av is
  * tossed by RED's uniform spacing, which has the same mean and fewer drops in a

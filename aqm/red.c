@@ -12,7 +12,7 @@
  */
 #include "red.h"
 
-#define RED_PARAMS(P) RED_COMMON(P)
+#define RED_PARAMS(P) RED_COMMON(P) RED_ECN(P)
 
 #define RED_VARS(N) RED_CORE(N)
 
@@ -20,6 +20,7 @@
 
 struct red_params {
 	struct red_common red;
+	RED_ECN(AQM_PARAM_FIELD)
 };
 
 struct red_vars {
@@ -44,7 +45,7 @@ red_arrive(struct red_vars *v, const struct red_params *p, struct red_stats *s,
 	red_observe(red, &p->red, at);
 	s->peak_average = aqm_max(s->peak_average, red->average);
 	probability = red_probability(red, red->average, red->max_p);
-	return red_verdict(red, &p->red, probability, packet, at);
+	return red_verdict(red, &p->red, p->ecn != 0, probability, packet, at);
 }
 
 AQM_FN u32 red_choose(struct red_vars *v, const struct red_params *p,

@@ -37,7 +37,7 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 	P(other, "low|middle|high", 0, 0, 2, \
 	  "precedence of packets of no assured forwarding class")
 
-#define WRED_PARAMS(P) RED_COMMON(P) WRED_OWN_PARAMS(P)
+#define WRED_PARAMS(P) RED_COMMON(P) RED_ECN(P) WRED_OWN_PARAMS(P)
 
 /* RED's state, for a precedence. */
 #define WRED_CORE(N, its, of) \
@@ -89,6 +89,7 @@ struct wred_queued {
 
 struct wred_params {
 	struct red_common red;
+	RED_ECN(AQM_PARAM_FIELD)
 	WRED_OWN_PARAMS(AQM_PARAM_FIELD)
 };
 
@@ -234,7 +235,7 @@ AQM_FN struct aqm_verdict wred_decide(struct red_core *core,
 {
 	u64 probability = red_probability(core, core->average, core->max_p);
 
-	return red_verdict(core, &p->red, probability, packet, at);
+	return red_verdict(core, &p->red, p->ecn != 0, probability, packet, at);
 }
 
 AQM_FN struct aqm_verdict wred_arrive(struct wred_vars *v,

@@ -17,7 +17,10 @@
 #define FLOW_SETS 1024
 #define FLOW_WAYS 4
 
-/* Times of flows are in units of 2^20 ns, about a millisecond. */
+/*
+ * Times of flows are in units of 2^20 ns, about a millisecond, as 32-bit numbers,
+ * which begin anew after 52 days: only differences are compared.
+ */
 #define FLOW_SHIFT 20
 
 /* Flows are active that sent something within this, about a second. */
@@ -26,7 +29,7 @@
 struct flow {
 	u64 bytes; /* sent, less what leaked away */
 	u32 hash;
-	u32 seen; /* when it last sent, plus one; 0: the place is free */
+	u32 seen; /* when it last sent, never 0; 0: the place is free */
 };
 
 #define FLOW_CORE(N) \
@@ -57,6 +60,17 @@ AQM_FN void flow_epoch(struct flow_core *v, u32 now)
 	v->epoch = epoch;
 }
 
+/* How long a free place has been silent: longer than any other. */
+#define FLOW_FOREVER 0xffffffff
+
+/* A time as the table has it. */
+AQM_FN u32 flow_time(u64 now_ns)
+{
+	u32 now = (u32)(now_ns >> FLOW_SHIFT) + 1;
+
+	return now ? now : 1;
+}
+
 /*
  * The flow that a packet belongs to, as it is without the packet. A flow's size
  * leaks by `leak_bytes_s`, shared among the active flows, while time goes by
@@ -65,11 +79,11 @@ AQM_FN void flow_epoch(struct flow_core *v, u32 now)
 AQM_FN struct flow *flow_of(struct flow_table *table, struct flow_core *v,
 			    u32 hash, u64 now_ns, u64 age_ns, u64 leak_bytes_s)
 {
-	u32 now = (u32)(now_ns >> FLOW_SHIFT) + 1;
+	u32 now = flow_time(now_ns);
 	/* The upper bits choose the set: lower ones often repeat. */
 	u32 set = (hash >> 22) * FLOW_WAYS;
 	struct flow *flow, *oldest;
-	u32 silent, way;
+	u32 silent, longest = 0, way;
 	u64 leaked;
 
 	flow_epoch(v, now);
@@ -78,8 +92,11 @@ AQM_FN struct flow *flow_of(struct flow_table *table, struct flow_core *v,
 		flow = &table->flows[set + way];
 		if (flow->seen && flow->hash == hash)
 			goto found;
-		if (flow->seen < oldest->seen)
+		silent = flow->seen ? now - flow->seen : FLOW_FOREVER;
+		if (silent > longest) {
+			longest = silent;
 			oldest = flow;
+		}
 	}
 	flow = oldest;
 	goto fresh;

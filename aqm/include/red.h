@@ -65,7 +65,10 @@ enum red_measure {
 	  "above the upper threshold the probability rises to 1 at the " \
 	  "limit, or at twice the threshold") \
 	P(idle, "exact|parabola", 0, 0, 1, \
-	  "how the average falls while the link is idle") \
+	  "how the average falls while the link is idle")
+
+/* Of those that mark or drop, and nothing between. */
+#define RED_ECN(P) \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
 	  "mark rather than drop where the sender understands it")
 
@@ -341,10 +344,13 @@ AQM_FN int red_chosen(struct red_core *v, u64 probability, u32 random)
 	return red_due(&v->progress, &v->goal, probability, random);
 }
 
-/* What happens to an arrival that `probability` applies to. */
-AQM_FN struct aqm_verdict
-red_verdict(struct red_core *v, const struct red_common *p, u64 probability,
-	    const struct aqm_packet *packet, const struct aqm_moment *at)
+/* What happens to an arrival that `probability` applies to; `ecn`: whether it may
+ * be marked. */
+AQM_FN struct aqm_verdict red_verdict(struct red_core *v,
+				      const struct red_common *p, int ecn,
+				      u64 probability,
+				      const struct aqm_packet *packet,
+				      const struct aqm_moment *at)
 {
 	u64 queue = red_queue(v, p, at);
 	int room = queue + red_size(v, p, packet) <= v->limit_bytes;
@@ -353,7 +359,7 @@ red_verdict(struct red_core *v, const struct red_common *p, u64 probability,
 		/* RFC 3168 section 7: where everything must go, drop. */
 		if (probability >= AQM_ONE)
 			return aqm_drop(AQM_FORCED_REASON);
-		if (!p->ecn || !aqm_can_mark(packet))
+		if (!ecn || !aqm_can_mark(packet))
 			return aqm_drop(AQM_EARLY_REASON);
 		if (room)
 			return aqm_mark(AQM_EARLY_REASON, 0);

@@ -40,7 +40,8 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         discipline: "meredt",
         name: "mered",
-        help: "as mered: two bands, no drops below 20000 bytes, all flows above alike",
+        help: "nearly as mered: two bands, no drops below 20000 bytes, all flows above alike, \
+               but no drop is owed for a mouse that was spared",
         set: &[
             ("bands", "2"),
             ("queue_bytes", "20000"),
@@ -52,6 +53,7 @@ pub const PRESETS: &[Preset] = &[
             ("weight3", "1"),
             ("fairness", "0"),
             ("averaged", "all"),
+            ("spare_ns", "0"),
             ("measure", "packets"),
         ],
     },

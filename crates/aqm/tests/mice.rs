@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Chance, MS, ONE, link, packet, queue};
+use support::{Chance, MS, ONE, S, link, packet, queue};
 use weirgate_aqm::{Action, Packet, Queue};
 
 /// A packet of a flow.
@@ -371,4 +371,31 @@ fn who_comes_after_a_silence_is_let_go() {
             sent > 0
         );
     }
+}
+
+/// Times of flows begin anew after 2^52 ns: who is forgotten for a new flow is
+/// still the one that has been silent for longest.
+#[test]
+fn flows_are_known_when_their_clock_begins_anew() {
+    let firsts = |begin: u64| {
+        let mut kit: Queue<bool> = queue("meredt", &link(8_000_000), &HELD);
+        let mut send = |flow: u32, now: u64| {
+            let packet = packet(now, 1000);
+            kit.arrive(&Packet { flow, ..packet }, u32::MAX, false);
+            kit.depart(now);
+        };
+        // One set of the table, filled before and used after.
+        for flow in 0..4 {
+            send(flow, begin);
+        }
+        for index in 0..40 {
+            let now = begin + 2 * S + index * MS;
+            send(10, now);
+            send(11, now);
+        }
+        kit.stat("first_packets").expect("first_packets")
+    };
+    // Four of the first, and 20 kB of either of the others.
+    assert_eq!(firsts(S), 44);
+    assert_eq!(firsts((1 << 52) - S), 44);
 }

@@ -35,31 +35,6 @@
 #define FLOW_TCP 6
 #define FLOW_UDP 17
 
-static __always_inline __u32 flow_rotate(__u32 word, int bits)
-{
-	return word << bits | word >> (32 - bits);
-}
-
-/* lookup3's final(): every bit of a, b and c goes into c. */
-static __always_inline __u32 flow_final(__u32 a, __u32 b, __u32 c)
-{
-	c ^= b;
-	c -= flow_rotate(b, 14);
-	a ^= c;
-	a -= flow_rotate(c, 11);
-	b ^= a;
-	b -= flow_rotate(a, 25);
-	c ^= b;
-	c -= flow_rotate(b, 16);
-	a ^= c;
-	a -= flow_rotate(c, 4);
-	b ^= a;
-	b -= flow_rotate(a, 14);
-	c ^= b;
-	c -= flow_rotate(b, 24);
-	return c;
-}
-
 /* The hash of an IPv4 packet's flow into `hash`, if it is a plain one. */
 static __always_inline int flow_v4(const struct bpf_dynptr *data, __u32 at,
 				   __u32 key, __u32 *hash)
@@ -73,8 +48,8 @@ static __always_inline int flow_v4(const struct bpf_dynptr *data, __u32 at,
 		return 0;
 	if (header[9] != FLOW_TCP && header[9] != FLOW_UDP)
 		return 0;
-	*hash = flow_final(words[3] + key, words[4] + key,
-			   words[5] + key + header[9]);
+	*hash = tuple_final(words[3] + key, words[4] + key,
+			    words[5] + (key ^ header[9] * TUPLE_GOLDEN));
 	return 1;
 }
 
@@ -92,10 +67,10 @@ static __always_inline int flow_v6(const struct bpf_dynptr *data, __u32 at,
 		return 0;
 	if (header[6] != FLOW_TCP && header[6] != FLOW_UDP)
 		return 0;
-	mixed = flow_final(words[2] + key, words[3] + key, words[4] + key);
-	mixed = flow_final(words[5] + mixed, words[6] + key, words[7] + key);
-	mixed = flow_final(words[8] + mixed, words[9] + key, words[10] + key);
-	*hash = flow_final(mixed, key, header[6]);
+	mixed = tuple_final(words[2] + key, words[3] + key, words[4] + key);
+	mixed = tuple_final(words[5] + mixed, words[6] + key, words[7] + key);
+	mixed = tuple_final(words[8] + mixed, words[9] + key, words[10] + key);
+	*hash = tuple_final(mixed, key, header[6]);
 	return 1;
 }
 

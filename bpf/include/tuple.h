@@ -61,37 +61,54 @@ static __always_inline void tuple_reduce(struct tuple *tuple, u64 parts)
 		tuple->protocol = 0;
 }
 
-static __always_inline u32 tuple_mix(u32 hash, u32 word)
+/* 2^32 over the golden ratio: the protocol stands apart from ports, by no
+ * difference that is the same for every key. */
+#define TUPLE_GOLDEN 0x9e3779b9U
+
+static __always_inline u32 tuple_rotate(u32 word, int bits)
 {
-	word *= 0xcc9e2d51;
-	word = word << 15 | word >> 17;
-	hash ^= word * 0x1b873593;
-	hash = hash << 13 | hash >> 19;
-	return hash * 5 + 0xe6546b64;
+	return word << bits | word >> (32 - bits);
 }
 
-/* MurmurHash3 of the tuple's words, by a seed that nobody outside knows. */
-static __always_inline u32 tuple_hash(const struct tuple *tuple, u32 seed)
+/* The end of Jenkins' lookup3: every bit of a, b and c goes into c. */
+static __always_inline u32 tuple_final(u32 a, u32 b, u32 c)
 {
-	u32 hash = seed;
+	c ^= b;
+	c -= tuple_rotate(b, 14);
+	a ^= c;
+	a -= tuple_rotate(c, 11);
+	b ^= a;
+	b -= tuple_rotate(a, 25);
+	c ^= b;
+	c -= tuple_rotate(b, 16);
+	a ^= c;
+	a -= tuple_rotate(c, 4);
+	b ^= a;
+	b -= tuple_rotate(a, 14);
+	c ^= b;
+	c -= tuple_rotate(b, 24);
+	return c;
+}
+
+/* A hash of the tuple's words by a key that nobody outside knows, which goes
+ * into every step, so that no packets collide under all keys. */
+static __always_inline u32 tuple_hash(const struct tuple *tuple, u32 key)
+{
+	u32 last = (u32)tuple->version << 8 | tuple->protocol;
+	u32 ports = (u32)tuple->ports[0] << 16 | tuple->ports[1];
+	u32 hash = tuple_final(tuple->address[0][0] + key,
+			       tuple->address[1][0] + key,
+			       key ^ last * TUPLE_GOLDEN);
 	u32 i;
 
-	hash = tuple_mix(hash, tuple->address[0][0]);
-	hash = tuple_mix(hash, tuple->address[1][0]);
 	if (tuple->version == 6) {
 #pragma unroll
-		for (i = 1; i < 4; i++) {
-			hash = tuple_mix(hash, tuple->address[0][i]);
-			hash = tuple_mix(hash, tuple->address[1][i]);
-		}
+		for (i = 1; i < 4; i++)
+			hash = tuple_final(tuple->address[0][i] + hash,
+					   tuple->address[1][i] + key,
+					   hash ^ key);
 	}
-	hash = tuple_mix(hash, (u32)tuple->ports[0] << 16 | tuple->ports[1]);
-	hash = tuple_mix(hash, (u32)tuple->version << 8 | tuple->protocol);
-	hash ^= hash >> 16;
-	hash *= 0x85ebca6b;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35;
-	return hash ^ hash >> 16;
+	return tuple_final(hash, ports + key, key);
 }
 
 #endif

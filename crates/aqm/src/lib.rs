@@ -39,7 +39,7 @@ pub use presets::{PRESET, PRESETS, Preset};
 pub use queue::{Action, Arrival, Departure, Queue, Verdict};
 pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};
-pub use settings::{Settings, SettingsError};
+pub use settings::{ONLY_MARKS, Settings, SettingsError};
 pub use udp::{Udp, UdpRule, UdpState, UdpVerdict};
 pub use virtual_queue::VirtualQueue;
 pub use window::{Window, WindowAlgorithm, WindowRule};

@@ -50,6 +50,14 @@ pub enum SettingsError {
     },
 }
 
+/// The discipline, its parameter and the value with which what cannot be marked is
+/// let go (`enum meredt_ecn`, aqm/meredt.c).
+const MARK: (&str, &str, u64) = ("meredt", "mark", 1);
+
+/// What to say of it.
+pub const ONLY_MARKS: &str = "a qdisc made of a BPF program cannot mark packets, so `mark=mark` \
+                              would drop nothing early; write `mark=mark-or-drop` or `mark=drop`";
+
 impl Settings {
     /// Every parameter at its default.
     pub fn new(discipline: Discipline) -> Self {
@@ -108,6 +116,13 @@ impl Settings {
     /// Values in the table's order, as an instance holds them.
     pub fn values(&self) -> &[u64] {
         &self.values
+    }
+
+    /// Whether these settings let go whatever is chosen where nothing can be
+    /// marked, as in a qdisc (see docs/aqm.md): then nothing is ever dropped early.
+    pub fn only_marks(&self) -> bool {
+        let mark = |(row, value): &(Row, u64)| row.name == MARK.1 && *value == MARK.2;
+        self.discipline.name() == MARK.0 && self.rows().iter().any(mark)
     }
 
     /// Each parameter with its value.

@@ -3,15 +3,17 @@
 
 use crate::aqm::wrong;
 use crate::aqm_replay::unreadable;
-use crate::exit::{Outcome, Status};
+use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context;
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::{Block, PcapNgReader};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 use weirgate_aqm::{About, Packet, Record, Writer};
 
 /// Bytes of an Ethernet header.
@@ -20,20 +22,6 @@ const ETHERNET: usize = 14;
 /// `weirgate aqm record --capture`.
 pub fn record(capture: &Path, path: &Path) -> Outcome {
     let file = File::open(capture).map_err(|error| unreadable(capture, &error))?;
-    let reader = PcapReader::new(BufReader::new(file));
-    let mut reader = reader.map_err(|error| unreadable(capture, &error))?;
-    let link = reader.header().datalink;
-    let (header, counted) = match link {
-        DataLink::ETHERNET => (ETHERNET, 0),
-        // Packets without a header are counted as on an Ethernet device.
-        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => (0, ETHERNET as u32),
-        other => {
-            return Err(wrong(format!(
-                "{}: its packets are {other:?}; Ethernet and raw IP can be read",
-                capture.display()
-            )));
-        }
-    };
     // Beside its place, so that a capture that breaks off leaves nothing.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let whole = tempfile::Builder::new()
@@ -47,25 +35,12 @@ pub fn record(capture: &Path, path: &Path) -> Outcome {
         ..About::default()
     }))?;
     let mut count = 0_u32;
-    while let Some(packet) = reader.next_packet() {
-        let packet = packet.map_err(|error| unreadable(capture, &error))?;
-        let ip = ip_header(packet.data(), header);
-        let (flow, ecn) = facts(ip);
-        let len = packet.orig_len().saturating_add(counted);
-        let record = Record::of_packet(
-            &Packet {
-                arrived_ns: u64::try_from(packet.timestamp().as_nanos()).unwrap_or(u64::MAX / 4),
-                len,
-                wire: len,
-                flow,
-                ecn,
-            },
-            0,
-            count,
-        );
+    each(capture, BufReader::new(file), |frame| {
+        let record = Record::of_packet(&packet(&frame, capture)?, 0, count);
         out.write_all(&writer.record(&record.to_bytes()))?;
         count = count.wrapping_add(1);
-    }
+        Ok(())
+    })?;
     out.write_all(&writer.end())?;
     let whole = out
         .into_inner()
@@ -75,6 +50,88 @@ pub fn record(capture: &Path, path: &Path) -> Outcome {
         .with_context(|| path.display().to_string())?;
     output::data(&format!("{}: {count} packets", path.display()))?;
     Ok(Status::Done)
+}
+
+/// A packet of a capture.
+struct Frame<'a> {
+    link: DataLink,
+    time: Duration,
+    /// Bytes that it had; `data` may be fewer.
+    len: u32,
+    data: &'a [u8],
+}
+
+/// Goes through a capture's packets, pcap or pcapng.
+fn each(
+    capture: &Path,
+    mut file: BufReader<File>,
+    mut take: impl FnMut(Frame<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let begin = file
+        .fill_buf()
+        .map_err(|error| unreadable(capture, &error))?;
+    // A section header block's type (draft-ietf-opsawg-pcapng, section 4.1).
+    if !begin.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {
+        let mut reader = PcapReader::new(file).map_err(|error| unreadable(capture, &error))?;
+        let link = reader.header().datalink;
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet.map_err(|error| unreadable(capture, &error))?;
+            take(Frame {
+                link,
+                time: packet.timestamp(),
+                len: packet.orig_len(),
+                data: packet.data(),
+            })?;
+        }
+        return Ok(());
+    }
+    let mut reader = PcapNgReader::new(file).map_err(|error| unreadable(capture, &error))?;
+    let mut links: Vec<DataLink> = Vec::new();
+    while let Some(block) = reader.next_block() {
+        match block.map_err(|error| unreadable(capture, &error))?.0 {
+            Block::SectionHeader(_) => links.clear(),
+            Block::InterfaceDescription(interface) => links.push(interface.linktype),
+            Block::EnhancedPacket(packet) => {
+                let link = links.get(packet.interface_id as usize).copied();
+                let link = link.ok_or_else(|| {
+                    let message = "a packet names an interface that is not there";
+                    unreadable(capture, &message)
+                })?;
+                take(Frame {
+                    link,
+                    time: packet.timestamp,
+                    len: packet.original_len,
+                    data: &packet.data,
+                })?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a discipline is told of a frame.
+fn packet(frame: &Frame<'_>, capture: &Path) -> Result<Packet, Failure> {
+    let (header, counted) = match frame.link {
+        DataLink::ETHERNET => (ETHERNET, 0),
+        // Packets without a header are counted as on an Ethernet device.
+        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => (0, ETHERNET as u32),
+        other => {
+            return Err(wrong(format!(
+                "{}: its packets are {other:?}; Ethernet and raw IP can be read",
+                capture.display()
+            )));
+        }
+    };
+    let (flow, ecn) = facts(ip_header(frame.data, header));
+    let len = frame.len.saturating_add(counted);
+    Ok(Packet {
+        arrived_ns: u64::try_from(frame.time.as_nanos()).unwrap_or(u64::MAX / 4),
+        len,
+        wire: len,
+        flow,
+        ecn,
+    })
 }
 
 /// What follows the link's header and up to two VLAN tags.

@@ -2,11 +2,12 @@
 //! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
 
 use crate::aqm::{Line, Load, apply_line, discipline, set, wrong};
+use crate::aqm_offloads;
 use crate::aqm_own;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::shape::in_runtime;
-use weirgate_aqm::{Link, Settings};
+use weirgate_aqm::{Link, ONLY_MARKS, Settings};
 use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Place, Qdisc, Setup, Shaper, Store};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
@@ -103,7 +104,7 @@ impl Loaded {
 }
 
 /// What the kernel refused leaves the old state.
-fn refused(error: KernelError) -> Failure {
+pub fn refused(error: KernelError) -> Failure {
     match error {
         KernelError::NoDevice(_) => wrong(error),
         error => Failure::Refused(error.to_string()),
@@ -123,9 +124,20 @@ enum Wanted {
     Shaper(Classes),
 }
 
+impl Wanted {
+    /// Whether packets are held back for a rate.
+    fn has_gate(&self) -> bool {
+        match self {
+            Self::One(setup) => setup.gate_bytes_s > 0,
+            Self::Shaper(_) => true,
+        }
+    }
+}
+
 fn wanted(load: &Load) -> Result<Wanted, Failure> {
     let mut settings = Settings::new(discipline(&load.discipline)?);
     set(&mut settings, &load.settings)?;
+    can_be_held(&settings)?;
     let mut link = Link::default();
     let mut gate_bytes_s = 0;
     apply_line(&load.line, &mut link, &mut gate_bytes_s)?;
@@ -184,6 +196,14 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     }))
 }
 
+/// Whether a qdisc can do as these settings say.
+fn can_be_held(settings: &Settings) -> Result<(), Failure> {
+    if settings.only_marks() {
+        return Err(wrong(ONLY_MARKS));
+    }
+    Ok(())
+}
+
 /// `1:10,priority=0,guarantee=102kbit,queue=codel,target_ns=5ms`.
 fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
     let at = |problem: String| wrong(format!("--class {text}: {problem}"));
@@ -223,6 +243,7 @@ fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
         }
     }
     set(&mut class.settings, &params)?;
+    can_be_held(&class.settings)?;
     Ok(class)
 }
 
@@ -236,7 +257,7 @@ pub fn class_id(text: &str) -> Result<u32, Failure> {
 
 /// `weirgate aqm load`.
 pub fn load(load: &Load) -> Outcome {
-    let wanted = wanted(load)?;
+    let mut wanted = wanted(load)?;
     in_runtime(async {
         let target = Target::find(&load.device).await?;
         let name = &target.name;
@@ -250,6 +271,18 @@ pub fn load(load: &Load) -> Outcome {
             )));
         }
         let before = Loaded::on(&target, &store).await?;
+        if let Wanted::One(setup) = &mut wanted
+            && setup.link.rate_bytes_s == 0
+        {
+            let speed = target.kernel.speed_mbit(name).await.map_err(refused)?;
+            setup.link.rate_bytes_s = u64::from(speed.unwrap_or(0)) * 125_000;
+        }
+        if wanted.has_gate() {
+            aqm_offloads::switch_off(&target).await?;
+            aqm_offloads::warn_of_joined(&target).await?;
+        } else {
+            aqm_offloads::restore(&target).await?;
+        }
         let loaded = match &wanted {
             Wanted::One(setup) => {
                 let discipline = setup.settings.discipline();
@@ -277,6 +310,7 @@ pub fn load(load: &Load) -> Outcome {
         if let Err(error) = put {
             loaded.forget(target.place).map_err(failed)?;
             loaded.release(&store).map_err(failed)?;
+            aqm_offloads::restore(&target).await?;
             return Err(refused(error));
         }
         if let Some(before) = before.filter(|before| before.kind() != kind) {
@@ -300,7 +334,11 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
             Loaded::One(qdisc) => {
                 let mut setup = in_force(&qdisc, target.place)?;
                 set(&mut setup.settings, words)?;
+                can_be_held(&setup.settings)?;
                 apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                if setup.gate_bytes_s > 0 {
+                    aqm_offloads::switch_off(&target).await?;
+                }
                 qdisc.set(target.place, &setup).map_err(failed)?;
             }
             Loaded::Shaper(shaper) => {
@@ -316,6 +354,7 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
                     let found = found
                         .ok_or_else(|| wrong(format!("{device}: there is no class {class}")))?;
                     set(&mut found.settings, words)?;
+                    can_be_held(&found.settings)?;
                 } else if !words.is_empty() {
                     return Err(wrong(
                         "say with --class whose parameters are meant, such as --class 1:10",
@@ -349,6 +388,7 @@ pub fn unload(device: &str) -> Outcome {
         dropped.map_err(refused)?;
         loaded.forget(target.place).map_err(failed)?;
         loaded.release(&store).map_err(failed)?;
+        aqm_offloads::restore(&target).await?;
         Ok(Status::Done)
     })
 }

@@ -10,6 +10,7 @@ mod aqm_bench_inside;
 mod aqm_capture;
 mod aqm_kit;
 mod aqm_live;
+mod aqm_offloads;
 mod aqm_own;
 mod aqm_record;
 mod aqm_replay;

@@ -182,12 +182,18 @@ impl Kernel {
             let rings = ethtool.get_rings_by_name(name.as_str()).await;
             device.tx_ring = rings.ok().and_then(|rings| rings.tx);
             let modes = ethtool.get_link_modes_by_name(name.as_str()).await;
-            // The driver says that it does not know by the greatest number.
-            device.speed_mbit = modes
-                .ok()
-                .and_then(|modes| modes.speed)
-                .filter(|speed| *speed != 0 && *speed != u32::MAX);
+            device.speed_mbit = known_speed(modes.ok().and_then(|modes| modes.speed));
         }
+    }
+
+    /// The rate of a device's line, in Mbit/s, where its driver knows it.
+    ///
+    /// # Errors
+    /// If the kernel has no ethtool family.
+    pub async fn speed_mbit(&self, name: &DeviceName) -> Result<Option<u32>, KernelError> {
+        let ethtool = self.ethtool().await?;
+        let modes = ethtool.get_link_modes_by_name(name.as_str()).await;
+        Ok(known_speed(modes.ok().and_then(|modes| modes.speed)))
     }
 
     async fn flowtables(&self) -> Result<Vec<Flowtable>, KernelError> {
@@ -198,6 +204,11 @@ impl Kernel {
             .filter_map(|payload| flowtable(payload))
             .collect())
     }
+}
+
+/// A driver says that it does not know by the greatest number.
+fn known_speed(told: Option<u32>) -> Option<u32> {
+    told.filter(|speed| *speed != 0 && *speed != u32::MAX)
 }
 
 /// One device and the number of its master; `None` for bytes that are none.

@@ -28,7 +28,10 @@ impl Kernel {
 
     /// The offloads of each device, in their order; `None` for a device that
     /// tells nothing about its features.
-    pub(crate) async fn offloads(
+    ///
+    /// # Errors
+    /// If the kernel has no ethtool family.
+    pub async fn offloads(
         &self,
         names: &[DeviceName],
     ) -> Result<Vec<Option<Offloads>>, KernelError> {
@@ -53,8 +56,11 @@ impl Kernel {
 
     /// Switches a device's offloads, only those that are otherwise: a feature
     /// that is off though requested stays requested. What the device holds
-    /// fixed is left, and shows when the result is verified.
-    pub(crate) async fn set_offloads(
+    /// fixed is left, and shows when the result is verified. Needs `CAP_NET_ADMIN`.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub async fn set_offloads(
         &self,
         name: &DeviceName,
         offloads: Offloads,

@@ -7,7 +7,7 @@ use crate::codes;
 use crate::engine::Engine;
 use crate::model::Policy;
 use crate::queue::Queue;
-use weirgate_aqm::{Discipline, PRESET, Row, Settings};
+use weirgate_aqm::{Discipline, ONLY_MARKS, PRESET, Row, Settings};
 use weirgate_document::{Kind, Problems, Reader, Span, Value};
 
 /// What every discipline's name for the kernel begins with. It tells the kit's
@@ -36,6 +36,15 @@ impl KitQueue {
     pub fn value(&self, name: &str) -> Option<u64> {
         let found = self.said.iter().find(|(own, _)| *own == name);
         found.map(|(_, value)| *value)
+    }
+
+    /// Every parameter.
+    fn settings(&self) -> Option<Settings> {
+        let mut settings = Settings::new(Discipline::named(self.discipline)?);
+        for (name, value) in &self.said {
+            settings.set(name, *value).ok()?;
+        }
+        Some(settings)
     }
 }
 
@@ -151,6 +160,10 @@ pub(crate) fn check(policy: &Policy, queue: &Value<Queue>, problems: &Problems) 
         return;
     };
     if engine == Some(Engine::Kit) {
+        if own.settings().is_some_and(|all| all.only_marks()) {
+            let hint = "write `mark = \"mark-or-drop\"` or `mark = \"drop\"`";
+            problems.error(codes::QUEUE_SETTINGS, queue.span.clone(), ONLY_MARKS, hint);
+        }
         return;
     }
     problems.error(
@@ -198,14 +211,14 @@ mod tests {
     fn parameters_are_read_in_their_units() {
         let own = kit(
             "{ kind = \"meredt\", queue_bytes = \"30kB\", weight2 = 0.5, spare_ns = \"2s\", \
-             ecn = true, flows = \"pairs\", bands = 4 }",
+             mark = \"mark-or-drop\", flows = \"pairs\", bands = 4 }",
         );
         assert_eq!(own.discipline, "meredt");
         let said = [
-            ("ecn", 1),
             ("bands", 4),
             ("queue_bytes", 30_000),
             ("weight2", 1 << 15),
+            ("mark", 2),
             ("spare_ns", 2_000_000_000),
             ("flows", 3),
         ];
@@ -243,6 +256,7 @@ mod tests {
             ("{ kind = \"pie\", preset = \"sjf\" }", "pie has no presets"),
             ("{ kind = \"pie\", ecn = 3 }", "off, on"),
             ("{ kind = \"meredt\", flows = \"hosts\" }", "receivers"),
+            ("{ kind = \"meredt\", mark = \"mark\" }", "mark-or-drop"),
         ] {
             let (_, wrong) = read(queue);
             assert_eq!(wrong.len(), 1, "{queue}: {wrong:?}");

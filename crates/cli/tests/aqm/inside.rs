@@ -3,7 +3,7 @@
 
 #[path = "../../../bpf/tests/inside/net.rs"]
 #[allow(dead_code, reason = "shared with the tests of crate bpf")]
-mod net;
+pub mod net;
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use net::Far;
@@ -23,7 +23,7 @@ fn weirgate(line: &str) -> Output {
 }
 
 /// Runs a command that must succeed; what it printed.
-fn done(line: &str) -> String {
+pub fn done(line: &str) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{line}: {error}");
@@ -31,20 +31,20 @@ fn done(line: &str) -> String {
 }
 
 /// Runs a command that must fail with this status; what it said.
-fn fails(line: &str, status: i32) -> String {
+pub fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{line}: {error}");
     error
 }
 
-fn shown(device: &str) -> Value {
+pub fn shown(device: &str) -> Value {
     let text = done(&format!("show {device} --json"));
     let all: Value = serde_json::from_str(&text).expect("JSON");
     all["queues"][0].clone()
 }
 
-fn number(shown: &Value, part: &str, name: &str) -> u64 {
+pub fn number(shown: &Value, part: &str, name: &str) -> u64 {
     shown[part][name]["value"]
         .as_u64()
         .unwrap_or_else(|| panic!("no {part} {name} in {shown}"))
@@ -211,7 +211,7 @@ fn two_devices() {
 }
 
 /// Packets that left through a device.
-fn far_packets(pair: u8) -> u64 {
+pub fn far_packets(pair: u8) -> u64 {
     let path = format!("/sys/class/net/wan{pair}/statistics/tx_packets");
     let text = std::fs::read_to_string(path).expect("a device");
     text.trim().parse().expect("a number")

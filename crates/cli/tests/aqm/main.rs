@@ -3,6 +3,7 @@
 //! functions of `inside` there, which calls the command. It needs qemu, a
 //! fetched kernel and the guest's binary.
 
+mod device;
 mod howto;
 mod inside;
 mod work;
@@ -25,6 +26,11 @@ fn with(name: &str, files: &[String]) -> String {
 }
 
 fn bringing(name: &str, limits: Limits, files: &[String]) -> String {
+    run(&format!("inside::{name}"), limits, files)
+}
+
+/// The test of this path.
+fn run(path: &str, limits: Limits, files: &[String]) -> String {
     let mut programs = vec![env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"];
     programs.extend(files.iter().map(String::as_str));
     let own = OwnTests {
@@ -33,7 +39,7 @@ fn bringing(name: &str, limits: Limits, files: &[String]) -> String {
         seed: 1,
         limits,
     };
-    own.run(&format!("inside::{name}"))
+    own.run(path)
 }
 
 #[test]
@@ -49,6 +55,24 @@ fn classes_behind_the_gate() {
 #[test]
 fn two_devices_and_unloading_under_traffic() {
     println!("{}", in_the_guest("two_devices"));
+}
+
+#[test]
+fn unloading_loses_what_is_queued() {
+    let limits = Limits::default();
+    println!(
+        "{}",
+        run("device::unloading_loses_what_is_queued", limits, &[])
+    );
+}
+
+#[test]
+fn nothing_joins_packets_for_a_gate() {
+    let limits = Limits::default();
+    println!(
+        "{}",
+        run("device::nothing_joins_packets_for_a_gate", limits, &[])
+    );
 }
 
 #[test]

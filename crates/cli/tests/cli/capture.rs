@@ -45,6 +45,12 @@ fn a_capture_holds_what_the_line_logged() {
     ended.says(0, &["warning", "nothing is captured in the arm `netem`"]);
     assert!(!folder.join("1.pcapng").exists());
     netem_has_no_figures_of_the_log(&folder);
+
+    // The kit takes its packets.
+    let taken = first.path().join("taken.recording");
+    let (from, to) = (file.to_str().unwrap(), taken.to_str().unwrap());
+    let ended = weirgate(&root(), &["aqm", "record", "--capture", from, to]);
+    ended.says(0, &[&format!("{packets} packets")]);
 }
 
 /// Packet by packet: interface, time, length, content, fate.

@@ -27,6 +27,7 @@ const PLACES: [(&str, &[&str]); 25] = [
     ("inbound", &["[inbound]\nFIELD\n"]),
     ("receive", &["[receive]\nFIELD\n"]),
     ("udp", &["[receive.udp]\nFIELD\n"]),
+    ("announced", &["[receive.announced]\nFIELD\n"]),
     ("track", &["[track]\nFIELD\n"]),
     (
         "conditioner",

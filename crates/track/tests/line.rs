@@ -33,8 +33,8 @@ fn settings(base: u64, reflectors: u16) -> Settings {
 }
 
 /// The same, upstream.
-fn upstream(base: u64) -> Settings {
-    let both = settings(base, 1);
+fn upstream(base: u64, reflectors: u16) -> Settings {
+    let both = settings(base, reflectors);
     Settings {
         up: both.down,
         down: None,
@@ -170,7 +170,7 @@ fn a_step_down_is_followed_and_a_step_up_found() {
 
 #[test]
 fn steps_of_the_upstream_are_followed_by_the_growth_of_the_delay() {
-    a_step(upstream(8_000_000), 7_800_000);
+    a_step(upstream(8_000_000, 1), 7_800_000);
 }
 
 /// On a steady line at least `kept` is used on average.
@@ -230,7 +230,12 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
         let line = |at: u64| rates[((at / (3 * SECOND) + 1) * (seed + 3) % 5) as usize];
         let lost = |at: u64| !(at / MS * (seed + 1)).is_multiple_of(11);
         let reflectors = (seed % 4 + 1) as u16;
-        let shown = run(settings(4_000_000, reflectors), 9, seed, line, lost);
+        let settings = if seed % 2 == 0 {
+            settings(4_000_000, reflectors)
+        } else {
+            upstream(4_000_000, reflectors)
+        };
+        let shown = run(settings, 9, seed, line, lost);
         let replayed = replay(&shown.text).unwrap();
         assert_eq!(replayed.other, None, "run {seed}");
         assert!(replayed.decisions.len() > 1 && replayed.inputs > 200);
@@ -239,6 +244,21 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
         assert!(replay(&forged).unwrap().other.is_some());
         let cut = &shown.text[..shown.text.len() * 2 / 3];
         assert_eq!(replay(cut).unwrap().other, None, "run {seed}");
+    }
+}
+
+/// Beginnings of what runs of the laboratory recorded: a real line's jitter,
+/// losses and bursts.
+#[test]
+fn runs_of_the_laboratory_replay_to_the_same_decisions() {
+    for (text, least) in [
+        (include_str!("records/down-four.record"), 40),
+        (include_str!("records/up-one.record"), 10),
+        (include_str!("records/blind.record"), 2),
+    ] {
+        let replayed = replay(text).unwrap();
+        assert_eq!(replayed.other, None);
+        assert!(replayed.decisions.len() >= least && replayed.inputs > 200);
     }
 }
 

@@ -286,7 +286,11 @@ impl WindowMaps {
             _ => now,
         };
         let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
-        let until = if lease == 0 { 0 } else { now.saturating_add(lease) };
+        let until = if lease == 0 {
+            0
+        } else {
+            now.saturating_add(lease)
+        };
         let value = [since, until].map(u64::to_ne_bytes);
         self.announced
             .update(&[0; 4], value.as_flattened(), MapFlags::ANY)

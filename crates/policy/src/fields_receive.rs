@@ -2,7 +2,9 @@
 //! The fields of `[receive]`, `[receive.udp]`, `[receive.announced]` and
 //! `[track]`.
 
-use crate::fields::FieldKind::{Amount, Boolean, Integer, List, Map, Rate, Size, Table, Text, Time, Word};
+use crate::fields::FieldKind::{
+    Amount, Boolean, Integer, List, Map, Rate, Size, Table, Text, Time, Word,
+};
 use crate::fields::{TableFields, field, needed};
 
 /// `[receive]`.

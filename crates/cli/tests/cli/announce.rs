@@ -37,7 +37,10 @@ fn a_session_lasts_as_long_as_its_program() {
     assert!(alone.err.contains("nobody takes announcements there"));
     assert_eq!(place.weirgate("apply announced.toml").status, 0);
     let mut command = place.command(WEIRGATE);
-    command.arg("keep").stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .arg("keep")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut kept = Kept(command.spawn().unwrap());
     let mut log = BufReader::new(kept.0.stderr.take().unwrap());
     let listening = || !place.run("find /run/weirgate -name announce").is_empty();
@@ -52,7 +55,13 @@ fn a_session_lasts_as_long_as_its_program() {
     // Two at once; the one that is killed has ended its session, too.
     let session = || {
         let mut command = place.command(WEIRGATE);
-        Kept(command.arg("announce").stderr(Stdio::null()).spawn().unwrap())
+        Kept(
+            command
+                .arg("announce")
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     };
     let first = session();
     until(&mut log, "1 sessions are announced");
@@ -66,7 +75,11 @@ fn a_session_lasts_as_long_as_its_program() {
     assert_eq!(place.weirgate("apply track.toml").status, 0);
     let refused = place.weirgate("announce true");
     assert_eq!(refused.status, 3, "{}", refused.err);
-    assert!(refused.err.contains("[receive.announced]"), "{}", refused.err);
+    assert!(
+        refused.err.contains("[receive.announced]"),
+        "{}",
+        refused.err
+    );
     drop(kept);
     assert_eq!(place.weirgate("remove").status, 0);
 }

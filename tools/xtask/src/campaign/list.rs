@@ -35,9 +35,7 @@ impl Line {
         let mut sum = 0;
         for (index, (at, rate)) in changes.iter().enumerate() {
             let next = changes.get(index + 1).map_or(self.until, |next| next.0);
-            let seconds = next
-                .min(self.until)
-                .saturating_sub((*at).max(self.from));
+            let seconds = next.min(self.until).saturating_sub((*at).max(self.from));
             sum += seconds * rate;
         }
         sum as f64 / (self.until - self.from) as f64 * 1448.0 / self.packet
@@ -209,38 +207,103 @@ pub fn loads(line: &Line) -> Vec<With> {
     match line.name {
         "adsl-2000" => vec![
             (
-                load("both", "1 download and 1 upload, cubic, 20 ms", 20, 1, "cubic", &[Upload]),
+                load(
+                    "both",
+                    "1 download and 1 upload, cubic, 20 ms",
+                    20,
+                    1,
+                    "cubic",
+                    &[Upload],
+                ),
                 ALL,
             ),
             (FOUR, ALL),
         ],
         "adsl-8000" => vec![
             (
-                load("sixteen", "16 downloads, cubic, 20 ms, and short flows", 20, 16, "cubic", &[Web]),
+                load(
+                    "sixteen",
+                    "16 downloads, cubic, 20 ms, and short flows",
+                    20,
+                    16,
+                    "cubic",
+                    &[Web],
+                ),
                 ALL,
             ),
             (
                 ONE,
                 &[
-                    "none", "ifb", "ifb-receive", "filter", "filter-receive", "receive", "police",
-                    "track", "cake-95", "sqm",
+                    "none",
+                    "ifb",
+                    "ifb-receive",
+                    "filter",
+                    "filter-receive",
+                    "receive",
+                    "police",
+                    "track",
+                    "cake-95",
+                    "sqm",
                 ],
             ),
             (
-                load("voice", "4 downloads and 1 upload, cubic, 20 ms, and a call", 20, 4, "cubic", &[Upload, Voice]),
-                &["none", "ifb", "ifb-receive", "filter-receive", "cake-95", "sqm"],
+                load(
+                    "voice",
+                    "4 downloads and 1 upload, cubic, 20 ms, and a call",
+                    20,
+                    4,
+                    "cubic",
+                    &[Upload, Voice],
+                ),
+                &[
+                    "none",
+                    "ifb",
+                    "ifb-receive",
+                    "filter-receive",
+                    "cake-95",
+                    "sqm",
+                ],
             ),
             (
-                load("flood", "1 download, cubic, 20 ms, and datagrams at 1.25 times the line", 20, 1, "cubic", &[Flood]),
-                &["ifb", "ifb-bucket", "filter", "filter-bucket", "police", "cake-95"],
+                load(
+                    "flood",
+                    "1 download, cubic, 20 ms, and datagrams at 1.25 times the line",
+                    20,
+                    1,
+                    "cubic",
+                    &[Flood],
+                ),
+                &[
+                    "ifb",
+                    "ifb-bucket",
+                    "filter",
+                    "filter-bucket",
+                    "police",
+                    "cake-95",
+                ],
             ),
             (
-                load("stream", "2 downloads, cubic, 20 ms, and datagrams at half the line, evenly", 20, 2, "cubic", &[Stream]),
+                load(
+                    "stream",
+                    "2 downloads, cubic, 20 ms, and datagrams at half the line, evenly",
+                    20,
+                    2,
+                    "cubic",
+                    &[Stream],
+                ),
                 &["ifb", "filter", "filter-receive", "police", "cake-95"],
             ),
             (
                 load("far", "4 downloads, cubic, 200 ms", 200, 4, "cubic", &[]),
-                &["ifb", "ifb-receive", "filter", "filter-receive", "receive", "track", "cake-95"],
+                &[
+                    "ifb",
+                    "ifb-receive",
+                    "filter",
+                    "filter-receive",
+                    "receive",
+                    "track",
+                    "cake-95",
+                ],
             ),
             (
                 load("near", "4 downloads, cubic, 10 ms", 10, 4, "cubic", &[]),
@@ -248,32 +311,84 @@ pub fn loads(line: &Line) -> Vec<With> {
             ),
             (
                 load("bbr", "4 downloads, bbr, 20 ms", 20, 4, "bbr", &[]),
-                &["none", "ifb", "filter", "filter-receive", "police", "cake-95"],
+                &[
+                    "none",
+                    "ifb",
+                    "filter",
+                    "filter-receive",
+                    "police",
+                    "cake-95",
+                ],
             ),
             (
                 load("reno", "4 downloads, reno, 20 ms", 20, 4, "reno", &[]),
                 &["ifb", "filter", "filter-receive", "cake-95"],
             ),
             (
-                load("sixty-four", "64 downloads, cubic, 20 ms", 20, 64, "cubic", &[]),
+                load(
+                    "sixty-four",
+                    "64 downloads, cubic, 20 ms",
+                    20,
+                    64,
+                    "cubic",
+                    &[],
+                ),
                 &[
-                    "ifb", "ifb-receive", "filter", "filter-receive", "receive", "police",
-                    "cake-95", "sqm",
+                    "ifb",
+                    "ifb-receive",
+                    "filter",
+                    "filter-receive",
+                    "receive",
+                    "police",
+                    "cake-95",
+                    "sqm",
                 ],
             ),
         ],
         "step" => vec![(FOUR, FOLLOWING), (ONE, FOLLOWING)],
         "drift" => vec![(FOUR, FOLLOWING)],
         "vdsl2" => vec![(
-            load("four-web", "4 downloads, cubic, 20 ms, and short flows", 20, 4, "cubic", &[Web]),
+            load(
+                "four-web",
+                "4 downloads, cubic, 20 ms, and short flows",
+                20,
+                4,
+                "cubic",
+                &[Web],
+            ),
             &[
-                "none", "ifb", "ifb-receive", "filter", "filter-receive", "receive", "police",
-                "track", "cake-85", "cake-95", "sqm",
+                "none",
+                "ifb",
+                "ifb-receive",
+                "filter",
+                "filter-receive",
+                "receive",
+                "police",
+                "track",
+                "cake-85",
+                "cake-95",
+                "sqm",
             ],
         )],
         _ => vec![(
-            load("four-web", "4 downloads, cubic, 20 ms, and short flows", 20, 4, "cubic", &[Web]),
-            &["none", "ifb", "filter", "filter-receive", "police", "track", "cake-95", "sqm"],
+            load(
+                "four-web",
+                "4 downloads, cubic, 20 ms, and short flows",
+                20,
+                4,
+                "cubic",
+                &[Web],
+            ),
+            &[
+                "none",
+                "ifb",
+                "filter",
+                "filter-receive",
+                "police",
+                "track",
+                "cake-95",
+                "sqm",
+            ],
         )],
     }
 }
@@ -315,9 +430,10 @@ pub fn experiment(line: &Line, (load, arms): &With) -> String {
     }
     for arm in *arms {
         let _ = write!(text, "\n[[arm]]\nname = \"{arm}\"\n");
-        text.push_str(&rival(line, arm).unwrap_or_else(|| {
-            format!("policy = \"policies/{}-{arm}.toml\"\n", line.name)
-        }));
+        text.push_str(
+            &rival(line, arm)
+                .unwrap_or_else(|| format!("policy = \"policies/{}-{arm}.toml\"\n", line.name)),
+        );
     }
     text
 }
@@ -333,10 +449,12 @@ fn traffic(line: &Line, beside: Beside) -> String {
         )
     };
     match beside {
-        Beside::Web => "\n[[traffic]]\nname = \"mice\"\nkind = \"short-flows\"\nfrom = \"server1\"\n\
+        Beside::Web => {
+            "\n[[traffic]]\nname = \"mice\"\nkind = \"short-flows\"\nfrom = \"server1\"\n\
              to = \"host2\"\nmean-gap = \"500ms\"\nmean-length = 5000\nshape = 1.4\n\
              congestion = \"cubic\"\n"
-            .to_owned(),
+                .to_owned()
+        }
         Beside::Upload => "\n[[traffic]]\nname = \"up\"\nkind = \"tcp\"\nfrom = \"host1\"\n\
              to = \"server1\"\ncongestion = \"cubic\"\n"
             .to_owned(),
@@ -352,7 +470,10 @@ fn traffic(line: &Line, beside: Beside) -> String {
 fn rival(line: &Line, arm: &str) -> Option<String> {
     let part = |kbit: u64, percent: u64| kbit * percent / 100;
     let commands = |all: &[String]| {
-        let all: String = all.iter().map(|one| format!("    \"gateway: {one}\",\n")).collect();
+        let all: String = all
+            .iter()
+            .map(|one| format!("    \"gateway: {one}\",\n"))
+            .collect();
         format!("programs = [\"tc\"]\ncommands = [\n{all}]\n")
     };
     let cake = |percent: u64, more: &str| {

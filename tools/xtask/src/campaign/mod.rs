@@ -56,8 +56,7 @@ pub fn run(
     page_only: bool,
 ) -> Result<()> {
     let folder = folder.map_or_else(|| root.join("target/inbound-campaign"), Path::to_owned);
-    let weirgate =
-        weirgate.map_or_else(|| root.join("target/release/weirgate"), Path::to_owned);
+    let weirgate = weirgate.map_or_else(|| root.join("target/release/weirgate"), Path::to_owned);
     write(&folder)?;
     if !page_only {
         for run in runs(&folder) {

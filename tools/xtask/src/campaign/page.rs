@@ -44,7 +44,10 @@ pub fn text(runs: &[Run]) -> String {
     }
     text.push('\n');
     for line in &LINES {
-        let mut of_line = runs.iter().filter(|run| run.line.name == line.name).peekable();
+        let mut of_line = runs
+            .iter()
+            .filter(|run| run.line.name == line.name)
+            .peekable();
         if of_line.peek().is_none() {
             continue;
         }
@@ -71,7 +74,9 @@ fn row(run: &Run) -> String {
         return format!("| `{}` | not run | | | | |\n", run.arm);
     };
     let [mean, late, longest] = figures.delay;
-    let mice = figures.mice.map_or_else(String::new, |mice| format!("{mice:.2} s"));
+    let mice = figures
+        .mice
+        .map_or_else(String::new, |mice| format!("{mice:.2} s"));
     format!(
         "| `{}` | {:.1} % | {mean:.1} ms | {late:.1} ms | {longest:.1} ms | {mice} |\n",
         run.arm,

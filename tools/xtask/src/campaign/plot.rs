@@ -82,7 +82,10 @@ fn draw(text: &mut String, plot: &[&Run]) {
         first.load.about,
         HEIGHT - 6.0
     );
-    for given in (0..=20).map(|step| f64::from(step) * 5.0).filter(|given| *given <= most) {
+    for given in (0..=20)
+        .map(|step| f64::from(step) * 5.0)
+        .filter(|given| *given <= most)
+    {
         let _ = writeln!(
             text,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">{given}</text>",

@@ -32,6 +32,9 @@ struct {
  * it and the sender learns of it. */
 #define RESET_AGAIN_NS 100000000ULL
 
+/* Who has received less is not reset. */
+#define RESET_MUCH 100000
+
 /* Since when a session is announced; 0 where none is. */
 static __always_inline u64 announced_since(u64 now_ns)
 {

@@ -100,9 +100,8 @@ struct window_connection {
 #define WINDOW_ONE 65536
 #define WINDOW_MOST (2 * WINDOW_ONE)
 
-/* Who has sent less is no long transfer yet. A page's picture is less: room made
- * for it would cost one download half of its rate for a second or two. */
-#define WINDOW_MUCH 100000
+/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
+#define WINDOW_MUCH 20000
 
 /*
  * A connection counts for as much as it used of its share, so that what those
@@ -433,7 +432,7 @@ static __always_inline int window_reset(struct __sk_buff *skb,
 	u32 tcp = window_network(skb, segment) + segment->at.transport;
 	u64 since;
 
-	if (!wanted->announced_resets || connection->bytes < WINDOW_MUCH ||
+	if (!wanted->announced_resets || connection->bytes < RESET_MUCH ||
 	    segment->flags & TCP_RST || window_protected(wanted, connection))
 		return 0;
 	since = announced_since(now_ns);

@@ -48,11 +48,6 @@ fn line(report: &Report) -> String {
         Report::NotFollowed(error) => {
             format!("weirgate: the rate of the line is not followed: {error}")
         }
-        Report::Announced(0) => "weirgate: no session is announced any more".to_owned(),
-        Report::Announced(count) => format!("weirgate: {count} sessions are announced"),
-        Report::NotAnnounced(error) => {
-            format!("weirgate: sessions cannot be announced: {error}")
-        }
         Report::NotFound(names) => {
             format!("weirgate: not looked up: {}", names.join("; "))
         }

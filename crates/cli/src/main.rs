@@ -4,7 +4,6 @@
 //! Everything else is in the libraries; each subcommand has a module here that
 //! reads files, calls them and prints.
 
-mod announce;
 mod aqm;
 mod aqm_bench;
 mod aqm_bench_inside;
@@ -179,16 +178,6 @@ enum Command {
     ///
     /// Runs until it is ended; tells systemd when it is ready. Needs CAP_NET_ADMIN.
     Keep,
-    /// Announce a session of high priority to `weirgate keep`, for as long as a program runs.
-    ///
-    /// New connections of low priority then ask for small segments, and older ones may be reset,
-    /// as `[receive.announced]` of the policy says. Without a program: until SIGTERM or SIGINT.
-    /// Needs to be allowed to write to the service's socket. Exit status 1 if the program fails.
-    Announce {
-        /// The program and its arguments.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        program: Vec<std::ffi::OsString>,
-    },
     /// Show how the rate of a line is followed, or make the decisions of a record again.
     ///
     /// `weirgate keep` follows it where the policy has a table `[track]`.
@@ -319,7 +308,6 @@ fn main() -> ExitCode {
         Command::History => change::history(&state),
         Command::Boot => change::boot(&state),
         Command::Keep => keep::run(&state),
-        Command::Announce { program } => announce::run(&state, &program),
         Command::Track { what } => track::run(&state, &what),
         Command::Remove => shape::remove(&state),
         Command::Show => shape::show(&state),

@@ -6,7 +6,6 @@
 //! remembered of it; what is changed is in a plan (crate `plan`), how is crate
 //! `kernel`'s. It knows no policy: what it keeps and restores are states.
 
-mod announce;
 mod asked;
 mod asking;
 mod clock;
@@ -24,7 +23,6 @@ mod site;
 mod text;
 mod tracker;
 
-pub use announce::announce_socket;
 pub use error::KeepError;
 pub use guard::serve as serve_guard;
 pub use history::{Entry, Head, History, KEPT, Outcome, Pending, Source};

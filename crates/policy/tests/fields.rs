@@ -27,7 +27,6 @@ const PLACES: [(&str, &[&str]); 25] = [
     ("inbound", &["[inbound]\nFIELD\n"]),
     ("receive", &["[receive]\nFIELD\n"]),
     ("udp", &["[receive.udp]\nFIELD\n"]),
-    ("announced", &["[receive.announced]\nFIELD\n"]),
     ("track", &["[track]\nFIELD\n"]),
     (
         "conditioner",

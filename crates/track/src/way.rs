@@ -15,6 +15,8 @@ const JUST: u64 = 200 * MILLISECOND;
 const GROWTH: u64 = 400 * MILLISECOND;
 /// Of a queue that was seen to stand for so long, what came through is known.
 const KNOWN: u64 = 150 * MILLISECOND;
+/// So many answers of a queue have a median that is the queue's.
+const ENOUGH: u32 = 2;
 /// Pauses between experiments: after one that went well, and the most after
 /// some that did not.
 const SOON: u64 = 2 * SECOND;
@@ -51,6 +53,10 @@ enum Phase {
         /// What the line is thought to carry, and the most that it can.
         estimate: u64,
         most: u64,
+        /// Upstream: how long the queue was when enough answers had said so,
+        /// and how many have.
+        first: u64,
+        answers: u32,
         /// Bytes and time while the queue was seen to stand; and what has come
         /// since it was last seen.
         standing: (u64, u64),
@@ -199,6 +205,8 @@ impl Line {
             since: at,
             estimate,
             most: self.rate,
+            first: delta,
+            answers: 0,
             standing: (0, 0),
             since_seen: (0, 0),
         };
@@ -211,6 +219,8 @@ impl Line {
             since,
             estimate,
             most,
+            first,
+            answers,
             standing,
             since_seen,
         } = &mut self.phase
@@ -221,10 +231,23 @@ impl Line {
             standing.0 = standing.0.saturating_add(since_seen.0);
             standing.1 = standing.1.saturating_add(since_seen.1);
             *since_seen = (0, 0);
+            *answers = answers.saturating_add(1);
+            // Before, the delay is one that was waited for or the mean of a
+            // queue and none: how it grows would say nothing.
+            if self.way == Way::Up && *answers <= ENOUGH {
+                *first = delta;
+                *standing = (0, 0);
+            }
         }
         let mut rate = self.rate;
-        if self.way == Way::Down && standing.1 >= KNOWN {
-            *estimate = rate_of(standing.0, standing.1).min(*most);
+        if standing.1 >= KNOWN {
+            let passed = match self.way {
+                Way::Down => standing.1,
+                // What was sent passes in the time that it took to send and by
+                // which the queue has grown.
+                Way::Up => (standing.1 + delta).saturating_sub(*first).max(KNOWN / 2),
+            };
+            *estimate = rate_of(standing.0, passed).min(*most);
             rate = rate.min(drained(*estimate, delta));
         }
         // It does not get shorter: lower, and again the same time.

@@ -9,6 +9,7 @@ mod bench;
 mod bench_policy;
 mod bench_watch;
 mod bursts;
+mod campaign;
 mod deb;
 mod flow_hash;
 mod fuzz;
@@ -73,6 +74,18 @@ enum Task {
     },
     /// Measure forty kinds of line with `weirgate probe` in the lab.
     ProbeLines,
+    /// Make the missing runs of the inbound campaign, then its page in docs.
+    InboundCampaign {
+        /// Where runs are kept, one file each; below target unless given.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+        /// The program with the lab.
+        #[arg(long)]
+        weirgate: Option<PathBuf>,
+        /// Write the page of what is there, and run nothing.
+        #[arg(long)]
+        page: bool,
+    },
     /// Compare hash functions for flows: how evenly they fill a table, and how fast.
     FlowHash {
         /// Keys hashed for the speed of each.
@@ -121,6 +134,11 @@ fn main() -> ExitCode {
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),
         Task::ProbeLines => test::probe_lines(&root()),
+        Task::InboundCampaign {
+            folder,
+            weirgate,
+            page,
+        } => campaign::run(&root(), folder.as_deref(), weirgate.as_deref(), page),
         Task::FlowHash { inside: true, .. } => {
             flow_hash::run_inside();
             Ok(())

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The inbound campaign: every way to hold what arrives, over several lines and
+//! loads, each run short, and one page of what was measured.
+//!
+//! One run is one file of figures in the folder; a run whose file is there is
+//! not made again, so that the campaign goes on where it was left. The page
+//! shows what is there and says what is not.
+
+mod list;
+mod page;
+mod plot;
+
+use anyhow::{Context, Result};
+use list::{LINES, Line};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The figures of a run that the page shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    /// The probe's round trips, in milliseconds: mean, 95th percentile, longest.
+    pub delay: [f64; 3],
+    /// What TCP's receivers got downstream of what the line carries of payload,
+    /// 1 for all of it. Datagrams that were asked for count in the run with an
+    /// even stream of them.
+    pub kept: f64,
+    /// Mean completion of short flows, in seconds, where there are any.
+    pub mice: Option<f64>,
+}
+
+/// One run of the list.
+#[derive(Debug)]
+pub struct Run {
+    pub line: &'static Line,
+    pub load: list::Load,
+    pub arm: &'static str,
+    /// `None` where it was not made yet, or failed.
+    pub figures: Option<Figures>,
+}
+
+impl Run {
+    /// The name of its file, and of its experiment with the load's.
+    fn name(&self) -> String {
+        format!("{}-{}-{}", self.line.name, self.load.name, self.arm)
+    }
+}
+
+/// Makes the runs that are missing, unless `page_only`, then writes the page.
+/// `weirgate` is the program with the lab, this workspace's unless told.
+pub fn run(
+    root: &Path,
+    folder: Option<&Path>,
+    weirgate: Option<&Path>,
+    page_only: bool,
+) -> Result<()> {
+    let folder = folder.map_or_else(|| root.join("target/inbound-campaign"), Path::to_owned);
+    let weirgate = weirgate.map_or_else(|| root.join("target/release/weirgate"), Path::to_owned);
+    write(&folder)?;
+    if !page_only {
+        for run in runs(&folder) {
+            if run.figures.is_none() {
+                make(&weirgate, &folder, &run)?;
+                show(root, &folder)?;
+            }
+        }
+    }
+    show(root, &folder)
+}
+
+/// Experiments and policies, for the lab and for whoever looks.
+fn write(folder: &Path) -> Result<()> {
+    let policies = folder.join("policies");
+    fs::create_dir_all(&policies).with_context(|| format!("{}", policies.display()))?;
+    let put = |path: PathBuf, text: String| {
+        fs::write(&path, text).with_context(|| format!("{}", path.display()))
+    };
+    for line in &LINES {
+        for with in list::loads(line) {
+            let name = format!("{}-{}.toml", line.name, with.0.name);
+            put(folder.join(name), list::experiment(line, &with))?;
+        }
+        for arm in list::OWN {
+            let name = format!("{}-{arm}.toml", line.name);
+            put(policies.join(name), list::policy(line, arm))?;
+        }
+    }
+    Ok(())
+}
+
+/// The whole list, with what is there of figures.
+fn runs(folder: &Path) -> Vec<Run> {
+    let mut all = Vec::new();
+    for line in &LINES {
+        for (load, arms) in list::loads(line) {
+            for arm in arms {
+                let mut run = Run {
+                    line,
+                    load,
+                    arm,
+                    figures: None,
+                };
+                let text = fs::read_to_string(folder.join(run.name() + ".json"));
+                run.figures = text.ok().and_then(|text| figures(&run, &text));
+                all.push(run);
+            }
+        }
+    }
+    all
+}
+
+/// Makes one run. One that fails leaves its messages beside, and no figures.
+fn make(weirgate: &Path, folder: &Path, run: &Run) -> Result<()> {
+    let name = run.name();
+    let experiment = folder.join(format!("{}-{}.toml", run.line.name, run.load.name));
+    let messages = folder.join(format!("{name}.messages"));
+    let file = fs::File::create(&messages).with_context(|| format!("{}", messages.display()))?;
+    let mut command = Command::new(weirgate);
+    command.args(["lab", "run"]).arg(experiment);
+    command.args(["--arm", run.arm, "--seed", "1", "--seeds", "1"]);
+    command.args(["--jobs", "1", "--json"]);
+    let output = command.stdin(Stdio::null()).stderr(file).output();
+    let output = output.with_context(|| format!("{}", weirgate.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if figures(run, &text).is_some() {
+        let path = folder.join(format!("{name}.json"));
+        fs::write(&path, &output.stdout).with_context(|| format!("{}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What the page shows of the lab's figures; `None` where there are none.
+fn figures(run: &Run, text: &str) -> Option<Figures> {
+    let document: Value = serde_json::from_str(text).ok()?;
+    let metrics = &document["arms"][run.arm]["metrics"];
+    let number = |name: &str| metrics[format!("full.{name}")].as_f64();
+    let delay = ["mean", "p95", "max"].map(|which| number(&format!("rtt.interactive.{which}_ms")));
+    let [Some(mean), Some(late), Some(longest)] = delay else {
+        return None;
+    };
+    let wanted = ["down", "stream"].map(|name| number(&format!("goodput.{name}.mean_kbit")));
+    Some(Figures {
+        delay: [mean, late, longest],
+        kept: wanted.iter().flatten().sum::<f64>() / run.line.payload(),
+        mice: number("response.mice.mean_s"),
+    })
+}
+
+/// Writes the page.
+fn show(root: &Path, folder: &Path) -> Result<()> {
+    let page = root.join("docs/inbound-campaign.md");
+    let all = runs(folder);
+    fs::write(&page, page::text(&all)).with_context(|| format!("{}", page.display()))?;
+    let drawn = root.join("docs/inbound-campaign.svg");
+    fs::write(&drawn, plot::svg(&all)).with_context(|| format!("{}", drawn.display()))
+}

@@ -4,6 +4,7 @@
 
 use crate::pace::{passing, since};
 use crate::wanted::Stream;
+use rustix::net::{self, SendFlags};
 use std::fmt;
 use std::io;
 use std::net::UdpSocket;
@@ -124,9 +125,10 @@ pub(crate) fn send(
             thread::sleep(left.min(TURN));
         }
         stamp(&mut payload, sent as u32, since(begin));
-        match socket.send(&payload) {
+        // One for which there is no room is lost as on the way: a sender that
+        // waited for room would send at the line's rate, not at its own.
+        match net::send(socket, &payload, SendFlags::DONTWAIT).map_err(io::Error::from) {
             Ok(_) => {}
-            // As one that is lost on the way.
             Err(error) if passing(&error) => {}
             Err(error) => return Err(error),
         }

@@ -320,7 +320,7 @@ fn an_experiment_is_played_on_real_hosts() {
     let ended = probe(&place, &owned.each_ref().map(|word| &**word));
     assert_eq!(ended.status, 2, "{ended:?}");
     assert!(
-        ended.err.contains("script.toml:40: it has to go between"),
+        ended.err.contains("script.toml:38: it has to go between"),
         "{ended:?}"
     );
     assert!(!std::path::Path::new(&other_at).exists());

@@ -59,7 +59,9 @@ impl Pinger {
         match self {
             Self::Icmp(icmp) => match icmp.receive(TURN) {
                 Ok(number) => {
-                    number.map(came);
+                    if let Some(number) = number {
+                        came(number);
+                    }
                     true
                 }
                 Err(error) => error == Errno::INTR || complaint(error).is_some(),
@@ -68,8 +70,9 @@ impl Pinger {
                 let mut payload = [0; 16];
                 match session.socket.recv(&mut payload) {
                     Ok(length) => {
-                        let read = stamped(&payload[..length]).map(|(number, _)| number as u16);
-                        read.map(came);
+                        if let Some((number, _)) = stamped(&payload[..length]) {
+                            came(number as u16);
+                        }
                         true
                     }
                     Err(error) => passing(&error),

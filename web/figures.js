@@ -29,11 +29,17 @@ export function human(value, unit) {
   return (Number.isInteger(value) || unit ? value.toFixed(0) : value.toFixed(1)) + (unit ? " " + unit : "");
 }
 
+// Units across a drawing, and how many times stand below it: on a telephone fewer,
+// so that the words keep their size.
+const narrow = () => matchMedia("(max-width: 40rem)").matches;
+const across = () => (narrow() ? 360 : 640);
+const parts = () => (narrow() ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]);
+
 // A graph of `lines` and their `sums` over a time: each has a name and points, a
 // line also those of the time before, moved to this one. `pick` is called with
 // the time that is dragged over.
 export function figure(graph, { lines, sums, gauge, events }, start, end, pick) {
-  const width = 640, height = 240, left = 72, right = 8, top = 8, bottom = 24;
+  const width = across(), height = 240, left = 72, right = 8, top = 8, bottom = 24;
   let most = 0;
   for (const line of lines) {
     for (const p of [...line.points, ...line.old]) {
@@ -58,9 +64,9 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
     svg.append(words);
   }
   const long = end - start > 49 * 3600e3;
-  for (let part = 0; part <= 4; part++) {
-    const time = start + (end - start) * part / 4;
-    const anchor = part === 0 ? "start" : part === 4 ? "end" : "middle";
+  for (const part of parts()) {
+    const time = start + (end - start) * part;
+    const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
     const words = drawn("text", { x: x(time), y: height - 6, "text-anchor": anchor, class: "tick" });
     words.textContent = long ? new Date(time).toLocaleDateString()
       : new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -136,16 +142,17 @@ function piece(points, x, y, factor) {
 function zoom(svg, timeAt, pick) {
   let from = null;
   let mark = null;
+  const { width, height } = svg.viewBox.baseVal;
   const part = (event) => (event.clientX - svg.getBoundingClientRect().left) / svg.getBoundingClientRect().width;
   svg.addEventListener("pointerdown", (event) => {
     from = part(event);
-    mark = drawn("rect", { y: 0, height: 240, x: from * 640, width: 0, class: "pick" });
+    mark = drawn("rect", { y: 0, height, x: from * width, width: 0, class: "pick" });
     svg.append(mark);
   });
   svg.addEventListener("pointermove", (event) => {
     if (from === null) return;
-    mark.setAttribute("x", Math.min(from, part(event)) * 640);
-    mark.setAttribute("width", Math.abs(part(event) - from) * 640);
+    mark.setAttribute("x", Math.min(from, part(event)) * width);
+    mark.setAttribute("width", Math.abs(part(event) - from) * width);
   });
   svg.addEventListener("pointercancel", () => { if (mark) mark.remove(); from = null; });
   svg.addEventListener("pointerup", (event) => {
@@ -169,7 +176,7 @@ export function histogram(what, points, step) {
     for (const [value, weight] of values) if ((sum += weight) >= part * all) return value;
     return values[values.length - 1][0];
   };
-  const bins = 50, width = 640, height = 220, left = 48, right = 8, top = 8, bottom = 24;
+  const bins = 50, width = across(), height = 220, left = 48, right = 8, top = 8, bottom = 24;
   const most = below(0.99) * 1.1 || 1e-3;
   const counts = new Array(bins).fill(0);
   for (const [value, weight] of values) counts[Math.min(bins - 1, Math.floor(value / most * bins))] += weight / all;
@@ -186,7 +193,7 @@ export function histogram(what, points, step) {
   }
   counts.forEach((share, place) => svg.append(drawn("rect", { x: left + place * each, y: y(share),
     width: each - 1, height: height - bottom - y(share), class: "s0" })));
-  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+  for (const part of parts()) {
     const words = drawn("text", { x: left + part * (width - left - right), y: height - 6,
       "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle", class: "tick" });
     words.textContent = human(most * part, "s") + (part === 1 ? " and more" : "");

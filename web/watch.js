@@ -168,7 +168,8 @@ function showNow() {
   const probes = of("probe");
   byId("probes").hidden = probes.length === 0;
   rows("probes", probes.map((one) => [
-    one.labels.probe, one.labels.host, human(one.numbers.rtt_seconds, "s"), human(one.numbers.lost, ""),
+    one.labels.probe, one.labels.host, human(one.numbers.rtt_seconds, "s"),
+    human(one.numbers.variation_seconds, "s"), human(one.numbers.lost, ""),
   ]));
   const connections = of("connections")[0];
   byId("connections").hidden = !connections;
@@ -256,6 +257,7 @@ const LINK_GRAPHS = [
   { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
   { title: "Sent by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
   { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
+  { title: "How much a round trip differs from the one before", metric: "probe_variation_seconds", unit: "s", factor: 1e-6 },
   { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
   { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
   { title: "Delay by the queue management's own measure", metric: "qdisc_aqm_delay_seconds", unit: "s", factor: 1e-6 },

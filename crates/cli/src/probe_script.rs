@@ -6,9 +6,12 @@ use crate::exit::Failure;
 use std::path::Path;
 use std::time::Duration;
 use weirgate_document::{Problems, parse_with_parameters};
-use weirgate_experiment::{Amount, Experiment, Node, ProbeKind, Traffic, TrafficKind};
-use weirgate_probe::{Doing, Manner, Ping, Play, Sequence, Way};
-use weirgate_units::Span;
+use weirgate_experiment::{
+    Amount, Experiment, Node, ProbeKind, Random, ShortFlowSchedule, TcpSettings, Traffic,
+    TrafficKind,
+};
+use weirgate_probe::{Doing, Manner, Ping, Play, Sequence, Short, Stream, Way};
+use weirgate_units::{Size, Span};
 
 /// Lines of one table of a file.
 struct Place {
@@ -24,7 +27,7 @@ impl Place {
 }
 
 /// The fields that something may be wrong with.
-const FIELDS: [&str; 6] = ["kind", "from", "to", "hosts", "send-buffer", "ipv6"];
+const FIELDS: [&str; 4] = ["from", "to", "hosts", "ipv6"];
 
 fn places(text: &str, kind: &'static str) -> Vec<Place> {
     let problems = Problems::default();
@@ -98,7 +101,7 @@ pub fn sequence(
     let plays: Vec<Play> = plays
         .filter_map(|(at, one)| {
             let place = own.get(at).unwrap_or(&nowhere);
-            play(one, place, v4, &mut refused)
+            play(one, place, (v4, experiment.seed), &mut refused)
         })
         .collect();
     let own = places(text, "probe");
@@ -115,13 +118,10 @@ pub fn sequence(
                             `provider`";
                 refused.add(place.line("to"), text);
             }
-            if let ProbeKind::Udp { .. } = probe.kind {
-                let text = "only ICMP echoes are sent to real hosts; write `kind = \"icmp\"`";
-                refused.add(place.line("kind"), text);
-            }
             family(probe.ipv6, v4, place, &mut refused);
             Ping {
                 name: probe.name.clone(),
+                udp: matches!(probe.kind, ProbeKind::Udp { .. }),
                 interval: time(probe.interval),
                 size: u32::from(probe.packet),
                 dscp: probe.dscp.value(),
@@ -154,16 +154,21 @@ fn family(ipv6: bool, v4: bool, place: &Place, refused: &mut Refusals<'_>) {
 }
 
 /// One entry; `None` where it is refused.
-fn play(one: &Traffic, place: &Place, v4: bool, refused: &mut Refusals<'_>) -> Option<Play> {
+fn play(
+    one: &Traffic,
+    place: &Place,
+    (v4, seed): (bool, u64),
+    refused: &mut Refusals<'_>,
+) -> Option<Play> {
     let before = refused.lines.len();
     let way = match (one.from, one.to) {
-        (from, Node::Server(_) | Node::Provider) if inside(from) => Some(Way::Up),
-        (Node::Server(_) | Node::Provider, to) if inside(to) => Some(Way::Down),
+        (from, Node::Server(_) | Node::Provider) if inside(from) => Way::Up,
+        (Node::Server(_) | Node::Provider, to) if inside(to) => Way::Down,
         _ => {
             let text = "it has to go between a host, which is this machine, and a server, which \
                         is the host of --to";
             refused.add(place.line("from"), text);
-            None
+            Way::Down
         }
     };
     if one.hosts > 1 {
@@ -172,12 +177,10 @@ fn play(one: &Traffic, place: &Place, v4: bool, refused: &mut Refusals<'_>) -> O
         refused.add(place.line("hosts"), text);
     }
     family(one.ipv6, v4, place, refused);
-    let kind = place.line("kind");
     let (doing, tcp) = match &one.kind {
         TrafficKind::Tcp(tcp) => {
             let bytes = tcp.amount.map(|Amount::Bytes(size)| size.as_bytes());
-            let doing = way.map(|way| Doing::Transfer { way, bytes });
-            (doing, Some(tcp))
+            (Doing::Transfer { way, bytes }, Some(tcp))
         }
         TrafficKind::Requests {
             request,
@@ -185,7 +188,7 @@ fn play(one: &Traffic, place: &Place, v4: bool, refused: &mut Refusals<'_>) -> O
             think,
             tcp,
         } => {
-            if way == Some(Way::Up) {
+            if way == Way::Up {
                 let text = "requests are made here and answered there: `from` has to be the server";
                 refused.add(place.line("from"), text);
             }
@@ -194,43 +197,115 @@ fn play(one: &Traffic, place: &Place, v4: bool, refused: &mut Refusals<'_>) -> O
                 response: response.as_bytes(),
                 think: time(*think),
             };
-            (Some(doing), Some(tcp))
+            (doing, Some(tcp))
         }
-        other => {
-            let word = match other {
-                TrafficKind::Udp { .. } => "udp",
-                TrafficKind::ShortFlows { .. } => "short-flows",
-                TrafficKind::Syns { .. } => "syns",
-                _ => "voice",
-            };
-            let text = format!(
-                "`{word}` needs the lab's clock and agents; real hosts play `tcp` and `requests`"
-            );
-            refused.add(kind, text);
-            (None, None)
+        TrafficKind::ShortFlows {
+            mean_gap,
+            mean_length,
+            shape,
+            drain,
+            tcp,
+            ..
+        } => {
+            let members = (0..one.count).map(|member| {
+                let random = Random::of_flow(seed, &one.name, member);
+                let means = (*mean_gap, *mean_length, *shape, *drain);
+                shorts(one, member, random, means, tcp)
+            });
+            let flows = members.collect();
+            (Doing::Short { way, flows }, Some(tcp))
+        }
+        TrafficKind::Udp {
+            interval,
+            packet,
+            packets,
+        } => (
+            datagrams(Some(way), v4, (*interval, *packet), *packets),
+            None,
+        ),
+        TrafficKind::Voice { interval, packet } => {
+            (datagrams(None, v4, (*interval, *packet), None), None)
+        }
+        TrafficKind::Syns { interval } => {
+            if way == Way::Down {
+                let text = "the serving end opens no connections to here: SYNs have to go from a \
+                            host to a server";
+                refused.add(place.line("from"), text);
+            }
+            (Doing::Syns(time(*interval)), None)
         }
     };
-    if tcp.is_some_and(|tcp| tcp.send_buffer.is_some()) {
-        let text = "a sender's buffer is not set on real hosts; leave `send-buffer` out";
-        refused.add(place.line("send-buffer"), text);
-    }
-    let window = tcp.and_then(|tcp| tcp.window.or(tcp.receive_buffer));
-    let window = window.map(|size| u32::try_from(size.as_bytes()).unwrap_or(u32::MAX));
     if refused.lines.len() > before {
         return None;
     }
+    let buffer =
+        |size: Option<Size>| size.map(|size| u32::try_from(size.as_bytes()).unwrap_or(u32::MAX));
     Some(Play {
         name: one.name.clone(),
-        doing: doing?,
+        doing,
         manner: Manner {
             dscp: one.dscp.value(),
             congestion: tcp.and_then(|tcp| tcp.congestion.clone()),
-            window,
+            window: buffer(tcp.and_then(|tcp| tcp.window.or(tcp.receive_buffer))),
+            send_buffer: buffer(tcp.and_then(|tcp| tcp.send_buffer)),
         },
         runs: runs(&one.runs),
         count: one.count,
         stagger: time(one.stagger),
     })
+}
+
+/// Datagrams in IP packets of a length, which has room for the headers.
+fn datagrams(
+    way: Option<Way>,
+    v4: bool,
+    (interval, packet): (Span, u16),
+    count: Option<u64>,
+) -> Doing {
+    let headers = if v4 { 28 } else { 48 };
+    let stream = Stream {
+        interval: time(interval),
+        payload: packet.saturating_sub(headers),
+        count,
+    };
+    Doing::Datagrams { way, stream }
+}
+
+/// The short flows of one member, as the lab has them with the experiment's seed.
+fn shorts(
+    one: &Traffic,
+    member: u16,
+    mut random: Random,
+    (mean_gap, mean_length, shape, drain): (Span, Size, f64, Span),
+    tcp: &TcpSettings,
+) -> Vec<Short> {
+    let mut flows = Vec::new();
+    let stagger = one.stagger.as_nanos().saturating_mul(u64::from(member));
+    for (from, to) in &one.runs {
+        let end = to.as_nanos();
+        let span = (
+            from.as_nanos().saturating_add(stagger),
+            end.saturating_sub(drain.as_nanos()),
+        );
+        let (gap, length) = (mean_gap.as_nanos(), mean_length.as_bytes());
+        let mut schedule = ShortFlowSchedule::new(random, span, gap, length, shape);
+        let mut left = tcp.amount.map(|Amount::Bytes(size)| size.as_bytes());
+        for short in &mut schedule {
+            flows.push(Short {
+                begin: Duration::from_nanos(short.start_ns),
+                end: Duration::from_nanos(end),
+                bytes: short.bytes,
+            });
+            if let Some(left) = &mut left {
+                *left = left.saturating_sub(short.bytes);
+                if *left == 0 {
+                    break;
+                }
+            }
+        }
+        random = schedule.into_random();
+    }
+    flows
 }
 
 #[cfg(test)]
@@ -266,14 +341,54 @@ mod tests {
     }
 
     #[test]
-    fn what_real_hosts_cannot_play_is_named_with_its_line() {
+    fn datagrams_short_flows_and_syns_are_played() {
         let rest = "[[traffic]]\nname = \"a\"\nkind = \"udp\"\nfrom = \"server1\"\nto = \"host1\"\n\
-            interval = \"10ms\"\npacket = 200\n[[traffic]]\nname = \"b\"\nkind = \"tcp\"\n\
+            interval = \"10ms\"\npacket = 200\npackets = 7\n[[traffic]]\nname = \"b\"\n\
+            kind = \"voice\"\nfrom = \"host1\"\nto = \"server1\"\ninterval = \"20ms\"\n\
+            packet = 200\n[[traffic]]\nname = \"c\"\nkind = \"short-flows\"\nfrom = \"server1\"\n\
+            to = \"host1\"\ncount = 2\nmean-gap = \"500ms\"\nmean-length = 5000\nshape = 1.4\n\
+            drain = \"4s\"\n[[traffic]]\nname = \"d\"\nkind = \"syns\"\nfrom = \"host1\"\n\
+            to = \"server1\"\ninterval = \"25ms\"\n[[probe]]\nname = \"ping\"\nkind = \"udp\"\n\
+            from = \"host1\"\nto = \"server1\"\ninterval = \"100ms\"\npacket = 60\n";
+        let sequence = read(rest).unwrap();
+        let doing = |number: usize| &sequence.plays[number].doing;
+        let stream = |ms, count| Stream {
+            interval: Duration::from_millis(ms),
+            payload: 172,
+            count,
+        };
+        let down = Doing::Datagrams {
+            way: Some(Way::Down),
+            stream: stream(10, Some(7)),
+        };
+        assert_eq!(doing(0), &down);
+        let both = Doing::Datagrams {
+            way: None,
+            stream: stream(20, None),
+        };
+        assert_eq!(doing(1), &both);
+        let Doing::Short { way, flows } = doing(2) else {
+            panic!("{:?}", doing(2));
+        };
+        assert_eq!((*way, flows.len()), (Way::Down, 2));
+        assert_ne!(flows[0], flows[1]);
+        let all = || flows.iter().flatten();
+        assert!((6..50).contains(&all().count()), "{flows:?}");
+        assert!(all().all(|one| one.begin < Duration::from_secs(6)));
+        assert!(all().all(|one| one.end == Duration::from_secs(10)));
+        assert_eq!(doing(3), &Doing::Syns(Duration::from_millis(25)));
+        assert!(sequence.pings[0].udp);
+    }
+
+    #[test]
+    fn what_real_hosts_cannot_play_is_named_with_its_line() {
+        let rest = "[[traffic]]\nname = \"a\"\nkind = \"syns\"\nfrom = \"server1\"\nto = \"host1\"\n\
+            interval = \"10ms\"\n[[traffic]]\nname = \"b\"\nkind = \"tcp\"\n\
             from = \"server1\"\nto = \"host1\"\nipv6 = true\n";
         let text = read(rest).unwrap_err();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
-        assert!(lines[0].starts_with("x.toml:19: `udp` needs"), "{text}");
-        assert!(lines[1].starts_with("x.toml:29: this is IPv6"), "{text}");
+        assert!(lines[0].starts_with("x.toml:20: the serving end"), "{text}");
+        assert!(lines[1].starts_with("x.toml:28: this is IPv6"), "{text}");
     }
 }

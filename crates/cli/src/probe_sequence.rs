@@ -4,7 +4,7 @@
 
 use crate::exit::Failure;
 use crate::kept::Kept;
-use crate::probe::Found;
+use crate::probe::{Found, named};
 use crate::{lab, output, probe_script};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_experiment::{Experiment, Phase};
 use weirgate_measure::stats::Sorted;
-use weirgate_probe::{Capture, Played, Sequence, Stop, Transferred, play};
+use weirgate_probe::{Capture, Counted, Doing, Played, Sequence, Stop, Transferred, Way, play};
 use weirgate_watch::{Legend, Looker};
 
 /// Plays the experiment of a file towards a serving end. `folder` is where all
@@ -40,6 +40,9 @@ pub fn run(file: &Path, server: SocketAddr, folder: Option<&Path>) -> Result<Fou
     ));
     if experiment.arms.iter().any(|arm| arm.policy.is_some()) {
         log.note("arms are of the lab: what is applied here now is what is measured");
+    }
+    if experiment.traffic.iter().any(|one| one.port.is_some()) {
+        log.note("ports are those of the serving end, not the experiment's: rules see those");
     }
     let played = watched(&sequence, &experiment, server, &kept, &mut log);
     // What was asked and said is kept of a run that failed, too.
@@ -240,6 +243,50 @@ impl Trips {
     }
 }
 
+/// Datagrams that did not arrive; nothing where that is not known.
+fn lost(one: &Counted) -> Option<u64> {
+    Some(one.sent.saturating_sub(one.received?.count))
+}
+
+/// What became of datagrams or SYNs, for people.
+fn arrived(one: &Counted) -> String {
+    let (way, sent) = (named(one.way), one.sent);
+    let Some(received) = one.received else {
+        return format!("{way}: {sent} SYNs");
+    };
+    let lost = lost(one).unwrap_or(0);
+    let mut text = format!("{way}: {lost} of {sent} datagrams lost");
+    if let Some(delays) = received.delays {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let _ = write!(
+            text,
+            "; later than the fastest by {:.1} ms (half), {:.1} ms (95 %), {:.1} ms (all)",
+            ms(delays.p50),
+            ms(delays.p95),
+            ms(delays.max)
+        );
+    }
+    text
+}
+
+/// The same for programs.
+fn counted(one: &Counted) -> Value {
+    let delays = one.received.and_then(|received| received.delays);
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    json!({
+        "way": named(one.way),
+        "sent": one.sent,
+        "received": one.received.map(|received| received.count),
+        "lost": lost(one),
+        "late_ms": delays.map(|delays| json!({
+            "p50": ms(delays.p50),
+            "p95": ms(delays.p95),
+            "p99": ms(delays.p99),
+            "max": ms(delays.max),
+        })),
+    })
+}
+
 impl Ended<'_> {
     /// The phases, each without the time in which it settles.
     fn stretches(&self) -> Vec<Stretch> {
@@ -318,10 +365,50 @@ impl Ended<'_> {
                 );
             }
         }
+        for one in &self.played.transfers {
+            for counted in &one.counted {
+                let (name, from) = (self.name(one.play), one.begin.as_secs_f64());
+                let said = arrived(counted);
+                let _ = writeln!(text, "\n{name} {} from {from:.1} s, {said}", one.member + 1);
+            }
+        }
+        text.push_str(&self.shorts());
         for (one, why) in self.failed() {
             let name = self.name(one.play);
             let at = one.begin.as_secs_f64();
             let _ = writeln!(text, "\n{name} {} at {at:.1} s: {why}", one.member + 1);
+        }
+        text
+    }
+
+    /// How long short flows took.
+    fn shorts(&self) -> String {
+        let mut text = String::new();
+        for (number, play) in self.sequence.plays.iter().enumerate() {
+            if !matches!(play.doing, Doing::Short { .. }) {
+                continue;
+            }
+            let own = || {
+                self.played
+                    .transfers
+                    .iter()
+                    .filter(|one| one.play == number)
+            };
+            let whole = own().filter(|one| one.failed.is_none());
+            let took = whole.map(|one| one.end.saturating_sub(one.begin).as_micros() as u64);
+            let took = Sorted::new(took.collect());
+            let ms = |us: Option<u64>| {
+                us.map_or_else(|| String::from("-"), |us| format!("{:.1}", us as f64 / 1e3))
+            };
+            let _ = writeln!(
+                text,
+                "\n{}: {} begun, {} failed; half took {} ms at most, 95 % {} ms",
+                play.name,
+                own().count(),
+                own().count() - took.len(),
+                ms(took.per_mille(500)),
+                ms(took.per_mille(950)),
+            );
         }
         text
     }
@@ -359,6 +446,7 @@ impl Ended<'_> {
                 "bytes": one.bytes,
                 "requests": answers.len(),
                 "answer_mean_ms": answers.mean().map(|us| us / 1e3),
+                "counted": one.counted.iter().map(counted).collect::<Vec<_>>(),
                 "failed": one.failed,
             })
         };
@@ -386,18 +474,32 @@ impl Ended<'_> {
     }
 
     fn transfers(&self) -> String {
-        let mut text = String::from("flow,member,begin_s,end_s,bytes,requests,failed\r\n");
+        let mut text = String::from(
+            "flow,member,begin_s,end_s,bytes,requests,sent_up,lost_up,sent_down,lost_down,failed\r\n",
+        );
         for one in &self.played.transfers {
             let failed = one.failed.as_deref().unwrap_or("").replace('"', "'");
+            let of = |way| {
+                let one = one.counted.iter().find(|one| one.way == way);
+                let number =
+                    |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
+                format!(
+                    "{},{}",
+                    number(one.map(|one| one.sent)),
+                    number(one.and_then(lost))
+                )
+            };
             let _ = write!(
                 text,
-                "{},{},{:.6},{:.6},{},{},\"{failed}\"\r\n",
+                "{},{},{:.6},{:.6},{},{},{},{},\"{failed}\"\r\n",
                 self.name(one.play),
                 one.member + 1,
                 one.begin.as_secs_f64(),
                 one.end.as_secs_f64(),
                 one.bytes,
-                one.answers.len()
+                one.answers.len(),
+                of(Way::Up),
+                of(Way::Down),
             );
         }
         text

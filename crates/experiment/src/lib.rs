@@ -16,6 +16,7 @@ mod node;
 mod outcome;
 mod parse;
 mod part;
+mod random;
 mod recording;
 
 pub use envelope::{EnvelopeError, seal, unseal};
@@ -31,6 +32,7 @@ pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, parse};
 pub use part::{Kit, Part};
+pub use random::{Random, ShortFlow, ShortFlowSchedule};
 pub use recording::{
     Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, NumberSample,
     ProbeReply, QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked,

@@ -5,6 +5,8 @@
 //! One line says what is wanted, another whether it is done; then come bytes.
 //! Nobody can have others sent anything: a connection's bytes go to who made it.
 
+use crate::beside::Silence;
+use crate::datagram_serve;
 use crate::wanted::{LINE, Wanted};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Connections at a time.
-const MOST: usize = 64;
+const MOST: usize = 256;
 /// Nothing comes or goes for so long, and a connection is over; none is longer
 /// than an hour.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -116,6 +118,20 @@ fn served(stream: &TcpStream) -> io::Result<()> {
                 }
             }
             Ok(())
+        }
+        Wanted::Datagrams { exchange, dscp } => {
+            datagram_serve::serve(stream, &mut from, (exchange, dscp), LONGEST)
+        }
+        Wanted::Silence => {
+            let silence = match Silence::open(stream.local_addr()?) {
+                Ok(silence) => silence,
+                Err(error) => return writeln!(to, "no: {error}"),
+            };
+            writeln!(to, "{} silent", silence.port())?;
+            datagram_serve::lasting(stream)?;
+            stream.set_read_timeout(Some(LONGEST))?;
+            // Until the client ends it.
+            io::copy(&mut from, &mut io::sink()).map(|_| ())
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `net.ipv4.ping_group_range` allows them.
 
 use crate::remote::RemoteError;
-use crate::sequence::mark;
+use crate::wanted::mark;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -73,7 +73,7 @@ impl Icmp {
     /// The same, with a code point on what is sent.
     pub fn open_with(address: IpAddr, dscp: u8) -> Result<Self, RemoteError> {
         let icmp = Self::open(address)?;
-        mark(&icmp.socket, address.is_ipv4(), dscp)?;
+        mark(&icmp.socket, address, dscp)?;
         Ok(icmp)
     }
 
@@ -93,7 +93,7 @@ pub(crate) fn whole(socket: &OwnedFd, address: IpAddr) -> Result<(), RemoteError
 }
 
 /// Errors that are about one packet: a router's or the host's own complaint.
-fn complaint(error: Errno) -> Option<Echo> {
+pub(crate) fn complaint(error: Errno) -> Option<Echo> {
     match error {
         Errno::MSGSIZE => Some(Echo::TooLong),
         Errno::AGAIN
@@ -105,36 +105,43 @@ fn complaint(error: Errno) -> Option<Echo> {
     }
 }
 
-impl Reflector for Icmp {
-    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
-        let number = self.next;
-        self.next = number.wrapping_add(1);
+impl Icmp {
+    /// Sends an echo of so many bytes as an IP packet, with a number.
+    pub(crate) fn send(&self, number: u16, size: u32) -> Result<(), Errno> {
         let kind = if self.address.is_ipv4() { 8 } else { 128 };
         let mut packet = vec![kind, 0, 0, 0, 0, 0];
         packet.extend(number.to_be_bytes());
         let length = size.saturating_sub(self.headers()) + HEADER;
         packet.resize(length as usize, 0x77);
+        net::send(&self.socket, &packet, SendFlags::empty()).map(drop)
+    }
+
+    /// Waits so long for an answer; its number, or nothing where none came.
+    pub(crate) fn receive(&self, patience: Duration) -> Result<Option<u16>, Errno> {
+        let mut answer = [0; 8];
+        sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(patience))?;
+        let (length, _) = net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+        let own = length == answer.len() && [0, 129].contains(&answer[0]);
+        Ok(own.then_some(u16::from_be_bytes([answer[6], answer[7]])))
+    }
+}
+
+impl Reflector for Icmp {
+    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
         let begin = Instant::now();
-        match net::send(&self.socket, &packet, SendFlags::empty()) {
-            Ok(_) => {}
-            Err(error) => return complaint(error).ok_or(RemoteError::Socket(error.into())),
+        if let Err(error) = self.send(number, size) {
+            return complaint(error).ok_or(RemoteError::Socket(error.into()));
         }
-        let mut answer = vec![0; 65_536];
         loop {
             let left = patience.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 return Ok(Echo::Lost);
             }
-            sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(left))?;
-            match net::recv(&self.socket, &mut answer[..], RecvFlags::empty()) {
-                Ok((length, _)) => {
-                    let came = begin.elapsed();
-                    let own = length >= 8 && answer[6..8] == number.to_be_bytes();
-                    if own && [0, 129].contains(&answer[0]) {
-                        return Ok(Echo::After(came));
-                    }
-                }
-                Err(Errno::INTR) => {}
+            match self.receive(left) {
+                Ok(Some(came)) if came == number => return Ok(Echo::After(begin.elapsed())),
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
                     return complaint(error).ok_or(RemoteError::Socket(error.into()));
                 }

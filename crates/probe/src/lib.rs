@@ -15,10 +15,14 @@
 //! Nobody is contacted but the address that the caller names. Start reading at
 //! `infer`; `message` is all that crosses the network.
 
+mod beside;
 mod bulk;
 mod bulk_serve;
 mod capture;
 mod client;
+mod connected;
+mod datagram;
+mod datagram_serve;
 mod echo;
 mod infer;
 mod iperf3;
@@ -26,16 +30,20 @@ mod irtt;
 mod measure;
 mod message;
 mod pace;
+mod pinger;
 mod remote;
+mod runner;
 mod sequence;
 mod serve;
 mod train;
 mod wanted;
 
+pub use beside::PORTS_BESIDE;
 pub use bulk::Bulk;
 pub use bulk_serve::BulkServer;
 pub use capture::Capture;
 pub use client::{Client, ProbeError, Way};
+pub use datagram::{Delays, Received};
 pub use echo::{Echo, Icmp, Reflector};
 pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
 pub use iperf3::IPERF3_PORT;
@@ -43,7 +51,9 @@ pub use irtt::{IRTT_PORT, Irtt};
 pub use measure::{Direction, Progress, measure};
 pub use message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
 pub use remote::{Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, remote};
-pub use sequence::{Doing, Ping, Pinged, Play, Played, Sequence, Stop, Transferred, play};
+pub use sequence::{
+    Counted, Doing, Ping, Pinged, Play, Played, Sequence, Short, Stop, Transferred, play,
+};
 pub use serve::Server;
 pub use train::{Arrival, seen};
-pub use wanted::{Manner, Wanted};
+pub use wanted::{Exchange, Manner, Stream, Wanted};

@@ -38,10 +38,13 @@ pub fn send(socket: &UdpSocket, to: SocketAddr, train: &Train, clock: Instant) -
 
 /// Errors of one packet, not of the way: no room (ENOBUFS), or an earlier
 /// packet's unreachable port.
-fn passing(error: &io::Error) -> bool {
+pub(crate) fn passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::WouldBlock
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::Interrupted
     ) || error.raw_os_error() == Some(105)
 }
 

@@ -3,22 +3,16 @@
 //! when they are told to, towards one serving end.
 
 use crate::client::Way;
-use crate::echo::{Echo, Icmp, Reflector as _};
+use crate::datagram::Received;
+use crate::pinger::Pinger;
 use crate::remote::RemoteError;
-use crate::wanted::{Manner, Wanted};
-use rustix::net::sockopt;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use crate::runner::{self, Runner};
+use crate::wanted::{Manner, Stream};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A connection is made within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// An echo that takes longer is lost: a modem's buffer may hold it for seconds.
-const LOST: Duration = Duration::from_secs(8);
-const BLOCK: usize = 65_536;
 
 /// What a flow does while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +33,34 @@ pub enum Doing {
         /// Pause after a response.
         think: Duration,
     },
+    /// Short transfers, of which many may run at once: those of each of the
+    /// equal flows, in order of time.
+    Short {
+        /// Which way.
+        way: Way,
+        /// When each begins and how many bytes it has.
+        flows: Vec<Vec<Short>>,
+    },
+    /// Datagrams.
+    Datagrams {
+        /// Which way; both where none is said.
+        way: Option<Way>,
+        /// What they are.
+        stream: Stream,
+    },
+    /// SYNs that nobody answers, so far apart.
+    Syns(Duration),
+}
+
+/// A short transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Short {
+    /// When it begins, since the beginning of all.
+    pub begin: Duration,
+    /// When it is given up.
+    pub end: Duration,
+    /// Bytes of data.
+    pub bytes: u64,
 }
 
 /// A flow, or several equal ones.
@@ -63,6 +85,8 @@ pub struct Play {
 pub struct Ping {
     /// Its name.
     pub name: String,
+    /// By datagrams, which the serving end returns; else by ICMP.
+    pub udp: bool,
     /// How often.
     pub interval: Duration,
     /// Bytes of the IP packet.
@@ -97,10 +121,23 @@ pub struct Transferred {
     pub end: Duration,
     /// Bytes of data that arrived: of requests, of the responses.
     pub bytes: u64,
+    /// Of datagrams and SYNs, what became of them each way.
+    pub counted: Vec<Counted>,
     /// How long each request took until its response was whole.
     pub answers: Vec<Duration>,
     /// Why it ended, where that was not by plan.
     pub failed: Option<String>,
+}
+
+/// Datagrams or SYNs that went one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Which way.
+    pub way: Way,
+    /// How many were sent.
+    pub sent: u64,
+    /// What arrived; nothing is known of SYNs.
+    pub received: Option<Received>,
 }
 
 /// One echo.
@@ -144,13 +181,20 @@ impl Stop {
         }
     }
 
+    /// Has a connection shut then.
+    pub(crate) fn shuts(&self, stream: &TcpStream) {
+        if let Ok(other) = stream.try_clone() {
+            lock(&self.open).push(other);
+        }
+    }
+
     /// Whether it was stopped.
     pub fn stopped(&self) -> bool {
         *lock(&self.over)
     }
 
     /// Waits until a time; false where it was stopped before.
-    fn until(&self, time: Instant) -> bool {
+    pub(crate) fn until(&self, time: Instant) -> bool {
         let mut over = lock(&self.over);
         while !*over {
             let left = time.saturating_duration_since(Instant::now());
@@ -164,7 +208,7 @@ impl Stop {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -179,12 +223,12 @@ pub fn play(
 ) -> Result<Played, RemoteError> {
     for play in &sequence.plays {
         // Each manner is asked for once: it may not be had there.
-        drop(Connected::open(server, &play.wanted())?);
+        runner::tried(play, server)?;
     }
-    let pings: Vec<Icmp> = sequence
+    let pings: Vec<Pinger> = sequence
         .pings
         .iter()
-        .map(|ping| Icmp::open_with(server.ip(), ping.dscp))
+        .map(|ping| Pinger::open(ping, server))
         .collect::<Result<_, _>>()?;
     let moved: Vec<AtomicU64> = sequence.plays.iter().map(|_| AtomicU64::new(0)).collect();
     let transfers = Mutex::new(Vec::new());
@@ -196,7 +240,7 @@ pub fn play(
             for member in 0..play.count {
                 let (transfers, moved) = (&transfers, &moved[number]);
                 scope.spawn(move || {
-                    let mut one = Runner {
+                    let one = Runner {
                         play,
                         number,
                         member,
@@ -205,17 +249,16 @@ pub fn play(
                         stop,
                         moved,
                     };
-                    for run in &play.runs {
-                        if let Some(done) = one.run(*run) {
-                            lock(transfers).push(done);
-                        }
-                    }
+                    one.all(transfers);
                 });
             }
         }
-        for (number, (ping, icmp)) in sequence.pings.iter().zip(pings).enumerate() {
+        for (number, (ping, pinger)) in sequence.pings.iter().zip(pings).enumerate() {
             let echoes = &echoes;
-            scope.spawn(move || pinged(number, ping, icmp, begin, stop, echoes));
+            scope.spawn(move || {
+                let done = pinger.ping(number, ping, begin, stop);
+                lock(echoes).extend(done);
+            });
         }
         let mut before = vec![0; moved.len()];
         for second in 1.. {
@@ -249,288 +292,4 @@ pub fn play(
         seconds,
         echoes,
     })
-}
-
-impl Play {
-    fn wanted(&self) -> Wanted {
-        let manner = self.manner.clone();
-        match self.doing {
-            Doing::Transfer {
-                way: Way::Down,
-                bytes,
-            } => Wanted::Send { bytes, manner },
-            Doing::Transfer { way: Way::Up, .. } => Wanted::Take { manner },
-            Doing::Requests {
-                request, response, ..
-            } => Wanted::Answer {
-                request,
-                response,
-                manner,
-            },
-        }
-    }
-}
-
-/// A connection that the serving end has agreed to.
-struct Connected {
-    stream: TcpStream,
-    from: BufReader<TcpStream>,
-}
-
-impl Connected {
-    fn open(server: SocketAddr, wanted: &Wanted) -> Result<Self, RemoteError> {
-        let stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(|error| {
-            RemoteError::Strange(format!(
-                "{server} takes no TCP connection ({error}); does `weirgate probe --serve` run \
-                 there, and does a firewall let TCP through?"
-            ))
-        })?;
-        wanted
-            .prepare(&stream, true)
-            .map_err(RemoteError::Strange)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?;
-        (&stream).write_all(wanted.to_string().as_bytes())?;
-        let mut from = BufReader::with_capacity(BLOCK, stream.try_clone()?);
-        let mut line = String::new();
-        (&mut from).take(400).read_line(&mut line)?;
-        match line.trim_end().split_once(": ") {
-            None if line == "yes\n" => {}
-            Some(("no", why)) => {
-                let shown: String = why.chars().take(200).collect();
-                return Err(RemoteError::Refused(format!(
-                    "{server} ({})",
-                    shown.escape_debug()
-                )));
-            }
-            _ => {
-                return Err(RemoteError::Strange(format!(
-                    "{server} is no `weirgate probe --serve` of this version"
-                )));
-            }
-        }
-        // What follows may take long, and is ended by its run.
-        stream.set_read_timeout(None)?;
-        Ok(Self { stream, from })
-    }
-}
-
-/// One of several equal flows.
-struct Runner<'a> {
-    play: &'a Play,
-    number: usize,
-    member: u16,
-    server: SocketAddr,
-    begin: Instant,
-    stop: &'a Stop,
-    moved: &'a AtomicU64,
-}
-
-impl Runner<'_> {
-    /// One run; nothing where it was stopped before it began.
-    fn run(&mut self, (from, to): (Duration, Duration)) -> Option<Transferred> {
-        let start = from + self.play.stagger * u32::from(self.member);
-        if start >= to || !self.stop.until(self.begin + start) {
-            return None;
-        }
-        let mut done = Transferred {
-            play: self.number,
-            member: self.member,
-            begin: self.begin.elapsed(),
-            end: Duration::ZERO,
-            bytes: 0,
-            answers: Vec::new(),
-            failed: None,
-        };
-        let failed = match Connected::open(self.server, &self.play.wanted()) {
-            Err(error) => Some(error.to_string()),
-            Ok(connected) => self.moves(connected, self.begin + to, &mut done),
-        };
-        done.end = self.begin.elapsed();
-        done.failed = failed;
-        Some(done)
-    }
-
-    /// Moves bytes until the run ends, which a thread of its own sees to: reads
-    /// and writes may wait for longer.
-    fn moves(&self, connected: Connected, end: Instant, done: &mut Transferred) -> Option<String> {
-        let Connected { stream, mut from } = connected;
-        let Ok(kept) = stream.try_clone() else {
-            return Some(String::from("too many open files"));
-        };
-        let ended = AtomicBool::new(false);
-        let up = matches!(self.play.doing, Doing::Transfer { way: Way::Up, .. });
-        let result = thread::scope(|scope| {
-            let (finished, finish) = std::sync::mpsc::channel::<()>();
-            let ended = &ended;
-            scope.spawn(move || {
-                let left = end.saturating_duration_since(Instant::now());
-                let told = finish.recv_timeout(left.min(Duration::from_hours(24)));
-                if told == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                    ended.store(true, Ordering::SeqCst);
-                    // Of an upload, what is on the way may still arrive.
-                    let how = if up { Shutdown::Write } else { Shutdown::Both };
-                    let _ = kept.shutdown(how);
-                }
-            });
-            if let Ok(other) = stream.try_clone() {
-                lock(&self.stop.open).push(other);
-            }
-            let result = match self.play.doing {
-                Doing::Transfer {
-                    way: Way::Down,
-                    bytes,
-                } => self.down(&mut from, bytes, done),
-                Doing::Transfer {
-                    way: Way::Up,
-                    bytes,
-                } => self.up(&stream, &mut from, bytes, done),
-                Doing::Requests {
-                    request,
-                    response,
-                    think,
-                } => self.requests(&stream, &mut from, (request, response, think), end, done),
-            };
-            drop(finished);
-            result
-        });
-        let planned = ended.load(Ordering::SeqCst) || self.stop.stopped();
-        result
-            .err()
-            .filter(|_| !planned)
-            .map(|error| error.to_string())
-    }
-
-    fn down(
-        &self,
-        from: &mut BufReader<TcpStream>,
-        bytes: Option<u64>,
-        done: &mut Transferred,
-    ) -> io::Result<()> {
-        let mut block = vec![0; BLOCK];
-        loop {
-            let read = from.read(&mut block)?;
-            if read == 0 {
-                let whole = bytes.is_some_and(|bytes| done.bytes >= bytes);
-                return if whole {
-                    Ok(())
-                } else {
-                    Err(io::Error::other("the serving end ended it"))
-                };
-            }
-            done.bytes += read as u64;
-            self.moved.fetch_add(read as u64, Ordering::Relaxed);
-        }
-    }
-
-    fn up(
-        &self,
-        mut to: &TcpStream,
-        from: &mut BufReader<TcpStream>,
-        bytes: Option<u64>,
-        done: &mut Transferred,
-    ) -> io::Result<()> {
-        let block = vec![0; BLOCK];
-        let mut left = bytes.unwrap_or(u64::MAX);
-        // A write ends with an error when the run does.
-        while left > 0 {
-            let part = left.min(BLOCK as u64) as usize;
-            let Ok(written) = to.write(&block[..part]) else {
-                break;
-            };
-            left -= written as u64;
-            self.moved.fetch_add(written as u64, Ordering::Relaxed);
-        }
-        let _ = to.shutdown(Shutdown::Write);
-        to.set_read_timeout(Some(Duration::from_secs(30)))?;
-        // What counts is what arrived.
-        let mut line = String::new();
-        from.take(40).read_line(&mut line)?;
-        done.bytes = line
-            .trim()
-            .parse()
-            .map_err(|_| io::Error::other("the serving end did not say how much arrived"))?;
-        if bytes.is_some() && left > 0 {
-            return Err(io::Error::other("the connection ended before all was sent"));
-        }
-        Ok(())
-    }
-
-    fn requests(
-        &self,
-        mut to: &TcpStream,
-        from: &mut BufReader<TcpStream>,
-        (request, response, think): (u64, u64, Duration),
-        end: Instant,
-        done: &mut Transferred,
-    ) -> io::Result<()> {
-        let block = vec![0; BLOCK];
-        loop {
-            let asked = Instant::now();
-            let mut left = request.max(1);
-            while left > 0 {
-                let part = left.min(BLOCK as u64) as usize;
-                to.write_all(&block[..part])?;
-                left -= part as u64;
-            }
-            let came = io::copy(&mut from.by_ref().take(response), &mut io::sink())?;
-            if came < response {
-                return Err(io::Error::other("the serving end ended it"));
-            }
-            done.bytes += came;
-            self.moved.fetch_add(came, Ordering::Relaxed);
-            done.answers.push(asked.elapsed());
-            let next = Instant::now() + think;
-            if next >= end || !self.stop.until(next) {
-                return Ok(());
-            }
-        }
-    }
-}
-
-fn pinged(
-    number: usize,
-    ping: &Ping,
-    mut icmp: Icmp,
-    begin: Instant,
-    stop: &Stop,
-    echoes: &Mutex<Vec<Pinged>>,
-) {
-    for (from, to) in &ping.runs {
-        let mut at = *from;
-        while at < *to {
-            if !stop.until(begin + at) {
-                return;
-            }
-            let sent = begin.elapsed();
-            let took = match icmp.echo(ping.size, LOST) {
-                Ok(Echo::After(took)) => Some(took),
-                Ok(Echo::Lost | Echo::TooLong) | Err(_) => None,
-            };
-            lock(echoes).push(Pinged {
-                ping: number,
-                at: sent,
-                took,
-            });
-            // One that took longer than its turn is not made up for.
-            while at <= begin.elapsed() {
-                at += ping.interval;
-            }
-        }
-    }
-}
-
-/// Sets the code point of a socket for echoes.
-pub(crate) fn mark(
-    socket: &std::os::fd::OwnedFd,
-    v4: bool,
-    dscp: u8,
-) -> Result<(), rustix::io::Errno> {
-    if dscp == 0 {
-        Ok(())
-    } else if v4 {
-        sockopt::set_ip_tos(socket, dscp << 2)
-    } else {
-        sockopt::set_ipv6_tclass(socket, u32::from(dscp) << 2)
-    }
 }

@@ -3,11 +3,13 @@
 //! when, and what is said where something is wrong.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use weirgate_probe::{BulkServer, Doing, Manner, Play, Sequence, Stop, Way, play};
+use weirgate_probe::{
+    BulkServer, Doing, Manner, Ping, Play, Sequence, Short, Stop, Stream, Way, play,
+};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -104,6 +106,125 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
 }
 
 #[test]
+fn datagrams_short_flows_syns_and_echoes_run_too() {
+    let stream = |ms, count| Stream {
+        interval: MS(ms),
+        payload: 172,
+        count,
+    };
+    let datagrams = |way, stream| Doing::Datagrams { way, stream };
+    let mut voice = flow("voice", datagrams(None, stream(20, None)), (0, 2000));
+    voice.manner.dscp = 46;
+    let short = |begin, bytes| Short {
+        begin: MS(begin),
+        end: MS(2500),
+        bytes,
+    };
+    let flows = vec![vec![short(100, 30_000), short(110, 1), short(900, 5000)]];
+    let way = Way::Down;
+    let plays = vec![
+        voice,
+        flow(
+            "down",
+            datagrams(Some(Way::Down), stream(5, Some(100))),
+            (500, 2500),
+        ),
+        flow(
+            "up",
+            datagrams(Some(Way::Up), stream(1, None)),
+            (1000, 2000),
+        ),
+        flow("web", Doing::Short { way, flows }, (0, 2500)),
+        flow("storm", Doing::Syns(MS(25)), (0, 1000)),
+    ];
+    let ping = Ping {
+        name: String::from("ask"),
+        udp: true,
+        interval: MS(50),
+        size: 60,
+        dscp: 0,
+        runs: vec![(MS(0), MS(2000))],
+    };
+    let sequence = Sequence {
+        plays,
+        pings: vec![ping],
+        length: MS(2500),
+    };
+    let played = play(&sequence, server(), &Stop::default(), &mut |_, _| ()).unwrap();
+    for one in &played.transfers {
+        assert_eq!(one.failed, None, "{one:?}");
+    }
+    let of = |play| played.transfers.iter().filter(move |one| one.play == play);
+    let counted = |play| of(play).flat_map(|one| one.counted.iter());
+    // Each way of a conversation: one each 20 ms for 2 s.
+    let ways: Vec<Way> = counted(0).map(|one| one.way).collect();
+    assert_eq!(ways, [Way::Up, Way::Down]);
+    for one in counted(0).chain(counted(1)).chain(counted(2)) {
+        let received = one.received.unwrap();
+        assert_eq!(received.count, one.sent, "{one:?}");
+        assert_eq!(received.bytes, one.sent * 172, "{one:?}");
+        let delays = received.delays.unwrap();
+        assert!(delays.p50 <= delays.max && delays.max < MS(500), "{one:?}");
+    }
+    assert!(counted(0).all(|one| (80..=105).contains(&one.sent)));
+    assert!(
+        counted(1)
+            .map(|one| (one.way, one.sent))
+            .eq([(Way::Down, 100)])
+    );
+    let up = counted(2).next().unwrap();
+    assert!((800..=1005).contains(&up.sent), "{up:?}");
+    assert!(of(3).map(|one| one.bytes).eq([30_000, 1, 5000]));
+    let storm = counted(4).next().unwrap();
+    assert!((35..=41).contains(&storm.sent), "{storm:?}");
+    assert_eq!(storm.received, None);
+    // Datagrams of the second in which the others ran count, too.
+    assert_eq!(played.seconds[1].iter().sum::<u64>(), 100 * 172);
+    let back = played.echoes.iter().filter(|one| one.took.is_some());
+    assert!(played.echoes.len() == 40 && back.count() == 40);
+}
+
+/// Nobody can have somebody else sent datagrams: they go to the address of the
+/// connection, and only after the word that was said there has come from it.
+#[test]
+fn datagrams_wait_for_the_word() {
+    let address = server();
+    let stream = TcpStream::connect(address).unwrap();
+    let line = b"weirgate-load 2 datagrams down 1000000 100 - 0\n";
+    (&stream).write_all(line).unwrap();
+    let mut from = BufReader::new(&stream);
+    let mut told = || {
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        line
+    };
+    assert_eq!(told(), "yes\n");
+    let place = told();
+    let (port, word) = place.trim_end().split_once(' ').unwrap();
+    assert_eq!(word.len(), 32);
+    let to = (address.ip(), port.parse().unwrap());
+    let mut payload = [0; 200];
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(MS(400))).unwrap();
+    socket.send_to(&[b'0'; 32], to).unwrap();
+    socket.recv(&mut payload).unwrap_err();
+    // Another address that has the word does not help.
+    let other = UdpSocket::bind("127.0.0.2:0").unwrap();
+    other.set_read_timeout(Some(MS(400))).unwrap();
+    other.send_to(word.as_bytes(), to).unwrap();
+    other.recv(&mut payload).unwrap_err();
+    socket.send_to(word.as_bytes(), to).unwrap();
+    assert_eq!(socket.recv(&mut payload).unwrap(), 100);
+    // They end with the connection.
+    stream.shutdown(Shutdown::Both).unwrap();
+    thread::sleep(MS(500));
+    socket.set_nonblocking(true).unwrap();
+    while socket.recv(&mut payload).is_ok() {}
+    thread::sleep(MS(200));
+    socket.recv(&mut payload).unwrap_err();
+}
+
+#[test]
 fn what_is_wrong_shows_before_anything_begins() {
     let up = Doing::Transfer {
         way: Way::Up,
@@ -140,7 +261,7 @@ fn the_serving_end_answers_nonsense_and_goes_on() {
     let address = server();
     for line in [
         "GET / HTTP/1.1\r\n",
-        "weirgate-load 1 send 1 99 - -\n",
+        "weirgate-load 2 send 1 99 - - -\n",
         "\n",
     ] {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -151,7 +272,7 @@ fn the_serving_end_answers_nonsense_and_goes_on() {
     }
     let mut stream = TcpStream::connect(address).unwrap();
     stream
-        .write_all(b"weirgate-load 1 send 70000 0 - -\n")
+        .write_all(b"weirgate-load 2 send 70000 0 - - -\n")
         .unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();

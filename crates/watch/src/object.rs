@@ -133,6 +133,7 @@ metrics! {
     ProbeSent: Probe "sent" Counter / 1 "Probes sent.";
     ProbeLost: Probe "lost" Counter / 1 "Probes that no answer came to within three seconds.";
     ProbeRtt: Probe "rtt_seconds" Gauge / 1_000_000 "Round-trip time of the last probe that was answered.";
+    ProbeVariation: Probe "variation_seconds" Gauge / 1_000_000 "How much that differs from the one before.";
     ClassTimed: Class "timed_packets" Counter / 1 "Packets whose wait was measured, one by one.";
     ClassWaited: Class "waited_seconds" Counter / 1_000_000_000 "Their waits in the device's queue, added up.";
     ClassIpBytes: Class "ip_bytes" Counter / 1 "IP bytes of those packets: what sent_bytes has more is the link layer's.";

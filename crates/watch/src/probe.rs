@@ -63,6 +63,7 @@ struct Count {
     sent: u64,
     lost: u64,
     rtt: Option<Duration>,
+    before: Option<Duration>,
 }
 
 /// A probe that is under way.
@@ -125,8 +126,13 @@ impl Prober {
             (Number::ProbeSent, count.sent),
             (Number::ProbeLost, count.lost),
         ];
-        let rtt = count.rtt.take().map(|rtt| rtt.as_micros() as u64);
-        numbers.extend(rtt.map(|rtt| (Number::ProbeRtt, rtt)));
+        let told = |number, time: Duration| (number, time.as_micros() as u64);
+        if let Some(rtt) = count.rtt.take() {
+            numbers.push(told(Number::ProbeRtt, rtt));
+            let before = count.before.replace(rtt);
+            let varied = before.map(|before| rtt.abs_diff(before));
+            numbers.extend(varied.map(|varied| told(Number::ProbeVariation, varied)));
+        }
         Object {
             sort: Sort::Probe,
             identity: String::new(),

@@ -89,7 +89,31 @@ const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")]
 /// Installs what is missing; without root, says so with the command to run.
 pub fn run() -> Result<()> {
     rust()?;
-    packages()
+    packages()?;
+    collector();
+    Ok(())
+}
+
+/// Builds the OpenTelemetry collector's receiver, with which a test of crate
+/// watch reads what is sent. Without Go, or where its modules cannot be had,
+/// that test says that it is skipped; Debian's Go is too old for it.
+#[allow(clippy::print_stdout, reason = "set-up tells what it does")]
+fn collector() {
+    const FOLDER: &str = "tests/otlp";
+    const RECEIVER: &str = "target/otlp/receiver";
+    let newer = |one: &str| {
+        let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+        changed(&Path::new(FOLDER).join(one)) > changed(Path::new(RECEIVER))
+    };
+    if Path::new(RECEIVER).exists() && !["main.go", "go.mod"].into_iter().any(newer) {
+        return;
+    }
+    println!("building: {RECEIVER} (a test reads OTLP with it)");
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "../../target/otlp/receiver", "."]);
+    if let Err(error) = execute(go.current_dir(FOLDER)) {
+        println!("missing: {RECEIVER}; its test is skipped ({error:#})");
+    }
 }
 
 /// Refuses a Rust that is too old, and tells which component is missing.

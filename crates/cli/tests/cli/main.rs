@@ -14,6 +14,7 @@ mod doctor;
 mod documents;
 mod explain;
 mod flows;
+mod full;
 mod here;
 mod input;
 mod kernel;

@@ -172,6 +172,44 @@ to = "server1"
 count = 2
 during = ["uploads"]
 
+[[traffic]]
+name = "voice"
+kind = "voice"
+from = "host1"
+to = "server1"
+dscp = "EF"
+interval = "20ms"
+packet = 200
+during = ["download"]
+
+[[traffic]]
+name = "flood"
+kind = "udp"
+from = "server1"
+to = "host1"
+interval = "400us"
+packet = 1400
+during = ["pause"]
+
+[[traffic]]
+name = "web"
+kind = "short-flows"
+from = "server1"
+to = "host1"
+mean-gap = "100ms"
+mean-length = 10000
+shape = 1.4
+drain = "1s"
+during = ["uploads"]
+
+[[traffic]]
+name = "storm"
+kind = "syns"
+from = "host1"
+to = "server1"
+interval = "100ms"
+during = ["pause"]
+
 [[probe]]
 name = "ping"
 from = "host1"
@@ -225,38 +263,86 @@ fn an_experiment_is_played_on_real_hosts() {
     assert!(ended.err.contains("of 8 s uploads"), "{ended:?}");
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     let transfers = found["transfers"].as_array().unwrap();
-    assert_eq!(transfers.len(), 3, "{found}");
+    let of = |name: &'static str| transfers.iter().filter(move |one| one["flow"] == name);
     for one in transfers {
-        assert!(one["failed"].is_null(), "{found}");
+        // What of the pages was not whole at the end is said.
+        assert!(one["failed"].is_null() || one["flow"] == "web", "{found}");
+    }
+    assert_eq!((of("down").count(), of("up").count()), (1, 2), "{found}");
+    for one in of("down").chain(of("up")) {
         assert!(one["bytes"].as_u64().unwrap() > 500_000, "{found}");
     }
+    let counted = |name: &'static str, way: &str| {
+        let all = of(name).flat_map(|one| one["counted"].as_array().unwrap());
+        let mut own = all.filter(|one| one["way"] == way);
+        own.next().unwrap().clone()
+    };
+    for way in ["up", "down"] {
+        let sent = counted("voice", way)["sent"].as_u64().unwrap();
+        assert!((100..=155).contains(&sent), "{found}");
+    }
+    // A flood of 28 Mbit/s through 20 loses some, and the queue delays the others.
+    let flood = counted("flood", "down");
+    let share = flood["lost"].as_f64().unwrap() / flood["sent"].as_f64().unwrap();
+    assert!((0.1..0.6).contains(&share), "{flood}");
+    assert!(flood["late_ms"]["p95"].as_f64().unwrap() > 50.0, "{flood}");
+    assert!(
+        counted("storm", "up")["sent"].as_u64().unwrap() >= 15,
+        "{found}"
+    );
+    assert!(of("web").count() > 5, "{found}");
     let file = |name: &str| std::fs::read(kept.join(name)).unwrap();
     let text = |name: &str| String::from_utf8(file(name)).unwrap();
     let flows = text("flows.csv");
     let rows: Vec<&str> = flows.lines().collect();
-    assert_eq!((rows.len(), rows[0]), (9, "second,down,up"), "{flows}");
+    let head = "second,down,up,voice,flood,web,storm";
+    assert_eq!((rows.len(), rows[0]), (9, head), "{flows}");
     let bytes = |row: usize, column: usize| -> u64 {
         rows[row].split(',').nth(column).unwrap().parse().unwrap()
     };
     // Each in its phase: the second row is the second second.
     assert!(bytes(2, 1) > 0 && bytes(2, 2) == 0, "{flows}");
     assert!(bytes(7, 1) == 0 && bytes(7, 2) > 0, "{flows}");
+    assert!(bytes(5, 4) > 500_000 && bytes(7, 4) == 0, "{flows}");
     assert!(text("echoes.csv").lines().count() > 30);
     assert_eq!(text("experiment.toml"), SCRIPT);
     assert!(text("log.txt").contains(" of 8 s uploads: "));
     assert!(text("counters-after.txt").contains("device_sent_bytes{device=\"lo\"}"));
     assert!(file("capture.pcap").len() > 10_000);
+    let marked = voices(&file("capture.pcap"));
+    assert!(marked[0] > 100 && marked[1] > 100, "{marked:?}");
     serde_json::from_slice::<Value>(&file("result.json")).unwrap();
     // What real hosts cannot do is named, and nothing is made.
-    let wrong = SCRIPT.replace("kind = \"tcp\"", "kind = \"syns\"\ninterval = \"1s\"");
+    let wrong = SCRIPT.replacen("from = \"host1\"", "from = \"gateway\"", 1);
     std::fs::write(&script, wrong).unwrap();
     let other_at = folder.path().join("other").display().to_string();
     let owned = words(&other_at);
     let ended = probe(&place, &owned.each_ref().map(|word| &**word));
     assert_eq!(ended.status, 2, "{ended:?}");
     assert!(
-        ended.err.contains("script.toml:30: `syns` needs"),
+        ended.err.contains("script.toml:38: it has to go between"),
         "{ended:?}"
     );
     assert!(!std::path::Path::new(&other_at).exists());
+}
+
+/// Datagrams of the size and code point of the voice in a capture: to the serving
+/// end's ports, and from there.
+fn voices(capture: &[u8]) -> [usize; 2] {
+    let mut rest = &capture[24..];
+    let mut found = [0; 2];
+    while let Some((head, after)) = rest.split_at_checked(16) {
+        let kept = u32::from_ne_bytes(head[8..12].try_into().unwrap()) as usize;
+        let length = u32::from_ne_bytes(head[12..16].try_into().unwrap());
+        let (packet, after) = after.split_at(kept);
+        rest = after;
+        // Version 4, EF, UDP.
+        if length == 200 && packet[0] == 0x45 && packet[1] == 46 << 2 && packet[9] == 17 {
+            let served = 7888..8144;
+            let port = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+            found[0] += usize::from(served.contains(&port(22)));
+            found[1] += usize::from(served.contains(&port(20)));
+        }
+    }
+    found
 }

@@ -16,7 +16,6 @@ mod meter;
 pub mod options;
 pub mod pace;
 pub mod ports;
-mod random;
 mod requests;
 mod short;
 mod syns;

@@ -7,12 +7,14 @@
 
 use super::flow::Flow;
 use super::meter::Meter;
-use super::random::{Random, ShortFlow, ShortFlowSchedule};
+
 use super::tcp::{self, Opening};
 use anyhow::Result;
 use std::io;
 use std::rc::Rc;
-use weirgate_experiment::{Amount, Connection, TcpSettings};
+use weirgate_experiment::{
+    Amount, Connection, Random, ShortFlow, ShortFlowSchedule, TcpSettings,
+};
 use weirgate_units::{Size, Span};
 
 /// Starts and lengths.

@@ -9,6 +9,7 @@
     reason = "helpers of tests are tests too, and what was measured is shown"
 )]
 
+mod broken;
 mod inside;
 mod topology;
 
@@ -17,7 +18,7 @@ use std::env;
 use std::time::Duration;
 use weirgate_lab::{Lab, Limits, Options};
 
-fn in_the_guest(name: &str) {
+fn in_the_guest(function: &str) {
     let own = env::current_exe().expect("own path");
     let file = own
         .file_name()
@@ -29,6 +30,7 @@ fn in_the_guest(name: &str) {
         env!("CARGO_BIN_EXE_weirgate").to_owned(),
         "ip".to_owned(),
         "tc".to_owned(),
+        "nft".to_owned(),
         "sysctl".to_owned(),
     ];
     let options = Options {
@@ -36,8 +38,7 @@ fn in_the_guest(name: &str) {
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    let function = format!("inside::{name}");
-    let words = [&*file, "--exact", &function, "--ignored", "--nocapture"];
+    let words = [&*file, "--exact", function, "--ignored", "--nocapture"];
     let limits = Limits {
         wall: Duration::from_mins(30),
         ..Limits::default()
@@ -58,11 +59,18 @@ fn in_the_guest(name: &str) {
 #[test]
 #[ignore = "loads a hundred programs in the guest, for many minutes"]
 fn eight_routers_and_forty_customers() {
-    in_the_guest("eight_routers");
+    in_the_guest("inside::eight_routers");
+}
+
+/// Three routers, six customers: one fails and all return; applied and kept;
+/// one is broken and named, asked or not; repaired.
+#[test]
+fn a_broken_router_is_named() {
+    in_the_guest("broken::three_routers");
 }
 
 /// Expedited forwarding through five saturated ports.
 #[test]
 fn five_saturated_hops() {
-    in_the_guest("five_hops");
+    in_the_guest("inside::five_hops");
 }

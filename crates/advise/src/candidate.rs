@@ -3,7 +3,7 @@
 
 use crate::question::{Goal, Match, Question};
 use std::fmt::Write as _;
-use weirgate_units::Rate;
+use weirgate_units::{Rate, Share};
 
 /// The name of the chosen packets' class.
 const CHOSEN: &str = "chosen";
@@ -36,135 +36,163 @@ const FLOWS: &str = "queue = \"fq_codel\"\n";
 /// What is measured where there is no policy at all.
 pub(crate) const AS_IT_IS: (&str, &str) = ("as-it-is", "no policy: the modem's own queue");
 
+/// One class for all.
+fn one(name: &'static str, about: &'static str, rest: &str) -> Candidate {
+    Candidate {
+        name,
+        about,
+        chosen: None,
+        rest: format!("share = \"100%\"\n{rest}"),
+        conditioner: None,
+    }
+}
+
+/// What is chosen, and the rest.
+fn two(name: &'static str, about: &'static str, chosen: String, rest: String) -> Candidate {
+    Candidate {
+        name,
+        about,
+        chosen: Some(chosen),
+        rest,
+        conditioner: None,
+    }
+}
+
+/// The class of the rest where what is chosen has a rate.
+fn left(queue: &str) -> String {
+    format!("share = \"98%\"\npriority = 5\n{queue}")
+}
+
 impl Question {
     /// The settings.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
-        let red = self.red();
-        let one = |name, about, rest: &str| Candidate {
-            name,
-            about,
-            chosen: None,
-            rest: format!("share = \"100%\"\n{rest}"),
-            conditioner: None,
-        };
-        let two = |name, about, chosen: String, rest: String| Candidate {
-            name,
-            about,
-            chosen: Some(chosen),
-            rest,
-            conditioner: None,
-        };
-        let left = |queue: &str| format!("share = \"98%\"\npriority = 5\n{queue}");
         let mut list = vec![
             one("fifo", "one queue for all, 50 packets", LONG),
             one("flows", "one class, flows in turn: fq_codel", FLOWS),
         ];
-        match &self.goal {
-            Goal::Cap { limit, packet, .. } => {
-                let share = format!("rate = \"{limit}\"\npriority = 5\n");
-                let hard = format!("{share}ceiling = \"{limit}\"\n");
-                list.push(two(
-                    "weights",
-                    "C8: guarantees, pfifo 50 beside RED; what is left may be borrowed (CBQ)",
-                    format!("{share}{LONG}"),
-                    left(&red),
-                ));
-                list.push(two(
-                    "ceiling",
-                    "C8: the limit as a ceiling (TBF), pfifo 50 beside RED",
-                    format!("{hard}{LONG}"),
-                    left(&red),
-                ));
-                list.push(two(
-                    "ceiling-short",
-                    "C8: the limit as a ceiling (TBF), a short pfifo beside RED",
-                    format!("{hard}{SHORT}"),
-                    left(&red),
-                ));
-                list.push(Candidate {
-                    conditioner: Some(policed(self, *limit, *packet)),
-                    ..two(
-                        "policed",
-                        "what is beyond the limit is discarded, not delayed; beside flows in turn",
-                        format!("{share}{SHORT}"),
-                        left(FLOWS),
-                    )
-                });
-                list.push(Candidate {
-                    conditioner: Some(policed(self, *limit, *packet)),
-                    ..two(
-                        "policed-first",
-                        "what is beyond the limit is discarded, the rest goes before all else",
-                        format!("rate = \"{limit}\"\npriority = 0\n{SHORT}"),
-                        left(FLOWS),
-                    )
-                });
-            }
-            Goal::Prefer { leave, .. } => {
-                list.push(one(
-                    "hosts",
-                    "one class, hosts in turn, then flows",
-                    "fair = \"hosts\"\n",
-                ));
-                list.push(two(
-                    "weights",
-                    "C8: four parts to one, pfifo 50 beside RED (CBQ)",
-                    format!("share = \"80%\"\npriority = 5\n{LONG}"),
-                    format!("share = \"20%\"\npriority = 5\n{red}"),
-                ));
-                list.push(two(
-                    "priority",
-                    "C8: priority queueing: the others get what the department leaves",
-                    format!("rate = \"{}\"\npriority = 1\n{LONG}", self.token()),
-                    format!("rate = \"{}\"\npriority = 5\n{red}", self.token()),
-                ));
-                let others = leave.as_f64() * 100.0;
-                list.push(two(
-                    "priority-and-share",
-                    "priority, but the others are guaranteed their part; flows in turn",
-                    format!("share = \"{:.4}%\"\npriority = 1\n{FLOWS}", 100.0 - others),
-                    if others > 0.0 {
-                        format!("share = \"{others:.4}%\"\npriority = 5\n{FLOWS}")
-                    } else {
-                        format!("rate = \"{}\"\npriority = 5\n{FLOWS}", self.token())
-                    },
-                ));
-            }
-            Goal::Voice { calls, .. } => {
-                let taken = self.calls(*calls).as_bits_per_second();
-                // A fifth more than they take: packets of calls do not come evenly.
-                let rate = Rate::bits_per_second(taken + taken / 5);
-                list.push(one("short", "one queue for all, 10 packets", SHORT));
-                list.push(one("red", "one queue for all with RED", &red));
-                let own =
-                    |priority: u8| format!("rate = \"{rate}\"\npriority = {priority}\n{SHORT}");
-                list.push(two(
-                    "weights",
-                    "C8: a short pfifo beside RED, by weight",
-                    own(5),
-                    left(&red),
-                ));
-                list.push(two(
-                    "capped",
-                    "C8: the same with a ceiling (TBF) at what the calls may take",
-                    format!("{}ceiling = \"{rate}\"\n", own(5)),
-                    left(&red),
-                ));
-                list.push(two(
-                    "first",
-                    "calls before all else, a short pfifo beside RED",
-                    own(0),
-                    left(&red),
-                ));
-                list.push(two(
-                    "first-flows",
-                    "calls before all else, beside flows in turn",
-                    own(0),
-                    left(FLOWS),
-                ));
-            }
-        }
+        list.extend(match &self.goal {
+            Goal::Cap { limit, packet, .. } => self.caps(*limit, *packet),
+            Goal::Prefer { leave, .. } => self.preferences(*leave),
+            Goal::Voice { calls, .. } => self.for_calls(*calls),
+        });
         list
+    }
+
+    fn caps(&self, limit: Rate, packet: u16) -> Vec<Candidate> {
+        let red = self.red();
+        let share = format!("rate = \"{limit}\"\npriority = 5\n");
+        let hard = format!("{share}ceiling = \"{limit}\"\n");
+        let policed = |priority: u8, name, about| Candidate {
+            conditioner: Some(policed(self, limit, packet)),
+            ..two(
+                name,
+                about,
+                format!("rate = \"{limit}\"\npriority = {priority}\n{SHORT}"),
+                left(FLOWS),
+            )
+        };
+        vec![
+            two(
+                "weights",
+                "C8: guarantees, pfifo 50 beside RED; what is left may be borrowed (CBQ)",
+                format!("{share}{LONG}"),
+                left(&red),
+            ),
+            two(
+                "ceiling",
+                "C8: the limit as a ceiling (TBF), pfifo 50 beside RED",
+                format!("{hard}{LONG}"),
+                left(&red),
+            ),
+            two(
+                "ceiling-short",
+                "C8: the limit as a ceiling (TBF), a short pfifo beside RED",
+                format!("{hard}{SHORT}"),
+                left(&red),
+            ),
+            policed(
+                5,
+                "policed",
+                "what is beyond the limit is discarded, not delayed; beside flows in turn",
+            ),
+            policed(
+                0,
+                "policed-first",
+                "what is beyond the limit is discarded, the rest goes before all else",
+            ),
+        ]
+    }
+
+    fn preferences(&self, leave: Share) -> Vec<Candidate> {
+        let red = self.red();
+        let token = self.token();
+        let others = leave.as_f64() * 100.0;
+        let others_part = if others > 0.0 {
+            format!("share = \"{others:.4}%\"")
+        } else {
+            format!("rate = \"{token}\"")
+        };
+        vec![
+            one(
+                "hosts",
+                "one class, hosts in turn, then flows",
+                "fair = \"hosts\"\n",
+            ),
+            two(
+                "weights",
+                "C8: four parts to one, pfifo 50 beside RED (CBQ)",
+                format!("share = \"80%\"\npriority = 5\n{LONG}"),
+                format!("share = \"20%\"\npriority = 5\n{red}"),
+            ),
+            two(
+                "priority",
+                "C8: priority queueing: the others get what the department leaves",
+                format!("rate = \"{token}\"\npriority = 1\n{LONG}"),
+                format!("rate = \"{token}\"\npriority = 5\n{red}"),
+            ),
+            two(
+                "priority-and-share",
+                "priority, but the others are guaranteed their part; flows in turn",
+                format!("share = \"{:.4}%\"\npriority = 1\n{FLOWS}", 100.0 - others),
+                format!("{others_part}\npriority = 5\n{FLOWS}"),
+            ),
+        ]
+    }
+
+    fn for_calls(&self, calls: u16) -> Vec<Candidate> {
+        let red = self.red();
+        let taken = self.calls(calls).as_bits_per_second();
+        // A fifth more than they take: packets of calls do not come evenly.
+        let rate = Rate::bits_per_second(taken + taken / 5);
+        let own = |priority: u8| format!("rate = \"{rate}\"\npriority = {priority}\n{SHORT}");
+        vec![
+            one("short", "one queue for all, 10 packets", SHORT),
+            one("red", "one queue for all with RED", &red),
+            two(
+                "weights",
+                "C8: a short pfifo beside RED, by weight",
+                own(5),
+                left(&red),
+            ),
+            two(
+                "capped",
+                "C8: the same with a ceiling (TBF) at what the calls may take",
+                format!("{}ceiling = \"{rate}\"\n", own(5)),
+                left(&red),
+            ),
+            two(
+                "first",
+                "calls before all else, a short pfifo beside RED",
+                own(0),
+                left(&red),
+            ),
+            two(
+                "first-flows",
+                "calls before all else, beside flows in turn",
+                own(0),
+                left(FLOWS),
+            ),
+        ]
     }
 
     /// The policy of a candidate on the router that was asked about.

@@ -4,6 +4,7 @@
 //! Everything else is in the libraries; each subcommand has a module here that
 //! reads files, calls them and prints.
 
+mod advise;
 mod aqm;
 mod aqm_bench;
 mod aqm_bench_inside;
@@ -234,6 +235,11 @@ enum Command {
         #[command(subcommand)]
         command: aqm::Command,
     },
+    /// Compare settings for a link in the laboratory, and give the best one's policy.
+    ///
+    /// Asks nobody and changes nothing; needs no root. Every setting runs in a virtual machine with
+    /// the same traffic. Exit status 1 if no setting does what is asked for.
+    Advise(advise::Arguments),
     /// Describe several routers as one DiffServ domain: check, apply and verify it.
     Domain {
         #[command(subcommand)]
@@ -321,6 +327,7 @@ fn main() -> ExitCode {
         Command::Guard => change::guard(),
         Command::Lab { command } => lab::run(command),
         Command::Aqm { command } => aqm::run(&command),
+        Command::Advise(arguments) => advise::run(arguments),
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Survey(arguments) => survey::run(&arguments),

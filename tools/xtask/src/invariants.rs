@@ -26,6 +26,7 @@ const LEVELS: [&[&str]; 6] = [
         "import",
         "doctor",
         "explain",
+        "advise",
     ],
     &["compile", "bpf", "kernel", "report"],
     &["domain", "lab", "keep", "guest", "probe", "watch"],
@@ -34,7 +35,8 @@ const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-const PURE: [&str; 17] = [
+const PURE: [&str; 18] = [
+    "advise",
     "domain",
     "signatures",
     "history",

@@ -9,15 +9,16 @@
     reason = "helpers of tests are tests too, and what was measured is shown"
 )]
 
+mod broken;
 mod inside;
 mod topology;
 
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
-fn in_the_guest(name: &str) {
+fn in_the_guest(function: &str) {
     let own = OwnTests {
-        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "sysctl"],
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "nft", "sysctl"],
         variables: &[],
         seed: 1,
         limits: Limits {
@@ -25,7 +26,7 @@ fn in_the_guest(name: &str) {
             ..Limits::default()
         },
     };
-    println!("{}", own.run(&format!("inside::{name}")));
+    println!("{}", own.run(function));
 }
 
 /// Eight routers, forty customers: applied, verified, broken, found. To be run
@@ -33,11 +34,18 @@ fn in_the_guest(name: &str) {
 #[test]
 #[ignore = "loads a hundred programs in the guest, for many minutes"]
 fn eight_routers_and_forty_customers() {
-    in_the_guest("eight_routers");
+    in_the_guest("inside::eight_routers");
+}
+
+/// Three routers, six customers: one fails and all return; applied and kept;
+/// one is broken and named, asked or not; repaired.
+#[test]
+fn a_broken_router_is_named() {
+    in_the_guest("broken::three_routers");
 }
 
 /// Expedited forwarding through five saturated ports.
 #[test]
 fn five_saturated_hops() {
-    in_the_guest("five_hops");
+    in_the_guest("inside::five_hops");
 }

@@ -149,7 +149,7 @@ pub enum Command {
         /// End after so many packets came; without it, with Ctrl-C.
         #[arg(long, value_name = "COUNT")]
         packets: Option<u64>,
-        /// Take the packets of this capture (pcap) instead of a device's.
+        /// Take the packets of this capture (pcap, pcapng) instead of a device's.
         #[arg(long, value_name = "PCAP")]
         capture: Option<PathBuf>,
     },

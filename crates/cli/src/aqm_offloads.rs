@@ -22,7 +22,7 @@ pub async fn switch_off(target: &Target) -> Result<(), Failure> {
     let Some(before) = found.into_iter().flatten().next() else {
         return Ok(());
     };
-    if before.tso || before.gso {
+    if before.tso || before.gso || before.segments != Some(1) {
         let place = kept(target);
         // What an earlier load found stays.
         if !place.exists() {
@@ -33,12 +33,14 @@ pub async fn switch_off(target: &Target) -> Result<(), Failure> {
         let off = Offloads {
             tso: false,
             gso: false,
+            segments: Some(1),
             ..before
         };
         let switched = target.kernel.set_offloads(&target.name, off).await;
         switched.map_err(refused)?;
         output::note(&format!(
-            "{}: TSO and GSO are off until `weirgate aqm unload`",
+            "{}: TSO, GSO and joined packets of this machine's TCP are off until `weirgate aqm \
+             unload`",
             target.name
         ));
     }

@@ -349,7 +349,7 @@ mod tests {
             to = \"host1\"\ncount = 2\nmean-gap = \"500ms\"\nmean-length = 5000\nshape = 1.4\n\
             drain = \"4s\"\n[[traffic]]\nname = \"d\"\nkind = \"syns\"\nfrom = \"host1\"\n\
             to = \"server1\"\ninterval = \"25ms\"\n[[probe]]\nname = \"ping\"\nkind = \"udp\"\n\
-            from = \"host1\"\nto = \"server1\"\ninterval = \"100ms\"\npacket = 60\n";
+            from = \"host1\"\nto = \"server1\"\ninterval = \"100ms\"\npacket = 60\nport = 7\n";
         let sequence = read(rest).unwrap();
         let doing = |number: usize| &sequence.plays[number].doing;
         let stream = |ms, count| Stream {

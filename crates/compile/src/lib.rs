@@ -157,6 +157,7 @@ fn devices(policy: &Policy, roots: &mut BTreeMap<DeviceName, Qdisc>, state: &mut
         tso: false,
         gso: false,
         gro: false,
+        segments: Some(1),
     });
     let wan = (
         &link.device.value,

@@ -2,7 +2,7 @@
 //! Network devices: which there are, and IFB devices of weirgate's.
 //!
 //! An IFB is weirgate's if it carries [`MARK`] as its alias. Nothing else about
-//! a device is changed here.
+//! a device is changed here but how many segments TCP may hand it as one packet.
 
 use crate::wire::{self, Attrs};
 use nlink::netlink::MessageBuilder;
@@ -17,6 +17,7 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_IFALIAS: u16 = 20;
 const IFLA_EXT_MASK: u16 = 29;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const RTEXT_FILTER_SKIP_STATS: u32 = 8;
 const IFF_UP: u32 = 1;
 /// `sizeof(struct ifinfomsg)`.
@@ -35,6 +36,8 @@ pub(crate) struct Link {
     pub(crate) name: DeviceName,
     /// An IFB device that weirgate made.
     pub(crate) owned_ifb: bool,
+    /// Segments that TCP here may hand it as one packet.
+    pub(crate) segments: Option<u32>,
 }
 
 fn request(kind: u16, flags: u16, index: u32, up: u32, change: u32) -> MessageBuilder {
@@ -80,6 +83,9 @@ pub(crate) fn read(payload: &[u8]) -> Option<Link> {
         index: wire::u32_at(payload, 4)?,
         name: DeviceName::new(attrs.text(IFLA_IFNAME)?)?,
         owned_ifb: kind.as_deref() == Some("ifb") && alias.as_deref() == Some(MARK),
+        segments: attrs
+            .bytes(IFLA_GSO_MAX_SEGS)
+            .and_then(|bytes| wire::u32_at(bytes, 0)),
     })
 }
 
@@ -95,6 +101,14 @@ pub(crate) fn create_ifb(name: &DeviceName) -> [MessageBuilder; 3] {
     let mut up = request(RTM_NEWLINK, 0, 0, IFF_UP, IFF_UP);
     up.append_attr_str(IFLA_IFNAME, name.as_str());
     [create, mark, up]
+}
+
+/// Sets how many segments TCP here may hand a device as one packet.
+pub(crate) fn set_segments(name: &DeviceName, most: u32) -> MessageBuilder {
+    let mut message = request(RTM_NEWLINK, 0, 0, 0, 0);
+    message.append_attr_str(IFLA_IFNAME, name.as_str());
+    message.append_attr_u32(IFLA_GSO_MAX_SEGS, most);
+    message
 }
 
 /// Removes a device.

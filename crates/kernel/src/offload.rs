@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Segmentation and receive offloads, through ethtool's netlink family.
 //!
-//! Only the four features that [`Offloads`] names are read and written.
+//! Only the four features that [`Offloads`] names are read and written; and, by
+//! rtnetlink, how many segments this machine's TCP hands a device as one packet:
+//! it joins them whatever the features are (`sk_setup_caps()`, net/core/sock.c),
+//! and the kernel cuts them up only behind the queue.
 
 use crate::Kernel;
+use crate::channel::Request;
 use crate::error::{EOPNOTSUPP, KernelError, Refusal};
 use crate::fault::{self, Verdict};
+use crate::link;
 use nlink::netlink::{Connection, Ethtool};
 use std::os::fd::AsFd;
 use weirgate_state::{DeviceName, Offloads, Origin};
@@ -40,7 +45,9 @@ impl Kernel {
             return Ok(all);
         }
         let ethtool = self.ethtool().await?;
+        let links = self.links().await?;
         for name in names {
+            let link = links.iter().find(|link| link.name == *name);
             let features = ethtool.get_features_by_name(name.as_str()).await;
             all.push(features.ok().map(|features| {
                 let any = |names: &[&str]| names.iter().any(|name| features.is_active(name));
@@ -48,6 +55,7 @@ impl Kernel {
                     tso: any(&TSO),
                     gso: any(&GSO),
                     gro: any(&GRO),
+                    segments: link.and_then(|link| link.segments),
                 }
             }));
         }
@@ -109,6 +117,16 @@ impl Kernel {
                 change
             })
             .await
-            .map_err(failed)
+            .map_err(failed)?;
+        let Some(most) = offloads.segments else {
+            return Ok(());
+        };
+        let request = Request {
+            message: link::set_segments(name, most),
+            object: format!("{name}: packets of {most} segments at most"),
+            origin: Origin::default(),
+            frame: false,
+        };
+        self.route.batch(vec![request]).await
     }
 }

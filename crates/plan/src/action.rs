@@ -212,13 +212,15 @@ impl fmt::Display for Action {
                 write!(f, "remove table {}", table_name(*netdev, name))
             }
             Self::CreateIfb { device } => write!(f, "create IFB device {device}"),
-            Self::SetOffloads { device, offloads } => write!(
-                f,
-                "{device}: switch tso {}, gso {}, gro {}",
-                on(offloads.tso),
-                on(offloads.gso),
-                on(offloads.gro)
-            ),
+            Self::SetOffloads { device, offloads } => {
+                let (tso, gso) = (on(offloads.tso), on(offloads.gso));
+                let gro = on(offloads.gro);
+                write!(f, "{device}: switch tso {tso}, gso {gso}, gro {gro}")?;
+                match offloads.segments {
+                    None => Ok(()),
+                    Some(most) => write!(f, ", TCP's own packets of {most} segments at most"),
+                }
+            }
             Self::AddQdisc {
                 device,
                 place,

@@ -48,12 +48,12 @@ impl Action {
             Self::DeleteIfb { device } => format!("ip link del {device}"),
             Self::SetOffloads { device, offloads } => {
                 let on = |flag| if flag { "on" } else { "off" };
-                format!(
-                    "ethtool -K {device} tso {} gso {} gro {}",
-                    on(offloads.tso),
-                    on(offloads.gso),
-                    on(offloads.gro)
-                )
+                let (tso, gso) = (on(offloads.tso), on(offloads.gso));
+                let gro = on(offloads.gro);
+                let segments = offloads.segments.map_or_else(String::new, |most| {
+                    format!(" && ip link set dev {device} gso_max_segs {most}")
+                });
+                format!("ethtool -K {device} tso {tso} gso {gso} gro {gro}{segments}")
             }
             Self::AddQdisc {
                 device,

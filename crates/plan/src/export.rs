@@ -14,6 +14,8 @@ const OFFLOADED: Offloads = Offloads {
     tso: true,
     gso: true,
     gro: true,
+    // GSO_MAX_SEGS, include/linux/netdevice.h.
+    segments: Some(65_535),
 };
 
 /// Bytes of an ATM cell and of what it carries (ITU-T I.361).

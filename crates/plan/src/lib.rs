@@ -238,13 +238,15 @@ fn offloads(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
     for (name, device) in &desired.devices {
         let seen = observed.devices.get(name);
         let before = seen.and_then(|seen| seen.offloads);
-        let Some(offloads) = device.offloads.filter(|wanted| before != Some(*wanted)) else {
+        let settled = settle::offloads(device.offloads, before);
+        let Some(offloads) = settled.filter(|wanted| before != Some(*wanted)) else {
             continue;
         };
         let loses = before.is_none_or(|before| {
             (before.tso && !offloads.tso)
                 || (before.gso && !offloads.gso)
                 || (before.gro && !offloads.gro)
+                || before.segments > offloads.segments
         });
         let step = Step {
             action: Action::SetOffloads {

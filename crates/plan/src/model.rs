@@ -69,7 +69,8 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
             _ => Err("no such IFB device of weirgate's"),
         },
         Action::SetOffloads { device, offloads } => {
-            device_mut(state, device)?.offloads = Some(*offloads);
+            let device = device_mut(state, device)?;
+            device.offloads = settle::offloads(Some(*offloads), device.offloads);
             Ok(())
         }
         Action::ReplaceQdisc {

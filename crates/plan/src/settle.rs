@@ -30,7 +30,12 @@ pub fn qdisc(desired: &Qdisc, observed: Option<&Qdisc>) -> Qdisc {
 
 /// Offloads after a change: what `desired` names, the rest as it was.
 pub fn offloads(desired: Option<Offloads>, observed: Option<Offloads>) -> Option<Offloads> {
-    desired.or(observed)
+    let before = observed.and_then(|own| own.segments);
+    let after = desired.map(|own| Offloads {
+        segments: own.segments.or(before),
+        ..own
+    });
+    after.or(observed)
 }
 
 fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {

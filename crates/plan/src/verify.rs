@@ -276,12 +276,13 @@ fn offloads_text(offloads: Option<Offloads>) -> String {
     let on = |flag| if flag { "on" } else { "off" };
     match offloads {
         None => String::from("none that the device tells of"),
-        Some(own) => format!(
-            "tso {}, gso {}, gro {}",
-            on(own.tso),
-            on(own.gso),
-            on(own.gro)
-        ),
+        Some(own) => {
+            let (tso, gso, gro) = (on(own.tso), on(own.gso), on(own.gro));
+            let segments = own
+                .segments
+                .map_or_else(String::new, |most| format!(", {most} segments"));
+            format!("tso {tso}, gso {gso}, gro {gro}{segments}")
+        }
     }
 }
 
@@ -380,6 +381,7 @@ mod tests {
                     tso,
                     gso: false,
                     gro: true,
+                    segments: None,
                 }),
                 root: Some(Qdisc {
                     handle: Handle::new(1, 0),

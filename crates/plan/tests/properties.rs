@@ -210,6 +210,7 @@ fn state() -> impl Strategy<Value = State> {
                 tso,
                 gso: true,
                 gro: false,
+                segments: tso.then_some(1),
             }),
             root,
             origin: Origin::default(),

@@ -72,4 +72,9 @@ pub struct Offloads {
     pub gso: bool,
     /// Generic receive offload (`rx-gro`).
     pub gro: bool,
+    /// Segments that this machine's own TCP may hand the device as one packet
+    /// (`gso_max_segs`), whatever its offloads: the kernel cuts them up behind
+    /// the queue. `None` leaves it as it is.
+    #[serde(default)]
+    pub segments: Option<u32>,
 }

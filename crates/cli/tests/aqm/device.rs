@@ -30,25 +30,26 @@ fn unloading_loses_what_is_queued() {
     let _far = Far::new(1);
     done("load droptail wan0 limit_packets=1000 --rate 1mbit");
     let socket = UdpSocket::bind("10.0.0.1:0").expect("a socket");
-    let send = |count: u32| {
+    let offer = |count: u32| {
         for _ in 0..count {
             socket.send_to(&[0; 1_000], "10.0.0.2:9").expect("room");
         }
     };
     let before = far_packets(0);
-    send(300);
-    thread::sleep(Duration::from_millis(500));
+    // As many as a socket's buffer has room for, so that none waits there.
+    offer(80);
+    thread::sleep(Duration::from_millis(100));
     let last = shown("wan0");
     let queued = number(&last, "statistics", "queued_packets");
     done("unload wan0");
-    send(100);
+    offer(20);
     thread::sleep(Duration::from_millis(500));
     let sent = far_packets(0) - before;
-    println!("{queued} were queued, {sent} of 400 went");
-    assert!((100..300).contains(&queued), "{queued} queued");
-    assert!(sent + queued >= 400, "{queued} queued, {sent} went");
+    println!("{queued} were queued, {sent} of 100 went");
+    assert!((40..80).contains(&queued), "{queued} queued");
+    assert!(sent + queued >= 100, "{queued} queued, {sent} went");
     // And it was lost: nothing else had room for it.
-    assert!(sent + queued < 400 + 50, "{queued} queued, {sent} went");
+    assert!(sent + queued < 100 + 30, "{queued} queued, {sent} went");
 }
 
 /// A gate counts packets one at a time, so nothing may join them on their way to
@@ -65,6 +66,7 @@ fn nothing_joins_packets_for_a_gate() {
     done("load droptail wan0 --replace --rate 4mbit");
     let during = offloads("wan0");
     assert!(!during.tso && !during.gso, "{during:?}");
+    assert_eq!((before.segments, during.segments), (Some(64), Some(1)));
     let flow = net::bulk(0);
     thread::sleep(Duration::from_secs(2));
     let last = shown("wan0");
@@ -72,7 +74,7 @@ fn nothing_joins_packets_for_a_gate() {
         number(&last, "statistics", "sent_bytes"),
         number(&last, "statistics", "sent_packets"),
     );
-    assert!(packets > 100, "{packets} packets");
+    assert!(packets > 100, "{last}");
     assert!(bytes <= packets * 1_514, "{bytes} bytes in {packets}");
     let _ = flow.shutdown(std::net::Shutdown::Both);
     done("load codel wan0 --replace --rate 2mbit");

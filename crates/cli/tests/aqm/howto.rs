@@ -23,6 +23,39 @@ fn commands() -> Vec<String> {
     all
 }
 
+/// The page's blocks of a kind.
+fn blocks(kind: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aqm-howto.md");
+    let text = fs::read_to_string(path).expect("the page");
+    let begin = format!("```{kind}\n");
+    let after = text.split(&begin).skip(1);
+    let block = |text: &str| text.split("```").next().unwrap_or_default().to_owned();
+    after.map(block).collect()
+}
+
+/// Makes of the template what the page makes of it.
+fn with_the_idea(folder: &Path) {
+    let path = folder.join("mean/mean.c");
+    let mut source = fs::read_to_string(&path).expect("the template");
+    let changes = blocks("diff");
+    assert_eq!(changes.len(), 2);
+    for change in changes {
+        let side = |left_out: char| -> String {
+            let lines = change.split_inclusive('\n');
+            let kept = lines.filter(|line| !line.starts_with(left_out));
+            kept.map(|line| &line[1..]).collect()
+        };
+        let (from, to) = (side('+'), side('-'));
+        assert_eq!(source.matches(&from).count(), 1, "{from}");
+        source = source.replacen(&from, &to, 1);
+    }
+    fs::write(path, source).expect("room");
+    let [script] = &blocks("script")[..] else {
+        panic!("one script");
+    };
+    fs::write(folder.join("mean/delay.script"), script).expect("room");
+}
+
 /// What needs a device: `load`, `show`, `record`, ...
 fn on_a_device(line: &str) -> bool {
     let words = [
@@ -52,6 +85,9 @@ fn every_command_works() {
             .expect("weirgate");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{line}\n{said}");
+        if line.contains("aqm new") {
+            with_the_idea(folder.path());
+        }
         run += 1;
     }
     assert!(run >= 6, "{run} commands");
@@ -66,6 +102,6 @@ fn every_command_on_a_device_works() {
         .collect();
     assert_eq!(page, super::inside::HOWTO);
     let folder = tempfile::tempdir().expect("a folder");
-    let mean = super::work::built(folder.path(), "mean.so", None);
+    let mean = super::work::built(folder.path(), "mean.so", with_the_idea);
     super::with("howto", &[mean]);
 }

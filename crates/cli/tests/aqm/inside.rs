@@ -428,12 +428,13 @@ fn heads_in_use() -> u64 {
 }
 
 /// The commands of docs/aqm-howto.md that need a device.
-pub const HOWTO: [&str; 10] = [
+pub const HOWTO: [&str; 11] = [
     "weirgate aqm load mean/mean.so wan0 limit_packets=50 --rate 2mbit",
     "weirgate aqm show wan0",
     "weirgate aqm trace wan0 --packets 100",
     "weirgate aqm record wan0 evening.recording --packets 5000",
     "weirgate aqm replay mean evening.recording",
+    "weirgate aqm replay mean evening.recording --rate 2mbit delay_ns=20ms",
     "weirgate aqm replay codel evening.recording --rate 2mbit target_ns=10ms",
     "weirgate aqm change wan0 limit_packets=20",
     "weirgate aqm unload wan0",

@@ -8,6 +8,7 @@ mod howto;
 mod inside;
 mod work;
 
+use std::path::Path;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
@@ -94,10 +95,12 @@ fn nothing_stays_behind_a_thousand_cycles() {
 #[test]
 fn a_discipline_of_ones_own() {
     let folder = tempfile::tempdir().expect("a folder");
-    let changed = ("AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
+    let other = |folder: &Path| {
+        work::change(folder, "AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
+    };
     let files = [
-        work::built(folder.path(), "mean.so", None),
-        work::built(folder.path(), "changed.so", Some(changed)),
+        work::built(folder.path(), "mean.so", |_| ()),
+        work::built(folder.path(), "changed.so", other),
     ];
     println!("{}", with("of_ones_own", &files));
 }

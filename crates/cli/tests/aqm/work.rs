@@ -30,7 +30,7 @@ fn fresh() -> TempDir {
 }
 
 /// Changes the source; the line on which the change begins.
-fn change(folder: &Path, from: &str, to: &str) -> usize {
+pub fn change(folder: &Path, from: &str, to: &str) -> usize {
     let path = folder.join("mean/mean.c");
     let source = fs::read_to_string(&path).expect("a source");
     let at = source.find(from).unwrap_or_else(|| panic!("no {from}"));
@@ -38,13 +38,11 @@ fn change(folder: &Path, from: &str, to: &str) -> usize {
     source[..at].lines().count() + 1
 }
 
-/// A new discipline `mean`, perhaps with a change, built: its file, by another
-/// name in a folder.
-pub fn built(folder: &Path, name: &str, changed: Option<(&str, &str)>) -> String {
+/// A new discipline `mean`, changed and built: its file, by another name in a
+/// folder.
+pub fn built(folder: &Path, name: &str, edit: impl FnOnce(&Path)) -> String {
     let work = fresh();
-    if let Some((from, to)) = changed {
-        change(work.path(), from, to);
-    }
+    edit(work.path());
     let output = weirgate(work.path(), "build mean");
     assert!(output.status.success(), "{}", text(&output));
     let place = folder.join(name);

@@ -50,7 +50,11 @@ fn a_capture_holds_what_the_line_logged() {
     let taken = first.path().join("taken.recording");
     let (from, to) = (file.to_str().unwrap(), taken.to_str().unwrap());
     let ended = weirgate(&root(), &["aqm", "record", "--capture", from, to]);
-    ended.says(0, &[&format!("{packets} packets")]);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(
+        ended.out.contains(&format!("{packets} packets")),
+        "{ended:?}"
+    );
 }
 
 /// Packet by packet: interface, time, length, content, fate.

@@ -363,6 +363,7 @@ fn what_a_device_holds_fixed_is_an_error() {
             tso: true,
             gso: false,
             gro: false,
+            segments: None,
         };
         let desired = State {
             devices: [(name("tap0"), device(None, Some(on)))].into(),

@@ -191,6 +191,7 @@ pub fn whole(rules: &[Rule]) -> State {
         tso: false,
         gso: false,
         gro: false,
+        segments: Some(1),
     };
     let ifb = Device {
         owned_ifb: true,

@@ -202,6 +202,7 @@ const FOLLOWING: &[&str] = &[
 type With = (Load, &'static [&'static str]);
 
 /// What is run on a line.
+#[expect(clippy::too_many_lines, reason = "it is one table")]
 pub fn loads(line: &Line) -> Vec<With> {
     use Beside::{Flood, Stream, Upload, Voice, Web};
     match line.name {
@@ -408,13 +409,13 @@ pub fn experiment(line: &Line, (load, arms): &With) -> String {
             "{way} = {{ rate = \"{rate}kbit\", delay = \"{half}ms\", buffer = \"{buffer}\" }}"
         );
     }
-    let changes: String = line
-        .changes()
-        .iter()
-        .map(|(at, rate)| format!("    {{ at = \"{at}s\", down = \"{rate}kbit\" }},\n"))
-        .collect();
+    let changes = line.changes();
     if !changes.is_empty() {
-        let _ = write!(text, "then = [\n{changes}]\n");
+        text.push_str("then = [\n");
+        for (at, rate) in changes {
+            let _ = writeln!(text, "    {{ at = \"{at}s\", down = \"{rate}kbit\" }},");
+        }
+        text.push_str("]\n");
     }
     let _ = write!(
         text,
@@ -470,11 +471,11 @@ fn traffic(line: &Line, beside: Beside) -> String {
 fn rival(line: &Line, arm: &str) -> Option<String> {
     let part = |kbit: u64, percent: u64| kbit * percent / 100;
     let commands = |all: &[String]| {
-        let all: String = all
-            .iter()
-            .map(|one| format!("    \"gateway: {one}\",\n"))
-            .collect();
-        format!("programs = [\"tc\"]\ncommands = [\n{all}]\n")
+        let mut text = "programs = [\"tc\"]\ncommands = [\n".to_owned();
+        for one in all {
+            let _ = writeln!(text, "    \"gateway: {one}\",");
+        }
+        text + "]\n"
     };
     let cake = |percent: u64, more: &str| {
         commands(&[

@@ -12,9 +12,7 @@ use super::tcp::{self, Opening};
 use anyhow::Result;
 use std::io;
 use std::rc::Rc;
-use weirgate_experiment::{
-    Amount, Connection, Random, ShortFlow, ShortFlowSchedule, TcpSettings,
-};
+use weirgate_experiment::{Amount, Connection, Random, ShortFlow, ShortFlowSchedule, TcpSettings};
 use weirgate_units::{Size, Span};
 
 /// Starts and lengths.

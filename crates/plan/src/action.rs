@@ -218,7 +218,7 @@ impl fmt::Display for Action {
                 write!(f, "{device}: switch tso {tso}, gso {gso}, gro {gro}")?;
                 match offloads.segments {
                     None => Ok(()),
-                    Some(most) => write!(f, ", TCP's own packets of {most} segments at most"),
+                    Some(most) => write!(f, ", gso_max_segs {most}"),
                 }
             }
             Self::AddQdisc {

@@ -280,7 +280,7 @@ fn offloads_text(offloads: Option<Offloads>) -> String {
             let (tso, gso, gro) = (on(own.tso), on(own.gso), on(own.gro));
             let segments = own
                 .segments
-                .map_or_else(String::new, |most| format!(", {most} segments"));
+                .map_or_else(String::new, |most| format!(", gso_max_segs {most}"));
             format!("tso {tso}, gso {gso}, gro {gro}{segments}")
         }
     }

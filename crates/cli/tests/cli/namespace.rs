@@ -99,6 +99,14 @@ impl Namespace {
         self.started_by("setpriv", &drop, line)
     }
 
+    /// Makes offloads as a veth pair has them at first.
+    pub fn offloads_on(&self) {
+        for device in ["wan", "lan"] {
+            self.run(&format!("ethtool -K {device} tso on gso on gro off"));
+            self.run(&format!("ip link set {device} gso_max_segs 65535"));
+        }
+    }
+
     /// Everything of the network that weirgate could have changed, and what it
     /// keeps itself.
     pub fn snapshot(&self) -> String {

@@ -206,7 +206,7 @@ fn boot_brings_the_confirmed_state_back() {
     ] {
         place.run(line);
     }
-    offloads_on(&place);
+    place.offloads_on();
     same(&bare, &place.snapshot());
     place.weirgate("boot").says(0, &["state 1 is in force"]);
     same(&confirmed, &place.snapshot());
@@ -219,17 +219,6 @@ fn boot_brings_the_confirmed_state_back() {
         .weirgate("boot")
         .says(0, &["nothing is to be in force"]);
     same(&bare, &place.snapshot());
-}
-
-/// Offloads as a veth pair has them at first.
-fn offloads_on(place: &Namespace) {
-    for device in ["wan", "lan"] {
-        let on = format!("ethtool -K {device} tso on gso on gro off");
-        let mut words = on.split(' ');
-        let done = place.command(words.next().unwrap()).args(words).status();
-        // Where ethtool is not installed, the device stays as it is.
-        let _ = done;
-    }
 }
 
 /// Guards of the namespace, as process numbers.

@@ -292,7 +292,7 @@ fn class_edits_under_load_lose_no_packet() {
     place.weirgate("apply safe/01.toml").says(0, &[]);
     let stream = far.stream(1_000);
     let mut steps = 0;
-    for round in 0..10 {
+    for round in 0..25 {
         for policy in [
             "safe/02.toml",
             "safe/05.toml",

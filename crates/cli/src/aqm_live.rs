@@ -277,12 +277,6 @@ pub fn load(load: &Load) -> Outcome {
             let speed = target.kernel.speed_mbit(name).await.map_err(refused)?;
             setup.link.rate_bytes_s = u64::from(speed.unwrap_or(0)) * 125_000;
         }
-        if wanted.has_gate() {
-            aqm_offloads::switch_off(&target).await?;
-            aqm_offloads::warn_of_joined(&target).await?;
-        } else {
-            aqm_offloads::restore(&target).await?;
-        }
         let loaded = match &wanted {
             Wanted::One(setup) => {
                 let discipline = setup.settings.discipline();
@@ -294,6 +288,18 @@ pub fn load(load: &Load) -> Outcome {
             Wanted::Shaper(_) => Loaded::Shaper(store.shaper_or_load().map_err(failed)?),
         };
         let kind = loaded.kind();
+        let switched = if wanted.has_gate() {
+            aqm_offloads::switch_off(&target).await
+        } else {
+            Ok(false)
+        };
+        let switched = match switched {
+            Ok(switched) => switched,
+            Err(failure) => {
+                loaded.release(&store).map_err(failed)?;
+                return Err(failure);
+            }
+        };
         // One of the same kind would only be asked to change, which no such
         // qdisc can.
         if present.as_ref() == Some(&kind) {
@@ -310,12 +316,20 @@ pub fn load(load: &Load) -> Outcome {
         if let Err(error) = put {
             loaded.forget(target.place).map_err(failed)?;
             loaded.release(&store).map_err(failed)?;
-            aqm_offloads::restore(&target).await?;
+            // A gate that was there before keeps them off.
+            if switched {
+                aqm_offloads::restore(&target).await?;
+            }
             return Err(refused(error));
         }
         if let Some(before) = before.filter(|before| before.kind() != kind) {
             before.forget(target.place).map_err(failed)?;
             before.release(&store).map_err(failed)?;
+        }
+        if wanted.has_gate() {
+            aqm_offloads::warn_of_joined(&target).await?;
+        } else {
+            aqm_offloads::restore(&target).await?;
         }
         output::note(&format!("{name}: {kind} is at the root"));
         Ok(Status::Done)

@@ -15,14 +15,15 @@ use weirgate_state::Offloads;
 const KEPT: &str = "/run/weirgate/offloads";
 
 /// Switches off what joins packets on their way to the device. What was on is
-/// kept for [`restore`].
-pub async fn switch_off(target: &Target) -> Result<(), Failure> {
+/// kept for [`restore`]. Whether anything was switched.
+pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
     let names = [target.name.clone()];
     let found = target.kernel.offloads(&names).await.map_err(refused)?;
     let Some(before) = found.into_iter().flatten().next() else {
-        return Ok(());
+        return Ok(false);
     };
-    if before.tso || before.gso || before.segments != Some(1) {
+    let joins = before.tso || before.gso || before.segments != Some(1);
+    if joins {
         let place = kept(target);
         // What an earlier load found stays.
         if !place.exists() {
@@ -44,7 +45,7 @@ pub async fn switch_off(target: &Target) -> Result<(), Failure> {
             target.name
         ));
     }
-    Ok(())
+    Ok(joins)
 }
 
 /// Says which other devices hand on joined packets.

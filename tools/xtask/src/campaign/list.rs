@@ -152,6 +152,14 @@ enum Beside {
 
 const ONE: Load = load("one", "1 download, cubic, 20 ms", 20, 1, "cubic", &[]);
 const FOUR: Load = load("four", "4 downloads, cubic, 20 ms", 20, 4, "cubic", &[]);
+const FOUR_WEB: Load = load(
+    "four-web",
+    "4 downloads, cubic, 20 ms, and short flows",
+    20,
+    4,
+    "cubic",
+    &[Beside::Web],
+);
 
 const fn load(
     name: &'static str,
@@ -349,14 +357,7 @@ pub fn loads(line: &Line) -> Vec<With> {
         "step" => vec![(FOUR, FOLLOWING), (ONE, FOLLOWING)],
         "drift" => vec![(FOUR, FOLLOWING)],
         "vdsl2" => vec![(
-            load(
-                "four-web",
-                "4 downloads, cubic, 20 ms, and short flows",
-                20,
-                4,
-                "cubic",
-                &[Web],
-            ),
+            FOUR_WEB,
             &[
                 "none",
                 "ifb",
@@ -372,14 +373,7 @@ pub fn loads(line: &Line) -> Vec<With> {
             ],
         )],
         _ => vec![(
-            load(
-                "four-web",
-                "4 downloads, cubic, 20 ms, and short flows",
-                20,
-                4,
-                "cubic",
-                &[Web],
-            ),
+            FOUR_WEB,
             &[
                 "none",
                 "ifb",

@@ -14,12 +14,16 @@
  * says, once the tables have written it (Shah 1999, section 5.4: the class of
  * the outgoing classifier). A class may have a rate of its own, or none.
  *
+ * While a session is announced, new connections ask for small segments and old
+ * ones may be reset (announced.h).
+ *
  * Nothing is ever dropped, held back only where a qdisc heeds the time that a
  * packet is to leave at (fq), and written only to where a whole TCP header is.
  */
 #include "tc.h"
 #include "aqm.h"
 #include "window.h"
+#include "announced.h"
 
 /* TCP's flags, and the options that are read (RFC 9293, RFC 7323). */
 enum {
@@ -58,6 +62,9 @@ struct window_settings {
 	u32 spare_mark;
 	u32 ack_class; /* what is in it does not tell a connection's class */
 	u32 class_count;
+	u32 announced_segment; /* what new connections ask for while a session
+				* is announced; 0: as ever */
+	u32 announced_resets; /* old ones are reset then */
 	struct window_class classes[WINDOW_CLASSES];
 };
 
@@ -85,6 +92,8 @@ struct window_connection {
 	u8 spared;
 	u8 slot; /* whose rate it shares */
 	u32 class; /* what it was found by */
+	u64 born_ns;
+	u64 reset_ns; /* when it was last attempted */
 };
 
 /* A whole share, and the most that a connection counts for. */
@@ -152,10 +161,11 @@ struct segment {
 	u32 header; /* of TCP, with its options */
 	u16 window;
 	u16 mss; /* by its option; 0: none */
+	u16 mss_at; /* where that is in the header */
 	u8 flags;
 	u8 scales; /* it has the option */
 	u8 shift;
-	u8 zero;
+	u8 length; /* the header's byte before the flags */
 };
 
 static __always_inline u32 window_word(const u8 *bytes)
@@ -186,8 +196,11 @@ static __always_inline void window_options(struct __sk_buff *skb,
 		    option[1] < 2 || from + option[1] > end)
 			break;
 		if (option[0] == OPTION_MSS && option[1] == 4 &&
-		    !tc_load(skb, from, option, 4))
+		    !tc_load(skb, from, option, 4)) {
 			segment->mss = (u16)tc_short(option + 2);
+			segment->mss_at =
+				(u16)(from + 2 - segment->at.transport);
+		}
 		if (option[0] == OPTION_SCALE && option[1] == 3 &&
 		    !tc_load(skb, from, option, 3)) {
 			segment->scales = 1;
@@ -216,6 +229,7 @@ __noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
 	    at.transport + segment->header > at.end)
 		return 0;
 	segment->payload = at.end - at.transport - segment->header;
+	segment->length = header[12];
 	segment->flags = header[13];
 	segment->first = window_word(header + 4);
 	segment->ack = window_word(header + 8);
@@ -257,6 +271,8 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 	connection = bpf_map_lookup_elem(&connections, &tuple);
 	if (!connection)
 		return 0;
+	if (!(segment->flags & TCP_ACK))
+		connection->born_ns = bpf_ktime_get_ns();
 	seen = arriving ? PEER_SYN : OWN_SYN;
 	if (segment->scales)
 		seen |= arriving ? PEER_SCALES : OWN_SCALES;
@@ -368,6 +384,67 @@ static __always_inline void window_sort(struct __sk_buff *skb,
 	connection->slot = window_slot_of(connection->class);
 }
 
+/* Where the network's header begins, if the packet ends where it says. */
+static __always_inline u32 window_network(struct __sk_buff *skb,
+					  const struct segment *segment)
+{
+	return skb->len > segment->at.end ? skb->len - segment->at.end : 0;
+}
+
+/* Whether nothing is done to a connection: by a mark, or by its class. */
+static __always_inline int
+window_protected(const struct window_settings *wanted,
+		 const struct window_connection *connection)
+{
+	return connection->spared ||
+	       (connection->slot && !window_rate(wanted, connection->slot));
+}
+
+/* While a session is announced: a new connection asks for small segments. */
+static __always_inline void
+window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
+		struct window_connection *connection,
+		const struct segment *segment, u64 now_ns)
+{
+	u32 tcp = window_network(skb, segment) + segment->at.transport;
+	u32 least = wanted->announced_segment;
+
+	if (!least || !segment->mss_at || segment->mss <= least ||
+	    window_protected(wanted, connection) || !announced_since(now_ns))
+		return;
+	if (!tcp_write(skb, tcp, segment->at.transport, segment->mss_at & 63,
+		       segment->mss, (u16)least))
+		return;
+	if (connection->flow.mss > least)
+		connection->flow.mss = least;
+}
+
+/* While a session is announced: what comes of an older connection that has
+ * received much becomes its reset (RFC 9293 section 3.10.7.4), if it is what
+ * the receiver waits for. The sender learns of it from the receiver's answer to
+ * what comes then. True if it was written. */
+static __always_inline int window_reset(struct __sk_buff *skb,
+					const struct window_settings *wanted,
+					struct window_connection *connection,
+					const struct segment *segment,
+					u64 now_ns)
+{
+	u32 tcp = window_network(skb, segment) + segment->at.transport;
+	u64 since;
+
+	if (!wanted->announced_resets || connection->bytes < RESET_MUCH ||
+	    segment->flags & TCP_RST || window_protected(wanted, connection))
+		return 0;
+	since = announced_since(now_ns);
+	if (!since || connection->born_ns >= since ||
+	    now_ns - connection->reset_ns < RESET_AGAIN_NS)
+		return 0;
+	connection->reset_ns = now_ns;
+	return tcp_write(skb, tcp, segment->at.transport, 12,
+			 (u16)(segment->length << 8 | segment->flags),
+			 (u16)(segment->length << 8 | TCP_RST | TCP_ACK));
+}
+
 SEC("tc")
 int window_in(struct __sk_buff *skb)
 {
@@ -394,6 +471,8 @@ int window_in(struct __sk_buff *skb)
 	if (wanted->spare_mask &&
 	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
 		connection->spared |= SPARED_IN;
+	if (window_reset(skb, wanted, connection, &segment, now))
+		return TC_ACT_UNSPEC;
 	if (!segment.payload || connection->spared)
 		return TC_ACT_UNSPEC;
 	mss = skb->gso_size ? skb->gso_size : segment.payload;
@@ -403,35 +482,6 @@ int window_in(struct __sk_buff *skb)
 	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
 		       now);
 	return TC_ACT_UNSPEC;
-}
-
-/* Writes another window into the packet. The checksum is brought up to date
- * where it is whole, and left alone where the card or the segmentation is to
- * make it. */
-static __always_inline int window_write(struct __sk_buff *skb,
-					const struct segment *segment,
-					u32 network, u16 field)
-{
-	u32 tcp = network + segment->at.transport;
-	u8 there[8], read[8];
-	u16 before = __builtin_bswap16(segment->window);
-	u16 after = __builtin_bswap16(field);
-
-	/* A frame may have more at its end than the packet. */
-	if (bpf_skb_load_bytes(skb, tcp, there, sizeof(there)) ||
-	    tc_load(skb, segment->at.transport, read, sizeof(read)) ||
-	    __builtin_memcmp(there, read, sizeof(read)))
-		return 0;
-	if (bpf_l4_csum_replace(skb, tcp + 16, before, after, 2))
-		return 0;
-	return !bpf_skb_store_bytes(skb, tcp + 14, &after, 2, 0);
-}
-
-/* Where the network's header begins, if the packet ends where it says. */
-static __always_inline u32 window_network(struct __sk_buff *skb,
-					  const struct segment *segment)
-{
-	return skb->len > segment->at.end ? skb->len - segment->at.end : 0;
 }
 
 SEC("tc")
@@ -452,8 +502,10 @@ int window_out(struct __sk_buff *skb)
 	if (segment.flags & TCP_SYN) {
 		window_handshake(&segment, 0);
 		connection = bpf_map_lookup_elem(&connections, &segment.tuple);
-		if (connection)
+		if (connection) {
 			window_sort(skb, wanted, connection);
+			window_ask_less(skb, wanted, connection, &segment, now);
+		}
 		return TC_ACT_UNSPEC;
 	}
 	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
@@ -486,8 +538,11 @@ int window_out(struct __sk_buff *skb)
 	if (field > segment.window)
 		field = segment.window;
 	if (field != segment.window) {
-		if (!window_write(skb, &segment, window_network(skb, &segment),
-				  (u16)field))
+		if (!tcp_write(skb,
+			       window_network(skb, &segment) +
+				       segment.at.transport,
+			       segment.at.transport, 14, segment.window,
+			       (u16)field))
 			return TC_ACT_UNSPEC;
 		__sync_fetch_and_add(&all->rewritten, 1);
 	}

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 use weirgate_aqm::{Window, WindowRule};
 
 /// Its file, and the programs in it.
@@ -21,6 +22,7 @@ const OUT: &str = "window_out";
 /// Its maps.
 const TOTALS: &str = "totals";
 const CONNECTIONS: &str = "connections";
+const ANNOUNCED: &str = "announced";
 
 /// Classes that may have a rate of their own (`WINDOW_CLASSES`), and all slots.
 const CLASSES: usize = 15;
@@ -32,7 +34,7 @@ const SLOT_BYTES: usize = 24;
 
 /// Bytes of `struct window_settings`, and where in it what is.
 const RULE_BYTES: usize = size_of::<WindowRule>();
-const CLASSES_AT: usize = RULE_BYTES + 24;
+const CLASSES_AT: usize = RULE_BYTES + 32;
 const SETTINGS_BYTES: usize = CLASSES_AT + CLASSES * CLASS_BYTES;
 
 /// A whole share (`WINDOW_ONE`).
@@ -41,7 +43,10 @@ const SHARE: u64 = 65_536;
 /// Bytes of `struct window_totals`, and of `struct window_connection` behind the
 /// connection's own.
 const TOTALS_BYTES: usize = SLOTS * SLOT_BYTES + 24;
-const OWN_BYTES: usize = 40;
+const OWN_BYTES: usize = 56;
+
+/// Bytes of `struct announced`.
+const ANNOUNCED_BYTES: usize = 16;
 
 /// How windows are to be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +66,12 @@ pub struct WindowSetup {
     /// connections may have together; 0 for no limit. At most
     /// [`WindowSetup::MOST_CLASSES`].
     pub classes: Vec<(u32, u64)>,
+    /// While a session is announced: the largest segment that new connections
+    /// ask for, in bytes, 0 for what they would ask for anyway.
+    pub announced_segment: u16,
+    /// While a session is announced: whether older connections that have
+    /// received much are reset.
+    pub announced_resets: bool,
 }
 
 impl WindowSetup {
@@ -75,6 +86,8 @@ impl WindowSetup {
             spared: (0, 0),
             ack_class: 0,
             classes: Vec::new(),
+            announced_segment: 0,
+            announced_resets: false,
         }
     }
 
@@ -86,6 +99,8 @@ impl WindowSetup {
         let classes = self.classes.get(..CLASSES).unwrap_or(&self.classes);
         let halves = [under, mark, self.ack_class, classes.len() as u32];
         bytes.extend(halves.map(u32::to_ne_bytes).as_flattened());
+        let announced = [self.announced_segment.into(), self.announced_resets.into()];
+        bytes.extend(announced.map(u32::to_ne_bytes).as_flattened());
         for (class, rate) in classes {
             bytes.extend([*class, 0].map(u32::to_ne_bytes).as_flattened());
             bytes.extend(rate.to_ne_bytes());
@@ -96,7 +111,7 @@ impl WindowSetup {
 
     fn decode(bytes: &[u8]) -> Self {
         let words: [u64; RULE_BYTES / 8] = std::array::from_fn(|index| word(bytes, 8 * index));
-        let count = half(bytes, CLASSES_AT - 4) as usize;
+        let count = half(bytes, CLASSES_AT - 12) as usize;
         let class = |index: usize| {
             let at = CLASSES_AT + index * CLASS_BYTES;
             (half(bytes, at), word(bytes, at + 8))
@@ -107,6 +122,8 @@ impl WindowSetup {
             spared: (half(bytes, RULE_BYTES + 12), half(bytes, RULE_BYTES + 8)),
             ack_class: half(bytes, RULE_BYTES + 16),
             classes: (0..count.min(CLASSES)).map(class).collect(),
+            announced_segment: half(bytes, CLASSES_AT - 8) as u16,
+            announced_resets: half(bytes, CLASSES_AT - 4) != 0,
         }
     }
 }
@@ -159,6 +176,7 @@ pub struct WindowMaps {
     settings: MapHandle,
     totals: MapHandle,
     connections: MapHandle,
+    announced: MapHandle,
 }
 
 impl WindowControl {
@@ -237,6 +255,7 @@ impl WindowMaps {
             settings: named(SETTINGS, SETTINGS_BYTES)?,
             totals: named(TOTALS, TOTALS_BYTES)?,
             connections: named(CONNECTIONS, Window::bytes() + OWN_BYTES)?,
+            announced: named(ANNOUNCED, ANNOUNCED_BYTES)?,
         })
     }
 
@@ -253,6 +272,29 @@ impl WindowMaps {
         self.settings
             .update(&[0; 4], &setup.encode(), MapFlags::ANY)
             .map_err(failed(NAME, SETTINGS, "written"))
+    }
+
+    /// A session of high priority goes on for so long from now, unless this is
+    /// said again: since when it does is when it was first said. No time ends it.
+    pub fn announce(&self, lease: Duration) -> Result<(), BpfError> {
+        let found = self.announced.lookup(&[0; 4], MapFlags::ANY);
+        let found = found.map_err(failed(NAME, ANNOUNCED, "read"))?;
+        let found = found.unwrap_or_default();
+        let now = monotonic();
+        let since = match (word(&found, 0), word(&found, 8)) {
+            (since, until) if now < until => since,
+            _ => now,
+        };
+        let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
+        let until = if lease == 0 {
+            0
+        } else {
+            now.saturating_add(lease)
+        };
+        let value = [since, until].map(u64::to_ne_bytes);
+        self.announced
+            .update(&[0; 4], value.as_flattened(), MapFlags::ANY)
+            .map_err(failed(NAME, ANNOUNCED, "written"))
     }
 
     /// What they were told.
@@ -312,6 +354,12 @@ fn connection(key: &[u8], bytes: &[u8]) -> Option<WindowConnection> {
     })
 }
 
+/// The clock of programs, `bpf_ktime_get_ns()`: nanoseconds.
+fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn named(arriving: bool) -> &'static str {
     if arriving { IN } else { OUT }
 }
@@ -327,6 +375,8 @@ mod tests {
             spared: (0x100, 0x300),
             ack_class: 0x2_0010,
             classes: vec![(0x2_4a6b, 62_500), (0x2_1234, 0)],
+            announced_segment: 536,
+            announced_resets: true,
             ..WindowSetup::new(WindowRule::new(WindowAlgorithm::Mss), 125_000)
         };
         let bytes = setup.encode();

@@ -66,6 +66,14 @@ fn filter_takes_any_packet() {
 }
 
 #[test]
+fn announced_sessions_have_room_made_for_them() {
+    println!("{}", in_the_guest("announced::segments"));
+    println!("{}", in_the_guest("announced::resets"));
+    println!("{}", in_the_guest("announced::any_packet_while_announced"));
+    println!("{}", in_the_guest("announced::ends_downloads"));
+}
+
+#[test]
 fn windows_are_written_and_nothing_else() {
     println!("{}", in_the_guest("window::writes"));
     println!("{}", in_the_guest("window::spares"));

@@ -4,15 +4,44 @@
 use crate::exit::{Outcome, Status};
 use crate::output;
 use crate::shape::{in_runtime, refused, site};
+use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::str::FromStr;
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_keep::{Report, keep};
 
+/// A group of this machine, by its number.
+#[derive(Debug, Clone, Copy)]
+pub struct Announcers(u32);
+
+const GROUPS: &str = "/etc/group";
+
+impl FromStr for Announcers {
+    type Err = String;
+
+    /// By number, or by name as group(5) has it; other sources of groups are
+    /// not asked.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(number) = text.parse() {
+            return Ok(Self(number));
+        }
+        let groups = fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS}: {error}"))?;
+        let number = groups.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let named = fields.next() == Some(text);
+            fields.nth(1)?.parse().ok().filter(|_| named)
+        });
+        number
+            .map(Self)
+            .ok_or_else(|| format!("{GROUPS} has no group `{text}`; a number is taken, too"))
+    }
+}
+
 /// Keeps the confirmed state in force until SIGTERM or SIGINT.
-pub fn run(state: &Path) -> Outcome {
+pub fn run(state: &Path, announcers: Option<Announcers>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let mut term = signal(SignalKind::terminate())?;
@@ -24,7 +53,8 @@ pub fn run(state: &Path) -> Outcome {
             }
         };
         let following = crate::track::following;
-        keep(&site, stop, following, ready, |report| {
+        let announcers = announcers.map(|group| group.0);
+        keep(&site, announcers, stop, following, ready, |report| {
             output::note(&line(&report));
         })
         .await
@@ -47,6 +77,11 @@ fn line(report: &Report) -> String {
         }
         Report::NotFollowed(error) => {
             format!("weirgate: the rate of the line is not followed: {error}")
+        }
+        Report::Announced(0) => "weirgate: no session is announced any more".to_owned(),
+        Report::Announced(count) => format!("weirgate: {count} sessions are announced"),
+        Report::NotAnnounced(error) => {
+            format!("weirgate: sessions cannot be announced: {error}")
         }
         Report::NotFound(names) => {
             format!("weirgate: not looked up: {}", names.join("; "))

@@ -5,6 +5,7 @@
 //! reads files, calls them and prints.
 
 mod advise;
+mod announce;
 mod aqm;
 mod aqm_bench;
 mod aqm_bench_inside;
@@ -179,7 +180,23 @@ enum Command {
     /// Keep the confirmed state in force while devices come, go and change.
     ///
     /// Runs until it is ended; tells systemd when it is ready. Needs CAP_NET_ADMIN.
-    Keep,
+    Keep {
+        /// Who may announce sessions besides root, by name in /etc/group or by number
+        ///
+        /// Needs to be in that group, or CAP_CHOWN.
+        #[arg(long, value_name = "GROUP")]
+        announcers: Option<keep::Announcers>,
+    },
+    /// Announce a session of high priority to `weirgate keep`, for as long as a program runs.
+    ///
+    /// New connections of low priority then ask for small segments, and older ones may be reset,
+    /// as `[receive.announced]` of the policy says. Without a program: until SIGTERM or SIGINT.
+    /// Needs to be allowed to write to the service's socket. Exit status 1 if the program fails.
+    Announce {
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<std::ffi::OsString>,
+    },
     /// Show how the rate of a line is followed, or make the decisions of a record again.
     ///
     /// `weirgate keep` follows it where the policy has a table `[track]`.
@@ -314,7 +331,8 @@ fn main() -> ExitCode {
         } => change::rollback(&state, number, confirm),
         Command::History => change::history(&state),
         Command::Boot => change::boot(&state),
-        Command::Keep => keep::run(&state),
+        Command::Keep { announcers } => keep::run(&state, announcers),
+        Command::Announce { program } => announce::run(&state, &program),
         Command::Track { what } => track::run(&state, &what),
         Command::Remove => shape::remove(&state),
         Command::Show => shape::show(&state),

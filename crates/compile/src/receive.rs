@@ -74,9 +74,13 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
                     in_kbit(rate)
                 )
             }
+            (None, None) if receive.classes.is_empty() => {
+                "sessions that are announced have room made for them".to_owned()
+            }
             (None, None) => "TCP of some classes held by receive windows".to_owned(),
         },
     );
+    let announced = receive.announced.as_ref();
     let windows = Windows {
         rate: rate.unwrap_or_default(),
         algorithm: match algorithm.map_or(Algorithm::Ours, |one| one.value) {
@@ -97,6 +101,10 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         spared: spared(receive),
         acknowledgements,
         classes,
+        announced_segment: announced.map_or(0, |one| {
+            one.segment.as_ref().map_or(0, |segment| segment.value)
+        }),
+        announced_resets: announced.is_some_and(|one| one.reset),
         stale: false,
     };
     Some((windows, origin))

@@ -6,6 +6,7 @@
 //! remembered of it; what is changed is in a plan (crate `plan`), how is crate
 //! `kernel`'s. It knows no policy: what it keeps and restores are states.
 
+mod announce;
 mod asked;
 mod asking;
 mod clock;

@@ -10,9 +10,11 @@
 //! restarts: what a dead namespace left is not taken for another's.
 
 use crate::error::KeepError;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_kernel::{in_initial_namespace, namespace_cookie};
@@ -113,7 +115,9 @@ impl Place {
         let path = self.run.with_extension("lock");
         loop {
             folder(path.parent().unwrap_or(&path))?;
-            match File::create(&path) {
+            // Whoever may open it may lock it.
+            let mut open = OpenOptions::new();
+            match open.write(true).create(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((path, file)),
                 // The folder went away with the lock of someone who was done.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -125,6 +129,23 @@ impl Place {
     /// The socket at which the guard of an unconfirmed change listens.
     pub fn guard(&self) -> PathBuf {
         self.run.with_extension("guard")
+    }
+
+    /// The socket at which programs announce sessions of high priority.
+    #[must_use]
+    pub fn announcements(&self) -> PathBuf {
+        self.run.with_extension("announce")
+    }
+
+    /// Makes the folder of that socket, through which everybody may pass where
+    /// others than root are to reach it; nobody may list it, and what else is
+    /// in it stays root's.
+    pub(crate) fn passable(&self, others: bool) -> Result<(), KeepError> {
+        folder(Path::new(RUN))?;
+        if !others {
+            return Ok(());
+        }
+        fs::set_permissions(RUN, Permissions::from_mode(0o711)).map_err(KeepError::file(RUN))
     }
 }
 

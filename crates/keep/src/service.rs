@@ -7,6 +7,7 @@
 //! waits for confirmation, whose guard knows what to go back to. What someone
 //! else undoes again and again is mended more and more slowly.
 
+use crate::announce::{self, Sessions};
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::history::Entry;
@@ -51,6 +52,10 @@ pub enum Report {
     Rates(RatesNow),
     /// The line's rate is not followed as the policy says, and why.
     NotFollowed(KeepError),
+    /// So many sessions of high priority are announced now.
+    Announced(usize),
+    /// Sessions cannot be announced, and why.
+    NotAnnounced(KeepError),
     /// Names that could not be looked up, and why; their addresses stay.
     NotFound(Vec<String>),
     /// It could not be done; the next change is the next attempt, and another
@@ -97,9 +102,11 @@ impl Pace {
 }
 
 /// Keeps the confirmed state in force until `stop` ends. `ready` is called
-/// once the state is in force for the first time.
+/// once the state is in force for the first time. Sessions may be announced by
+/// root and by the group of the number `announcers`.
 pub async fn keep(
     site: &Site,
+    announcers: Option<u32>,
     stop: impl Future<Output = ()>,
     following: impl AsyncFn(&Site, &Entry) -> Result<Option<Following>, KeepError>,
     ready: impl FnOnce(),
@@ -116,6 +123,13 @@ pub async fn keep(
     let mut known = BTreeMap::new();
     mend(site, &mut known, &mut pace, &mut report).await;
     want(site, &mut lookups, &mut report)?;
+    let mut sessions = match Sessions::open(&site.place, announcers) {
+        Ok(sessions) => Some(sessions),
+        Err(error) => {
+            report(Report::NotAnnounced(error));
+            None
+        }
+    };
     let mut rates = None;
     renew(site, &mut rates, &following, &mut report).await;
     ready();
@@ -147,6 +161,10 @@ pub async fn keep(
                 renew(site, &mut rates, &following, &mut report).await;
                 continue;
             }
+            event = announced(&mut sessions) => {
+                announce(site, &mut sessions, event, &mut report).await;
+                continue;
+            }
             told = decided(&mut rates) => {
                 if let Err(error) = put(site, &mut rates, told, &mut report).await {
                     report(Report::NotFollowed(error));
@@ -158,6 +176,38 @@ pub async fn keep(
             timer.set(pace.next(clock::now()))?;
             waits = true;
         }
+    }
+}
+
+/// What programs announce; never, where nobody listens.
+async fn announced(sessions: &mut Option<Sessions>) -> Result<announce::Event, KeepError> {
+    match sessions {
+        Some(sessions) => sessions.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn announce(
+    site: &Site,
+    sessions: &mut Option<Sessions>,
+    event: Result<announce::Event, KeepError>,
+    report: &mut impl FnMut(Report),
+) {
+    let Some(open) = sessions else {
+        return;
+    };
+    let done = match event {
+        Ok(event) => open.act(site, event).await,
+        Err(error) => {
+            // The socket itself is gone.
+            *sessions = None;
+            Err(error)
+        }
+    };
+    match done {
+        Ok(Some(count)) => report(Report::Announced(count)),
+        Ok(None) => {}
+        Err(error) => report(Report::NotAnnounced(error)),
     }
 }
 

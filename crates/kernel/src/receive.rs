@@ -8,6 +8,7 @@ use crate::error::KernelError;
 use crate::shaper::rate;
 use crate::tc::arriving::{Holder, Holders};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 use weirgate_aqm::{UdpRule, WindowRule};
 use weirgate_bpf::{
     BpfError, UdpControl, UdpMaps, UdpSetup, UdpStream, WindowConnection, WindowControl,
@@ -182,6 +183,28 @@ impl Kernel {
         })
     }
 
+    /// Tells the programs of a device that choose receive windows that a session
+    /// of high priority goes on for so long, unless this is said again; no time
+    /// ends it. False where no such programs are there.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the device is not there, or its programs cannot be told.
+    pub async fn announce(
+        &self,
+        device: &DeviceName,
+        lease: Duration,
+    ) -> Result<bool, KernelError> {
+        let index = self.device(device).await?.number();
+        let (maps, _) = self.receive_maps(index).await?;
+        let told = maps.map(|maps| maps.announce(lease));
+        let told = told.transpose().map_err(|source| KernelError::Kit {
+            object: format!("{device}: announce a session"),
+            source,
+        })?;
+        Ok(told.is_some())
+    }
+
     async fn receive_maps(
         &self,
         index: u32,
@@ -233,6 +256,8 @@ fn window_setup(windows: &Windows) -> WindowSetup {
         spared: spared(windows.spared),
         ack_class: windows.acknowledgements.as_u32(),
         classes: windows.classes.iter().map(class).collect(),
+        announced_segment: windows.announced_segment,
+        announced_resets: windows.announced_resets,
     }
 }
 
@@ -259,6 +284,8 @@ fn windows(setup: &WindowSetup) -> Windows {
         classes: classes
             .map(|(class, bytes)| (Handle::from_u32(*class), rate(*bytes)))
             .collect(),
+        announced_segment: setup.announced_segment,
+        announced_resets: setup.announced_resets,
         stale: false,
     }
 }

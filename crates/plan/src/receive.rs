@@ -32,6 +32,16 @@ pub(crate) fn windows(windows: &Windows) -> String {
         let _ = write!(text, ", ACKs in {}", windows.acknowledgements);
     }
     text.push_str(&spared(windows.spared));
+    if windows.announced_segment != 0 {
+        let _ = write!(
+            text,
+            ", segments of {} B while a session is announced",
+            windows.announced_segment
+        );
+    }
+    if windows.announced_resets {
+        text.push_str(", others reset while a session is announced");
+    }
     text.push_str(version(windows.stale));
     text
 }

@@ -74,7 +74,7 @@ pub enum FieldKind {
 }
 
 use crate::fields_conditioner::CONDITIONER;
-use crate::fields_receive::{RECEIVE, TRACK, UDP};
+use crate::fields_receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
     Tables, Text, TextOrTable, Time, Word, Words,
@@ -367,6 +367,7 @@ pub const TABLES: &[TableFields] = &[
     RECEIVE,
     CONDITIONER,
     UDP,
+    ANNOUNCED,
     TRACK,
     TableFields {
         name: "ack",

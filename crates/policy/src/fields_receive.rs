@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields of `[receive]`, `[receive.udp]` and `[track]`.
+//! The fields of `[receive]`, `[receive.udp]`, `[receive.announced]` and
+//! `[track]`.
 
-use crate::fields::FieldKind::{Amount, Integer, List, Map, Rate, Size, Table, Text, Time, Word};
+use crate::fields::FieldKind::{
+    Amount, Boolean, Integer, List, Map, Rate, Size, Table, Text, Time, Word,
+};
 use crate::fields::{TableFields, field, needed};
 
 /// `[receive]`.
@@ -58,6 +61,29 @@ pub(crate) const RECEIVE: TableFields = TableFields {
             "The silence after which the measured rate is forgotten",
         ),
         field("udp", Table("udp"), "How streams of datagrams are held"),
+        field(
+            "announced",
+            Table("announced"),
+            "What makes room while a session of high priority is announced",
+        ),
+    ],
+};
+
+/// `[receive.announced]`.
+pub(crate) const ANNOUNCED: TableFields = TableFields {
+    name: "announced",
+    about: "What makes room while a session of high priority is announced",
+    fields: &[
+        field(
+            "segment",
+            Integer(88, 9000),
+            "The largest segment that new connections ask for, in bytes",
+        ),
+        field(
+            "reset",
+            Boolean,
+            "Whether older connections that have received much are reset",
+        ),
     ],
 };
 

@@ -44,6 +44,21 @@ pub struct Receive {
     pub measured: Meters,
     /// Streams of datagrams.
     pub udp: Option<ReceiveUdp>,
+    /// What happens while a program announces a session of high priority.
+    pub announced: Option<Announced>,
+}
+
+/// `[receive.announced]`: what makes room while a session of high priority is
+/// announced. Connections of protected classes, and with the protecting mark,
+/// are left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announced {
+    /// Where the table begins.
+    pub span: Place,
+    /// The largest segment that new connections ask for.
+    pub segment: Option<Value<u16>>,
+    /// Whether older connections that have received much are reset.
+    pub reset: bool,
 }
 
 /// `[receive.udp]`.
@@ -133,6 +148,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
         hold: span(&mut table, "hold"),
         measured: meters(&mut table),
         udp: table.table("udp").and_then(read_udp),
+        announced: table.table("announced").map(read_announced),
     };
     if let Some(mut classes) = table.table("class") {
         for name in classes.keys() {
@@ -161,6 +177,16 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
         );
     }
     receive
+}
+
+fn read_announced(mut table: Reader<'_, '_>) -> Announced {
+    Announced {
+        span: table.span(),
+        segment: table
+            .integer("segment", 88..=9000)
+            .map(|bytes| bytes.map(|bytes| bytes as u16)),
+        reset: table.boolean("reset").is_some_and(|reset| reset.value),
+    }
 }
 
 fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
@@ -279,6 +305,13 @@ impl Receive {
     /// Whether windows are chosen.
     #[must_use]
     pub const fn chooses(&self) -> bool {
+        self.holds() || self.announced.is_some()
+    }
+
+    /// Whether windows hold senders to anything, also without a session that is
+    /// announced.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
         self.rate.is_some() || self.window.is_some() || !self.classes.is_empty()
     }
 }
@@ -332,7 +365,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     amounts(policy, receive, &error);
     names(policy, receive, &error);
     let kind = &policy.link.inbound;
-    if kind.value == Inbound::Police && chooses {
+    if kind.value == Inbound::Police && receive.holds() {
         error(
             &receive.span,
             "a policer drops packets of senders that keep to their windows already, so that both \
@@ -390,9 +423,20 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
             "leave `window` out, or `rate`, `algorithm` and `[receive.class]`",
         );
     }
-    if !receive.chooses() {
+    if let Some(announced) = &receive.announced
+        && announced.segment.is_none()
+        && !announced.reset
+    {
+        error(
+            &announced.span,
+            "`[receive.announced]` makes no room".to_owned(),
+            "write a `segment` such as `segment = 536`, or `reset = true`",
+        );
+    }
+    if !receive.holds() {
+        let protects = receive.protect.first().filter(|_| !receive.chooses());
         let unused = [
-            receive.protect.first().map(|one| ("protect", &one.span)),
+            protects.map(|one| ("protect", &one.span)),
             receive
                 .algorithm
                 .as_ref()

@@ -14,7 +14,7 @@ use weirgate_policy::fields::{FieldKind, TABLES, TableFields};
 
 /// Where a field of each table stands: texts with `FIELD`. A table whose fields
 /// depend on another has several.
-const PLACES: [(&str, &[&str]); 25] = [
+const PLACES: [(&str, &[&str]); 26] = [
     ("policy", &["FIELD\n"]),
     ("link", &["[link]\nFIELD\n"]),
     (
@@ -27,6 +27,7 @@ const PLACES: [(&str, &[&str]); 25] = [
     ("inbound", &["[inbound]\nFIELD\n"]),
     ("receive", &["[receive]\nFIELD\n"]),
     ("udp", &["[receive.udp]\nFIELD\n"]),
+    ("announced", &["[receive.announced]\nFIELD\n"]),
     ("track", &["[track]\nFIELD\n"]),
     (
         "conditioner",

@@ -66,6 +66,14 @@ pub struct Windows {
     /// Classes with a rate of their own, which their connections share; 0 for no
     /// limit. A connection has the class of what it sends.
     pub classes: Vec<(Handle, Rate)>,
+    /// While a session is announced: the largest segment that new connections
+    /// ask for, in bytes, 0 for what they would ask for anyway.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub announced_segment: u16,
+    /// While a session is announced: whether older connections that have
+    /// received much are reset.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announced_resets: bool,
     /// Whether a program is another than this weirgate's, is missing or cannot
     /// be read: observed only, never desired, so that a plan exchanges it.
     #[serde(default)]
@@ -97,7 +105,22 @@ pub struct Datagrams {
     pub stale: bool,
 }
 
+/// What is as ever is not written down.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes what it may leave out by reference"
+)]
+const fn is_zero(segment: &u16) -> bool {
+    *segment == 0
+}
+
 impl Windows {
+    /// Whether announced sessions change anything.
+    #[must_use]
+    pub const fn heeds_announcements(&self) -> bool {
+        self.announced_segment != 0 || self.announced_resets
+    }
+
     /// Whether programs are as wanted; those of another version only where such
     /// are wanted, as they cannot be made again.
     #[must_use]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What runs in the guest. Ignored elsewhere.
 
+mod announced;
 mod condition;
 mod equal;
 mod filter;

@@ -13,25 +13,25 @@ use std::time::{Duration, Instant};
 use weirgate_aqm::{WindowAlgorithm, WindowRule};
 use weirgate_bpf::{Store, WindowControl, WindowSetup};
 
-const SYN: u8 = 2;
-const ACK: u8 = 16;
+pub const SYN: u8 = 2;
+pub const ACK: u8 = 16;
 
 /// A segment of one of many connections, from the inside out or back.
 #[derive(Clone, Copy)]
-struct Segment<'a> {
-    version: u8,
-    port: u16,
-    out: bool,
-    flags: u8,
-    ack: u32,
-    window: u16,
-    options: &'a [u8],
-    payload: usize,
+pub struct Segment<'a> {
+    pub version: u8,
+    pub port: u16,
+    pub out: bool,
+    pub flags: u8,
+    pub ack: u32,
+    pub window: u16,
+    pub options: &'a [u8],
+    pub payload: usize,
 }
 
 impl Segment<'_> {
     /// Its Ethernet frame, with right checksums.
-    fn frame(&self) -> Vec<u8> {
+    pub fn frame(&self) -> Vec<u8> {
         let ends = [(self.port, 11_u8), (443, 99)];
         let (from, to) = if self.out { (0, 1) } else { (1, 0) };
         let mut tcp = [ends[from].0.to_be_bytes(), ends[to].0.to_be_bytes()].concat();
@@ -75,7 +75,7 @@ impl Segment<'_> {
 }
 
 /// The checksum of TCP with its pseudo header (RFC 9293 section 3.1).
-fn pseudo(addresses: &[u8], tcp: &[u8]) -> u16 {
+pub fn pseudo(addresses: &[u8], tcp: &[u8]) -> u16 {
     let mut all = addresses.to_vec();
     all.extend((tcp.len() as u32).to_be_bytes());
     all.extend([0, 0, 0, 6]);
@@ -84,7 +84,7 @@ fn pseudo(addresses: &[u8], tcp: &[u8]) -> u16 {
 }
 
 /// Where TCP begins.
-fn tcp_at(version: u8) -> usize {
+pub fn tcp_at(version: u8) -> usize {
     if version == 4 { 34 } else { 54 }
 }
 

@@ -42,6 +42,9 @@ struct window_rule {
 			 * earned by waiting, or owed; no less than the longest
 			 * round trip */
 	u64 hold_ns; /* edge: an acknowledgement is held back so long at most */
+	u64 initial_bytes; /* edge: on offer before anything came; 0: what the
+			    * receiver offers */
+	u64 limit_bytes; /* never more than this; 0: no such limit */
 	struct meter_rule meter;
 };
 
@@ -99,6 +102,31 @@ AQM_FN u32 window_left(const struct window_flow *flow, u32 ack)
 	return flow->began && left > 0 ? (u32)left : 0;
 }
 
+/* The window that is offered before anything came: from the SYN on, because what
+ * it offered could not be taken back. */
+AQM_FN u32 window_initial(const struct window_rule *rule, u32 offered)
+{
+	u64 most = rule->fixed_bytes;
+
+	if (!most && rule->algorithm == WINDOW_EDGE)
+		most = rule->initial_bytes;
+	if (rule->limit_bytes)
+		most = aqm_min(most ? most : offered, rule->limit_bytes);
+	return most ? (u32)aqm_min(most, offered) : offered;
+}
+
+/* What was offered then, in the end, with an acknowledgement. */
+AQM_FN void window_begun(struct window_flow *flow, u32 ack, u32 window,
+			 u64 now_ns)
+{
+	u32 edge = ack + window;
+
+	if (!flow->began || (s32)(edge - flow->edge) > 0)
+		flow->edge = edge;
+	flow->began = 1;
+	flow->paid_ns = now_ns;
+}
+
 /* Shah's algorithms: one step, where data came. */
 AQM_FN u64 window_step(const struct window_flow *flow,
 		       const struct window_rule *rule, u64 rate)
@@ -148,7 +176,7 @@ AQM_FN u64 window_most(const struct window_flow *flow,
 
 /*
  * The window that an acknowledgement offers, in bytes, where the receiver
- * itself offers `offered`. The host tells by window_told() what it made of it.
+ * itself offers `offered` and the rate, unless it is 0, is to be kept. The host tells by window_told() what it made of it.
  */
 AQM_FN u32 window_offer(struct window_flow *flow,
 			const struct window_rule *rule, u64 rate, u32 ack,
@@ -160,6 +188,8 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 
 	if (rule->fixed_bytes) {
 		wanted = rule->fixed_bytes;
+	} else if (!rate) {
+		wanted = offered;
 	} else if (rule->algorithm == WINDOW_EDGE) {
 		if (!flow->began) {
 			flow->paid_ns = now_ns;
@@ -179,6 +209,8 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 		wanted = aqm_min(window_step(flow, rule, rate), offered);
 		flow->window = (u32)wanted;
 	}
+	if (rule->limit_bytes)
+		wanted = aqm_min(wanted, aqm_max(rule->limit_bytes, mss));
 	return (u32)aqm_min(aqm_max(wanted, left), offered);
 }
 
@@ -208,7 +240,7 @@ AQM_FN u64 window_told(struct window_flow *flow, const struct window_rule *rule,
 	if (flow->credit < least)
 		flow->credit = least;
 	if (rule->fixed_bytes || rule->algorithm != WINDOW_EDGE ||
-	    !rule->hold_ns)
+	    !rule->hold_ns || !rate)
 		return 0;
 	if (flow->credit < 0 && further > 0)
 		leaves += (u64)-flow->credit * 1000000000 / aqm_max(rate, 1);

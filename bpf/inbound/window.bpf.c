@@ -445,6 +445,45 @@ static __always_inline int window_reset(struct __sk_buff *skb,
 			 (u16)(segment->length << 8 | TCP_RST | TCP_ACK));
 }
 
+/* Offers another window; returns what stands in the packet then. */
+static __always_inline u32 window_field(struct __sk_buff *skb,
+					struct window_totals *all,
+					const struct segment *segment,
+					u32 window, u8 shift)
+{
+	u32 tcp = window_network(skb, segment) + segment->at.transport;
+	/* Up, so that a segment stays one and nothing is taken back; what the
+	 * receiver offers is a multiple itself. */
+	u32 field = (window + (1U << shift) - 1) >> shift;
+
+	if (field >= segment->window ||
+	    !tcp_write(skb, tcp, segment->at.transport, 14, segment->window,
+		       (u16)field))
+		return segment->window;
+	__sync_fetch_and_add(&all->rewritten, 1);
+	return field;
+}
+
+/* Before anything came; a SYN's window is not scaled. */
+static __always_inline void
+window_start(struct __sk_buff *skb, const struct window_settings *wanted,
+	     struct window_totals *all, struct window_connection *connection,
+	     const struct segment *segment, u8 shift, u64 now_ns)
+{
+	u32 window =
+		window_initial(&wanted->rule, (u32)segment->window << shift);
+
+	if (connection->bytes || window_protected(wanted, connection))
+		return;
+	/* Shah's algorithms begin with what the receiver offers. */
+	if (!wanted->rule.fixed_bytes && !wanted->rule.initial_bytes &&
+	    !wanted->rule.limit_bytes)
+		return;
+	window = window_field(skb, all, segment, window, shift) << shift;
+	if (segment->flags & TCP_ACK)
+		window_begun(&connection->flow, segment->ack, window, now_ns);
+}
+
 SEC("tc")
 int window_in(struct __sk_buff *skb)
 {
@@ -505,6 +544,8 @@ int window_out(struct __sk_buff *skb)
 		if (connection) {
 			window_sort(skb, wanted, connection);
 			window_ask_less(skb, wanted, connection, &segment, now);
+			window_start(skb, wanted, all, connection, &segment, 0,
+				     now);
 		}
 		return TC_ACT_UNSPEC;
 	}
@@ -518,34 +559,24 @@ int window_out(struct __sk_buff *skb)
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}
-	/* Where nothing came yet, there is nothing to hold to a rate. */
-	if (connection->spared || !connection->bytes)
-		return TC_ACT_UNSPEC;
-	rate = window_share(wanted, all, connection->slot);
-	/* No limit; a fixed window needs no rate. */
-	if (!rate && (!wanted->rule.fixed_bytes || connection->slot))
-		return TC_ACT_UNSPEC;
 	shift = 0;
 	if ((connection->handshake & (OWN_SCALES | PEER_SCALES)) ==
 	    (OWN_SCALES | PEER_SCALES))
 		shift = connection->shift & 15;
+	/* Where nothing came yet, there is no rate to hold to. */
+	if (connection->spared || !connection->bytes) {
+		window_start(skb, wanted, all, connection, &segment, shift,
+			     now);
+		return TC_ACT_UNSPEC;
+	}
+	rate = window_share(wanted, all, connection->slot);
+	if (window_protected(wanted, connection) ||
+	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
+		return TC_ACT_UNSPEC;
 	offered = (u32)segment.window << shift;
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment.ack, offered, now);
-	/* Up, so that a segment stays one and nothing is taken back; what the
-	 * receiver offers is a multiple itself. */
-	field = (window + (1U << shift) - 1) >> shift;
-	if (field > segment.window)
-		field = segment.window;
-	if (field != segment.window) {
-		if (!tcp_write(skb,
-			       window_network(skb, &segment) +
-				       segment.at.transport,
-			       segment.at.transport, 14, segment.window,
-			       (u16)field))
-			return TC_ACT_UNSPEC;
-		__sync_fetch_and_add(&all->rewritten, 1);
-	}
+	field = window_field(skb, all, &segment, window, shift);
 	held = window_told(&connection->flow, &wanted->rule, rate, segment.ack,
 			   field << shift, now);
 	connection->window = field << shift;

@@ -11,6 +11,8 @@ u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
 		    u64 now_ns);
 void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
 			u32 mss, u64 now_ns);
+u32 aqm_window_initial(const struct window_rule *rule, u32 offered);
+void aqm_window_begun(void *flow, u32 ack, u32 window, u64 now_ns);
 u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 		     u32 ack, u32 offered, u64 now_ns);
 u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
@@ -24,6 +26,16 @@ void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
 			u32 mss, u64 now_ns)
 {
 	window_arrived(flow, rule, bytes, mss, now_ns);
+}
+
+u32 aqm_window_initial(const struct window_rule *rule, u32 offered)
+{
+	return window_initial(rule, offered);
+}
+
+void aqm_window_begun(void *flow, u32 ack, u32 window, u64 now_ns)
+{
+	window_begun(flow, ack, window, now_ns);
 }
 
 u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,

@@ -28,6 +28,11 @@ pub struct WindowRule {
     pub horizon_ns: u64,
     /// Of the edge: an acknowledgement is held back so long at most.
     pub hold_ns: u64,
+    /// Of the edge: on offer before anything came, in bytes; 0: what the
+    /// receiver offers.
+    pub initial_bytes: u64,
+    /// Never more than this, in bytes; 0 for no such limit.
+    pub limit_bytes: u64,
     /// Length of a chunk of the measured rate.
     pub chunk_ns: u64,
     /// How many of them are averaged, up to 64.
@@ -38,13 +43,15 @@ pub struct WindowRule {
 
 impl WindowRule {
     /// An algorithm with Shah's chunks (30 of 100 ms; section 6.2), a horizon of
-    /// a second and no acknowledgement held back.
+    /// a second, no acknowledgement held back and nothing said of the beginning.
     pub const fn new(algorithm: WindowAlgorithm) -> Self {
         Self {
             algorithm: algorithm as u64,
             fixed_bytes: 0,
             horizon_ns: 1_000_000_000,
             hold_ns: 0,
+            initial_bytes: 0,
+            limit_bytes: 0,
             chunk_ns: 100_000_000,
             chunks: 30,
             age_ns: 5_000_000_000,
@@ -52,12 +59,14 @@ impl WindowRule {
     }
 
     /// The rule of these words, in the structure's order.
-    pub const fn from_words(words: &[u64; 7]) -> Self {
+    pub const fn from_words(words: &[u64; 9]) -> Self {
         let [
             algorithm,
             fixed_bytes,
             horizon_ns,
             hold_ns,
+            initial_bytes,
+            limit_bytes,
             chunk_ns,
             chunks,
             age_ns,
@@ -67,6 +76,8 @@ impl WindowRule {
             fixed_bytes,
             horizon_ns,
             hold_ns,
+            initial_bytes,
+            limit_bytes,
             chunk_ns,
             chunks,
             age_ns,
@@ -74,12 +85,14 @@ impl WindowRule {
     }
 
     /// The words of the structure, in its order.
-    pub const fn words(&self) -> [u64; 7] {
+    pub const fn words(&self) -> [u64; 9] {
         [
             self.algorithm,
             self.fixed_bytes,
             self.horizon_ns,
             self.hold_ns,
+            self.initial_bytes,
+            self.limit_bytes,
             self.chunk_ns,
             self.chunks,
             self.age_ns,
@@ -117,8 +130,23 @@ impl Window {
         unsafe { ffi::aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
     }
 
+    /// The window to offer before anything came, in bytes, where the receiver
+    /// offers `offered`.
+    pub fn initial(&self, offered: u32) -> u32 {
+        // SAFETY: the rule is as C has it.
+        unsafe { ffi::aqm_window_initial(&raw const self.rule, offered) }
+    }
+
+    /// What was offered then in the end, with an acknowledgement.
+    pub fn begun(&mut self, ack: u32, window: u32, now_ns: u64) {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { ffi::aqm_window_begun(flow, ack, window, now_ns) };
+    }
+
     /// The window to offer with an acknowledgement, in bytes, where the receiver
-    /// offers `offered` and the connection may have `rate` bytes a second.
+    /// offers `offered` and the connection may have `rate` bytes a second, or is not
+    /// held to any, where that is 0.
     pub fn offer(&mut self, rate: u64, ack: u32, offered: u32, now_ns: u64) -> u32 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: as above.

@@ -23,15 +23,29 @@ proptest! {
             WindowAlgorithm::Edge, WindowAlgorithm::Mss, WindowAlgorithm::Steps]),
         fixed in prop::sample::select(vec![0_u64, 0, 3_000]),
         hold in prop::sample::select(vec![0, 100 * MS]),
-        rate in 1_000_u64..20_000_000,
+        initial in prop::sample::select(vec![0_u64, 1, 7_300, 14_600]),
+        limit in prop::sample::select(vec![0_u64, 20_000]),
+        rate in prop_oneof![Just(0_u64), 1_000_u64..20_000_000],
         first in any::<u32>(),
         segments in prop::collection::vec(
             (1_u32..1_449, 0_u64..400 * MS, 0_u32..200_000, 0_u32..9), 1..300),
     ) {
-        let rule = WindowRule { fixed_bytes: fixed, hold_ns: hold, ..WindowRule::new(algorithm) };
+        let rule = WindowRule {
+            fixed_bytes: fixed,
+            hold_ns: hold,
+            initial_bytes: initial,
+            limit_bytes: limit,
+            ..WindowRule::new(algorithm)
+        };
         let mut window = Window::new(rule);
         let (mut ack, mut edge, mut now) = (first, first, SECOND);
         let mut leaves = 0;
+        if initial > 0 && algorithm == WindowAlgorithm::Edge || fixed > 0 {
+            let offered = window.initial(64_240);
+            prop_assert_eq!(u64::from(offered), if fixed > 0 { fixed } else { initial });
+            window.begun(ack, offered, now);
+            edge = ack.wrapping_add(offered);
+        }
         for (bytes, gap, receiver, shift) in segments {
             now += gap;
             let left = edge.wrapping_sub(ack);
@@ -48,8 +62,11 @@ proptest! {
             let chosen = window.offer(rate, ack, receiver, now);
             prop_assert!(chosen <= receiver);
             prop_assert!(chosen >= left);
-            if fixed == 0 && algorithm != WindowAlgorithm::Steps {
+            if fixed == 0 && (algorithm != WindowAlgorithm::Steps || rate == 0) {
                 prop_assert!(chosen >= receiver.min(1_448), "{chosen}");
+            }
+            if limit > 0 && fixed == 0 {
+                prop_assert!(u64::from(chosen) <= limit.max(left.into()), "{chosen}");
             }
             let told = (chosen.div_ceil(unit) * unit).min(receiver);
             let held = window.told(rate, ack, told, now);
@@ -57,7 +74,7 @@ proptest! {
             prop_assert!(now + held >= leaves, "acknowledgements in order");
             leaves = leaves.max(now + held);
             let next = ack.wrapping_add(told);
-            if fixed == 0 && algorithm == WindowAlgorithm::Edge && told < receiver {
+            if fixed == 0 && limit == 0 && algorithm == WindowAlgorithm::Edge && told < receiver {
                 let moved = next.wrapping_sub(edge);
                 let whole = moved < unit || moved + unit > 1_448 || told < 1_448 + unit;
                 prop_assert!(whole, "the edge moved by {moved}");

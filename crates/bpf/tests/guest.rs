@@ -76,6 +76,7 @@ fn announced_sessions_have_room_made_for_them() {
 #[test]
 fn windows_are_written_and_nothing_else() {
     println!("{}", in_the_guest("window::writes"));
+    println!("{}", in_the_guest("window::begins"));
     println!("{}", in_the_guest("window::spares"));
     println!("{}", in_the_guest("window::any_packet"));
 }

@@ -31,6 +31,8 @@ const AGE: Span = Span::from_secs(5);
 
 /// A longer round trip than any but a satellite's.
 const HORIZON: Span = Span::from_secs(1);
+/// Ten full segments, which senders begin with (RFC 6928 section 2).
+const INITIAL: Size = Size::bytes(14_600);
 
 /// How long a stream is shown losses, and how long it has to slow down then:
 /// some of the seconds in which a sender that listens does so.
@@ -74,6 +76,9 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
                     in_kbit(rate)
                 )
             }
+            (None, None) if receive.initial.is_some() || receive.limit.is_some() => {
+                "what one TCP sender may send at once is bounded by receive windows".to_owned()
+            }
             (None, None) if receive.classes.is_empty() => {
                 "sessions that are announced have room made for them".to_owned()
             }
@@ -97,6 +102,11 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
             .as_ref()
             .map_or(HORIZON, |horizon| horizon.value),
         hold: receive.hold.as_ref().map_or(Span::ZERO, |hold| hold.value),
+        initial: initial(receive),
+        limit: receive
+            .limit
+            .as_ref()
+            .map_or_else(Size::default, |one| one.value),
         measured: measured(&receive.measured),
         spared: spared(receive),
         acknowledgements,
@@ -108,6 +118,20 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         stale: false,
     };
     Some((windows, origin))
+}
+
+/// What a sender may send at once: as much as it does anyway, where nothing else
+/// is said. Shah's algorithms begin with what the receiver offers.
+fn initial(receive: &Receive) -> Size {
+    let ours = receive
+        .algorithm
+        .as_ref()
+        .is_none_or(|algorithm| algorithm.value == Algorithm::Ours);
+    match &receive.initial {
+        Some(initial) => initial.value,
+        None if ours && receive.holds() && receive.window.is_none() => INITIAL,
+        None => Size::default(),
+    }
 }
 
 /// Every number of the classes that have a rate of their own, or none at all: a

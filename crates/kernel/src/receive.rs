@@ -248,6 +248,8 @@ fn window_setup(windows: &Windows) -> WindowSetup {
             fixed_bytes: windows.fixed.as_bytes(),
             horizon_ns: windows.horizon.as_nanos(),
             hold_ns: windows.hold.as_nanos(),
+            initial_bytes: windows.initial.as_bytes(),
+            limit_bytes: windows.limit.as_bytes(),
             chunk_ns: windows.measured.chunk.as_nanos(),
             chunks: windows.measured.chunks.into(),
             age_ns: windows.measured.age.as_nanos(),
@@ -275,6 +277,8 @@ fn windows(setup: &WindowSetup) -> Windows {
         fixed: Size::bytes(rule.fixed_bytes),
         horizon: Span::from_nanos(rule.horizon_ns),
         hold: Span::from_nanos(rule.hold_ns),
+        initial: Size::bytes(rule.initial_bytes),
+        limit: Size::bytes(rule.limit_bytes),
         measured: measured(rule.chunk_ns, rule.chunks, rule.age_ns),
         spared: SparedMark {
             mark: setup.spared.0,

@@ -28,6 +28,12 @@ pub(crate) fn windows(windows: &Windows) -> String {
         windows.hold,
         measured(windows.measured)
     );
+    if windows.initial != Size::default() {
+        let _ = write!(text, ", {} at first", windows.initial);
+    }
+    if windows.limit != Size::default() {
+        let _ = write!(text, ", never more than {}", windows.limit);
+    }
     if windows.acknowledgements != weirgate_units::Handle::default() {
         let _ = write!(text, ", ACKs in {}", windows.acknowledgements);
     }

@@ -53,6 +53,12 @@ pub(crate) const RECEIVE: TableFields = TableFields {
             Time,
             "For how long an acknowledgement is held back at most",
         ),
+        field(
+            "initial",
+            Size,
+            "What is on offer before anything came: what a sender may send at once",
+        ),
+        field("limit", Size, "The largest window of any connection"),
         field("chunk", Time, "The length of a chunk of the measured rate"),
         field("chunks", Integer(1, 64), "How many of them are averaged"),
         field(

@@ -40,6 +40,10 @@ pub struct Receive {
     pub horizon: Option<Value<Span>>,
     /// For how long an acknowledgement is held back at most.
     pub hold: Option<Value<Span>>,
+    /// What is on offer before anything came: what a sender may send at once.
+    pub initial: Option<Value<Size>>,
+    /// The largest window of any connection.
+    pub limit: Option<Value<Size>>,
     /// How rates are measured.
     pub measured: Meters,
     /// Streams of datagrams.
@@ -146,6 +150,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
             .map(|bytes| bytes.map(|bytes| bytes as u16)),
         horizon: span(&mut table, "horizon"),
         hold: span(&mut table, "hold"),
+        initial: sized(&mut table, "initial"),
+        limit: sized(&mut table, "limit"),
         measured: meters(&mut table),
         udp: table.table("udp").and_then(read_udp),
         announced: table.table("announced").map(read_announced),
@@ -166,15 +172,23 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
             }
         }
     }
-    if let Some(window) = &receive.window
-        && !(1..=1 << 30).contains(&window.value.as_bytes())
-    {
-        table.problems().error(
-            codes::RECEIVE,
-            window.span.clone(),
-            format!("`window` of {} is out of range", window.value),
-            "write from 1 byte to 1GiB",
-        );
+    // Before the other end has said how it scales, a window has 16 bits.
+    let ranges = [
+        ("window", &receive.window, 1 << 30, "1 byte to 1024MiB"),
+        ("initial", &receive.initial, 65_535, "1 to 65535 bytes"),
+        ("limit", &receive.limit, 1 << 30, "1 byte to 1024MiB"),
+    ];
+    for (key, size, most, right) in ranges {
+        if let Some(size) = size
+            && !(1..=most).contains(&size.value.as_bytes())
+        {
+            table.problems().error(
+                codes::RECEIVE,
+                size.span.clone(),
+                format!("`{key}` of {} is out of range", size.value),
+                format!("write from {right}"),
+            );
+        }
     }
     receive
 }
@@ -308,11 +322,30 @@ impl Receive {
         self.holds() || self.announced.is_some()
     }
 
+    /// The fields that say something of the edge of windows alone, as written.
+    fn of_ours(&self) -> Vec<(&'static str, &Place)> {
+        let fields = [
+            self.horizon.as_ref().map(|one| ("horizon", &one.span)),
+            self.hold.as_ref().map(|one| ("hold", &one.span)),
+            self.initial.as_ref().map(|one| ("initial", &one.span)),
+        ];
+        fields.into_iter().flatten().collect()
+    }
+
     /// Whether windows hold senders to anything, also without a session that is
     /// announced.
     #[must_use]
     pub const fn holds(&self) -> bool {
-        self.rate.is_some() || self.window.is_some() || !self.classes.is_empty()
+        self.keeps_to_rates()
+            || self.window.is_some()
+            || self.initial.is_some()
+            || self.limit.is_some()
+    }
+
+    /// Whether they hold senders to rates.
+    #[must_use]
+    pub const fn keeps_to_rates(&self) -> bool {
+        self.rate.is_some() || !self.classes.is_empty()
     }
 }
 
@@ -407,11 +440,18 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
             "write at most 5s",
         );
     }
-    let times = [("horizon", &receive.horizon), ("hold", &receive.hold)];
-    for (key, time) in times {
-        if let Some(time) = time.as_ref().filter(|_| !ours) {
-            let wrong = format!("`{key}` belongs to `algorithm = \"ours\"`");
-            error(&time.span, wrong, "leave it out");
+    for (key, span) in receive.of_ours().into_iter().filter(|_| !ours) {
+        let wrong = format!("`{key}` belongs to `algorithm = \"ours\"`");
+        error(span, wrong, "leave it out");
+    }
+    let beside = [("initial", &receive.initial), ("limit", &receive.limit)];
+    for (key, size) in beside {
+        if let Some(size) = size.as_ref().filter(|_| receive.window.is_some()) {
+            error(
+                &size.span,
+                format!("a fixed window is the same all the time, whatever `{key}` says"),
+                "leave one of them out",
+            );
         }
     }
     if let Some(window) = &receive.window
@@ -433,7 +473,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
             "write a `segment` such as `segment = 536`, or `reset = true`",
         );
     }
-    if !receive.holds() {
+    if !receive.keeps_to_rates() {
         let protects = receive.protect.first().filter(|_| !receive.chooses());
         let unused = [
             protects.map(|one| ("protect", &one.span)),
@@ -441,13 +481,13 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
                 .algorithm
                 .as_ref()
                 .map(|one| ("algorithm", &one.span)),
-            receive.horizon.as_ref().map(|one| ("horizon", &one.span)),
-            receive.hold.as_ref().map(|one| ("hold", &one.span)),
         ];
-        for (key, span) in unused.into_iter().flatten() {
+        let edges = receive.of_ours().into_iter();
+        let edges = edges.filter(|(key, _)| *key != "initial");
+        for (key, span) in unused.into_iter().flatten().chain(edges) {
             error(
                 span,
-                format!("`{key}` is about receive windows, and none are chosen"),
+                format!("`{key}` is about receive windows that keep to a rate, and none is said"),
                 "write a `rate`, or leave it out",
             );
         }

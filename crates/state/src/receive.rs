@@ -56,6 +56,13 @@ pub struct Windows {
     pub horizon: Span,
     /// For how long an acknowledgement is held back at most, which `fq` does.
     pub hold: Span,
+    /// What is on offer before anything came; 0 bytes for what the receiver
+    /// offers.
+    #[serde(default)]
+    pub initial: Size,
+    /// The largest window of any connection; 0 bytes for no such limit.
+    #[serde(default)]
+    pub limit: Size,
     /// How the rate is measured.
     pub measured: Measured,
     /// Whose connections are not limited.

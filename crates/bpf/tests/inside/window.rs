@@ -108,7 +108,8 @@ fn control(rule: WindowRule, rate_bytes_s: u64) -> WindowControl {
 
 const SCALE_7: [u8; 12] = [2, 4, 5, 0xb4, 1, 3, 3, 7, 1, 1, 4, 2];
 
-fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: &[u8]) {
+/// Returns the window that the SYN offers in the end.
+fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: &[u8]) -> u16 {
     let syn = Segment {
         version,
         port,
@@ -120,7 +121,8 @@ fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: 
         payload: 0,
     };
     let frame = syn.frame();
-    assert_eq!(control.run(false, &frame).expect("a run"), frame);
+    let after = control.run(false, &frame).expect("a run");
+    let offered = window(&syn, &frame, &after);
     let answer = Segment {
         out: false,
         flags: SYN | ACK,
@@ -128,6 +130,46 @@ fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: 
         ..syn
     };
     control.run(true, &answer.frame()).expect("a run");
+    offered
+}
+
+/// What is on offer at first, and what is never exceeded, with a rate and without.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn begins() {
+    for rate in [0, 1_000_000] {
+        let rule = WindowRule {
+            initial_bytes: 7_300,
+            limit_bytes: 20_000,
+            ..WindowRule::new(WindowAlgorithm::Edge)
+        };
+        let control = control(rule, rate);
+        assert_eq!(handshake(&control, 4, 1_001, &SCALE_7, &SCALE_7), 7_300);
+        let told = |ack, out| {
+            let segment = Segment {
+                version: 4,
+                port: 1_001,
+                out,
+                flags: ACK,
+                ack,
+                window: 60_000,
+                options: &[],
+                payload: if out { 0 } else { 1_448 },
+            };
+            let frame = segment.frame();
+            let after = control.run(!out, &frame).expect("a run");
+            u32::from(window(&segment, &frame, &after)) << 7
+        };
+        let first = 7_300_u32.div_ceil(128) * 128;
+        assert_eq!(told(1, true), first);
+        told(1, false);
+        let next = told(1_449, true);
+        assert!(1_449 + next > first, "{next}: nothing is taken back");
+        assert!(next <= 20_096, "{next}");
+        if rate == 0 {
+            assert_eq!(next, 20_096);
+        }
+    }
 }
 
 /// The fixed window, which says what is written to the byte: scaled or not, by
@@ -148,7 +190,8 @@ fn writes() {
             (1_003, &plain, &SCALE_7, 0),
         ];
         for (port, own, peer, shift) in cases {
-            handshake(&control, version, port, own, peer);
+            // From the SYN on, whose window is never scaled.
+            assert_eq!(handshake(&control, version, port, own, peer), 4_000);
             let data = Segment {
                 version,
                 port,
@@ -167,16 +210,15 @@ fn writes() {
                 ..data
             };
             let first = acknowledged(5_000);
-            let frame = first.frame();
-            // Nothing came yet.
-            assert_eq!(control.run(false, &frame).expect("a run"), frame);
-            let arrived = data.frame();
-            assert_eq!(control.run(true, &arrived).expect("a run"), arrived);
             let told = |segment: &Segment<'_>| {
                 let frame = segment.frame();
                 window(segment, &frame, &control.run(false, &frame).expect("a run"))
             };
             let expected = 4_000_u32.div_ceil(1 << shift) as u16;
+            // Before anything came, and after.
+            assert_eq!(told(&first), expected);
+            let arrived = data.frame();
+            assert_eq!(control.run(true, &arrived).expect("a run"), arrived);
             assert_eq!(told(&first), expected);
             // An old acknowledgement takes nothing back: 1000 bytes are missing.
             let edge = 5_000 + (u32::from(expected) << shift);

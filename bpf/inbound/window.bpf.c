@@ -348,6 +348,21 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	__sync_fetch_and_add(&slot->active_now, part);
 }
 
+/* A connection that has ended needs no part any more, also not of this second's
+ * that it had: what was one page would be kept free for up to two. */
+static __always_inline void window_ended(struct window_totals *all,
+					 struct window_connection *connection)
+{
+	struct window_slot *slot =
+		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
+
+	if (connection->epoch != slot->epoch ||
+	    slot->active_now < connection->part)
+		return;
+	__sync_fetch_and_add(&slot->active_now, -connection->part);
+	connection->part = 0;
+}
+
 /* Whose rate a connection shares, by the class of a packet that leaves. Global,
  * so that the verifier looks at the loop by itself. */
 __noinline u32 window_slot_of(u32 class)
@@ -512,12 +527,15 @@ int window_in(struct __sk_buff *skb)
 		connection->spared |= SPARED_IN;
 	if (window_reset(skb, wanted, connection, &segment, now))
 		return TC_ACT_UNSPEC;
+	if (segment.flags & (TCP_FIN | TCP_RST))
+		window_ended(all, connection);
 	if (!segment.payload || connection->spared)
 		return TC_ACT_UNSPEC;
 	mss = skb->gso_size ? skb->gso_size : segment.payload;
 	connection->bytes += segment.payload;
 	window_numbered(&connection->flow, segment.first, segment.payload);
-	window_active(wanted, all, connection, segment.payload, now);
+	if (!(segment.flags & TCP_FIN))
+		window_active(wanted, all, connection, segment.payload, now);
 	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
 		       now);
 	return TC_ACT_UNSPEC;

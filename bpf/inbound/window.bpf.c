@@ -306,10 +306,13 @@ static __always_inline u64 window_share(const struct window_settings *wanted,
 		&all->slots[number & (WINDOW_SLOTS - 1)];
 
 	u64 used = aqm_max(slot->active, slot->active_now);
+	u64 rate = window_rate(wanted, number);
 
-	/* A rate has at most 2^37 bytes a second, so that this fits. */
-	return window_rate(wanted, number) * WINDOW_ONE /
-	       aqm_max(used, WINDOW_ONE);
+	/* A rate has at most 2^37 bytes a second, so that this fits. However many
+	 * share it, none of them is without a limit, which is what 0 says. */
+	return rate ? aqm_max(rate * WINDOW_ONE / aqm_max(used, WINDOW_ONE),
+			      1) :
+		      0;
 }
 
 /* Counts by the second, as aqm/include/flows.h counts flows. */

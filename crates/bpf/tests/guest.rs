@@ -97,6 +97,7 @@ fn conditioners_colour_as_their_definitions() {
 #[test]
 fn windows_hold_a_rate() {
     println!("{}", in_the_guest("window::holds"));
+    println!("{}", in_the_guest("second::accepts"));
 }
 
 #[test]

@@ -398,7 +398,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     amounts(policy, receive, &error);
     names(policy, receive, &error);
     let kind = &policy.link.inbound;
-    if kind.value == Inbound::Police && receive.holds() {
+    let held = receive.keeps_to_rates() || receive.window.is_some();
+    if kind.value == Inbound::Police && held {
         error(
             &receive.span,
             "a policer drops packets of senders that keep to their windows already, so that both \

@@ -11,6 +11,7 @@ pub mod parity;
 mod passive;
 mod payload;
 mod rate;
+mod second;
 mod udp;
 mod window;
 

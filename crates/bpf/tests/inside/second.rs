@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receive windows beside a TCP that is not Linux's: smoltcp sends over a TAP
+//! device, the kernel receives, and every frame is looked at.
+
+use super::filter::checksum;
+use super::net;
+use super::window::{ACK, SYN, pseudo, tcp_at};
+use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::phy::{
+    Device, DeviceCapabilities, Medium, RxToken, TunTapInterface, TxToken, wait as wait_for,
+};
+use smoltcp::socket::tcp::{Socket, SocketBuffer};
+use smoltcp::time::{Duration as Wait, Instant as Moment};
+use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
+use std::cell::RefCell;
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use weirgate_aqm::{WindowAlgorithm, WindowRule};
+use weirgate_bpf::{WindowControl, WindowSetup};
+
+/// What was seen of the connection.
+#[derive(Debug, Default, Clone)]
+struct Seen {
+    /// The kernel's port: of a connection before, its last words still come.
+    port: u16,
+    /// How the kernel scales.
+    shift: u32,
+    /// The last byte offered, plus one.
+    edge: Option<u32>,
+    /// Acknowledgements, and of them those that took an offer back.
+    acknowledgements: usize,
+    taken_back: usize,
+    /// The largest segment that the kernel asked for.
+    mss: usize,
+    /// Segments sent, of them those that were not full, and those sent again.
+    sent: usize,
+    partial: usize,
+    again: usize,
+    highest: Option<u32>,
+    /// Frames whose checksum is wrong.
+    wrong: usize,
+}
+
+/// Number, acknowledgement, flags, window, options, length of the payload.
+fn tcp(frame: &[u8]) -> Option<(u32, u32, u8, u16, &[u8], usize)> {
+    let at = tcp_at(4);
+    if frame.len() < at + 20 || frame[12..14] != [8, 0] || frame[23] != 6 {
+        return None;
+    }
+    let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+    let word = |from: usize| u32::from_be_bytes(frame[from..from + 4].try_into().expect("four"));
+    let header = usize::from(frame[at + 12] >> 4) * 4;
+    let window = u16::from_be_bytes([frame[at + 14], frame[at + 15]]);
+    let options = &frame[at + 20..at + header];
+    Some((
+        word(at + 4),
+        word(at + 8),
+        frame[at + 13],
+        window,
+        options,
+        end - at - header,
+    ))
+}
+
+/// The value of an option of a SYN.
+fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
+    while let [first, rest @ ..] = options {
+        match (*first, rest) {
+            (1, _) => options = rest,
+            (found, [length, ..]) if *length >= 2 => {
+                let whole = options.get(..usize::from(*length))?;
+                if found == kind {
+                    return Some(&whole[2..]);
+                }
+                options = &options[whole.len()..];
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+impl Seen {
+    /// What the kernel sent, behind the programs.
+    fn from_kernel(&mut self, frame: &[u8]) {
+        let Some((_, ack, flags, window, options, _)) = tcp(frame) else {
+            return;
+        };
+        let sums = checksum(&frame[14..34]) == 0 && pseudo(&frame[26..34], &frame[34..]) == 0;
+        self.wrong += usize::from(!sums);
+        let port = u16::from_be_bytes([frame[34], frame[35]]);
+        if flags & SYN != 0 {
+            self.port = port;
+            self.shift = option(options, 3).map_or(0, |value| value[0].into());
+            self.mss = option(options, 2).map_or(536, |value| {
+                usize::from(u16::from_be_bytes([value[0], value[1]]))
+            });
+            return;
+        }
+        if flags & ACK == 0 || port != self.port {
+            return;
+        }
+        self.acknowledgements += 1;
+        let edge = ack.wrapping_add(u32::from(window) << self.shift);
+        let moved = self
+            .edge
+            .map_or(0, |before| edge.wrapping_sub(before) as i32);
+        self.taken_back += usize::from(moved < 0);
+        self.edge = Some(edge);
+    }
+
+    /// What smoltcp sent.
+    fn to_kernel(&mut self, frame: &[u8]) {
+        let Some((first, _, _, _, _, payload)) = tcp(frame) else {
+            return;
+        };
+        if payload == 0 {
+            return;
+        }
+        self.sent += 1;
+        self.partial += usize::from(payload < self.mss);
+        let end = first.wrapping_add(payload as u32);
+        let new = self
+            .highest
+            .is_none_or(|highest| end.wrapping_sub(highest) as i32 > 0);
+        self.again += usize::from(!new);
+        if new {
+            self.highest = Some(end);
+        }
+    }
+}
+
+/// A TAP device whose frames are looked at.
+struct Watched {
+    tap: TunTapInterface,
+    seen: Rc<RefCell<Seen>>,
+}
+
+struct Token<T> {
+    token: T,
+    seen: Rc<RefCell<Seen>>,
+}
+
+impl<T: RxToken> RxToken for Token<T> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, use_it: F) -> R {
+        self.token.consume(|frame| {
+            self.seen.borrow_mut().from_kernel(frame);
+            use_it(frame)
+        })
+    }
+}
+
+impl<T: TxToken> TxToken for Token<T> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        self.token.consume(length, |frame| {
+            let result = fill(frame);
+            self.seen.borrow_mut().to_kernel(frame);
+            result
+        })
+    }
+}
+
+impl Device for Watched {
+    type RxToken<'a> = Token<<TunTapInterface as Device>::RxToken<'a>>;
+    type TxToken<'a> = Token<<TunTapInterface as Device>::TxToken<'a>>;
+
+    fn receive(&mut self, now: Moment) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
+        let (from, to) = self.tap.receive(now)?;
+        let seen = || Rc::clone(&self.seen);
+        Some((
+            Token {
+                token: from,
+                seen: seen(),
+            },
+            Token {
+                token: to,
+                seen: seen(),
+            },
+        ))
+    }
+
+    fn transmit(&mut self, now: Moment) -> Option<Self::TxToken<'_>> {
+        let token = self.tap.transmit(now)?;
+        let seen = Rc::clone(&self.seen);
+        Some(Token { token, seen })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        self.tap.capabilities()
+    }
+}
+
+/// Sends bytes that count up to whoever connects to 10.0.9.2, port 19, until
+/// told to end; says what was seen.
+fn serve(end: &Receiver<()>) -> Seen {
+    let tap = TunTapInterface::new("wan0", Medium::Ethernet).expect("a device");
+    let handle = tap.as_raw_fd();
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let mut device = Watched {
+        tap,
+        seen: Rc::clone(&seen),
+    };
+    let address = EthernetAddress([2, 0, 0, 0, 0, 9]);
+    let mut interface = Interface::new(Config::new(address.into()), &mut device, Moment::now());
+    interface.update_ip_addrs(|addresses| {
+        let own = IpCidr::new(IpAddress::v4(10, 0, 9, 2), 24);
+        addresses.push(own).expect("room for an address");
+    });
+    let room = |bytes| SocketBuffer::new(vec![0; bytes]);
+    let mut sockets = SocketSet::new(Vec::new());
+    // smoltcp's segments end where its ring does: whole segments in it.
+    let socket = sockets.add(Socket::new(room(4_096), room(1_460 * 700)));
+    sockets
+        .get_mut::<Socket<'_>>(socket)
+        .listen(19)
+        .expect("a port");
+    let mut next = 0_u8;
+    while end.try_recv() == Err(TryRecvError::Empty) {
+        let now = Moment::now();
+        interface.poll(now, &mut device, &mut sockets);
+        let stream = sockets.get_mut::<Socket<'_>>(socket);
+        while stream.can_send() {
+            let filled = stream.send(|space| {
+                for byte in space.iter_mut() {
+                    *byte = next;
+                    next = next.wrapping_add(1);
+                }
+                (space.len(), space.len())
+            });
+            if filled.expect("a connection") == 0 {
+                break;
+            }
+        }
+        let pause = interface
+            .poll_delay(now, &sockets)
+            .map_or(Wait::from_millis(100), |wait| {
+                wait.min(Wait::from_millis(100))
+            });
+        wait_for(handle, Some(pause)).expect("a device");
+    }
+    seen.borrow().clone()
+}
+
+/// What comes in each second after the third, and whether it is what was sent.
+fn received(seconds: usize) -> (Vec<f64>, bool) {
+    let mut stream = TcpStream::connect("10.0.9.2:19").expect("a connection");
+    let mut space = vec![0; 1 << 16];
+    let mut each = vec![0.0; seconds];
+    let (mut next, mut whole) = (0_u8, true);
+    let start = Instant::now();
+    loop {
+        let count = stream.read(&mut space).expect("data");
+        let second = start.elapsed().as_secs() as usize;
+        if second >= seconds + 3 {
+            return (each, whole);
+        }
+        for byte in &space[..count] {
+            whole &= *byte == next;
+            next = next.wrapping_add(1);
+        }
+        if second >= 3 {
+            each[second - 3] += count as f64;
+        }
+    }
+}
+
+/// At a rate of many segments for each look of the sender, and at one below a
+/// segment for each: what smoltcp sends is what may come, in whole segments,
+/// nothing is sent again, and no acknowledgement takes anything back.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn accepts() {
+    let folder = Path::new("/sys/fs/bpf/second");
+    drop(weirgate_bpf::Store::open().expect("a BPF file system"));
+    for rate in [1_000_000_u64, 120_000, 12_000] {
+        net::run("ip tuntap add dev wan0 mode tap");
+        net::run("ip addr add 10.0.9.1/24 dev wan0");
+        net::run("ip link set wan0 up");
+        net::run("ip neigh replace 10.0.9.2 lladdr 02:00:00:00:00:09 dev wan0 nud permanent");
+        net::run("tc qdisc replace dev wan0 root fq");
+        net::run("tc qdisc replace dev wan0 clsact");
+        let rule = WindowRule {
+            hold_ns: 500_000_000,
+            initial_bytes: 14_600,
+            ..WindowRule::new(WindowAlgorithm::Edge)
+        };
+        let setup = WindowSetup::new(rule, rate);
+        let mut control = WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"));
+        fs::create_dir(folder).expect("a folder");
+        control.pin(folder).expect("pins");
+        for side in ["ingress", "egress"] {
+            let program = if side == "ingress" { "in" } else { "out" };
+            net::run(&format!(
+                "tc filter add dev wan0 {side} bpf da object-pinned /sys/fs/bpf/second/window_{program}"
+            ));
+        }
+        let (end, ended) = channel();
+        let sender = thread::spawn(move || serve(&ended));
+        // The device has a carrier once smoltcp has opened it.
+        thread::sleep(Duration::from_millis(100));
+        let (each, whole) = received(6);
+        end.send(()).expect("the sender");
+        let seen = sender.join().expect("the sender");
+        let mean = each.iter().sum::<f64>() / each.len() as f64 / rate as f64;
+        println!("{rate} bytes/s: {mean:.3} of it; {seen:?}");
+        net::run("tc qdisc del dev wan0 clsact");
+        fs::remove_dir_all(folder).expect("a folder");
+        net::run("ip link del wan0");
+        assert!(whole, "other bytes came than were sent");
+        assert!((0.95..=1.05).contains(&mean), "{mean}");
+        assert!(seen.acknowledgements > 10 && seen.sent > 10, "{seen:?}");
+        assert_eq!(
+            (seen.wrong, seen.taken_back, seen.again, seen.partial),
+            (0, 0, 0, 0),
+            "{seen:?}"
+        );
+    }
+}

@@ -52,7 +52,7 @@ impl Sessions {
     /// Listens to root and to a group, by its number; a socket that a former
     /// service left is taken over.
     pub(crate) fn open(place: &Place, group: Option<u32>) -> Result<Self, KeepError> {
-        place.passable(group.is_some())?;
+        Place::passable(group.is_some())?;
         let path = place.announcements();
         // None is there after a service that ended well.
         let _ = fs::remove_file(&path);

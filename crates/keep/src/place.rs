@@ -140,7 +140,7 @@ impl Place {
     /// Makes the folder of that socket, through which everybody may pass where
     /// others than root are to reach it; nobody may list it, and what else is
     /// in it stays root's.
-    pub(crate) fn passable(&self, others: bool) -> Result<(), KeepError> {
+    pub(crate) fn passable(others: bool) -> Result<(), KeepError> {
         folder(Path::new(RUN))?;
         if !others {
             return Ok(());

@@ -16,7 +16,7 @@ use weirgate_bpf::{Store, WindowControl, WindowSetup};
 
 const RST: u8 = 4;
 const VIDEO: u32 = 0x2_0011;
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 fn control(segment: u16, resets: bool) -> WindowControl {
     let setup = WindowSetup {

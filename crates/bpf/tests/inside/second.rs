@@ -48,25 +48,36 @@ struct Seen {
     wrong: usize,
 }
 
-/// Number, acknowledgement, flags, window, options, length of the payload.
-fn tcp(frame: &[u8]) -> Option<(u32, u32, u8, u16, &[u8], usize)> {
+/// A segment's header.
+struct Header<'a> {
+    from: u16,
+    first: u32,
+    ack: u32,
+    flags: u8,
+    window: u16,
+    options: &'a [u8],
+    payload: usize,
+}
+
+/// That of a frame, where it has one.
+fn header(frame: &[u8]) -> Option<Header<'_>> {
     let at = tcp_at(4);
     if frame.len() < at + 20 || frame[12..14] != [8, 0] || frame[23] != 6 {
         return None;
     }
     let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
-    let word = |from: usize| u32::from_be_bytes(frame[from..from + 4].try_into().expect("four"));
-    let header = usize::from(frame[at + 12] >> 4) * 4;
-    let window = u16::from_be_bytes([frame[at + 14], frame[at + 15]]);
-    let options = &frame[at + 20..at + header];
-    Some((
-        word(at + 4),
-        word(at + 8),
-        frame[at + 13],
-        window,
-        options,
-        end - at - header,
-    ))
+    let half = |from: usize| u16::from_be_bytes([frame[from], frame[from + 1]]);
+    let word = |from: usize| u32::from(half(from)) << 16 | u32::from(half(from + 2));
+    let payload_at = at + usize::from(frame[at + 12] >> 4) * 4;
+    Some(Header {
+        from: half(at),
+        first: word(at + 4),
+        ack: word(at + 8),
+        flags: frame[at + 13],
+        window: half(at + 14),
+        options: &frame[at + 20..payload_at],
+        payload: end - payload_at,
+    })
 }
 
 /// The value of an option of a SYN.
@@ -89,26 +100,27 @@ fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
 
 impl Seen {
     /// What the kernel sent, behind the programs.
-    fn from_kernel(&mut self, frame: &[u8]) {
-        let Some((_, ack, flags, window, options, _)) = tcp(frame) else {
+    fn left(&mut self, frame: &[u8]) {
+        let Some(header) = header(frame) else {
             return;
         };
         let sums = checksum(&frame[14..34]) == 0 && pseudo(&frame[26..34], &frame[34..]) == 0;
         self.wrong += usize::from(!sums);
-        let port = u16::from_be_bytes([frame[34], frame[35]]);
-        if flags & SYN != 0 {
-            self.port = port;
-            self.shift = option(options, 3).map_or(0, |value| value[0].into());
-            self.mss = option(options, 2).map_or(536, |value| {
+        if header.flags & SYN != 0 {
+            self.port = header.from;
+            self.shift = option(header.options, 3).map_or(0, |value| value[0].into());
+            self.mss = option(header.options, 2).map_or(536, |value| {
                 usize::from(u16::from_be_bytes([value[0], value[1]]))
             });
             return;
         }
-        if flags & ACK == 0 || port != self.port {
+        if header.flags & ACK == 0 || header.from != self.port {
             return;
         }
         self.acknowledgements += 1;
-        let edge = ack.wrapping_add(u32::from(window) << self.shift);
+        let edge = header
+            .ack
+            .wrapping_add(u32::from(header.window) << self.shift);
         let moved = self
             .edge
             .map_or(0, |before| edge.wrapping_sub(before) as i32);
@@ -117,16 +129,13 @@ impl Seen {
     }
 
     /// What smoltcp sent.
-    fn to_kernel(&mut self, frame: &[u8]) {
-        let Some((first, _, _, _, _, payload)) = tcp(frame) else {
+    fn came(&mut self, frame: &[u8]) {
+        let Some(header) = header(frame).filter(|header| header.payload > 0) else {
             return;
         };
-        if payload == 0 {
-            return;
-        }
         self.sent += 1;
-        self.partial += usize::from(payload < self.mss);
-        let end = first.wrapping_add(payload as u32);
+        self.partial += usize::from(header.payload < self.mss);
+        let end = header.first.wrapping_add(header.payload as u32);
         let new = self
             .highest
             .is_none_or(|highest| end.wrapping_sub(highest) as i32 > 0);
@@ -151,7 +160,7 @@ struct Token<T> {
 impl<T: RxToken> RxToken for Token<T> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, use_it: F) -> R {
         self.token.consume(|frame| {
-            self.seen.borrow_mut().from_kernel(frame);
+            self.seen.borrow_mut().left(frame);
             use_it(frame)
         })
     }
@@ -161,7 +170,7 @@ impl<T: TxToken> TxToken for Token<T> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
         self.token.consume(length, |frame| {
             let result = fill(frame);
-            self.seen.borrow_mut().to_kernel(frame);
+            self.seen.borrow_mut().came(frame);
             result
         })
     }

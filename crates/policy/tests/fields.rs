@@ -34,6 +34,7 @@ const PLACES: [(&str, &[&str]); 25] = [
             "[[conditioner]]\nmeter = \"moving\"\nFIELD\n",
             "[[conditioner]]\nmeter = \"trtcm\"\nFIELD\n",
             "[[conditioner]]\nmeter = \"srtcm\"\nFIELD\n",
+            "[[conditioner]]\nnominal = \"1mbit\"\nFIELD\n",
             "[[conditioner]]\nFIELD\n",
         ],
     ),
@@ -56,6 +57,8 @@ const PLACES: [(&str, &[&str]); 25] = [
             "[[class]]\n[class.queue]\nkind = \"weir_fq_codel\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"pie\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"wred\"\nFIELD\n",
+            "[[class]]\n[class.queue]\nkind = \"fuzzy\"\nFIELD\n",
+            "[[class]]\n[class.queue]\nkind = \"drt\"\nFIELD\n",
         ],
     ),
     (

@@ -74,7 +74,7 @@ fn counted(router: &str, counter: &str) -> u32 {
     let text = run(&format!(
         "ip netns exec {router} nft list table inet weirgate"
     ));
-    let of = text.split_once(&format!("counter {counter} {{"));
+    let of = text.split_once(&format!("counter up_{counter} {{"));
     let of = of.unwrap_or_else(|| panic!("no {counter} in {text}")).1;
     let number = of.split_once("packets ").unwrap().1;
     number.split(' ').next().unwrap().parse().unwrap()

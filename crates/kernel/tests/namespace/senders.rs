@@ -57,14 +57,14 @@ fn senders_are_told_apart() {
         let after = observe(&kernel, &[&state]).await;
         assert_eq!(verify(&after, &state), vec![]);
         let cases: [(u32, u32, &[&str]); 9] = [
-            (34, 34, &["backup"]),
-            (990, 1, &["backup"]),
-            (999, 1, &["backup"]),
+            (34, 34, &["up_backup"]),
+            (990, 1, &["up_backup"]),
+            (999, 1, &["up_backup"]),
             (1000, 1, &[]),
             (35, 1, &[]),
-            (0, 1005, &["voice"]),
-            (995, 1005, &["backup", "voice"]),
-            (2000, 2000, &["both"]),
+            (0, 1005, &["up_voice"]),
+            (995, 1005, &["up_backup", "up_voice"]),
+            (2000, 2000, &["up_both"]),
             (2000, 1, &[]),
         ];
         for to in ["10.9.0.2:9", "[2001:db8::2]:9"] {
@@ -72,7 +72,7 @@ fn senders_are_told_apart() {
                 let before = counters(&kernel).await;
                 send(user, group, to);
                 let after = counters(&kernel).await;
-                let own = ["backup", "voice", "both"];
+                let own = ["up_backup", "up_voice", "up_both"];
                 let more = own.into_iter().filter(|one| before[*one] < after[*one]);
                 let more: Vec<&str> = more.collect();
                 assert_eq!(more, wanted, "{user} {group} to {to}");

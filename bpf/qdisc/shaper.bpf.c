@@ -25,6 +25,8 @@
 #include "fq_codel.c"
 #include "pie.c"
 #include "wred.c"
+#include "fuzzy.c"
+#include "drt.c"
 
 #include "shaper_settle.h"
 

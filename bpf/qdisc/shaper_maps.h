@@ -22,7 +22,9 @@
 	K(5, codel) \
 	K(6, fq_codel) \
 	K(7, pie) \
-	K(8, wred)
+	K(8, wred) \
+	K(9, fuzzy) \
+	K(10, drt)
 
 #define aqm_slot(q, i) shaper_slot((q)->host, i)
 
@@ -54,6 +56,12 @@ static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 #include "queue.h"
 #undef AQM_NAME
 #define AQM_NAME wred
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME fuzzy
+#include "queue.h"
+#undef AQM_NAME
+#define AQM_NAME drt
 #include "queue.h"
 #undef AQM_NAME
 

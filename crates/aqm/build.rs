@@ -5,8 +5,9 @@ use std::env;
 use std::path::Path;
 
 /// Every discipline: the name of its file, and of its structures.
-const DISCIPLINES: [&str; 9] = [
-    "droptail", "red", "ared", "mered", "meredt", "codel", "fq_codel", "pie", "wred",
+const DISCIPLINES: [&str; 11] = [
+    "droptail", "red", "ared", "mered", "meredt", "codel", "fq_codel", "pie", "wred", "fuzzy",
+    "drt",
 ];
 
 /// Freestanding, as on every host, and without what Linux is built without.

@@ -69,6 +69,8 @@ impl Discipline {
                 &ffi::aqm_descriptor_fq_codel,
                 &ffi::aqm_descriptor_pie,
                 &ffi::aqm_descriptor_wred,
+                &ffi::aqm_descriptor_fuzzy,
+                &ffi::aqm_descriptor_drt,
             ]
         };
         raw.map(|raw| Self { raw, own: None }).into()

@@ -113,6 +113,8 @@ unsafe extern "C" {
     pub(crate) static aqm_descriptor_fq_codel: RawDescriptor;
     pub(crate) static aqm_descriptor_pie: RawDescriptor;
     pub(crate) static aqm_descriptor_wred: RawDescriptor;
+    pub(crate) static aqm_descriptor_fuzzy: RawDescriptor;
+    pub(crate) static aqm_descriptor_drt: RawDescriptor;
     pub(crate) static aqm_virtual_size: u32;
     pub(crate) static aqm_virtual_instance: u32;
     pub(crate) fn aqm_virtual_setup(memory: *mut c_void, link: *const Link, now_ns: u64);

@@ -96,7 +96,7 @@ pub struct ShaperInstance {
 }
 
 /// The maps that hold classes' queues, in the order of [`Discipline::all`].
-const QUEUES: [&str; 9] = [
+const QUEUES: [&str; 11] = [
     "queues_droptail",
     "queues_red",
     "queues_ared",
@@ -106,6 +106,8 @@ const QUEUES: [&str; 9] = [
     "queues_fq_codel",
     "queues_pie",
     "queues_wred",
+    "queues_fuzzy",
+    "queues_drt",
 ];
 
 pub(crate) fn maps() -> Vec<&'static str> {

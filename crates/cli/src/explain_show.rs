@@ -335,6 +335,10 @@ fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
                     "the sender's MAC address is not known, and rules that ask for it do not \
                      match (write `mac`)"
                 }
+                Unknown::Sender => {
+                    "whose socket sent it is not known, and rules that ask for it do not match \
+                     (write `uid` and `gid`)"
+                }
                 Unknown::Time => {
                     "no time was given, and schedules are asked at midnight of a Thursday (write \
                      --time)"

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use weirgate_aqm::{Discipline, Row, reasons};
 
 /// What is said of each discipline, by its name.
-const TEXTS: [(&str, &str); 9] = [
+const TEXTS: [(&str, &str); 11] = [
     ("droptail", include_str!("../disciplines/droptail.md")),
     ("red", include_str!("../disciplines/red.md")),
     ("ared", include_str!("../disciplines/ared.md")),
@@ -17,6 +17,8 @@ const TEXTS: [(&str, &str); 9] = [
     ("fq_codel", include_str!("../disciplines/fq_codel.md")),
     ("pie", include_str!("../disciplines/pie.md")),
     ("wred", include_str!("../disciplines/wred.md")),
+    ("fuzzy", include_str!("../disciplines/fuzzy.md")),
+    ("drt", include_str!("../disciplines/drt.md")),
 ];
 
 /// Every page: its place below the reference, and its text.

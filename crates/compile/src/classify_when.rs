@@ -228,6 +228,12 @@ pub(crate) fn needs_tracking(when: &When) -> bool {
         || !when.macs.is_empty()
         || !when.interfaces.is_empty()
         || when.from.is_some()
+        || of_sockets(when)
+}
+
+/// Whether the conditions ask for the socket that sent a packet.
+fn of_sockets(when: &When) -> bool {
+    !when.users.is_empty() || !when.groups.is_empty()
 }
 
 /// When a schedule is on, in the kernel's terms; once, without matches, where
@@ -262,8 +268,12 @@ pub(crate) fn matches(
 ) -> Vec<Vec<Match>> {
     let mut parts: Vec<(&When, bool)> = parts.iter().map(|when| (*when, false)).collect();
     parts.extend(never.map(|when| (when, true)));
-    let upstream_only =
-        |when: &When| !when.macs.is_empty() || !when.interfaces.is_empty() || when.from.is_some();
+    let upstream_only = |when: &When| {
+        !when.macs.is_empty()
+            || !when.interfaces.is_empty()
+            || when.from.is_some()
+            || of_sockets(when)
+    };
     if direction == Direction::Down && parts.iter().any(|(when, _)| upstream_only(when)) {
         return Vec::new();
     }
@@ -408,6 +418,11 @@ fn simple(
     add(remote, !list.is_empty(), port_ranges(list));
     let macs = when.macs.iter().map(|mac| single(mac.value.0.into()));
     add(Field::SourceMac, !when.macs.is_empty(), macs.collect());
+    for (field, list) in [(Field::User, &when.users), (Field::Group, &when.groups)] {
+        let ids = list.iter();
+        let ids = ids.map(|ids| (ids.value.from.into(), ids.value.to.into()));
+        add(field, !list.is_empty(), ids.collect());
+    }
     if let Some(flags) = &when.tcp_flags {
         let TcpFlags { mask, value } = flags.value;
         add(Field::TcpFlags { mask }, true, vec![single(value.into())]);

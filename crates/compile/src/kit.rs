@@ -242,7 +242,7 @@ pub(crate) fn packets_held(own: &KitQueue) -> u64 {
     match own.discipline {
         "droptail" => said.unwrap_or(0),
         // What their tables have where nothing is said.
-        "codel" | "pie" => said.unwrap_or(1_000),
+        "codel" | "pie" | "fuzzy" => said.unwrap_or(1_000),
         _ => 0,
     }
 }
@@ -255,6 +255,7 @@ const ON_WIRE: u64 = 2;
 pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
     match (own.discipline, own.value("measure")) {
         ("red" | "ared" | "wred", Some(ON_WIRE)) => own.value("limit_bytes").unwrap_or(0),
+        ("drt", _) => own.value("limit_bytes").unwrap_or(0),
         _ => 0,
     }
 }

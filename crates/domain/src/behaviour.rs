@@ -14,6 +14,12 @@ pub enum Behaviour {
     /// A class of assured forwarding, 1 to 4, with its three drop precedences,
     /// RFC 2597.
     Af(u8),
+    /// A delay class of DRT with its six importance levels: in real time, or not
+    /// (Mylonas, section 2.3). No RFC.
+    Drt {
+        /// Which of the two.
+        real_time: bool,
+    },
     /// The default, RFC 2474 section 4.1.
     Default,
     /// Lower effort, RFC 8622.
@@ -22,10 +28,11 @@ pub enum Behaviour {
 
 impl Behaviour {
     /// All of them, in the order in which a port serves them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Ef,
         Self::ClassSelector(7),
         Self::ClassSelector(6),
+        Self::Drt { real_time: true },
         Self::ClassSelector(5),
         Self::Af(4),
         Self::ClassSelector(4),
@@ -34,6 +41,7 @@ impl Behaviour {
         Self::Af(2),
         Self::ClassSelector(2),
         Self::Af(1),
+        Self::Drt { real_time: false },
         Self::Default,
         Self::ClassSelector(1),
         Self::LowerEffort,
@@ -46,13 +54,19 @@ impl Behaviour {
         Self::ALL.into_iter().find(|one| one.to_string() == upper)
     }
 
-    /// Its code points, as a policy writes them.
+    /// Its code points, as a policy writes them; that of what keeps to its
+    /// contract first.
     #[must_use]
     pub fn code_points(self) -> Vec<String> {
         match self {
             Self::Ef => vec!["EF".to_owned()],
             Self::ClassSelector(number) => vec![format!("CS{number}")],
             Self::Af(class) => (1..=3).map(|drop| format!("AF{class}{drop}")).collect(),
+            // What is most important first.
+            Self::Drt { .. } => {
+                let levels = (1..=6).rev();
+                levels.map(|level| format!("{self}{level}")).collect()
+            }
             Self::Default => vec!["CS0".to_owned()],
             Self::LowerEffort => vec!["LE".to_owned()],
         }
@@ -60,16 +74,17 @@ impl Behaviour {
 
     /// When its packets are sent, 0 first. EF alone comes before all else
     /// (RFC 3246 section 2); network control, CS6 and CS7, is kept from it
-    /// (RFC 2474 section 4.2.2.2); assured classes, other selectors and the
+    /// (RFC 2474 section 4.2.2.2); DRT's real time comes next; assured classes, other selectors and the
     /// default share by their parts; CS1 and LE get what is left.
     #[must_use]
     pub const fn priority(self) -> u8 {
         match self {
             Self::Ef => 0,
             Self::ClassSelector(6..) => 1,
+            Self::Drt { real_time: true } => 2,
             Self::ClassSelector(1) => 6,
             Self::LowerEffort => 7,
-            Self::ClassSelector(_) | Self::Af(_) | Self::Default => 4,
+            Self::ClassSelector(_) | Self::Af(_) | Self::Drt { .. } | Self::Default => 4,
         }
     }
 
@@ -87,6 +102,8 @@ impl fmt::Display for Behaviour {
             Self::Ef => f.write_str("EF"),
             Self::ClassSelector(number) => write!(f, "CS{number}"),
             Self::Af(class) => write!(f, "AF{class}"),
+            Self::Drt { real_time: true } => f.write_str("RT"),
+            Self::Drt { .. } => f.write_str("NRT"),
             Self::Default => f.write_str("DF"),
             Self::LowerEffort => f.write_str("LE"),
         }

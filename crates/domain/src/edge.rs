@@ -24,9 +24,13 @@ impl Profile {
         self.burst = self.burst.saturating_add(burst);
     }
 
+    fn rate(self) -> Rate {
+        Rate::bits_per_second(self.rate.saturating_mul(8))
+    }
+
     /// The fields of a meter.
     fn text(self) -> String {
-        let rate = Rate::bits_per_second(self.rate.saturating_mul(8));
+        let rate = self.rate();
         format!("rate = \"{rate}\"\nburst = {}\n", self.burst)
     }
 }
@@ -118,6 +122,19 @@ fn entering(text: &mut String, domain: &Domain, router: &str, device: &str) {
                     profile.burst
                 ),
             ),
+            // Within the promise 6, within twice that 4, beyond 2.
+            Behaviour::Drt { real_time } => {
+                let urgency = if real_time { "real-time" } else { "elastic" };
+                let rate = profile.rate();
+                conditioner(
+                    &name,
+                    &codes,
+                    &format!(
+                        "nominal = \"{rate}\"\nburst = {}\nurgency = \"{urgency}\"\n",
+                        profile.burst
+                    ),
+                );
+            }
             // Who exceeds a promise of the default behaviour is as all others
             // are: there is nothing below it that he did not ask for.
             Behaviour::Default | Behaviour::LowerEffort => {}

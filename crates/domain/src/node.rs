@@ -40,6 +40,9 @@ const UNPROMISED: &str = "fq_codel";
 /// those of high precedence then have three.
 const WRED_PACKETS: u64 = 27;
 
+/// Full packets that DRT's queue holds at least: two for each importance.
+const DRT_PACKETS: u64 = 12;
+
 /// Whether a port is shaped by the kit.
 fn kit(domain: &Domain, port: &Port) -> bool {
     let router = domain.routers.get(&port.router);
@@ -115,6 +118,7 @@ fn write_class(
     }
     let full = u64::from(port.layer.layer.wire_bytes(1500));
     let assured = matches!(behaviour, Behaviour::Af(_)) && kit(domain, port);
+    let levelled = matches!(behaviour, Behaviour::Drt { .. }) && kit(domain, port);
     let _ = match burst {
         Some(burst) if assured => {
             // What is within its contract finds room for what may come at once
@@ -129,11 +133,21 @@ fn write_class(
                 low.saturating_mul(4),
             )
         }
+        Some(burst) if levelled => {
+            // The uppermost level is for what keeps to its nominal rate, of
+            // importance 6: it has room for what may come at once.
+            let limit = burst.saturating_mul(6).max(full * DRT_PACKETS);
+            writeln!(
+                text,
+                "queue = {{ kind = \"drt\", limit_bytes = {limit} }}\nburst = {burst}"
+            )
+        }
         Some(burst) => {
             let room = burst.saturating_mul(2).max(full * 2);
             writeln!(text, "queue = \"bfifo {room}\"\nburst = {burst}")
         }
         None if assured => writeln!(text, "queue = \"wred\""),
+        None if levelled => writeln!(text, "queue = \"drt\""),
         None => writeln!(text, "queue = \"{UNPROMISED}\""),
     };
     if *name == *default_class(domain) {

@@ -29,12 +29,22 @@ impl fmt::Display for Report<'_> {
             counted(domain.services.len(), "service"),
         )?;
         let assured = |class: &crate::Class| matches!(class.behaviour, crate::Behaviour::Af(_));
+        let levelled =
+            |class: &crate::Class| matches!(class.behaviour, crate::Behaviour::Drt { .. });
         let blind = self.domain.routers.iter().filter(|(_, one)| !one.kit);
         let blind: Vec<&str> = blind.map(|(name, _)| name.as_str()).collect();
         if domain.classes.values().any(assured) && !blind.is_empty() {
             writeln!(
                 f,
                 "AF's drop precedences are one at {}: `engine = \"kit\"` there tells them apart, \
+                 where the kernel takes BPF disciplines (Linux 6.16).",
+                blind.join(", ")
+            )?;
+        }
+        if domain.classes.values().any(levelled) && !blind.is_empty() {
+            writeln!(
+                f,
+                "DRT's importance levels are one at {}: `engine = \"kit\"` there tells them apart, \
                  where the kernel takes BPF disciplines (Linux 6.16).",
                 blind.join(", ")
             )?;

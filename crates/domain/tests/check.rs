@@ -218,6 +218,96 @@ fn conditioners_hold_what_was_promised() {
     insta::assert_snapshot!(texts);
 }
 
+/// Two delay classes by six importance levels: each is a class with all of its
+/// code points, customers' packets get their importance by what they were
+/// promised, and a router that cannot tell levels apart is named.
+#[test]
+fn urgency_and_importance_are_two_things() {
+    let text = r#"version = 1
+[router.west]
+role = "boundary"
+engine = "kit"
+[router.east]
+role = "boundary"
+[[link]]
+between = ["west", "east"]
+devices = ["core0", "core0"]
+rate = "10mbit"
+[class.urgent]
+behaviour = "RT"
+share = "30%"
+[class.patient]
+behaviour = "NRT"
+share = "40%"
+[class.rest]
+behaviour = "DF"
+share = "30%"
+[customer.alfa]
+router = "west"
+device = "alfa0"
+rate = "10mbit"
+[customer.beta]
+router = "east"
+device = "beta0"
+rate = "10mbit"
+[[service]]
+name = "camera"
+from = "alfa"
+to = "beta"
+class = "urgent"
+rate = "1mbit"
+packet = "1000B"
+burst = "4000B"
+delay = "60ms"
+"#;
+    let domain = domain(text);
+    let check = check(&domain);
+    assert!(check.findings.is_empty(), "{:?}", check.findings);
+    let policies: Vec<String> = (check.ports.iter().enumerate())
+        .map(|(number, port)| {
+            let bursts = [("urgent".to_owned(), 4_600)].into();
+            policy_text(&domain, port, &bursts) + &conditioners(&domain, &check, PortId(number))
+        })
+        .collect();
+    for text in &policies {
+        let (policy, problems) = weirgate_policy::parse(text);
+        assert!(
+            policy.is_some() && problems.is_empty(),
+            "{text}\n{problems:?}"
+        );
+        assert!(text.contains("dscp = [\"RT6\", \"RT5\", \"RT4\", \"RT3\", \"RT2\", \"RT1\"]"));
+    }
+    let of = |device: &str, router: &str| {
+        let at = check
+            .ports
+            .iter()
+            .position(|one| one.device == device && one.router == router);
+        policies[at.expect("a port")].as_str()
+    };
+    assert!(of("core0", "west").contains("queue = { kind = \"drt\", limit_bytes = 27600 }"));
+    assert!(of("core0", "west").contains("queue = \"drt\""));
+    assert!(!of("core0", "east").contains("drt"));
+    let entering = "nominal = \"1mbit\"\nburst = 4000\nurgency = \"real-time\"";
+    assert!(
+        of("alfa0", "west").contains(entering),
+        "{}",
+        of("alfa0", "west")
+    );
+    assert_eq!(
+        weirgate_domain::code_point(&domain, &domain.services[0]).to_string(),
+        "RT6"
+    );
+    let report = weirgate_domain::Report {
+        domain: &domain,
+        check: &check,
+    }
+    .to_string();
+    assert!(
+        report.contains("DRT's importance levels are one at east"),
+        "{report}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// Whatever is promised: nothing panics, and with more to send, no service

@@ -25,6 +25,10 @@ pub struct Packet {
     pub source_mac: Option<u64>,
     /// The device that it came in through; `None` for the router's own.
     pub input: Option<String>,
+    /// The user whose socket on this machine sends it, where it is told.
+    pub user: Option<u32>,
+    /// The group of that socket.
+    pub group: Option<u32>,
     /// `skb->mark`, as something else has set it.
     pub mark: u32,
     /// What is told about its connection.
@@ -124,6 +128,8 @@ impl Packet {
             bytes,
             source_mac: None,
             input: None,
+            user: None,
+            group: None,
             mark: 0,
             told: Told::default(),
         }

@@ -64,6 +64,9 @@ pub enum Unknown {
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
+    /// The user or group whose socket on this machine sent the packet; taken for
+    /// absent.
+    Sender,
     /// The payload, which ends before the bytes that are looked at; taken for one
     /// that betrays nothing.
     Payload,
@@ -409,6 +412,18 @@ impl<'a, 'c> Run<'a, 'c> {
                     self.pass.unknown.push(Unknown::SourceMac);
                 }
                 of(self.packet.source_mac.map(u128::from))
+            }
+            Field::User | Field::Group => {
+                let told = match field {
+                    Field::User => self.packet.user,
+                    _ => self.packet.group,
+                };
+                // What came in has no socket here.
+                let own = self.context.input.is_none();
+                if own && told.is_none() {
+                    self.pass.unknown.push(Unknown::Sender);
+                }
+                of(told.filter(|_| own).map(u128::from))
             }
             Field::Mark { mask } => Value::Number((self.packet.mark & mask).into()),
             Field::Class => {

@@ -18,6 +18,8 @@ struct Rest<'a> {
     data: Option<(Word<'a>, Vec<u8>)>,
     told: Told,
     mark: u32,
+    user: Option<u32>,
+    group: Option<u32>,
     mac: Option<u64>,
 }
 
@@ -83,6 +85,8 @@ pub(crate) fn rest(
         data: None,
         told: Told::default(),
         mark: 0,
+        user: None,
+        group: None,
         mac: None,
     };
     while let Some(word) = reading.next() {
@@ -199,6 +203,14 @@ impl<'a> Rest<'a> {
                 let right = "write six bytes, such as `02:00:5e:10:00:01`";
                 self.mac = reading.value(word, right, mac);
             }
+            "uid" => {
+                let right = "write the user's number, such as `1000`";
+                self.user = reading.value(word, right, number);
+            }
+            "gid" => {
+                let right = "write the group's number, such as `100`";
+                self.group = reading.value(word, right, number);
+            }
             "mark" => {
                 let right = "write a number, such as `0x10`";
                 self.mark = reading.value(word, right, number).unwrap_or(0);
@@ -288,6 +300,8 @@ impl<'a> Rest<'a> {
         self.line.packet = Packet {
             source_mac: self.mac,
             mark: self.mark,
+            user: self.user,
+            group: self.group,
             told: self.told,
             ..Packet::whole(self.blueprint.ethertype(), bytes)
         };

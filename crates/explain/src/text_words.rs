@@ -103,7 +103,7 @@ pub(crate) fn ecn(text: &str) -> Option<u8> {
 }
 
 /// All words that may follow the two ends.
-const WORDS: [&str; 25] = [
+const WORDS: [&str; 27] = [
     "dscp",
     "tos",
     "ecn",
@@ -119,6 +119,8 @@ const WORDS: [&str; 25] = [
     "own",
     "in",
     "mac",
+    "uid",
+    "gid",
     "mark",
     "established",
     "related",

@@ -9,7 +9,7 @@ use crate::queue::{place_name, samples};
 use crate::run::Run;
 use crate::stats::Sorted;
 use crate::window::SECOND;
-use weirgate_experiment::{Direction, Experiment, Fate, Recording, TcpSegment};
+use weirgate_experiment::{Direction, Experiment, Fate, Recording, TcpSample, TcpSegment};
 
 /// Header flags (RFC 9293 section 3.1).
 const SYN: u8 = 0x02;
@@ -79,6 +79,37 @@ pub fn latency(experiment: &Experiment, recording: &Recording) -> Vec<Series> {
     };
     let names = experiment.probes.iter().map(|probe| &probe.name);
     names.enumerate().filter_map(curve).collect()
+}
+
+/// What a number of samples of each TCP sender tells over time, of flows that are
+/// one connection: bytes sent and not acknowledged, or the smoothed round trip.
+/// Nothing where there are more than `most` such flows.
+pub fn senders(
+    experiment: &Experiment,
+    recording: &Recording,
+    most: usize,
+    value: impl Fn(&TcpSample) -> f64,
+) -> Vec<Series> {
+    let Ok(run) = Run::new(experiment, recording) else {
+        return Vec::new();
+    };
+    let single = run.subjects.iter().filter(|one| one.members.len() == 1);
+    let curves = single.filter_map(|subject| {
+        let own = recording.tcp.iter();
+        let own = own.filter(|sample| subject.members.contains(&usize::from(sample.flow)));
+        let points: Vec<(f64, f64)> = own
+            .map(|sample| (seconds(sample.at_ns), value(sample)))
+            .collect();
+        (!points.is_empty()).then(|| Series {
+            name: subject.name.clone(),
+            points,
+        })
+    });
+    let curves: Vec<Series> = curves.collect();
+    if curves.len() > most {
+        return Vec::new();
+    }
+    curves
 }
 
 /// Round-trip times in nanoseconds of one probe (by index) between two times,

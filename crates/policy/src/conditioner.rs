@@ -4,6 +4,7 @@
 //! 2.3.3, RFC 3290).
 
 use crate::codes;
+use crate::drt;
 use crate::group::{Groups, USABLE, usable};
 use crate::matching::Prefix;
 use crate::model::{Direction, Inbound, Policy};
@@ -129,18 +130,22 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
                 .error(codes::CONDITIONER, table.place(key), wrong, right);
         }
     }
+    let nominal = table.has("nominal").then(|| nominal(&mut table));
     let kind = word(&mut table, "meter", &KINDS);
     let unread = kind.is_none() && table.has("meter");
-    let meter = kind.as_ref().and_then(|kind| meter(&mut table, kind.value));
+    let meter = match &nominal {
+        Some(meter) => *meter,
+        None => kind.as_ref().and_then(|kind| meter(&mut table, kind.value)),
+    };
     let aware = table.boolean("aware").is_some_and(|flag| flag.value);
-    strangers(&mut table, kind.as_ref().map(|kind| kind.value), unread);
-    let actions = actions(
-        &mut table,
-        kind.as_ref().map(|kind| kind.value),
-        aware,
-        unread,
-    );
-    if aware && kind.is_none() && !unread {
+    let kind = kind.map(|kind| kind.value);
+    let actions = if nominal.is_some() {
+        drt::by_nominal_rate(&mut table)
+    } else {
+        strangers(&mut table, kind, unread);
+        actions(&mut table, kind, aware, unread)
+    };
+    if aware && kind.is_none() && nominal.is_none() && !unread {
         table.problems().error(
             codes::CONDITIONER,
             table.place("aware"),
@@ -302,6 +307,33 @@ fn meter(table: &mut Reader<'_, '_>, kind: Kind) -> Option<ColourMeter> {
             interval,
             gain,
         },
+    })
+}
+
+/// The meter of `nominal`: the rate itself, and twice that as the peak.
+fn nominal(table: &mut Reader<'_, '_>) -> Option<ColourMeter> {
+    for (key, _) in OWNERS.into_iter().filter(|(key, _)| *key != "burst") {
+        if table.has(key) {
+            table.problems().error(
+                codes::CONDITIONER,
+                table.place(key),
+                format!("`{key}` stands beside `nominal`, which is the rate of a meter of its own"),
+                "leave one of them out",
+            );
+        }
+    }
+    let rate = rate(table, "nominal", true)?.value;
+    let twice = Rate::bits_per_second(rate.as_bits_per_second().saturating_mul(2)).min(MOST_RATE);
+    let burst = size(table, Kind::TwoRate, "burst").map(|size| size.value);
+    let own = |rate: Rate| {
+        let usual = rate.bytes_in(BURST).as_bytes();
+        burst.unwrap_or(Size::bytes(usual.clamp(LEAST_BURST, MOST_BURST)))
+    };
+    Some(ColourMeter::TwoRate {
+        rate,
+        burst: own(rate),
+        peak: twice,
+        peak_burst: own(twice),
     })
 }
 

@@ -121,6 +121,8 @@ macro_rules! conditions {
             field("remote-address", List("198.51.100.0/24"), "Addresses of the outside host, prefixes or @groups"),
             field("dscp", List("EF"), "Code points: names or numbers"),
             field("tos", Words(&["minimize-delay", "maximize-throughput", "maximize-reliability"]), "The old types of service"),
+            field("urgency", Words(&["real-time", "elastic"]), "The delay class of DRT that the code point tells"),
+            field("importance", List("4-6"), "The importance of DRT that the code point tells: 1 to 6, ranges"),
             field("length", List("0-256"), "IP packet bytes, headers included; ranges"),
             field("tcp-flags", Text("syn/syn,fin,rst"), "Of the flags after the / exactly those before it are set"),
             field("icmp-type", Words(&["echo-request", "echo-reply", "destination-unreachable", "packet-too-big", "time-exceeded", "parameter-problem", "redirect", "timestamp-request", "timestamp-reply"]), "ICMP types of both IP versions"),
@@ -142,6 +144,16 @@ const PAYLOAD: Field = field(
     "payload",
     Words(&["bittorrent", "edonkey", "gnutella", "directconnect"]),
     "What the first payloads of the packet's flow betray; the rule must keep its decision",
+);
+const UID: Field = field(
+    "uid",
+    List("1000"),
+    "Users of this machine whose sockets send: numbers or ranges",
+);
+const GID: Field = field(
+    "gid",
+    List("100"),
+    "Groups of this machine whose sockets send: numbers or ranges",
 );
 const CONNECTION: Field = field(
     "connection",
@@ -452,6 +464,8 @@ pub const TABLES: &[TableFields] = &[
         fields: conditions![
             PURE_ACK,
             PAYLOAD,
+            UID,
+            GID,
             CONNECTION,
             field(
                 "class",
@@ -527,7 +541,7 @@ pub const TABLES: &[TableFields] = &[
     TableFields {
         name: "match",
         about: "One way to be of a service",
-        fields: conditions![PURE_ACK, PAYLOAD, CONNECTION],
+        fields: conditions![PURE_ACK, PAYLOAD, UID, GID, CONNECTION],
     },
     TableFields {
         name: "connection",

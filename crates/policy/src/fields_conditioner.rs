@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of `[[conditioner]]`.
 
-use crate::fields::FieldKind::{Boolean, List, Number, Rate, Size, Text, Time, Word};
+use crate::fields::FieldKind::{Boolean, Integer, List, Number, Rate, Size, Text, Time, Word};
 use crate::fields::{TableFields, field, needed};
 
 /// `[[conditioner]]`.
@@ -40,6 +40,21 @@ pub(crate) const CONDITIONER: TableFields = TableFields {
             "meter",
             Word(&["bucket", "srtcm", "trtcm", "average", "moving"]),
             "What it measures by; without one every packet is green",
+        ),
+        field(
+            "nominal",
+            Rate,
+            "DRT's nominal bit rate, of IP packets, in place of a meter and colours",
+        ),
+        field(
+            "urgency",
+            Word(&["real-time", "elastic"]),
+            "With nominal: the delay class that packets get",
+        ),
+        field(
+            "importance",
+            Integer(1, 6),
+            "With nominal: what packets within it get; beyond it less",
         ),
         field("rate", Rate, "The rate (CIR), of IP packets"),
         field("burst", Size, "What may come at once (CBS), in IP bytes"),

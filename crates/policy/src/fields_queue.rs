@@ -22,6 +22,8 @@ pub(crate) const FIELDS: &[Field] = &[
             "codel",
             "pie",
             "wred",
+            "fuzzy",
+            "drt",
             "weir_droptail",
             "weir_red",
             "weir_ared",
@@ -31,6 +33,8 @@ pub(crate) const FIELDS: &[Field] = &[
             "weir_fq_codel",
             "weir_pie",
             "weir_wred",
+            "weir_fuzzy",
+            "weir_drt",
         ]),
         "The queue",
     ),
@@ -157,7 +161,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field(
         "other",
         Setting("low"),
-        "Of the kit: wred: the drop precedence of packets of no assured forwarding class",
+        "Of the kit: wred: the drop precedence of packets of no assured forwarding class; drt: the importance of packets that tell none",
     ),
     field(
         "rule",
@@ -243,6 +247,21 @@ pub(crate) const FIELDS: &[Field] = &[
         "spare_ns",
         Setting("1s"),
         "Of the kit: a flow silent for this long gets a packet through",
+    ),
+    field(
+        "reference_bytes",
+        Setting("18kB"),
+        "Of the kit: fuzzy: the queue to be held",
+    ),
+    field(
+        "gain",
+        Setting("0.125"),
+        "Of the kit: fuzzy: the largest change of the probability, as a part of it",
+    ),
+    field(
+        "span",
+        Setting("0.25"),
+        "Of the kit: fuzzy: what movement of the queue is big, as a part of the reference",
     ),
     field(
         "target_ns",

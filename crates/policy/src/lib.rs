@@ -32,6 +32,7 @@ mod class;
 mod codes;
 mod conditioner;
 mod delay;
+mod drt;
 mod engine;
 mod fair;
 pub mod fields;
@@ -70,7 +71,7 @@ pub use fair::Fair;
 pub use inbound::{Flows, Holding};
 pub use include::Sources;
 pub use matching::{
-    ConnectionState, From, IcmpType, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,
+    ConnectionState, From, IcmpType, Ids, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,
 };
 pub use meter::{Count, Meter, Per};
 pub use model::{

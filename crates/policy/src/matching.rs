@@ -101,6 +101,39 @@ impl Ports {
     }
 }
 
+/// Numbers of users or groups from..=to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids {
+    /// The first.
+    pub from: u32,
+    /// The last.
+    pub to: u32,
+}
+
+impl Ids {
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        // The greatest number stands for nobody (`INVALID_UID`).
+        let id = |text: &str| {
+            let found = digits(text.trim());
+            found.filter(|id| *id < u32::MAX)
+        };
+        match (id(first), id(last)) {
+            (Some(from), Some(to)) if from <= to => Ok(Self { from, to }),
+            (Some(_), Some(_)) => Err((
+                format!("`{text}` ends before it begins"),
+                "write the lower number first".to_owned(),
+            )),
+            _ => Err((
+                format!("`{text}` is not the number of a user or group"),
+                "write numbers, such as `1000` or `1000-1999`: `id -u NAME` and `id -g NAME` \
+                 tell them"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
 /// IP packet lengths from..=to, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {

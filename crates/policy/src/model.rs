@@ -3,7 +3,7 @@
 //! is made from it can name its line.
 
 use crate::{
-    Conditioner, ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType,
+    Conditioner, ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Ids,
     Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources,
     TcpFlags, Track,
 };
@@ -371,6 +371,10 @@ pub struct When {
     pub interfaces: Vec<Value<DeviceName>>,
     /// Whose packets: the router's own, or forwarded ones.
     pub from: Option<Value<From>>,
+    /// Users whose sockets on this machine send: the router's own packets.
+    pub users: Vec<Value<Ids>>,
+    /// Groups of such sockets.
+    pub groups: Vec<Value<Ids>>,
     /// The packet's mark, set by something else.
     pub mark: Option<Value<Mark>>,
     /// What a packet's flow has betrayed of itself in its first payloads.

@@ -30,6 +30,8 @@ fn holds(earlier: &When, later: &When) -> bool {
         && earlier.macs.is_empty()
         && earlier.interfaces.is_empty()
         && earlier.from.is_none()
+        && earlier.users.is_empty()
+        && earlier.groups.is_empty()
         && earlier.mark.is_none()
         && earlier.payload.is_empty()
         && earlier.local_names.is_none()

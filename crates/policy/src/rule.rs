@@ -170,7 +170,9 @@ fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
         let device = device.map(|device| (&device.span, "the device it came in through"));
         let from = when.from.as_ref();
         let from = from.map(|from| (&from.span, "whose it is"));
-        if let Some((span, what)) = mac.or(device).or(from) {
+        let user = when.users.first().or(when.groups.first());
+        let user = user.map(|user| (&user.span, "who sent it"));
+        if let Some((span, what)) = mac.or(device).or(from).or(user) {
             table.problems().error(
                 codes::ONE_WAY,
                 span.clone(),

@@ -3,9 +3,11 @@
 //! exclude each other.
 
 use crate::codes;
+use crate::drt;
 use crate::group::{self, Groups};
+use crate::matching::From;
 use crate::matching::{
-    FROM, IcmpType, Lengths, Mac, Mark, NotPrefix, Ports, Prefix, Protocol, STATES, TcpFlags,
+    FROM, IcmpType, Ids, Lengths, Mac, Mark, NotPrefix, Ports, Prefix, Protocol, STATES, TcpFlags,
 };
 use crate::model::{Connection, When};
 use crate::read::{choose, device, one_of, understood, understood_list, word};
@@ -25,7 +27,7 @@ const TOS: [(&str, u8); 3] = [
 ];
 
 /// Fields that are conditions, but for `pure-ack`, which may say no.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 21] = [
     "protocol",
     "local-port",
     "remote-port",
@@ -34,12 +36,16 @@ const FIELDS: [&str; 17] = [
     "remote-address",
     "dscp",
     "tos",
+    "urgency",
+    "importance",
     "length",
     "tcp-flags",
     "icmp-type",
     "local-mac",
     "interface",
     "from",
+    "uid",
+    "gid",
     "mark",
     "payload",
     "connection",
@@ -67,6 +73,8 @@ pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
 pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
     let mut when = read_plain(table, groups);
     when.pure_ack = table.boolean("pure-ack").is_some_and(|flag| flag.value);
+    when.users = understood_list(table, "uid", codes::USER, Ids::read);
+    when.groups = understood_list(table, "gid", codes::USER, Ids::read);
     when.payload = understood_list(table, "payload", codes::PAYLOAD, |text| {
         one_of(text, &SIGNATURES).ok_or_else(|| {
             (
@@ -79,6 +87,7 @@ pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
         Some(table) => connection(table),
         None => Connection::default(),
     };
+    came_in(table, &when);
     for (place, wrong, right) in contradictions(&when) {
         table
             .problems()
@@ -108,6 +117,7 @@ fn read_plain(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
         understood_list(table, "dscp", codes::TOS, |_| Ok(()));
     }
     dscp.extend(understood_list(table, "tos", codes::TOS, tos));
+    dscp.extend(drt::asked(table));
     let (local_addresses, local_names) = addresses(table, "local-address", groups);
     let (remote_addresses, remote_names) = addresses(table, "remote-address", groups);
     When {
@@ -127,6 +137,8 @@ fn read_plain(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
         macs: macs(table, groups),
         interfaces: understood_list(table, "interface", codes::DEVICE, device),
         from: word(table, "from", &FROM),
+        users: Vec::new(),
+        groups: Vec::new(),
         mark: understood(table, "mark", codes::MARK, Mark::read),
         payload: Vec::new(),
         connection: Connection::default(),
@@ -291,6 +303,31 @@ fn tos(text: &str) -> Result<Dscp, (String, String)> {
             format!("{} (code points go into `dscp`)", choose(text, &TOS)),
         ),
     })
+}
+
+/// Only what this machine sends has a user or a group.
+fn came_in(table: &Reader<'_, '_>, when: &When) {
+    if when.users.is_empty() && when.groups.is_empty() {
+        return;
+    }
+    let forwarded = when.from.as_ref();
+    let forwarded = forwarded.filter(|from| from.value == From::Forwarded);
+    let places = [
+        (forwarded.map(|one| &one.span), "`from = \"forwarded\"`"),
+        (when.interfaces.first().map(|one| &one.span), "`interface`"),
+        (when.macs.first().map(|one| &one.span), "`local-mac`"),
+    ];
+    for (span, what) in places {
+        let Some(span) = span else { continue };
+        let wrong = format!(
+            "{what} asks for packets that came in; only what this machine sends has a user or a \
+             group"
+        );
+        let right = "leave one of them out: mark what comes in at the host that sends it";
+        table
+            .problems()
+            .error(codes::USER, span.clone(), wrong, right);
+    }
 }
 
 type Finding = (Span, String, String);

@@ -35,6 +35,7 @@ const PLACES: [(&str, &[&str]); 26] = [
             "[[conditioner]]\nmeter = \"moving\"\nFIELD\n",
             "[[conditioner]]\nmeter = \"trtcm\"\nFIELD\n",
             "[[conditioner]]\nmeter = \"srtcm\"\nFIELD\n",
+            "[[conditioner]]\nnominal = \"1mbit\"\nFIELD\n",
             "[[conditioner]]\nFIELD\n",
         ],
     ),
@@ -57,6 +58,8 @@ const PLACES: [(&str, &[&str]); 26] = [
             "[[class]]\n[class.queue]\nkind = \"weir_fq_codel\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"pie\"\nFIELD\n",
             "[[class]]\n[class.queue]\nkind = \"wred\"\nFIELD\n",
+            "[[class]]\n[class.queue]\nkind = \"fuzzy\"\nFIELD\n",
+            "[[class]]\n[class.queue]\nkind = \"drt\"\nFIELD\n",
         ],
     ),
     (

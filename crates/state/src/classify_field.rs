@@ -65,6 +65,11 @@ pub enum Field {
     InputKind,
     /// Source MAC of the frame the packet came in with.
     SourceMac,
+    /// The user whose socket sent it (`meta skuid`); packets of no open socket
+    /// of this machine, forwarded ones among them, have none.
+    User,
+    /// The group of that socket (`meta skgid`), alike.
+    Group,
     /// Bits of `skb->mark`, unshifted.
     Mark {
         /// Bits looked at.
@@ -160,9 +165,12 @@ impl Field {
             | Self::DestinationPort
             | Self::Length(_)
             | Self::Dscp(IpVersion::V6) => Key::Short,
-            Self::Mark { .. } | Self::ConnectionMark { .. } | Self::ConnectionId | Self::Hour => {
-                Key::Long
-            }
+            Self::User
+            | Self::Group
+            | Self::Mark { .. }
+            | Self::ConnectionMark { .. }
+            | Self::ConnectionId
+            | Self::Hour => Key::Long,
             Self::Version
             | Self::EtherType
             | Self::InputDevice

@@ -483,6 +483,8 @@ fn field_text(field: Field, netdev: bool) -> String {
         Field::InputDevice => "iifname".into(),
         Field::InputKind => "iiftype".into(),
         Field::SourceMac => "ether saddr".into(),
+        Field::User => "meta skuid".into(),
+        Field::Group => "meta skgid".into(),
         Field::Mark { mask } => format!("meta mark & {mask:#x}"),
         Field::ConnectionMark { mask } => format!("ct mark & {mask:#x}"),
         Field::ConnectionState { mask } => format!("ct state & {mask:#x}"),

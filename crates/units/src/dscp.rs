@@ -11,8 +11,10 @@ pub struct Dscp(u8);
 
 /// Names and values: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865
 /// (VA, voice admit), RFC 8622 (LE), IANA's registry of code points (NQB). EF
-/// is 101110; Mylonas 2.3 misprints it as 101100.
-const NAMES: [(&str, u8); 24] = [
+/// is 101110; Mylonas 2.3 misprints it as 101100. The behaviours of DRT (RTn in real
+/// time, NRTn not, n being the importance) have no standard code points; theirs
+/// are of pool 2, for local use: `u iii 11` (`aqm/drt.c`).
+const NAMES: [(&str, u8); 36] = [
     ("CS0", 0),
     ("LE", 1),
     ("CS1", 8),
@@ -37,6 +39,18 @@ const NAMES: [(&str, u8); 24] = [
     ("EF", 46),
     ("CS6", 48),
     ("CS7", 56),
+    ("NRT1", 7),
+    ("NRT2", 11),
+    ("NRT3", 15),
+    ("NRT4", 19),
+    ("NRT5", 23),
+    ("NRT6", 27),
+    ("RT1", 39),
+    ("RT2", 43),
+    ("RT3", 47),
+    ("RT4", 51),
+    ("RT5", 55),
+    ("RT6", 59),
 ];
 const HINT: &str = "write a name such as `EF`, `AF41`, `CS1`, `LE`, or a number from 0 to 63";
 

@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// A discipline, and the branches that a run must at least have seen: what six
 /// seconds of a busy machine saw, less a tenth.
-const DISCIPLINES: [(&str, u32); 9] = [
+const DISCIPLINES: [(&str, u32); 11] = [
     ("droptail", 78),
     ("red", 146),
     ("ared", 160),
@@ -20,6 +20,8 @@ const DISCIPLINES: [(&str, u32); 9] = [
     ("fq_codel", 168),
     ("pie", 128),
     ("wred", 244),
+    ("fuzzy", 100),
+    ("drt", 60),
 ];
 
 /// The formatter: the first of these that runs.

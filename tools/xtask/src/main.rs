@@ -11,6 +11,7 @@ mod bench_watch;
 mod bursts;
 mod campaign;
 mod deb;
+mod ds_table;
 mod flow_hash;
 mod fuzz;
 mod invariants;
@@ -86,6 +87,12 @@ enum Task {
         #[arg(long)]
         page: bool,
     },
+    /// Print the DiffServ experiments' table of thesis, theory and measurement.
+    DsTable {
+        /// Where outcomes are: what `weirgate lab run FILE --json` printed, as
+        /// files with the ending `json`.
+        folder: PathBuf,
+    },
     /// Compare hash functions for flows: how evenly they fill a table, and how fast.
     FlowHash {
         /// Keys hashed for the speed of each.
@@ -139,6 +146,7 @@ fn main() -> ExitCode {
             weirgate,
             page,
         } => campaign::run(&root(), folder.as_deref(), weirgate.as_deref(), page),
+        Task::DsTable { folder } => ds_table::run(&folder),
         Task::FlowHash { inside: true, .. } => {
             flow_hash::run_inside();
             Ok(())

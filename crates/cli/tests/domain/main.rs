@@ -12,6 +12,7 @@
 mod broken;
 mod inside;
 mod topology;
+mod tunnels;
 
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
@@ -48,4 +49,10 @@ fn a_broken_router_is_named() {
 #[test]
 fn five_saturated_hops() {
     in_the_guest("inside::five_hops");
+}
+
+/// Tunnels of both IP versions, classified by what is inside and outside.
+#[test]
+fn tunnels_by_inner_and_outer_code_point() {
+    in_the_guest("tunnels::inner_and_outer");
 }

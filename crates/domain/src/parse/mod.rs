@@ -150,7 +150,7 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
 }
 
 fn behaviour(table: &mut Reader<'_, '_>) -> Option<Behaviour> {
-    let hint = "name it: EF, AF1 to AF4, CS1 to CS7, DF or LE";
+    let hint = "name it: EF, AF1 to AF4, CS1 to CS7, RT, NRT, DF or LE";
     let Some(text) = table.text("behaviour") else {
         if !table.has("behaviour") {
             table.missing::<()>("behaviour", hint);

@@ -69,6 +69,8 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
         Field::InputDevice => plain(Load::Meta(MetaKey::IifName)),
         Field::InputKind => plain(Load::Meta(MetaKey::IifType)),
         Field::SourceMac => plain(Load::LinkLayer(6, 6)),
+        Field::User => turned(Load::Meta(MetaKey::SkUid), 4),
+        Field::Group => turned(Load::Meta(MetaKey::SkGid), 4),
         Field::Mark { mask } => masked(Load::Meta(MetaKey::Mark), mask.to_ne_bytes().to_vec()),
         // Turned, because decisions are compared by their order.
         Field::ConnectionMark { mask } => Source {
@@ -102,6 +104,8 @@ pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -
         Load::Meta(MetaKey::L4Proto) => Field::Protocol,
         Load::Meta(MetaKey::IifName) => Field::InputDevice,
         Load::Meta(MetaKey::IifType) => Field::InputKind,
+        Load::Meta(MetaKey::SkUid) => Field::User,
+        Load::Meta(MetaKey::SkGid) => Field::Group,
         Load::Meta(MetaKey::Mark) => Field::Mark { mask: word()? },
         Load::Meta(MetaKey::Priority) => Field::Class,
         Load::Meta(MetaKey::TimeHour) => Field::Hour,

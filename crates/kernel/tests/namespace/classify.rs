@@ -37,6 +37,8 @@ fn field() -> impl Strategy<Value = Field> {
         version().prop_map(Field::IcmpType),
         Just(Field::InputKind),
         Just(Field::SourceMac),
+        Just(Field::User),
+        Just(Field::Group),
         any::<u32>().prop_map(|mask| Field::Mark { mask }),
         Just(Field::Hour),
         Just(Field::Day),

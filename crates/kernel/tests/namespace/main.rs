@@ -20,5 +20,6 @@ mod parts;
 mod payload;
 mod receive;
 mod scheme;
+mod senders;
 mod stamp;
 mod values;

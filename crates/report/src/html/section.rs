@@ -97,6 +97,8 @@ impl Section {
             svg::latency(findings),
             svg::throughput(findings),
             svg::queues(findings),
+            svg::outstanding(findings),
+            svg::smoothed(findings),
             svg::distribution(findings),
             svg::histogram(findings),
             svg::time_sequence(findings),

@@ -20,7 +20,7 @@ pub use canvas::Drawing;
 pub use compare::comparison;
 pub use sequence::time_sequence;
 pub use spread::{distribution, histogram};
-pub use time::{latency, queues, throughput};
+pub use time::{latency, outstanding, queues, smoothed, throughput};
 
 use crate::Findings;
 use weirgate_experiment::{Direction, Experiment, Fate, Recording};

@@ -19,7 +19,7 @@ const SPACE: f64 = 30.0;
 /// Pixels below the last panel.
 const BELOW: f64 = 42.0;
 
-/// Sampled queues in one panel; more could not be told apart.
+/// Sampled queues or TCP senders in one panel; more could not be told apart.
 const MOST_SAMPLED: usize = 4;
 
 /// How curves are drawn.
@@ -69,6 +69,38 @@ pub fn latency(findings: &Findings) -> Option<Drawing> {
         style: Style::Dots,
     };
     draw(findings, &kind, series::latency)
+}
+
+/// Bytes that each TCP sender has on the way.
+#[must_use]
+pub fn outstanding(findings: &Findings) -> Option<Drawing> {
+    let kind = Kind {
+        name: "outstanding",
+        title: "Outstanding data over time",
+        unit: "sent, not acknowledged, kB",
+        style: Style::Steps,
+    };
+    draw(findings, &kind, |experiment, recording| {
+        series::senders(experiment, recording, MOST_SAMPLED, |sample| {
+            sample.outstanding_bytes as f64 / 1e3
+        })
+    })
+}
+
+/// The round trip that each TCP sender reckons with.
+#[must_use]
+pub fn smoothed(findings: &Findings) -> Option<Drawing> {
+    let kind = Kind {
+        name: "smoothed",
+        title: "TCP's smoothed round-trip time",
+        unit: "round trip, ms",
+        style: Style::Steps,
+    };
+    draw(findings, &kind, |experiment, recording| {
+        series::senders(experiment, recording, MOST_SAMPLED, |sample| {
+            f64::from(sample.srtt_us) / 1e3
+        })
+    })
 }
 
 /// Bytes waiting at the line and in the gateway.

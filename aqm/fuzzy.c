@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * fuzzy: a controller of the queue by fuzzy rules, which holds it at a reference
+ * (Fuzzy RED, which Mylonas cites as future work for DiffServ, section 6; after
+ * Rossides, Pitsillides, Sekercioglu and Chrysostomou, "Fuzzy RED: Congestion
+ * Control for TCP/IP Diff-Serv", 2000). Packets are dropped on arrival with a
+ * probability that two things change at regular times: how far the queue is
+ * from its reference, and how it has moved since the last time.
+ *
+ * Each of the two has five triangular sets, NB, NS, Z, PS and PB (negative big
+ * to positive big), whose peaks are equally far apart. So a value belongs to two
+ * neighbours at most, and to both together by one: with the value's place g on a
+ * grid of four steps, to set floor(g) by 1 - f and to the next by f, where f is
+ * the part of g behind the point.
+ *
+ * The rules are the usual table, in which both count alike, so that every
+ * diagonal has one consequence (- lower, + raise the probability):
+ *
+ *                       the queue has moved
+ *                     NB   NS   Z    PS   PB
+ *                NB   -4   -3   -2   -1    0
+ *    the queue   NS   -3   -2   -1    0   +1
+ *    less its    Z    -2   -1    0   +1   +2
+ *    reference   PS   -1    0   +1   +2   +3
+ *                PB    0   +1   +2   +3   +4
+ *
+ * A rule fires by the product of its two memberships, and the consequences are
+ * numbers (Sugeno's form), so the answer is their mean by how much each fires.
+ * Those four products add up to one: nothing is to be divided. A consequence k
+ * stands for k |k| / 16: near the reference one is sixteenth of what it is far
+ * away, so that a queue that is about right is left about as it is.
+ *
+ * The answer changes the probability in proportion to itself. TCP's rate goes
+ * with 1 / sqrt(p) (Mathis et al. 1997), so that a change of p by a part x
+ * changes the rate of all of it by x / 2, be there few flows and a small p or
+ * many and a large one. Fuzzy RED changes it by a fixed number, which is too
+ * much for few or too little for many.
+ *
+ * Departures from the paper: that, and the queue which is judged is the mean of
+ * what arrivals found since the last time, where the paper takes one sample.
+ * There is no timer: a change that is due is made by the next arrival. Where
+ * nothing came for several times, the queue was as it is now.
+ */
+#include "red.h"
+
+#define FUZZY_PARAMS(P) \
+	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, "queue at most") \
+	P(reference_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
+	  "queue to be held; 0: what the link sends in `target_ns`, at least " \
+	  "3 MTU") \
+	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, \
+	  "wait that the reference is where it is automatic") \
+	P(update_ns, AQM_NS, 15000000, 1000000, 1000000000, \
+	  "time between changes of the probability; at least 2 MTU's time") \
+	P(gain, AQM_RATIO, AQM_ONE / 8, 1 << 16, AQM_ONE / 2, \
+	  "largest change of the probability at a time, as a part of it") \
+	P(span, AQM_RATIO, AQM_ONE / 4, 1 << 26, AQM_ONE, \
+	  "movement of the queue in that time that is big, as a part of the " \
+	  "reference") \
+	P(ecn, AQM_FLAG, 0, 0, 1, \
+	  "mark rather than drop where the sender understands it, up to a " \
+	  "probability of 1/10")
+
+#define FUZZY_VARS(N) \
+	N(probability, AQM_RATIO, "probability of a drop") \
+	N(progress, AQM_RATIO, "probability added up since the last drop") \
+	N(goal, AQM_RATIO, "where the next drop is due") \
+	N(queue_bytes, AQM_BYTES, "queue that was judged last") \
+	N(found_bytes, AQM_BYTES, \
+	  "what arrivals since then found queued, added up") \
+	N(arrivals, AQM_PACKETS, "arrivals since then") \
+	N(updated_ns, AQM_NS, "when the last change was due") \
+	N(reference_bytes, AQM_BYTES, "reference in force") \
+	N(span_bytes, AQM_BYTES, "movement that is big") \
+	N(update_ns, AQM_NS, "time between changes in force") \
+	N(limit_packets, AQM_PACKETS, "limit in force") \
+	N(mtu_bytes, AQM_BYTES, "largest packet") \
+	N(begun, AQM_FLAG, "whether a packet has come yet")
+
+#define FUZZY_STATS(N) \
+	N(raises, AQM_NUMBER, "changes of the probability up") \
+	N(falls, AQM_NUMBER, "changes down") \
+	N(peak_probability, AQM_RATIO, "highest probability")
+
+AQM_STRUCT_PARAMS(fuzzy, FUZZY_PARAMS);
+AQM_STRUCT_VARS(fuzzy, FUZZY_VARS);
+AQM_STRUCT_STATS(fuzzy, FUZZY_STATS);
+
+/* The least probability, from which it rises by parts of itself; at it nothing
+ * is dropped. */
+#define FUZZY_LEAST (AQM_ONE >> 16)
+
+/* A step of the grid: 16 binary places. The peak of NB is at 0, that of Z at 2
+ * steps, that of PB at 4. */
+#define FUZZY_STEP (1ULL << 16)
+
+AQM_FN void fuzzy_setup(struct fuzzy_vars *v, const struct fuzzy_params *p,
+			const struct aqm_link *link)
+{
+	u64 rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
+	u64 reference = p->reference_bytes;
+
+	v->mtu_bytes = aqm_clamp(link->mtu_bytes, 64, 65536);
+	if (!reference)
+		reference = aqm_max(aqm_bytes_in(rate, p->target_ns),
+				    3 * v->mtu_bytes);
+	v->reference_bytes = aqm_clamp(reference, 1, AQM_MOST_BYTES / 2);
+	v->span_bytes = aqm_max(aqm_scale(v->reference_bytes, p->span), 1);
+	v->update_ns =
+		aqm_max(p->update_ns, 2 * v->mtu_bytes * 1000000000 / rate);
+	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
+	v->probability = aqm_max(v->probability, FUZZY_LEAST);
+}
+
+/* Where a queue is on the grid of its distance from the reference: NB is a queue
+ * of nothing, PB one of twice the reference. Queues are below 2^30. */
+AQM_NUMBER_FN u64 fuzzy_distance(u64 queue, u64 reference)
+{
+	return aqm_min(queue * 2 * FUZZY_STEP / reference, 4 * FUZZY_STEP);
+}
+
+/* The same of a movement: NB has fallen by the span, PB has risen by it. */
+AQM_NUMBER_FN u64 fuzzy_movement(u64 queue, u64 before, u64 span)
+{
+	u64 moved = queue > before ? queue - before : before - queue;
+	u64 place = aqm_min(moved * 2 * FUZZY_STEP / span, 2 * FUZZY_STEP);
+
+	return queue > before ? 2 * FUZZY_STEP + place : 2 * FUZZY_STEP - place;
+}
+
+/* The consequence of the rules whose sets' numbers, from 0, add up to `sum`:
+ * k |k| + 16 for k = sum - 4, from 0 to 32. */
+AQM_NUMBER_FN u64 fuzzy_consequence(u64 sum)
+{
+	if (sum >= 4)
+		return 16 + (sum - 4) * (sum - 4);
+	return 16 - (4 - sum) * (4 - sum);
+}
+
+/*
+ * What the rules say: 0 is lower by all of the gain, AQM_ONE leave it, 2 AQM_ONE
+ * raise by all of it.
+ *
+ * With the sets i and i + 1 of one and j and j + 1 of the other, the four rules
+ * have consequences by i + j, i + j + 1 twice, and i + j + 2. Memberships have
+ * 16 places, their products 32, consequences are at most 32: below 2^38.
+ */
+AQM_NUMBER_FN u64 fuzzy_answer(u64 distance, u64 movement)
+{
+	u64 i = aqm_min(distance / FUZZY_STEP, 3);
+	u64 j = aqm_min(movement / FUZZY_STEP, 3);
+	u64 f = distance - i * FUZZY_STEP;
+	u64 g = movement - j * FUZZY_STEP;
+	u64 low = (FUZZY_STEP - f) * (FUZZY_STEP - g);
+	u64 middle = f * (FUZZY_STEP - g) + (FUZZY_STEP - f) * g;
+
+	return (low * fuzzy_consequence(i + j) +
+		middle * fuzzy_consequence(i + j + 1) +
+		f * g * fuzzy_consequence(i + j + 2)) /
+	       16;
+}
+
+/* The probability after an answer. */
+AQM_NUMBER_FN u64 fuzzy_changed(u64 probability, u64 answer, u64 gain)
+{
+	u64 most = aqm_scale(probability, gain);
+
+	if (answer >= AQM_ONE)
+		return aqm_min(probability + aqm_scale(most, answer - AQM_ONE),
+			       AQM_ONE);
+	return aqm_max(probability - aqm_scale(most, AQM_ONE - answer),
+		       FUZZY_LEAST);
+}
+
+/* One change, for a queue of so much. */
+AQM_FN void fuzzy_update(struct fuzzy_vars *v, const struct fuzzy_params *p,
+			 struct fuzzy_stats *s, u64 queue)
+{
+	u64 answer = fuzzy_answer(fuzzy_distance(queue, v->reference_bytes),
+				  fuzzy_movement(queue, v->queue_bytes,
+						 v->span_bytes));
+
+	v->probability = fuzzy_changed(v->probability, answer, p->gain);
+	v->queue_bytes = queue;
+	s->raises += answer > AQM_ONE;
+	s->falls += answer < AQM_ONE;
+	s->peak_probability = aqm_max(s->peak_probability, v->probability);
+}
+
+/* An empty queue that has not moved: NB and Z, whose consequence is -4 of 16. So
+ * many of them are a power. */
+AQM_NUMBER_FN u64 fuzzy_idle(u64 probability, u64 gain, u64 times)
+{
+	u64 left = AQM_ONE - gain / 4;
+
+	times = aqm_min(times, 0x7fffffff);
+	return aqm_max(aqm_scale(probability, aqm_power(left, (u32)times)),
+		       FUZZY_LEAST);
+}
+
+/* Makes the changes that are due, and counts this arrival. */
+AQM_FN void fuzzy_observe(struct fuzzy_vars *v, const struct fuzzy_params *p,
+			  struct fuzzy_stats *s, const struct aqm_moment *at)
+{
+	u64 queue = aqm_min(at->bytes, AQM_MOST_BYTES);
+	u64 due;
+
+	if (!v->begun) {
+		v->begun = 1;
+		v->updated_ns = at->now_ns;
+	}
+	due = (at->now_ns - v->updated_ns) / v->update_ns;
+	if (due) {
+		fuzzy_update(v, p, s,
+			     v->arrivals ? v->found_bytes / v->arrivals :
+					   queue);
+		if (due > 1)
+			fuzzy_update(v, p, s, queue);
+		if (due > 2 && !queue)
+			v->probability =
+				fuzzy_idle(v->probability, p->gain, due - 2);
+		v->updated_ns += due * v->update_ns;
+		v->found_bytes = 0;
+		v->arrivals = 0;
+	}
+	v->found_bytes += queue;
+	v->arrivals++;
+}
+
+AQM_FN struct aqm_verdict fuzzy_arrive(struct fuzzy_vars *v,
+				       const struct fuzzy_params *p,
+				       struct fuzzy_stats *s,
+				       const struct aqm_packet *packet,
+				       const struct aqm_moment *at)
+{
+	fuzzy_observe(v, p, s, at);
+	if (at->packets >= v->limit_packets)
+		return aqm_drop(AQM_LIMIT_REASON);
+	/* A queue of two packets is none, whatever went before. */
+	if (v->probability <= FUZZY_LEAST || at->bytes < 2 * v->mtu_bytes)
+		return aqm_pass(0);
+	if (!red_due(&v->progress, &v->goal, v->probability, at->random))
+		return aqm_pass(0);
+	if (p->ecn && v->probability <= AQM_ONE / 10 && aqm_can_mark(packet))
+		return aqm_mark(AQM_EARLY_REASON, 0);
+	return aqm_drop(AQM_EARLY_REASON);
+}
+
+AQM_ONE_FIFO(fuzzy)
+
+AQM_DISCIPLINE(fuzzy, FUZZY, 1, 4096, AQM_NEEDS_RANDOM,
+	       "Fuzzy RED: holds the queue at a reference by fuzzy rules")

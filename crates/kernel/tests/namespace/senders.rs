@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who sends what a host itself makes: rules by the user and the group of the
+//! socket, held, read back and met by real sockets.
+
+use crate::harness::{apply, in_namespace, observe};
+use crate::scheme::{SITE, counters, tables};
+use std::net::UdpSocket;
+use weirgate_plan::verify;
+
+const RULES: &str = r#"
+[[rule]]
+name = "backup"
+class = "rest"
+uid = ["34", "990-999"]
+set-dscp = "LE"
+
+[[rule]]
+name = "voice"
+class = "first"
+gid = "1005"
+protocol = "udp"
+set-dscp = "EF"
+
+[[rule]]
+name = "both"
+class = "good"
+uid = "2000"
+gid = "2000"
+"#;
+
+/// Sends a datagram by a socket of a user and a group, of this thread only.
+fn send(user: u32, group: u32, to: &str) {
+    // SAFETY: these change a number of the calling thread's credentials; memory
+    // safety does not rest on it.
+    #[expect(unsafe_code, reason = "no safe call sets one thread's")]
+    let before = unsafe { (libc::setfsgid(group), libc::setfsuid(user)) };
+    let from = if to.starts_with('[') {
+        "[::]:0"
+    } else {
+        "0.0.0.0:0"
+    };
+    let socket = UdpSocket::bind(from).unwrap();
+    // SAFETY: as above.
+    #[expect(unsafe_code, reason = "no safe call sets one thread's")]
+    unsafe {
+        libc::setfsuid(before.1 as u32);
+        libc::setfsgid(before.0 as u32);
+    }
+    socket.send_to(b"x", to).unwrap();
+}
+
+#[test]
+fn senders_are_told_apart() {
+    in_namespace(|kernel| async move {
+        let state = tables(&format!("{SITE}{RULES}"));
+        apply(&kernel, &state, None).await;
+        let after = observe(&kernel, &[&state]).await;
+        assert_eq!(verify(&after, &state), vec![]);
+        let cases: [(u32, u32, &[&str]); 9] = [
+            (34, 34, &["up_backup"]),
+            (990, 1, &["up_backup"]),
+            (999, 1, &["up_backup"]),
+            (1000, 1, &[]),
+            (35, 1, &[]),
+            (0, 1005, &["up_voice"]),
+            (995, 1005, &["up_backup", "up_voice"]),
+            (2000, 2000, &["up_both"]),
+            (2000, 1, &[]),
+        ];
+        for to in ["10.9.0.2:9", "[2001:db8::2]:9"] {
+            for (user, group, wanted) in cases {
+                let before = counters(&kernel).await;
+                send(user, group, to);
+                let after = counters(&kernel).await;
+                let own = ["up_backup", "up_voice", "up_both"];
+                let more = own.into_iter().filter(|one| before[*one] < after[*one]);
+                let more: Vec<&str> = more.collect();
+                assert_eq!(more, wanted, "{user} {group} to {to}");
+            }
+        }
+    });
+}

@@ -9,6 +9,8 @@ mod aqm;
 mod aqm_bench;
 mod aqm_bench_inside;
 mod aqm_capture;
+mod aqm_class;
+mod aqm_frames;
 mod aqm_kit;
 mod aqm_live;
 mod aqm_offloads;

@@ -28,7 +28,10 @@ fuzz_target!(|data: &[u8]| {
     let changes = usize::from(changes % 32) * CHANGE;
     let (changes, events) = rest.split_at(changes.min(rest.len()));
     let records = records(discipline, changes, events);
-    let file = file(discipline, &records);
+    follow(discipline, records.iter().map(Vec::as_slice));
+    // Without the state, which is large and the same to a file.
+    let records = &records[2..];
+    let file = file(discipline, records);
     let recording = Recording::read(&file).expect("what was written is read");
     assert_eq!(recording.records, records);
     assert!(recording.about.verdicts && recording.about.discipline == discipline.name());
@@ -36,23 +39,24 @@ fuzz_target!(|data: &[u8]| {
     assert!(Recording::read(&file[..cut]).is_err(), "cut off at {cut}");
     let mut changed = file.clone();
     changed[cut] ^= 1;
-    assert!(Recording::read(&changed).ok() != Some(recording.clone()), "changed at {cut}");
-    replay(&recording);
+    assert!(Recording::read(&changed).ok().as_ref() != Some(&recording), "changed at {cut}");
 });
 
-/// Makes the calls of a recording, as `weirgate aqm replay` and beyond the first
-/// that has another verdict.
+/// Makes the calls of a recording.
 fn replay(recording: &Recording<'_>) {
-    let Some(discipline) = Discipline::named(&recording.about.discipline) else {
-        return;
-    };
-    let mut mirror = Mirror::new(discipline);
-    for bytes in &recording.records {
-        let taken = mirror.take(bytes);
-        if taken.is_ok() {
-            let _ = mirror.vars();
-        }
+    if let Some(discipline) = Discipline::named(&recording.about.discipline) {
+        follow(discipline, recording.records.iter().copied());
     }
+}
+
+/// Makes calls as `weirgate aqm replay` does, and beyond the first that has another
+/// verdict.
+fn follow<'r>(discipline: Discipline, records: impl Iterator<Item = &'r [u8]>) {
+    let mut mirror = Mirror::new(discipline);
+    for bytes in records {
+        let _ = mirror.take(bytes);
+    }
+    let _ = mirror.vars();
     if let Some(queue) = mirror.queue() {
         let _ = queue.packets();
     }

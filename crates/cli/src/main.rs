@@ -55,6 +55,7 @@ mod progress;
 mod promises;
 mod reference;
 mod reference_disciplines;
+mod reference_seam;
 mod result;
 mod rules;
 mod saved;

@@ -2,10 +2,9 @@
 //! Disciplines go on and off a device whose queue is full, again and again:
 //! nothing of them stays behind.
 
-use super::inside::{done, far_packets, net, number, objects, settled, shown};
+use super::inside::{done, far_packets, net, number, objects, settled};
 use net::{Far, Flood};
 use std::net::{Shutdown, UdpSocket};
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 

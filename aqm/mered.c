@@ -24,7 +24,7 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 	  "a flow silent for this long is forgotten") \
 	AQM_FLOWS_PARAM(P)
 
-#define MERED_PARAMS(P) ARED_COMMON(P) RED_ECN(P) MERED_OWN_PARAMS(P)
+#define MERED_PARAMS(P) ARED_OF_PAPER(P) RED_ECN(P) MERED_OWN_PARAMS(P)
 
 #define MERED_OWN_VARS(N) \
 	N(owed, AQM_FLAG, \

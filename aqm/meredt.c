@@ -89,7 +89,7 @@ enum meredt_averaged {
 	  "a flow silent for this long is forgotten") \
 	AQM_FLOWS_PARAM(P)
 
-#define MEREDT_PARAMS(P) ARED_COMMON(P) MEREDT_OWN_PARAMS(P)
+#define MEREDT_PARAMS(P) ARED_OF_PAPER(P) MEREDT_OWN_PARAMS(P)
 
 #define MEREDT_OWN_VARS(N) \
 	N(average_weight, AQM_RATIO, "average weight of who is averaged") \

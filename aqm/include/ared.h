@@ -9,7 +9,8 @@
  * thresholds; the paper's is the band from 40 % to 60 % of the way, in which
  * nothing is changed.
  *
- * Departure from the paper: there is no timer. The step is taken by the first
+ * Departures from the paper: where nothing is said, ared's steps down are the
+ * inverse of its steps up (below); there is no timer. The step is taken by the first
  * arrival after each interval, and one at most after a longer silence, in which
  * the average says nothing new.
  */
@@ -18,28 +19,37 @@
 
 #include "red.h"
 
-#define ARED_OWN_PARAMS(P) \
+#define ARED_OWN_PARAMS(P, BETA) \
 	P(rule, "middle|band", 0, 0, 1, \
 	  "aim at the middle between the thresholds, or at the band from 40 " \
 	  "% to 60 %") \
-	P(interval_ns, AQM_NS, 500000000, 1000000, 10000000000ULL, \
-	  "time between steps") \
+	P(interval_ns, AQM_NS, 0, 0, 10000000000ULL, \
+	  "time between steps; 0: 0.5 s, or more where limit_bytes is said " \
+	  "and stands for round trips beyond 0.25 s") \
 	P(alpha, AQM_RATIO, AQM_ONE / 100, 1, AQM_ONE, \
 	  "largest increase of the probability; a quarter of it where that " \
 	  "is less") \
-	P(beta, AQM_RATIO, AQM_ONE / 10 * 9, AQM_ONE / 2, AQM_ONE - 1, \
-	  "factor of a decrease") \
+	P(beta, AQM_RATIO, BETA, 0, AQM_ONE - 1, \
+	  "factor of a decrease; 0: the inverse of an increase") \
 	P(most_p, AQM_RATIO, AQM_ONE / 2, 1 << 12, AQM_ONE, \
 	  "no increase above this") \
 	P(least_p, AQM_RATIO, 0, 0, AQM_ONE, \
 	  "no decrease below this, from 0.000001; 0: 0.01, on a fast link " \
 	  "less")
 
-#define ARED_COMMON(P) RED_COMMON(P) ARED_OWN_PARAMS(P)
+/*
+ * With the paper's decrease of 0.9 and its increase of a quarter, where steps up
+ * and down take turns, the average lies below its target two steps of three. So
+ * ared's decrease is the inverse of the increase. mered's and meredt's is the
+ * paper's: what is dropped there is a few flows' alone.
+ */
+#define ARED_COMMON(P) RED_COMMON(P) ARED_OWN_PARAMS(P, 0)
+#define ARED_OF_PAPER(P) RED_COMMON(P) ARED_OWN_PARAMS(P, AQM_ONE / 10 * 9)
 
 #define ARED_OWN_VARS(N) \
 	N(stepped_ns, AQM_NS, "when the last step was due") \
 	N(least_p, AQM_RATIO, "the least probability at the upper threshold") \
+	N(interval_ns, AQM_NS, "time between steps in force") \
 	N(low, AQM_BYTES_Q16, "the probability falls below this average") \
 	N(high, AQM_BYTES_Q16, "and rises above this one")
 
@@ -50,9 +60,12 @@
 	N(decreases, AQM_NUMBER, "steps down") \
 	N(peak_average, AQM_BYTES_Q16, "highest average")
 
+/* The base round trip that defaults are for. */
+#define ARED_ROUND_NS 100000000
+
 struct ared_common {
 	struct red_common red;
-	ARED_OWN_PARAMS(AQM_PARAM_FIELD)
+	ARED_OWN_PARAMS(AQM_PARAM_FIELD, 0)
 };
 
 struct ared_core {
@@ -66,18 +79,28 @@ struct ared_counted {
 
 /*
  * Where the probability starts and ends by itself. A flow whose window fills the
- * link with a round trip of 100 ms has W packets under way. At W lost to 1 it
+ * link with a round trip of 100 ms has W packets under way. With one of W lost it
  * loses one in each round trip and halves each time, so that no more is needed of
  * any flow to begin with. It fills the link with a loss of 1.5 / W^2 (RFC 5348
  * section 3.1, without timeouts), which in the middle between the thresholds is
  * half of the probability at the upper one. ARED's authors name 0.1 and 0.01,
  * which are more than that above 1.2 and 2.1 Mbit/s: there a flow that is alone
  * could not fill the link until many steps had been taken, or ever.
+ *
+ * Where the limit chooses the thresholds, the queue aimed at is part of the
+ * round trip: a limit of a second of the link is for windows that long. A step
+ * waits for two of them, until what the last one did is seen.
  */
 AQM_FN void ared_automatic(struct ared_core *v, const struct ared_common *p)
 {
-	u64 window = aqm_max(100000000 / aqm_max(v->red.packet_ns, 1), 1);
+	u64 packet_ns = aqm_clamp(v->red.packet_ns, 1, 10000000000ULL);
+	u64 target_bytes = (v->red.min_bytes + v->red.max_bytes) / 2;
+	u64 round_ns = ARED_ROUND_NS;
+	u64 window;
 
+	if (red_by_limit(&p->red))
+		round_ns += target_bytes * packet_ns / v->red.mtu_bytes;
+	window = aqm_max(round_ns / packet_ns, 1);
 	if (!p->red.max_p)
 		v->red.max_p =
 			aqm_clamp(AQM_ONE / window, RED_LEAST_P, v->red.max_p);
@@ -85,6 +108,10 @@ AQM_FN void ared_automatic(struct ared_core *v, const struct ared_common *p)
 				  aqm_min(AQM_ONE / 100,
 					  3 * AQM_ONE / window / window);
 	v->least_p = aqm_max(v->least_p, RED_LEAST_P);
+	v->interval_ns = p->interval_ns;
+	if (!v->interval_ns)
+		v->interval_ns =
+			aqm_clamp(2 * round_ns, 500000000, 10000000000ULL);
 }
 
 AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
@@ -109,23 +136,35 @@ AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
 	}
 }
 
+/* A step down: beta, or what takes a step up of so much back. Halves fit in 32
+ * bits. */
+AQM_FN u64 ared_less(const struct ared_common *p, u64 max_p, u64 more)
+{
+	u64 factor = p->beta;
+
+	if (!factor)
+		factor = aqm_ratio(max_p / 2, (max_p + more) / 2);
+	return aqm_scale(max_p, factor);
+}
+
 /* One step of the rule of ARED's section 3.1, where one is due. */
 AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 		      struct ared_counted *s, u64 now_ns)
 {
 	u64 max_p = v->red.max_p;
+	u64 more = aqm_min(p->alpha, max_p / 4);
 
-	if (now_ns - v->stepped_ns < p->interval_ns)
+	if (now_ns - v->stepped_ns < v->interval_ns)
 		return;
-	if (now_ns - v->stepped_ns < 2 * p->interval_ns)
-		v->stepped_ns += p->interval_ns;
+	if (now_ns - v->stepped_ns < 2 * v->interval_ns)
+		v->stepped_ns += v->interval_ns;
 	else
 		v->stepped_ns = now_ns;
 	if (v->red.average > v->high && max_p <= p->most_p) {
-		max_p += aqm_min(p->alpha, max_p / 4);
+		max_p += more;
 		s->increases++;
 	} else if (v->red.average < v->low && max_p >= v->least_p) {
-		max_p = aqm_scale(max_p, p->beta);
+		max_p = ared_less(p, max_p, more);
 		s->decreases++;
 	}
 	v->red.max_p = aqm_min(max_p, AQM_ONE);

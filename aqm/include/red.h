@@ -50,8 +50,9 @@ enum red_measure {
 	P(max_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
 	  "upper threshold; 0: by the link's rate and the delay target, at " \
 	  "least 15 MTU") \
-	P(delay_ns, AQM_NS, 5000000, 100000, 10000000000ULL, \
-	  "mean delay aimed at where thresholds are automatic") \
+	P(delay_ns, AQM_NS, 0, 0, 10000000000ULL, \
+	  "mean delay aimed at where thresholds are automatic; 0: 5 ms, or " \
+	  "by the limit where that is said") \
 	P(weight, AQM_RATIO, 0, 0, AQM_ONE / 2, \
 	  "weight of one arrival in the average, from 2^-24; 0: by the " \
 	  "link's rate") \
@@ -98,6 +99,9 @@ struct red_common {
 struct red_core {
 	RED_CORE(AQM_NUMBER_FIELD)
 };
+
+/* The delay aimed at where neither a limit nor a delay is said. */
+#define RED_DELAY_NS 5000000
 
 /* Where the device's rate is unknown: 10 Mbit/s. Only defaults follow it. */
 #define RED_UNKNOWN_RATE 1250000
@@ -239,9 +243,17 @@ AQM_FN u64 red_automatic_weight(u64 packets_s)
 /* No probability that is set or adapted is less. */
 #define RED_LEAST_P (AQM_ONE >> 20)
 
+/* Whether the queue's length is all that is said of how long it may be. */
+AQM_FN int red_by_limit(const struct red_common *p)
+{
+	return p->limit_bytes && !p->min_bytes && !p->max_bytes && !p->delay_ns;
+}
+
 /*
  * Derives what is in force. ARED section 4: the lower threshold is 5 packets or
  * half the delay target, whichever is more, the upper one three times that.
+ * Where only the limit is said, the upper one is a quarter of it, as the limit
+ * is four times the upper one where that is said, and still 15 packets.
  * The average and the spacing stay as they are.
  */
 AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
@@ -250,12 +262,14 @@ AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
 	u64 rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
 	u64 mtu = aqm_clamp(link->mtu_bytes, 64, 65536);
 	u64 max = p->max_bytes;
-	u64 least = aqm_max(5 * mtu, aqm_bytes_in(rate, p->delay_ns) / 2);
+	u64 delay = p->delay_ns ? p->delay_ns : RED_DELAY_NS;
+	u64 least = aqm_max(5 * mtu, aqm_bytes_in(rate, delay) / 2);
 
 	if (!max) {
-		max = aqm_min(3 * least, AQM_MOST_BYTES / 4);
-		if (p->min_bytes)
-			max = aqm_min(3 * p->min_bytes, AQM_MOST_BYTES / 4);
+		max = 3 * (p->min_bytes ? p->min_bytes : least);
+		if (red_by_limit(p))
+			max = aqm_max(15 * mtu, p->limit_bytes / 4);
+		max = aqm_min(max, AQM_MOST_BYTES / 4);
 		if (p->limit_bytes)
 			max = aqm_min(max, p->limit_bytes / 2);
 	}

@@ -97,7 +97,7 @@ unsafe impl Sync for RawDescriptor {}
 pub(crate) const EVICT_CALLS: usize = 65;
 
 /// Bytes of a slot behind the instance (`struct aqm_slot`).
-pub(crate) const SLOT_BYTES: usize = size_of::<Packet>() + 8;
+pub const SLOT_BYTES: usize = size_of::<Packet>() + 8;
 
 unsafe extern "C" {
     pub(crate) static aqm_reasons: [RawRow; 0];

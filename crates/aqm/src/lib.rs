@@ -30,7 +30,7 @@ mod virtual_queue;
 mod window;
 
 pub use discipline::{Discipline, Layout, Row, reasons};
-pub use ffi::{Link, Packet};
+pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};
 pub use meter::{Colour, Meter, MeterError, MeterKind};
 pub use mirror::{Mirror, MirrorError, Taken};

@@ -177,7 +177,11 @@ fn ared_steps_as_the_paper_says() {
     for rule in [0, 1] {
         let mut params = PLAIN.to_vec();
         params.extend([("rule", rule), ("weight", ONE / 16)]);
-        params.extend([("max_p", ONE / 10), ("least_p", ONE / 100)]);
+        params.extend([
+            ("max_p", ONE / 10),
+            ("least_p", ONE / 100),
+            ("beta", ONE / 10 * 9),
+        ]);
         let mut ared: Queue<()> = queue("ared", &link(8_000_000), &params);
         let mut p = 0.1_f64;
         let mut steps = 0;
@@ -267,4 +271,51 @@ fn probabilities_begin_by_the_link() {
     assert_eq!(ared.var("least_p"), Some(ONE / 8));
     let red = queue::<()>("red", &link(100_000_000), &[]);
     assert_eq!(red.var("max_p"), Some(ONE / 10));
+}
+
+/// The queue's length alone says what the thresholds are, never so little that
+/// fifteen packets do not fit, and never more than half of it; with a delay, that
+/// does.
+#[test]
+fn the_limit_chooses_thresholds() {
+    for (limit, delay_ns, min, max) in [
+        (0, 0, 7_500, 22_500),
+        (4_000_000, 0, 333_333, 1_000_000),
+        (60_000, 0, 7_500, 22_500),
+        (20_000, 0, 3_333, 10_000),
+        (4_000_000, 40 * MS, 20_000, 60_000),
+    ] {
+        let params = [("limit_bytes", limit), ("delay_ns", delay_ns)];
+        let red = queue::<()>("red", &link(8_000_000), &params);
+        let found = ["min_bytes", "max_bytes"].map(|name| red.var(name).expect(name));
+        assert_eq!(found, [min, max], "{limit} bytes, {delay_ns} ns");
+    }
+}
+
+/// Where nothing is said, a step up and a step down come to nothing.
+#[test]
+fn a_step_down_takes_a_step_up_back() {
+    let mut ared: Queue<()> = queue("ared", &link(8_000_000), &[("limit_bytes", 400_000)]);
+    let mut seen = vec![ared.var("max_p").expect("max_p")];
+    for second in 0..60 {
+        // Six seconds above the target, six below it, and again.
+        let queued = if second / 6 % 2 == 0 { 90 } else { 10 };
+        for index in 0..400 {
+            ared.arrive(&packet(second * S + index * 2 * MS, 1_000), u32::MAX, ());
+            while ared.packets() > queued {
+                ared.depart(second * S + index * 2 * MS);
+            }
+        }
+        seen.push(ared.var("max_p").expect("max_p"));
+    }
+    let (least, most) = (seen.iter().min(), seen.iter().max());
+    assert!(most > least.map(|least| least * 2).as_ref(), "{seen:?}");
+    let (first, last) = (seen[0] as f64, seen[60] as f64);
+    let ups = ared.stat("increases").expect("up") as f64;
+    let downs = ared.stat("decreases").expect("down") as f64;
+    let expected = first * 1.25_f64.powf(ups - downs);
+    assert!(
+        (last / expected - 1.0).abs() < 1e-3,
+        "{last}, not {expected}"
+    );
 }

@@ -110,18 +110,19 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Change parameters, link or rate of a discipline on a device.
+    /// Change parameters, link or rate of a discipline on a device, or what a class has.
     ///
     /// What is queued stays. What is not named stays as it is.
     Change {
         /// The device.
         device: String,
-        /// Parameters, as `name=value`.
+        /// Parameters, as `name=value`; of a class also `guarantee`, `ceiling`, `weight` and
+        /// `priority`, as `load` has them.
         #[arg(value_name = "NAME=VALUE")]
         settings: Vec<String>,
         #[command(flatten)]
         line: Line,
-        /// The class whose parameters are meant, such as 1:10.
+        /// The class that is meant, such as 1:10.
         #[arg(long, value_name = "ID")]
         class: Option<String>,
     },
@@ -197,7 +198,8 @@ pub struct Load {
     /// `1:10,priority=0,guarantee=102kbit,ceiling=400kbit,weight=1,queue=codel,target_ns=5ms`.
     ///
     /// A packet's class is its skb->priority, as for HTB. Packets that name none go to the last
-    /// class. Without `queue`, DISCIPLINE and its parameters are the class's queue.
+    /// class. Without `queue`, DISCIPLINE and its parameters are the class's queue. Its parameter
+    /// `weight` is written `queue.weight` here.
     #[arg(long = "class", value_name = "CLASS")]
     pub classes: Vec<String>,
     /// Replace a root qdisc that is there.

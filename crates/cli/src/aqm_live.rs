@@ -2,16 +2,17 @@
 //! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
 
 use crate::aqm::{Line, Load, apply_line, discipline, set, wrong};
-use crate::aqm_offloads;
+use crate::aqm_class::class;
 use crate::aqm_own;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::shape::in_runtime;
+use crate::{aqm_class, aqm_offloads};
 use weirgate_aqm::{Link, ONLY_MARKS, Settings};
 use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Place, Qdisc, Setup, Shaper, Store};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
-use weirgate_units::{Handle, Rate};
+use weirgate_units::Handle;
 
 /// A device of this network namespace.
 pub struct Target {
@@ -197,54 +198,11 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
 }
 
 /// Whether a qdisc can do as these settings say.
-fn can_be_held(settings: &Settings) -> Result<(), Failure> {
+pub fn can_be_held(settings: &Settings) -> Result<(), Failure> {
     if settings.only_marks() {
         return Err(wrong(ONLY_MARKS));
     }
     Ok(())
-}
-
-/// `1:10,priority=0,guarantee=102kbit,queue=codel,target_ns=5ms`.
-fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
-    let at = |problem: String| wrong(format!("--class {text}: {problem}"));
-    let mut words = text.split(',').map(str::trim);
-    let mut class = Class {
-        classid: class_id(words.next().unwrap_or_default())?,
-        guarantee_bytes_s: 0,
-        ceiling_bytes_s: 0,
-        weight: 1,
-        credit_ns: 0,
-        priority: 0,
-        settings: queue.clone(),
-    };
-    let mut params = Vec::new();
-    for word in words {
-        let Some((name, value)) = word.split_once('=') else {
-            return Err(at(format!("`{word}`: write name=value")));
-        };
-        let rate = || {
-            let rate: Result<Rate, _> = value.parse();
-            rate.map(Rate::as_bytes_per_second)
-                .map_err(|error| at(error.to_string()))
-        };
-        let number = |least: u64, most: u64| {
-            let number: Option<u64> = value.parse().ok();
-            number
-                .filter(|number| (least..=most).contains(number))
-                .ok_or_else(|| at(format!("{name} is `{value}`; write {least} to {most}")))
-        };
-        match name {
-            "guarantee" => class.guarantee_bytes_s = rate()?,
-            "ceiling" => class.ceiling_bytes_s = rate()?,
-            "weight" => class.weight = number(1, 1 << 20)?,
-            "priority" => class.priority = number(0, 7)? as u32,
-            "queue" => class.settings = Settings::new(discipline(value)?),
-            _ => params.push(word.to_owned()),
-        }
-    }
-    set(&mut class.settings, &params)?;
-    can_be_held(&class.settings)?;
-    Ok(class)
 }
 
 /// The number of a class as tc writes it: `1:10`.
@@ -367,8 +325,7 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
                     let found = setup.classes.iter_mut().find(|it| it.classid == id);
                     let found = found
                         .ok_or_else(|| wrong(format!("{device}: there is no class {class}")))?;
-                    set(&mut found.settings, words)?;
-                    can_be_held(&found.settings)?;
+                    aqm_class::change(found, words)?;
                 } else if !words.is_empty() {
                     return Err(wrong(
                         "say with --class whose parameters are meant, such as --class 1:10",

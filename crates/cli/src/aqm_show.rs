@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
-use weirgate_bpf::{Instance, Place, Store};
+use weirgate_bpf::{Class, Instance, Place, Store};
 use weirgate_kernel::Kernel;
 use weirgate_units::{Handle, Rate};
 
@@ -19,7 +19,7 @@ struct Shown {
     device: String,
     kind: String,
     gate_bytes_s: u64,
-    class: Option<u32>,
+    class: Option<Class>,
     instance: Instance,
 }
 
@@ -113,7 +113,7 @@ fn collect(
                         device: device.clone(),
                         kind: shaper.kind().to_owned(),
                         gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.gate_bytes_s),
-                        class: Some(class.map_or(0, |class| class.classid)),
+                        class: class.cloned(),
                         instance,
                     });
                 }
@@ -147,7 +147,13 @@ impl Shown {
             "device": self.device,
             "queue": self.instance.place().queue,
             "kind": self.kind,
-            "class": self.class.map(|id| Handle::from_u32(id).to_string()),
+            "class": self.class.as_ref().map(class_name),
+            "share": self.class.as_ref().map(|class| json!({
+                "priority": class.priority,
+                "weight": class.weight,
+                "guarantee_bytes_s": class.guarantee_bytes_s,
+                "ceiling_bytes_s": class.ceiling_bytes_s,
+            })),
             "discipline": self.instance.discipline().name(),
             "rate_bytes_s": self.gate_bytes_s,
             "link": {
@@ -168,9 +174,14 @@ impl Shown {
         if self.instance.place().queue > 0 {
             let _ = write!(text, ", transmit queue {}", self.instance.place().queue);
         }
-        if let Some(class) = self.class {
+        if let Some(class) = &self.class {
             let name = self.instance.discipline().name();
-            let _ = write!(text, ", class {}: {name}", Handle::from_u32(class));
+            let _ = write!(
+                text,
+                ", class {}: {name}; {}",
+                class_name(class),
+                share(class)
+            );
         }
         let link = self.instance.link();
         if self.gate_bytes_s > 0 {
@@ -189,6 +200,26 @@ impl Shown {
         let _ = write!(text, "; MTU {} bytes", link.mtu_bytes);
         text
     }
+}
+
+fn class_name(class: &Class) -> String {
+    Handle::from_u32(class.classid).to_string()
+}
+
+/// What a class has of the link, as `load` and `change` take it.
+fn share(class: &Class) -> String {
+    let mut text = format!("priority={} weight={}", class.priority, class.weight);
+    let rates = [
+        ("guarantee", class.guarantee_bytes_s),
+        ("ceiling", class.ceiling_bytes_s),
+    ];
+    for (name, bytes_s) in rates {
+        if bytes_s > 0 {
+            let rate = Rate::bits_per_second(bytes_s * 8);
+            let _ = write!(text, " {name}={rate}");
+        }
+    }
+    text
 }
 
 fn framing(link: &Link) -> &'static str {

@@ -3,7 +3,7 @@
 
 use crate::Arguments;
 use crate::exit::{Failure, Outcome, Status};
-use crate::{output, reference_disciplines};
+use crate::{output, reference_disciplines, reference_seam};
 use clap::CommandFactory;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,6 +20,8 @@ pub fn run(folder: &Path, check: bool) -> Outcome {
     for (name, page) in reference_disciplines::pages() {
         pages.insert(name, page.into_bytes());
     }
+    let (name, page) = reference_seam::page();
+    pages.insert(name, page.into_bytes());
     if !check {
         for part in ["man", "disciplines"] {
             fs::create_dir_all(folder.join(part))?;

@@ -9,15 +9,18 @@ use std::process::Command;
 
 /// A target, and the branches that a run must at least have seen: about twice
 /// what its own seeds alone see; of `packet`, which has few, half as many again;
-/// of `message` and `history`, whose seeds see nearly all, a little less than
-/// what twenty seconds see.
-const TARGETS: [(&str, u32); 6] = [
+/// of `message`, `history` and what disciplines read (`recording`, `capture`,
+/// `script`), whose seeds see most, a little less than what twenty seconds see.
+const TARGETS: [(&str, u32); 9] = [
     ("policy", 4_400),
     ("experiment", 3_300),
     ("domain", 4_700),
     ("packet", 1_400),
     ("message", 140),
     ("history", 1_150),
+    ("recording", 440),
+    ("capture", 840),
+    ("script", 600),
 ];
 
 /// What a planted mistake says when it is met; see the targets.

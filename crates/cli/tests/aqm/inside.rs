@@ -157,6 +157,8 @@ fn classes_behind_the_gate() {
         number(&all["queues"][1], "parameters", "target_ns"),
         20_000_000
     );
+    assert!(fails("change wan0 queue=pie --class 1:30", 2).contains("--replace"));
+    assert!(fails("change wan0 weight=0 --class 1:30", 2).contains("1 to 1048576"));
     assert!(fails("record wan0 class.recording", 2).contains("1:10, 1:30"));
     assert!(fails("trace wan0 --class 1:20", 2).contains("1:10, 1:30"));
     let recorded = "record wan0 class.recording --class 1:30 --packets 200";

@@ -3,6 +3,7 @@
 //! functions of `inside` there, which calls the command. It needs qemu, a
 //! fetched kernel and the guest's binary.
 
+mod classes;
 mod device;
 mod howto;
 mod inside;
@@ -90,6 +91,13 @@ fn nothing_stays_behind_a_thousand_cycles() {
         ..Limits::default()
     };
     println!("{}", within("a_thousand_cycles", limits));
+}
+
+/// What a class has of the link is changed while packets wait in it.
+#[test]
+fn a_class_changes_and_keeps_its_queue() {
+    let limits = Limits::default();
+    println!("{}", run("classes::change_in_place", limits, &[]));
 }
 
 #[test]

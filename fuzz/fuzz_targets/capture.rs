@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as a capture, pcap or pcapng: what is read of it for a discipline
+//! (`weirgate aqm record --capture`) and for a policy (`weirgate explain`).
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weirgate_explain::{is_capture, read_capture};
+
+#[path = "../../crates/cli/src/aqm_frames.rs"]
+mod aqm_frames;
+
+/// More packets than any input has room for, at 16 bytes each.
+const MOST: usize = 4_096 / 16;
+
+fuzz_target!(|data: &[u8]| {
+    let mut packets = 0;
+    let read = aqm_frames::each(data, |packet| {
+        packets += 1;
+        planted(packet.len);
+        assert!(packet.ecn <= 3);
+        assert_eq!(packet.len, packet.wire);
+        true
+    });
+    assert!(packets <= MOST, "{packets} packets");
+    if let Err(mistake) = read {
+        assert!(!mistake.is_empty());
+    }
+    let mut one = 0;
+    let _ = aqm_frames::each(data, |_| {
+        one += 1;
+        false
+    });
+    assert_eq!(one, packets.min(1), "it ends when it is told to");
+    if is_capture(data) {
+        assert!(read_capture(data).packets.len() <= MOST);
+    }
+});
+
+/// The planted mistake: a packet of one length, in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(len: u32) {
+    assert!(len != 137_201, "the planted mistake: 137201 bytes");
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: u32) {}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any text as the script of a discipline (`weirgate aqm test`) and as what its
+//! driver answered: mistakes name their lines, in order, and a script that is read
+//! finds the answers that it asks for right.
+
+#![no_main]
+
+mod dictionary;
+mod words;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use std::sync::LazyLock;
+use weirgate_aqm::{Discipline, Row};
+
+#[path = "../../crates/cli/src/aqm_script.rs"]
+#[allow(dead_code)]
+mod aqm_script;
+
+use aqm_script::Script;
+
+fuzz_target!(|data: &[u8]| {
+    static PARAMS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+        Discipline::named("codel").map(Discipline::params).unwrap_or_default()
+    });
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    // What the driver says comes after a line of its own.
+    let (script, said) = text.split_once("\nsaid\n").unwrap_or((text, ""));
+    match Script::read(script, &PARAMS) {
+        Ok(read) => {
+            planted(&read.calls);
+            let calls = read.calls.lines().filter(|line| matches!(&line[..1], "a" | "d" | "s"));
+            let calls = calls.count();
+            let found = read.compare(said);
+            assert!(found.len() <= calls, "{} mistakes in {calls} calls", found.len());
+            in_order(&found, script);
+        }
+        Err(mistakes) => {
+            assert!(!mistakes.is_empty());
+            in_order(&mistakes, script);
+        }
+    }
+});
+
+/// Each begins with the number of a line that is there, and none with one before.
+fn in_order(mistakes: &[String], script: &str) {
+    let mut last = 1;
+    for mistake in mistakes {
+        let (line, what) = mistake.split_once(": ").expect("LINE: what");
+        let line: usize = line.parse().expect("a number");
+        assert!(line >= last && line <= script.lines().count() && !what.is_empty());
+        last = line;
+    }
+}
+
+/// What libFuzzer itself is given, see tools/xtask.
+const DICTIONARY: &str = include_str!("../dictionaries/script.dict");
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    match words::mutated(&data[..size], max_size, seed, DICTIONARY) {
+        Some(text) => {
+            data[..text.len()].copy_from_slice(&text);
+            text.len()
+        }
+        None => fuzzer_mutate(data, size, max_size),
+    }
+});
+
+/// The planted mistake: a packet of one length, in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(calls: &str) {
+    let length = |line: &str| line.starts_with("a ") && line.split(' ').nth(2) == Some("73");
+    assert!(!calls.lines().any(length), "the planted mistake: 73 bytes");
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &str) {}

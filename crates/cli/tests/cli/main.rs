@@ -9,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod browser;
 mod capture;
 mod doctor;
 mod documents;
@@ -21,6 +22,7 @@ mod kernel;
 mod lab;
 mod names;
 mod namespace;
+mod page;
 mod powerless;
 mod program;
 mod remote;

@@ -20,12 +20,14 @@ export function drawn(name, attributes) {
 export function human(value, unit) {
   if (value === undefined || value === null || Number.isNaN(value)) return "–";
   if (unit === "s") {
+    if (value > 0 && value < 1e-3) return (value * 1e6).toFixed(0) + " µs";
     return value >= 1 ? value.toFixed(2) + " s" : (value * 1e3).toFixed(1) + " ms";
   }
   const digits = (number) => (number >= 100 ? 0 : number >= 10 ? 1 : 2);
   for (const [size, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (value >= size) return (value / size).toFixed(digits(value / size)) + " " + prefix + unit;
   }
+  if (!unit && value < 1) return String(Number(value.toPrecision(2)));
   return (Number.isInteger(value) || unit ? value.toFixed(0) : value.toFixed(1)) + (unit ? " " + unit : "");
 }
 
@@ -34,6 +36,20 @@ export function human(value, unit) {
 const narrow = () => matchMedia("(max-width: 40rem)").matches;
 const across = () => (narrow() ? 360 : 640);
 const parts = () => (narrow() ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]);
+
+// Values for an axis up to the greatest: round ones, at most six.
+function ticks(most) {
+  if (!most) return [0, 1];
+  const raw = most / 5;
+  const size = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].find((one) => one * size >= raw) * size;
+  return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, place) => place * step);
+}
+
+// A value at an axis: a round one, without digits that say nothing.
+function round(value, unit) {
+  return value === 0 ? "0" : human(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+}
 
 // A graph of `lines` and their `sums` over a time: each has a name and points, a
 // line also those of the time before, moved to this one. `pick` is called with
@@ -49,18 +65,18 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
   for (const sum of sums) {
     for (const p of sum.points) most = Math.max(most, p[2] * graph.factor);
   }
-  most = most || 1;
+  const levels = ticks(most);
+  most = levels[levels.length - 1];
   const x = (time) => left + (time - start) / (end - start) * (width - left - right);
   const y = (value) => height - bottom - value / most * (height - top - bottom);
   const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
   const values = lines.flatMap((line) => line.points.map((p) => (gauge ? p[4] : p[2]) * graph.factor));
   svg.setAttribute("aria-label", graph.title + ": " + lines.length + " series, at most " +
     human(values.reduce((one, other) => Math.max(one, other), 0), graph.unit));
-  for (let part = 0; part <= 4; part++) {
-    const value = most * part / 4;
+  for (const value of levels) {
     svg.append(drawn("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "axis" }));
     const words = drawn("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "tick" });
-    words.textContent = human(value, graph.unit);
+    words.textContent = round(value, graph.unit);
     svg.append(words);
   }
   const long = end - start > 49 * 3600e3;
@@ -96,7 +112,7 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
     entry(look, line.name + ", at most " + human(peak, graph.unit));
   });
   sums.forEach((sum, place) => {
-    const look = "s7" + (place ? " d" + place % 3 : "");
+    const look = "sum" + (place ? " d" + place % 3 : "");
     svg.append(drawn("path", { d: path(sum.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
     entry(look, graph.sum + " " + sum.name);
   });

@@ -20,18 +20,26 @@ function className(labels) {
   return labels.direction ? labels.direction + " " + name : labels.device + " " + name;
 }
 
+// Changes only what is another, so that the keyboard's place and what is marked
+// stay where they are from look to look.
 function rows(table, all) {
   const body = byId(table).tBodies[0];
-  body.replaceChildren(...all.map((cells) => {
-    const row = document.createElement("tr");
-    cells.forEach((cell, place) => {
-      const made = document.createElement(place === 0 ? "th" : "td");
-      if (place === 0) made.scope = "row";
-      if (cell instanceof Node) made.append(cell); else made.textContent = cell;
-      row.append(made);
+  const place = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  while (body.rows.length > all.length) body.deleteRow(-1);
+  all.forEach((cells, line) => {
+    const row = body.rows[line] || body.insertRow();
+    cells.forEach((cell, column) => {
+      if (!row.cells[column]) {
+        row.append(element(column === 0 ? "th" : "td", column === 0 ? { scope: "row" } : {}));
+      }
+      const node = cell instanceof Node ? cell : document.createTextNode(cell);
+      const before = row.cells[column].firstChild;
+      if (!before || !before.isEqualNode(node)) row.cells[column].replaceChildren(node);
     });
-    return row;
-  }));
+  });
+  if (place && !body.contains(document.activeElement)) {
+    [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === place)?.focus();
+  }
 }
 
 const PROMISES = {
@@ -41,6 +49,11 @@ const PROMISES = {
   wait: ["broken: waits long", "broken"],
   unknown: ["unknown", "faint"],
 };
+
+// What waits, in packets and bytes.
+function waiting(n) {
+  return n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0";
+}
 
 // A part of a whole in percent.
 function part(some, whole) {
@@ -74,25 +87,42 @@ function queueName(labels) {
   return own ? own.direction + " " + own.name : labels.device + " " + labels.parent;
 }
 
-function showQueues(queues, services) {
+function showQueues(queues, tins, services) {
+  const ofTins = tins.map((one) => {
+    const n = one.numbers;
+    return [queueName(one.labels) + ", " + one.labels.tin, "tin of cake", waiting(n),
+      human(n.delay_seconds, "s"), "–", String(n.flows), human(n.drops, ""), "–", human(n.marks, "")];
+  });
   rows("queues", queues.map((one) => {
     const n = one.numbers;
     const dropping = n.aqm_dropping === undefined ? "–" : n.aqm_dropping ? "drops now" : "lets go";
     return [
-      queueName(one.labels), one.labels.kind,
-      n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
+      queueName(one.labels), one.labels.kind, waiting(n),
       human(n.aqm_delay_seconds, "s"),
       n.aqm_probability === undefined ? dropping : (n.aqm_probability * 100).toFixed(2) + " %",
       n.aqm_flows === undefined ? "–" : String(n.aqm_flows),
       human(n.drops, ""), human(n.aqm_full_drops, ""), human(n.marks, ""),
     ];
-  }));
+  }).concat(ofTins));
   services.sort((one, other) => other.numbers.connections - one.numbers.connections);
   byId("services").hidden = !services.length;
   rows("services", services.map((one) => [
     one.labels.protocol + (one.labels.port ? " " + one.labels.port : ""),
     String(one.numbers.connections), String(one.numbers.unanswered),
   ]));
+}
+
+// A row for each conditioner, of the objects for its colours.
+function showConditioners(objects) {
+  const all = new Map();
+  for (const one of objects) {
+    const key = one.labels.conditioner + " " + one.labels.at + " " + one.labels.device;
+    if (!all.has(key)) all.set(key, { labels: one.labels });
+    all.get(key)[one.labels.colour] = human(one.numbers.bytes * 8, "bit/s");
+  }
+  byId("conditioners").hidden = !all.size;
+  rows("conditioners", [...all.values()].map((one) => [one.labels.conditioner,
+    one.labels.at + " " + one.labels.device, one.green || "–", one.yellow || "–", one.red || "–"]));
 }
 
 // Rates of both directions.
@@ -134,7 +164,7 @@ function showNow() {
       n.wait_95th_seconds === undefined ? human(n.estimated_wait_seconds, "s")
         : human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s"),
       human(n.rtt_outside_seconds, "s"),
-      n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0",
+      waiting(n),
       human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
       part(n.borrowed_packets, n.sent_packets), part(overhead(n), 1),
       n.connections === undefined ? "–" : String(n.connections),
@@ -143,7 +173,8 @@ function showNow() {
   const links = of("link");
   showRates(links, classes);
   showFlows(now.flows || []);
-  showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("service"));
+  showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("tin"), of("service"));
+  showConditioners(of("conditioner"));
   byId("links").replaceChildren(...about.legend.links.map(([way, device, policy]) => {
     const link = links.find((one) => one.labels.device === device && one.labels.direction === way);
     const gate = (link && link.numbers.rate_bits_per_second) || policy;
@@ -181,7 +212,7 @@ function showNow() {
   showHosts(of("host"));
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
   const rules = of("rule");
-  rows("rules", rules.map((one) => {
+  rows("rules-rows", rules.map((one) => {
     const rule = reasons.get(one.labels.rule) || { line: 0, reason: "" };
     return [rule.line || "", rule.reason, human(one.numbers.packets, ""),
       human(one.numbers.bytes * 8, "bit/s"), one.labels.rule];
@@ -189,7 +220,8 @@ function showNow() {
   byId("norules").hidden = rules.length > 0;
   byId("norules").textContent = about.without_privilege
     ? "Rules and connections cannot be read: " + about.without_privilege : "The policy has no rules that count.";
-  byId("state").textContent = "at " + new Date(now.time_ms).toLocaleTimeString();
+  said("");
+  byId("at").textContent = "at " + new Date(now.time_ms).toLocaleTimeString();
 }
 
 // ---- Hosts ----
@@ -209,7 +241,7 @@ function showHosts(hosts) {
   byId("top-hosts").hidden = !hosts.length;
   // A node stands in one place only.
   rows("top-hosts", cells.slice(0, 5).map(([host, ...others]) => [host.cloneNode(true), ...others]));
-  rows("hosts", cells);
+  rows("hosts-rows", cells);
   byId("nohosts").hidden = hosts.length > 0;
   byId("nohosts").textContent = about.without_packets
     ? "Packets that pass cannot be looked at: " + about.without_packets
@@ -260,7 +292,7 @@ const LINK_GRAPHS = [
   { title: "How much a round trip differs from the one before", metric: "probe_variation_seconds", unit: "s", factor: 1e-6 },
   { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
   { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
-  { title: "Delay by the queue management's own measure", metric: "qdisc_aqm_delay_seconds", unit: "s", factor: 1e-6 },
+  { title: "Delay by the queue management's own measure", metrics: ["qdisc_aqm_delay_seconds", "tin_delay_seconds"], unit: "s", factor: 1e-6 },
 ];
 
 // What a histogram can be of.
@@ -304,7 +336,7 @@ const title = (name) => {
     const words = { link_rate: "has", link_policy: "by the policy", link_tracked: "line as tracked" };
     return labels.direction + " " + (words[name.split("_bits")[0]] || name);
   }
-  if (labels.parent !== undefined) return queueName(labels);
+  if (labels.parent !== undefined) return queueName(labels) + (labels.tin === undefined ? "" : ", " + labels.tin);
   return labels.probe || labels.host || labels.device || name;
 };
 
@@ -329,9 +361,14 @@ async function showLink() {
   await showSpread(true);
 }
 
+// The end of what is shown unless asked otherwise: the last look. What the
+// history has beyond it is of a clock that was set back since.
+function latest() {
+  return now ? now.time_ms : about.span_ms ? about.span_ms[1] : Date.now();
+}
+
 function span() {
-  const latest = about.span_ms ? about.span_ms[1] : Date.now();
-  const to = period.end || Math.max(latest, now ? now.time_ms : 0);
+  const to = period.end || latest();
   return [to - period.hours * HOUR, to];
 }
 
@@ -433,26 +470,25 @@ function summed(names, data) {
 }
 
 function move(by, factor) {
-  const latest = Math.max(about.span_ms ? about.span_ms[1] : 0, now ? now.time_ms : 0) || Date.now();
   const length = period.hours * HOUR;
-  const end = (period.end || latest) + by * length;
+  const end = (period.end || latest()) + by * length;
   const middle = end - length / 2;
   period.hours = Math.min(50000, Math.max(0.01, period.hours * factor));
   const moved = factor === 1 ? end : middle + period.hours * HOUR / 2;
-  period.end = moved >= latest ? 0 : moved;
+  period.end = moved >= latest() ? 0 : moved;
   showView();
 }
 
 // ---- Events ----
 
 async function showEvents() {
-  const end = Date.now() + HOUR;
+  const end = Math.max(latest(), about.span_ms ? about.span_ms[1] : 0) + HOUR;
   try {
     const events = (await get("api/events?from=" + (end - 720 * HOUR) + "&to=" + end)).events;
-    rows("events", events.reverse().slice(0, 500).map((event) =>
+    rows("events-rows", events.reverse().slice(0, 500).map((event) =>
       [new Date(event.time_ms).toLocaleString(), event.kind, event.text]));
   } catch (error) {
-    rows("events", [["", "", "Events cannot be read: " + error.message]]);
+    rows("events-rows", [["", "", "Events cannot be read: " + error.message]]);
   }
 }
 
@@ -498,13 +534,35 @@ async function loadAbout() {
   byId("warning").textContent = troubles.join("; ");
 }
 
+// What there is to say of the connection: read aloud when it is another, which
+// the time of the last look is not.
+function said(words) {
+  if (byId("state").textContent !== words) byId("state").textContent = words;
+}
+
+// Looks are told while somebody can see them: a browser has few connections to one
+// machine, and every page in the background would take one.
+let source = null;
+
 function listen() {
-  const source = new EventSource("api/live");
-  source.onmessage = (event) => {
-    now = JSON.parse(event.data);
-    showNow();
-  };
-  source.onerror = () => { byId("state").textContent = "no connection; trying again"; };
+  if (document.hidden) {
+    if (source) source.close();
+    source = null;
+  } else if (!source) {
+    source = new EventSource("api/live");
+    source.onmessage = (event) => {
+      now = JSON.parse(event.data);
+      showNow();
+    };
+    source.onerror = () => {
+      said("no connection; trying again");
+      // The browser tries again by itself, but not after it was refused.
+      if (source && source.readyState === EventSource.CLOSED) {
+        source = null;
+        setTimeout(listen, 5000);
+      }
+    };
+  }
 }
 
 for (const button of document.querySelectorAll("[data-hours]")) {
@@ -527,12 +585,13 @@ addEventListener("hashchange", showView);
     now = await get("api/now").catch(() => null);
     showNow();
   } catch (error) {
-    byId("state").textContent = "no connection: " + error.message;
+    said("no connection: " + error.message);
   }
   showView();
   // A browser test asks for a page that comes to rest.
   if (!location.search.includes("still")) {
     listen();
+    document.addEventListener("visibilitychange", listen);
     setInterval(() => loadAbout().catch(() => {}), 60e3);
   }
 })();

@@ -91,6 +91,13 @@ impl Instance {
         self.numbers(reasons(), start + 8 * Discipline::counters().len())
     }
 
+    /// Packets marked, by reason.
+    pub fn marks(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().counts.start;
+        let before = Discipline::counters().len() + reasons().len();
+        self.numbers(reasons(), start + 8 * before)
+    }
+
     /// One number by name, wherever it is listed: statistics first, then
     /// state, then parameters.
     pub fn number(&self, name: &str) -> Option<u64> {

@@ -245,7 +245,7 @@ fn export(arguments: &Export) -> Outcome {
         return Ok(Status::Done);
     }
     let names: Vec<&str> = arguments.series.iter().map(|name| &**name).collect();
-    let readings = history.read(&names, from, to, arguments.step)?;
+    let (readings, events) = history.read_with_events(&names, from, to, arguments.step)?;
     let unknown = readings.iter().filter(|reading| reading.kind.is_none());
     for reading in unknown {
         output::note(&format!(
@@ -254,7 +254,7 @@ fn export(arguments: &Export) -> Outcome {
         ));
     }
     let text = if arguments.json {
-        json(&readings, &history.events(from, to)?)
+        json(&readings, &events)
     } else {
         csv(&readings)
     };

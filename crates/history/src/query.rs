@@ -49,6 +49,9 @@ pub struct Reading {
 struct Gathered {
     kind: Option<Kind>,
     cells: BTreeMap<i64, (i64, Cell)>,
+    /// The step that the last cells were of, with its begin and end: most cells are
+    /// of the same one as those before.
+    last: Option<(i64, i64, Cell)>,
 }
 
 /// Something to read: a chunk, or what is in memory.
@@ -72,6 +75,19 @@ impl<S: Storage> History<S> {
         to: i64,
         step: i64,
     ) -> Result<Vec<Reading>, HistoryError> {
+        Ok(self.read_with_events(names, from, to, step)?.0)
+    }
+
+    /// The same, and what happened meanwhile, as [`History::events`] tells it.
+    pub fn read_with_events(
+        &self,
+        names: &[&str],
+        from: i64,
+        to: i64,
+        step: i64,
+    ) -> Result<(Vec<Reading>, Vec<Event>), HistoryError> {
+        let mut events = BTreeSet::new();
+        let happened = (from, to);
         let (first, last) = self.span().unwrap_or((from, from));
         let (from, to) = (from.max(first), to.min(last));
         let length = to.saturating_sub(from).max(0);
@@ -85,10 +101,21 @@ impl<S: Storage> History<S> {
             .map(|_| Gathered {
                 kind: None,
                 cells: BTreeMap::new(),
+                last: None,
             })
             .collect();
         let mut hidden: Vec<(i64, i64)> = Vec::new();
         self.visit(from, to, step, |chunk, span| {
+            events.extend(self.happened(chunk, happened));
+            let width = STEPS[span.tier];
+            // Of most chunks nothing is hidden.
+            let hidden_here: Vec<(i64, i64)> = hidden
+                .iter()
+                .filter(|(first, last)| {
+                    *last >= span.first && *first <= span.last.saturating_add(width)
+                })
+                .copied()
+                .collect();
             for (name, gathered) in names.iter().zip(&mut all) {
                 let found = match chunk {
                     Some(chunk) => chunk.cells(name, span.tier == 0),
@@ -104,25 +131,27 @@ impl<S: Storage> History<S> {
                 };
                 for ((time, interval), cell) in times.iter().zip(intervals).zip(cells) {
                     let Some(cell) = cell else { continue };
-                    let width = STEPS[span.tier];
                     let (start, end) = match span.tier {
                         0 => (time.saturating_sub(*interval), *time),
                         _ => (*time, time.saturating_add(width)),
                     };
                     let covered = |(first, last): &(i64, i64)| start >= *first && start < *last;
-                    if end <= from || start >= to || end > span.until || hidden.iter().any(covered)
+                    if end <= from
+                        || start >= to
+                        || end > span.until
+                        || hidden_here.iter().any(covered)
                     {
                         continue;
                     }
                     gathered.add(start, end, step, cell);
                 }
+                gathered.put();
             }
             hidden.push((span.first, span.last));
         })?;
         let readings = names.iter().zip(all);
-        Ok(readings
-            .map(|(name, gathered)| gathered.reading(name))
-            .collect())
+        let readings = readings.map(|(name, gathered)| gathered.reading(name));
+        Ok((readings.collect(), events.into_iter().collect()))
     }
 
     /// The names and kinds of series of which anything is known in a span of
@@ -147,11 +176,20 @@ impl<S: Storage> History<S> {
         let mut events = BTreeSet::new();
         let step = self.coarse(from, to);
         self.visit(from, to, step, |chunk, _| {
-            let found = chunk.map_or(&self.live.events, |chunk| &chunk.events);
-            let within = |event: &&Event| event.time >= from && event.time < to;
-            events.extend(found.iter().filter(within).cloned());
+            events.extend(self.happened(chunk, (from, to)));
         })?;
         Ok(events.into_iter().collect())
+    }
+
+    /// Events of a chunk, or of what is in memory, from and to a time.
+    fn happened<'a>(
+        &'a self,
+        chunk: Option<&'a Chunk>,
+        (from, to): (i64, i64),
+    ) -> impl Iterator<Item = Event> + 'a {
+        let found = chunk.map_or(&self.live.events, |chunk| &chunk.events);
+        let within = move |event: &&Event| event.time >= from && event.time < to;
+        found.iter().filter(within).cloned()
     }
 
     /// A step that reads little where it is enough to see each chunk.
@@ -253,6 +291,22 @@ impl Gathered {
             (start, start.saturating_add(step))
         } else {
             (start, end)
+        };
+        if let Some((begin, until, sum)) = &mut self.last
+            && *begin == start
+        {
+            *until = (*until).max(end);
+            sum.add(cell);
+            return;
+        }
+        self.put();
+        self.last = Some((start, end, cell));
+    }
+
+    /// Puts away what was collected of one step.
+    fn put(&mut self) {
+        let Some((start, end, cell)) = self.last.take() else {
+            return;
         };
         self.cells
             .entry(start)

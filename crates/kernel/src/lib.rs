@@ -26,6 +26,7 @@ mod kit;
 mod link;
 mod namespace;
 mod nft;
+mod noted;
 mod observe;
 mod observe_files;
 mod observe_machine;
@@ -53,13 +54,14 @@ pub use hold::Held;
 pub use namespace::namespace_cookie;
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
+pub use noted::{Noted, note_times, receive_noted, sent_noted, took};
 pub use observe::{KnownTables, Observed, Scope};
 pub use overview::{DeviceOverview, Traffic};
 pub use payload::{Loader, can_look, provide};
 pub use receive::Received;
 pub use stamp::Stamp;
-pub use tc::Inside;
 pub use tc::stats::{Counters, DeviceCounters};
+pub use tc::{Inside, Tin};
 
 use channel::Channel;
 use fault::Ledger;
@@ -68,7 +70,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tc::decode::Entry;
-use weirgate_state::DeviceName;
+pub use weirgate_state::DeviceName;
 
 /// One network namespace, through its own netlink sockets. They stay in that
 /// namespace wherever the calling thread goes.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hosts that return what they are sent: by ICMP, through the kernel's own
 //! sockets for echoes (icmp(7)), which need no privilege where
-//! `net.ipv4.ping_group_range` allows them.
+//! `net.ipv4.ping_group_range` allows them. Round trips are those that the kernel
+//! notes, so that they are right however late this process gets the processor.
 
 use crate::remote::RemoteError;
 use crate::wanted::mark;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+use weirgate_kernel::{note_times, receive_noted, sent_noted, took};
 
 /// What became of an echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,7 @@ impl Icmp {
             other => RemoteError::Socket(other.into()),
         })?;
         whole(&socket, address)?;
+        note_times(&socket)?;
         net::connect(&socket, &SocketAddr::new(address, 0))?;
         Ok(Self {
             socket,
@@ -116,13 +119,25 @@ impl Icmp {
         net::send(&self.socket, &packet, SendFlags::empty()).map(drop)
     }
 
-    /// Waits so long for an answer; its number, or nothing where none came.
-    pub(crate) fn receive(&self, patience: Duration) -> Result<Option<u16>, Errno> {
+    /// Waits so long for an answer; its number and when the kernel had it, or
+    /// nothing where none came.
+    pub(crate) fn receive(&self, patience: Duration) -> Result<Option<(u16, Option<u64>)>, Errno> {
         let mut answer = [0; 8];
         sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(patience))?;
-        let (length, _) = net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
-        let own = length == answer.len() && [0, 129].contains(&answer[0]);
-        Ok(own.then_some(u16::from_be_bytes([answer[6], answer[7]])))
+        let noted = receive_noted(&self.socket, &mut answer)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let own = noted.length == answer.len() && [0, 129].contains(&answer[0]);
+        let number = u16::from_be_bytes([answer[6], answer[7]]);
+        Ok(own.then_some((number, noted.at_ns)))
+    }
+
+    /// When the kernel gave the last packet to its device's queue.
+    fn sent(&self) -> Option<u64> {
+        let mut last = None;
+        while let Ok(noted) = sent_noted(&self.socket, &mut [0; 8]) {
+            last = noted.at_ns;
+        }
+        last
     }
 }
 
@@ -130,6 +145,8 @@ impl Reflector for Icmp {
     fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
         let number = self.next;
         self.next = number.wrapping_add(1);
+        // Of those before this one.
+        self.sent();
         let begin = Instant::now();
         if let Err(error) = self.send(number, size) {
             return complaint(error).ok_or(RemoteError::Socket(error.into()));
@@ -140,7 +157,10 @@ impl Reflector for Icmp {
                 return Ok(Echo::Lost);
             }
             match self.receive(left) {
-                Ok(Some(came)) if came == number => return Ok(Echo::After(begin.elapsed())),
+                Ok(Some((came, at_ns))) if came == number => {
+                    let passed = begin.elapsed();
+                    return Ok(Echo::After(took(self.sent(), at_ns, passed)));
+                }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
                     return complaint(error).ok_or(RemoteError::Socket(error.into()));

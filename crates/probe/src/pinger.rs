@@ -59,7 +59,7 @@ impl Pinger {
         match self {
             Self::Icmp(icmp) => match icmp.receive(TURN) {
                 Ok(number) => {
-                    if let Some(number) = number {
+                    if let Some((number, _)) = number {
                         came(number);
                     }
                     true

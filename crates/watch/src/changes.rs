@@ -201,6 +201,7 @@ mod tests {
             marks: None,
             borrowed: None,
             inside: weirgate_kernel::Inside::default(),
+            tins: Vec::new(),
         };
         let rate = |kbit: u64| (Rate::kbit(kbit), Rate::kbit(2 * kbit));
         DeviceOverview {

@@ -4,8 +4,10 @@
 
 use crate::WatchError;
 use crate::door::Admission;
+use crate::impatient::Impatient;
 use crate::metrics::openmetrics;
 use crate::pages::FILES;
+use crate::query::Query;
 use crate::service::{Listen, Shared, lock};
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
@@ -27,19 +29,20 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use weirgate_history::{MAX_NAME, Reading, csv, json};
+use weirgate_history::{Reading, csv, json};
 
 /// Connections at once, each with a reading's memory at worst.
 const CONNECTIONS: usize = 32;
+/// Of them those that are told each look: the others are for who asks once.
+pub(crate) const LIVE: usize = 24;
 /// A request's head has come by then.
 const HEAD: Duration = Duration::from_secs(5);
+/// Who takes nothing of an answer for so long is left.
+const STALLED: Duration = Duration::from_secs(30);
 /// A connection ends then; browsers open another.
 const LIFE: Duration = Duration::from_mins(30);
 /// Points of one answer, all series together.
 const POINTS: i64 = 200_000;
-/// Series of one answer.
-const SERIES: usize = 64;
-const LONGEST_QUERY: usize = 16_384;
 
 type Answer = Response<Either<Full<Bytes>, Channel<Bytes>>>;
 
@@ -124,6 +127,7 @@ fn unix(path: &Path) -> Result<UnixListener, WatchError> {
 }
 
 async fn connection(stream: Box<dyn Stream>, from: Option<IpAddr>, shared: Arc<Shared>) {
+    let stream: Box<dyn Stream> = Box::new(Impatient::new(stream, STALLED));
     // A Unix socket is this machine's own.
     let tls = shared.door.tls().filter(|_| from.is_some());
     let stream: Box<dyn Stream> = match tls {
@@ -309,9 +313,19 @@ fn about(shared: &Shared) -> String {
 /// Server-sent events: every look, for as long as the client keeps up. One that
 /// does not gets fewer.
 fn live(shared: &Shared) -> Answer {
+    let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
+        let mut answer = plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many are told each look; try again later\n",
+        );
+        let later = HeaderValue::from(5);
+        answer.headers_mut().insert(header::RETRY_AFTER, later);
+        return answer;
+    };
     let (mut send, body) = Channel::new(1);
     let mut seen = shared.seen.clone();
     tokio::spawn(async move {
+        let _place = place;
         loop {
             let json = seen.borrow_and_update().json.clone();
             if !json.is_empty() {
@@ -329,74 +343,6 @@ fn live(shared: &Shared) -> Answer {
     let kind = HeaderValue::from_static("text/event-stream");
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     answer
-}
-
-/// What is asked of the history.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Query {
-    from: i64,
-    to: i64,
-    step: i64,
-    series: Vec<String>,
-}
-
-impl Query {
-    /// Reads `from`, `to` and `step` in milliseconds, and `series`, as often as
-    /// wanted.
-    fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > LONGEST_QUERY {
-            return Err(format!("the query has more than {LONGEST_QUERY} bytes"));
-        }
-        let mut query = Self {
-            from: i64::MIN,
-            to: i64::MAX,
-            ..Self::default()
-        };
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let number = || {
-                let parsed = value.parse::<i64>();
-                parsed.map_err(|_| format!("`{name}` takes a number of milliseconds"))
-            };
-            match name {
-                "from" => query.from = number()?,
-                "to" => query.to = number()?,
-                "step" => query.step = number()?,
-                "series" => query.series.push(decoded(value)?),
-                _ => return Err(String::from("a query has from, to, step and series")),
-            }
-        }
-        if query.series.len() > SERIES {
-            return Err(format!("more than {SERIES} series at once"));
-        }
-        if query.from > query.to {
-            return Err(String::from("`from` is later than `to`"));
-        }
-        Ok(query)
-    }
-}
-
-/// Percent-encoding undone.
-fn decoded(text: &str) -> Result<String, String> {
-    let wrong = || String::from("`series` is not percent-encoded UTF-8");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let mut digit = || (rest.next()? as char).to_digit(16);
-                let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
-                (high * 16 + low) as u8
-            }
-            b'+' => b' ',
-            other => other,
-        });
-    }
-    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
-    if text.len() > MAX_NAME {
-        return Err(format!("no series has a name of {} bytes", text.len()));
-    }
-    Ok(text)
 }
 
 async fn read(path: String, query: Query, shared: &Arc<Shared>) -> Answer {
@@ -429,8 +375,9 @@ async fn read(path: String, query: Query, shared: &Arc<Shared>) -> Answer {
             "/api/events" => (JSON, json(&[], &history.events(query.from, query.to)?)),
             "/api/read.csv" => ("text/csv; charset=utf-8", csv(&readings()?)),
             _ => {
-                let events = history.events(query.from, query.to)?;
-                (JSON, json(&readings()?, &events))
+                let step = query.step.max(least);
+                let found = history.read_with_events(&names, query.from, query.to, step)?;
+                (JSON, json(&found.0, &found.1))
             }
         })
     });
@@ -438,39 +385,5 @@ async fn read(path: String, query: Query, shared: &Arc<Shared>) -> Answer {
         Ok(Ok((kind, text))) => whole(StatusCode::OK, kind, text),
         Ok(Err(error)) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "weirgate ends\n"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn queries_are_read_or_refused() {
-        let query =
-            Query::parse("from=1&to=5000&step=60&series=a%7Bb%3D%22c%22%7D&series=d+e").unwrap();
-        assert_eq!((query.from, query.to, query.step), (1, 5000, 60));
-        assert_eq!(query.series, ["a{b=\"c\"}", "d e"]);
-        for wrong in [
-            "from=x",
-            "from=2&to=1",
-            "series=%f",
-            "series=%ff",
-            "delete=1",
-            "from=99999999999999999999",
-        ] {
-            Query::parse(wrong).unwrap_err();
-        }
-        let many = "series=a&".repeat(SERIES + 1);
-        Query::parse(&many).unwrap_err();
-        Query::parse(&"x".repeat(LONGEST_QUERY + 1)).unwrap_err();
-    }
-
-    proptest! {
-        #[test]
-        fn any_query_does_no_harm(text in "\\PC{0,200}") {
-            let _ = Query::parse(&text);
-        }
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::connections::Sorter;
 use serde::Serialize;
+use weirgate_kernel::DeviceName;
 use weirgate_units::Handle;
 
 /// A class of the policy in one direction.
@@ -61,6 +62,9 @@ pub struct Legend {
     /// name.
     #[serde(skip)]
     pub tables: Vec<(bool, String)>,
+    /// The devices at which packets are conditioned.
+    #[serde(skip)]
+    pub conditioned: Vec<DeviceName>,
     /// Tells the classes of connections.
     #[serde(skip)]
     pub sorter: Sorter,

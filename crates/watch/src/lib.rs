@@ -20,6 +20,8 @@ mod connections;
 mod differ;
 mod door;
 mod http;
+mod impatient;
+mod kits;
 mod legend;
 mod line;
 mod look;
@@ -29,6 +31,7 @@ mod object;
 mod pages;
 mod passing;
 mod probe;
+mod query;
 mod send;
 mod service;
 mod steps;
@@ -45,6 +48,7 @@ pub use metrics::{Own, openmetrics};
 pub use now::now;
 pub use object::{METRICS, Metric, Number, Object, Sort};
 pub use probe::{Target, target};
+pub use query::Query;
 pub use send::{Kind, Receiver, Sending};
 pub use service::{Config, Listen, serve};
 pub use steps::{Step, Steps};
@@ -73,7 +77,7 @@ pub enum WatchError {
     #[error("{0}: another `weirgate watch` writes this history; stop it, or name another file")]
     Busy(PathBuf),
     /// It cannot be listened there.
-    #[error("{place}: {source}")]
+    #[error("{place}: {source}{}", remedy(source))]
     Listen {
         /// The address or path.
         place: String,
@@ -116,6 +120,20 @@ pub enum WatchError {
         /// Why not.
         source: std::io::Error,
     },
+}
+
+/// What would be right, where an address cannot be listened at.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; another program listens there: name another port or path"
+        }
+        std::io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
+        std::io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 take CAP_NET_BIND_SERVICE, and a socket a folder to write in"
+        }
+        _ => "",
+    }
 }
 
 fn lines(path: &std::path::Path, why: &str) -> String {

@@ -2,14 +2,19 @@
 //! Asks the kernel, and makes objects of its answers.
 
 use crate::connections::{Connections, Flow};
+use crate::kits::Kits;
 use crate::legend::Legend;
 use crate::line::{self, LineNow};
 use crate::object::{Number, Object, Sort};
 use crate::passing::Passing;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use weirgate_kernel::{Counters, DeviceOverview, Kernel, KernelError, RuleCounter};
+use weirgate_kernel::{
+    Conditioned, Counters, DeviceName, DeviceOverview, Kernel, KernelError, RuleCounter, Tin,
+};
+use weirgate_units::Handle;
 
 /// Devices, and qdiscs and classes of one device, that are looked at: beyond
 /// them there is a fleet of containers, or someone who makes them to do harm.
@@ -31,6 +36,7 @@ pub struct Looker {
     connections: Connections,
     /// Why rules and connections are not looked at.
     refused: Option<String>,
+    kits: Kits,
     passing: Option<Passing>,
     /// Why packets that pass are not looked at.
     blind: Option<String>,
@@ -47,6 +53,7 @@ impl Looker {
             rest: 0,
             connections: Connections::default(),
             refused: None,
+            kits: Kits::default(),
             passing: None,
             blind: None,
         })
@@ -108,6 +115,7 @@ impl Looker {
         let mut objects = line::objects(&self.legend, &devices, &self.lines);
         for device in &devices {
             objects.extend(of_device(device, &self.legend));
+            self.kits.look(device, &self.legend, &mut objects);
         }
         if let Some(passing) = &mut self.passing
             && let Err(error) = passing.look(&devices, shaped, &self.legend, &mut objects)
@@ -127,6 +135,12 @@ impl Looker {
         for (netdev, table) in &self.legend.tables {
             let counters = self.kernel.rule_counters(*netdev, table).await?;
             objects.extend(of_rules(table, &counters));
+        }
+        for device in &self.legend.conditioned {
+            // A device that is gone, or maps that may not be read.
+            if let Ok(counts) = self.kernel.conditioned(device).await {
+                objects.extend(of_conditioners(device, &counts));
+            }
         }
         if self.rest == 0 {
             let all = self.kernel.connections().await?;
@@ -188,44 +202,69 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
     }];
     let qdiscs = &device.counters.qdiscs;
     for qdisc in qdiscs.iter().take(MOST_PARTS) {
-        // The kernel's own default has no handle, and is named by its place.
-        let place = match qdisc.parent {
-            None => String::from("root"),
-            Some(parent) => parent.to_string(),
-        };
         objects.push(Object {
             sort: Sort::Qdisc,
             identity: format!("{} {} {}", device.index, qdisc.kind, qdisc.handle),
             labels: vec![
                 ("device", device.name.clone()),
-                ("parent", place),
+                ("parent", place(qdisc)),
                 ("kind", qdisc.kind.clone()),
             ],
             numbers: of_qdisc(qdisc),
         });
+        objects.extend(of_tins(device, qdisc));
     }
-    for class in device.counters.classes.iter().take(MOST_PARTS) {
+    for class in classes(device, legend).iter().take(MOST_PARTS) {
         let queue = qdiscs
             .iter()
             .find(|qdisc| qdisc.parent == Some(class.handle));
-        let known = legend.class(&device.name, class.handle);
-        let (direction, name) = match known {
-            Some(class) => (class.direction.clone(), class.name.clone()),
-            None => (String::new(), class.handle.to_string()),
-        };
-        objects.push(Object {
-            sort: Sort::Class,
-            identity: format!("{} {}", device.index, class.handle),
-            labels: vec![
-                ("device", device.name.clone()),
-                ("direction", direction),
-                ("class", name),
-                ("handle", class.handle.to_string()),
-            ],
-            numbers: of_class(class, queue),
-        });
+        let numbers = of_class(class, queue);
+        objects.push(class_object(device, class.handle, legend, numbers));
     }
     objects
+}
+
+/// A class of a device, as the legend calls it.
+pub(crate) fn class_object(
+    device: &DeviceOverview,
+    handle: Handle,
+    legend: &Legend,
+    numbers: Vec<(Number, u64)>,
+) -> Object {
+    let (direction, name) = match legend.class(&device.name, handle) {
+        Some(class) => (class.direction.clone(), class.name.clone()),
+        None => (String::new(), handle.to_string()),
+    };
+    Object {
+        sort: Sort::Class,
+        identity: format!("{} {handle}", device.index),
+        labels: vec![
+            ("device", device.name.clone()),
+            ("direction", direction),
+            ("class", name),
+            ("handle", handle.to_string()),
+        ],
+        numbers,
+    }
+}
+
+/// Its classes. A cake that shapes has none: where the policy has one class there,
+/// it is that.
+fn classes<'a>(device: &'a DeviceOverview, legend: &Legend) -> Cow<'a, [Counters]> {
+    let known = &device.counters;
+    let mut own = legend
+        .classes
+        .iter()
+        .filter(|class| class.device == device.name);
+    let mut qdiscs = known.qdiscs.iter();
+    let root = qdiscs.find(|qdisc| qdisc.parent.is_none() && qdisc.kind == "cake");
+    match (own.next(), own.next(), root) {
+        (Some(class), None, Some(root)) if known.classes.is_empty() => Cow::Owned(vec![Counters {
+            handle: class.handle,
+            ..root.clone()
+        }]),
+        _ => Cow::Borrowed(&known.classes),
+    }
 }
 
 fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
@@ -255,6 +294,46 @@ fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
     numbers
 }
 
+/// Cake's tins, where it has several: with one, they are the queue.
+fn of_tins(device: &DeviceOverview, qdisc: &Counters) -> Vec<Object> {
+    let names: &[&str] = match qdisc.tins.len() {
+        3 => &["bulk", "best effort", "voice"],
+        4 => &["bulk", "best effort", "video", "voice"],
+        8 => &["0", "1", "2", "3", "4", "5", "6", "7"],
+        _ => &[],
+    };
+    let object = |(name, tin): (&&str, &Tin)| Object {
+        sort: Sort::Tin,
+        identity: format!("{} {}", device.index, qdisc.handle),
+        labels: vec![
+            ("device", device.name.clone()),
+            ("parent", place(qdisc)),
+            ("tin", (*name).to_owned()),
+        ],
+        numbers: vec![
+            (Number::TinSentBytes, tin.bytes),
+            (Number::TinSentPackets, tin.packets.into()),
+            (Number::TinDrops, tin.drops.into()),
+            (Number::TinMarks, tin.marks.into()),
+            (Number::TinBacklogBytes, tin.backlog_bytes.into()),
+            (Number::TinBacklogPackets, tin.queued_packets.into()),
+            (Number::TinDelay, tin.delay_us.into()),
+            (Number::TinPeak, tin.peak_us.into()),
+            (Number::TinFlows, tin.flows.into()),
+        ],
+    };
+    names.iter().zip(&qdisc.tins).map(object).collect()
+}
+
+/// Where a qdisc hangs. The kernel's own default has no handle, and is named by
+/// its place.
+fn place(qdisc: &Counters) -> String {
+    match qdisc.parent {
+        None => String::from("root"),
+        Some(parent) => parent.to_string(),
+    }
+}
+
 /// A class's queue knows more of its drops than the class: what a queue drops
 /// when a packet leaves it does not count there.
 fn of_class(class: &Counters, queue: Option<&Counters>) -> Vec<(Number, u64)> {
@@ -267,11 +346,38 @@ fn of_class(class: &Counters, queue: Option<&Counters>) -> Vec<(Number, u64)> {
         (Number::ClassBacklogBytes, u64::from(class.backlog_bytes)),
         (Number::ClassBacklogPackets, u64::from(class.queued_packets)),
     ];
-    let marks = queue.and_then(|queue| queue.marks);
+    let marks = queue.map_or(class.marks, |queue| queue.marks);
     numbers.extend(marks.map(|marks| (Number::ClassMarks, marks)));
     let borrowed = class.borrowed.map(u64::from);
     numbers.extend(borrowed.map(|packets| (Number::ClassBorrowed, packets)));
     numbers
+}
+
+/// What conditioners found of each colour, entering a device and leaving it.
+fn of_conditioners(device: &DeviceName, counts: &Conditioned) -> Vec<Object> {
+    let entering = counts.entering.iter().map(|one| ("enter", one));
+    let leaving = counts.leaving.iter().map(|one| ("leave", one));
+    let colours = ["green", "yellow", "red"];
+    let objects = entering.chain(leaving).flat_map(|(at, one)| {
+        colours
+            .into_iter()
+            .enumerate()
+            .map(move |(place, colour)| Object {
+                sort: Sort::Conditioner,
+                identity: String::new(),
+                labels: vec![
+                    ("device", device.to_string()),
+                    ("at", at.to_owned()),
+                    ("conditioner", one.name.clone()),
+                    ("colour", colour.to_owned()),
+                ],
+                numbers: vec![
+                    (Number::ConditionerPackets, one.packets[place]),
+                    (Number::ConditionerBytes, one.bytes[place]),
+                ],
+            })
+    });
+    objects.take(MOST_PARTS).collect()
 }
 
 fn of_rules(table: &str, counters: &BTreeMap<String, RuleCounter>) -> Vec<Object> {
@@ -285,4 +391,89 @@ fn of_rules(table: &str, counters: &BTreeMap<String, RuleCounter>) -> Vec<Object
         ],
     };
     counters.iter().take(MOST_RULES).map(object).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::legend::ClassLegend;
+    use weirgate_kernel::{DeviceCounters, Inside, Traffic};
+
+    fn cake(tins: usize) -> DeviceOverview {
+        let handle = Handle::new(0x18f, 0);
+        let tin = |place: usize| Tin {
+            bytes: place as u64 * 1000,
+            ..Tin::default()
+        };
+        let root = Counters {
+            handle,
+            parent: None,
+            kind: String::from("cake"),
+            bytes: 5_000,
+            packets: 50,
+            drops: 3,
+            overlimits: 0,
+            requeues: 0,
+            backlog_bytes: 100,
+            queued_packets: 1,
+            marks: Some(7),
+            borrowed: None,
+            inside: Inside::default(),
+            tins: (0..tins).map(tin).collect(),
+        };
+        DeviceOverview {
+            index: 4,
+            name: String::from("wan"),
+            up: true,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            counters: DeviceCounters {
+                qdiscs: vec![root],
+                classes: Vec::new(),
+            },
+            rates: BTreeMap::new(),
+        }
+    }
+
+    fn of_sort(objects: &[Object], sort: Sort) -> Vec<&Object> {
+        objects.iter().filter(|one| one.sort == sort).collect()
+    }
+
+    #[test]
+    fn a_cake_that_shapes_is_its_policys_class() {
+        let class = |name: &str| ClassLegend {
+            device: String::from("wan"),
+            direction: String::from("up"),
+            name: name.to_owned(),
+            handle: Handle::new(2, 0x10),
+            guaranteed: 1_000_000,
+            maximum: 1_000_000,
+            bound: None,
+        };
+        let mut legend = Legend {
+            classes: vec![class("all")],
+            ..Legend::default()
+        };
+        let objects = of_device(&cake(1), &legend);
+        let found = of_sort(&objects, Sort::Class);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].label("class"), "all");
+        assert_eq!(found[0].number(Number::ClassSentBytes), Some(5_000));
+        assert_eq!(found[0].number(Number::ClassDrops), Some(3));
+        assert_eq!(found[0].number(Number::ClassMarks), Some(7));
+        assert!(of_sort(&objects, Sort::Tin).is_empty());
+        // With two classes it is nobody's.
+        legend.classes.push(class("other"));
+        let objects = of_device(&cake(1), &legend);
+        assert!(of_sort(&objects, Sort::Class).is_empty());
+    }
+
+    #[test]
+    fn tins_have_names_by_their_number() {
+        let objects = of_device(&cake(4), &Legend::default());
+        let tins = of_sort(&objects, Sort::Tin);
+        let names: Vec<&str> = tins.iter().map(|tin| tin.label("tin")).collect();
+        assert_eq!(names, ["bulk", "best effort", "video", "voice"]);
+        assert_eq!(tins[3].number(Number::TinSentBytes), Some(3_000));
+    }
 }

@@ -25,6 +25,10 @@ pub enum Sort {
     Link,
     /// A protocol and port that connections are tracked to.
     Service,
+    /// One of cake's queues by priority.
+    Tin,
+    /// What a conditioner found of one colour.
+    Conditioner,
 }
 
 impl Sort {
@@ -40,6 +44,8 @@ impl Sort {
             Self::Host => "host",
             Self::Link => "link",
             Self::Service => "service",
+            Self::Tin => "tin",
+            Self::Conditioner => "conditioner",
         }
     }
 }
@@ -150,6 +156,17 @@ metrics! {
     LinkFloor: Link "tracked_floor_bits_per_second" Gauge / 1 "The rate that [track] never goes below.";
     LinkCeiling: Link "tracked_ceiling_bits_per_second" Gauge / 1 "The rate that [track] never goes above.";
     LinkBlind: Link "tracked_blind" Gauge / 1 "1 while nobody answers [track], so that it holds the floor.";
+    TinSentBytes: Tin "sent_bytes" Counter / 1 "Bytes sent, as the root's size table counts them.";
+    TinSentPackets: Tin "sent_packets" Short / 1 "Packets sent.";
+    TinDrops: Tin "drops" Short / 1 "Packets dropped.";
+    TinMarks: Tin "marks" Short / 1 "Packets marked with ECN.";
+    TinBacklogBytes: Tin "backlog_bytes" Gauge / 1 "Bytes waiting.";
+    TinBacklogPackets: Tin "backlog_packets" Gauge / 1 "Packets waiting.";
+    TinDelay: Tin "delay_seconds" Gauge / 1_000_000 "Mean wait of late.";
+    TinPeak: Tin "peak_delay_seconds" Gauge / 1_000_000 "Longest wait of late.";
+    TinFlows: Tin "flows" Gauge / 1 "Flows that have packets waiting, or had just now.";
+    ConditionerPackets: Conditioner "packets" Counter / 1 "Packets that it found of this colour.";
+    ConditionerBytes: Conditioner "bytes" Counter / 1 "Their bytes, IP headers included.";
     HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
     HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
     HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host was sent.";

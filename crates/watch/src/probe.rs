@@ -4,20 +4,27 @@
 //! into a class.
 //!
 //! The sockets are the kernel's own for echoes (icmp(7)), which need no
-//! privilege where `net.ipv4.ping_group_range` allows them.
+//! privilege where `net.ipv4.ping_group_range` allows them. Round trips are those
+//! that the kernel notes, from the queue of the device to the arrival of the
+//! answer, so that they are right however late this process gets the processor.
 
 use crate::WatchError;
 use crate::object::{Number, Object, Sort};
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
+use weirgate_kernel::{note_times, receive_noted, sent_noted, took};
 
 /// After this time an answer counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Answers that are taken at once: more are none of ours.
+const MOST_ANSWERS: usize = 64;
 /// Bytes of the echo's data: with IPv4 a packet of 64.
 const DATA: usize = 36;
 
@@ -56,9 +63,15 @@ pub fn target(text: &str) -> Result<Target, String> {
     })
 }
 
+/// When an echo was sent: by this process, and by the kernel's note.
+struct Sent {
+    at: Instant,
+    noted_ns: Option<u64>,
+}
+
 #[derive(Default)]
 struct Count {
-    waiting: BTreeMap<u16, Instant>,
+    waiting: BTreeMap<u16, Sent>,
     next: u16,
     sent: u64,
     lost: u64,
@@ -69,9 +82,11 @@ struct Count {
 /// A probe that is under way.
 pub(crate) struct Prober {
     target: Target,
-    socket: Arc<AsyncFd<std::os::fd::OwnedFd>>,
+    socket: Arc<AsyncFd<OwnedFd>>,
     count: Arc<Mutex<Count>>,
     listener: tokio::task::JoinHandle<()>,
+    /// The socket takes the host's packets alone.
+    connected: AtomicBool,
 }
 
 impl Drop for Prober {
@@ -94,6 +109,7 @@ impl Prober {
             socket,
             count,
             listener,
+            connected: AtomicBool::new(false),
         })
     }
 
@@ -101,13 +117,15 @@ impl Prober {
     pub(crate) fn tick(&self) -> Object {
         let now = Instant::now();
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        // What came while this process had to wait is not lost.
+        count.take_answers(self.socket.get_ref());
         let late = count
             .waiting
             .values()
-            .filter(|sent| now - **sent > PATIENCE)
+            .filter(|sent| now - sent.at > PATIENCE)
             .count();
         count.lost += late as u64;
-        count.waiting.retain(|_, sent| now - *sent <= PATIENCE);
+        count.waiting.retain(|_, sent| now - sent.at <= PATIENCE);
         let number = count.next;
         count.next = number.wrapping_add(1);
         let kind = if self.target.address.is_ipv4() {
@@ -120,8 +138,14 @@ impl Prober {
         echo.resize(8 + DATA, 0x77);
         count.sent += 1;
         // What cannot be sent, as without a route, is as lost as any other.
-        count.waiting.insert(number, now);
-        let _ = net::send(self.socket.get_ref(), &echo, SendFlags::DONTWAIT);
+        let sent = Sent {
+            at: Instant::now(),
+            noted_ns: None,
+        };
+        count.waiting.insert(number, sent);
+        if self.connected() {
+            let _ = net::send(self.socket.get_ref(), &echo, SendFlags::DONTWAIT);
+        }
         let mut numbers = vec![
             (Number::ProbeSent, count.sent),
             (Number::ProbeLost, count.lost),
@@ -145,7 +169,20 @@ impl Prober {
     }
 }
 
-fn socket(target: &Target) -> io::Result<AsyncFd<std::os::fd::OwnedFd>> {
+impl Prober {
+    /// Whether it has a way to the host; else it looks for one. A machine that
+    /// starts may not have one yet.
+    fn connected(&self) -> bool {
+        if !self.connected.load(Ordering::Relaxed) {
+            let host = SocketAddr::new(self.target.address, 0);
+            let found = net::connect(self.socket.get_ref(), &host).is_ok();
+            self.connected.store(found, Ordering::Relaxed);
+        }
+        self.connected.load(Ordering::Relaxed)
+    }
+}
+
+fn socket(target: &Target) -> io::Result<AsyncFd<OwnedFd>> {
     let (family, protocol) = match target.address {
         IpAddr::V4(_) => (AddressFamily::INET, net::ipproto::ICMP),
         IpAddr::V6(_) => (AddressFamily::INET6, net::ipproto::ICMPV6),
@@ -157,24 +194,50 @@ fn socket(target: &Target) -> io::Result<AsyncFd<std::os::fd::OwnedFd>> {
     } else {
         net::sockopt::set_ipv6_tclass(&socket, u32::from(target.dscp) << 2)?;
     }
-    net::connect(&socket, &SocketAddr::new(target.address, 0))?;
+    note_times(&socket)?;
     weirgate_kernel::watch(socket)
 }
 
-async fn listen(socket: Arc<AsyncFd<std::os::fd::OwnedFd>>, count: Arc<Mutex<Count>>) {
-    let mut bytes = [0; 256];
+async fn listen(socket: Arc<AsyncFd<OwnedFd>>, count: Arc<Mutex<Count>>) {
     while let Ok(mut ready) = socket.readable().await {
-        let read = ready.try_io(|socket| {
-            Ok(net::recv(socket.get_ref(), &mut bytes[..], RecvFlags::DONTWAIT)?.0)
-        });
-        let now = Instant::now();
-        // An error is an ICMP error of a host on the way: no answer.
-        let Ok(Ok(length)) = read else { continue };
-        let answer = [0, 129].contains(&bytes[0]) && length >= 8;
-        let number = u16::from_be_bytes([bytes[6], bytes[7]]);
         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sent) = count.waiting.remove(&number).filter(|_| answer) {
-            count.rtt = Some(now - sent);
+        count.take_answers(socket.get_ref());
+        ready.clear_ready();
+    }
+}
+
+impl Count {
+    /// Takes all answers that are there.
+    fn take_answers(&mut self, socket: &OwnedFd) {
+        let mut bytes = [0; 256];
+        for _ in 0..MOST_ANSWERS {
+            let came = match receive_noted(socket, &mut bytes) {
+                Ok(came) => came,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // An ICMP error of a host on the way: no answer.
+                Err(_) => continue,
+            };
+            let now = Instant::now();
+            let answer = [0, 129].contains(&bytes[0]) && came.length >= 8;
+            let number = u16::from_be_bytes([bytes[6], bytes[7]]);
+            self.note_sent(socket);
+            if let Some(sent) = self.waiting.remove(&number).filter(|_| answer) {
+                self.rtt = Some(took(sent.noted_ns, came.at_ns, now - sent.at));
+            }
+        }
+    }
+
+    /// Takes the kernel's notes of what was sent. The echo is the end of each
+    /// packet, whatever headers stand before it.
+    fn note_sent(&mut self, socket: &OwnedFd) {
+        let mut packet = [0; 256];
+        while let Ok(noted) = sent_noted(socket, &mut packet) {
+            let sequence = noted.length.checked_sub(DATA + 2);
+            let number = sequence.and_then(|at| packet[at..].first_chunk());
+            let sent = number.and_then(|number| self.waiting.get_mut(&u16::from_be_bytes(*number)));
+            if let Some(sent) = sent {
+                sent.noted_ns = noted.at_ns;
+            }
         }
     }
 }

@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod announce;
+mod browser;
 mod capture;
 mod doctor;
 mod documents;
@@ -22,6 +23,7 @@ mod kernel;
 mod lab;
 mod names;
 mod namespace;
+mod page;
 mod powerless;
 mod program;
 mod remote;

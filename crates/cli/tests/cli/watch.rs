@@ -16,11 +16,11 @@ use weirgate_history::Kind;
 use weirgate_watch::FileStorage;
 
 /// A service in a namespace, with packets upstream.
-struct Watch {
-    place: Namespace,
+pub struct Watch {
+    pub place: Namespace,
     service: Child,
     folder: TempDir,
-    address: String,
+    pub address: String,
 }
 
 impl Drop for Watch {
@@ -32,7 +32,7 @@ impl Drop for Watch {
 
 impl Watch {
     /// Begins to watch; `prepare` may make the history before.
-    fn start(prepare: impl FnOnce(&Path)) -> Self {
+    pub fn start(prepare: impl FnOnce(&Path)) -> Self {
         let place = Namespace::new();
         place.run("ip link set lo up");
         // No other packets than those that are sent here.
@@ -73,7 +73,7 @@ impl Watch {
     }
 
     /// Datagrams of 100 bytes of the router's own to a port: 53 is urgent.
-    fn send(&self, to: &str, port: u16, count: u32) {
+    pub fn send(&self, to: &str, port: u16, count: u32) {
         let mut command = self.place.command("bash");
         let line =
             format!("for i in $(seq {count}); do printf %0100d 0 > /dev/udp/{to}/{port}; done");
@@ -97,7 +97,7 @@ impl Watch {
 
     /// Waits for a look that has what is asked for: the service looks five
     /// times a second.
-    fn look(&self, has: impl Fn(&Value) -> bool) -> Value {
+    pub fn look(&self, has: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..600 {
             let text = self.get("api/now");
             let now: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Watch {
     }
 }
 
-fn class<'a>(now: &'a Value, name: &str) -> Option<&'a Value> {
+pub fn class<'a>(now: &'a Value, name: &str) -> Option<&'a Value> {
     let objects = now["objects"].as_array()?;
     let mut own = objects.iter().filter(|one| one["labels"]["class"] == name);
     own.find(|one| one["labels"]["direction"] == "up")
@@ -458,7 +458,7 @@ const KOLLEGIEGAARDEN: [(&str, i64, i64); 4] = [
 ];
 
 /// Nine months of rows by the minute until now (ADSL-10.1/10.2).
-fn nine_months(path: &Path) {
+pub fn nine_months(path: &Path) {
     let mut history = FileStorage::open(path, 32_000_000).unwrap();
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

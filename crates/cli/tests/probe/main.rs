@@ -11,31 +11,54 @@
 
 mod inside;
 
+use std::env;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
-fn in_the_guest(name: &str, limits: Limits) -> String {
+/// The variable that says with which of the forty lines a guest begins, and how
+/// many it has: a guest with all of them would run for an hour.
+const PART: &str = "WEIRGATE_LINES_FROM";
+const LINES_EACH: usize = 4;
+
+fn run(name: &str, variables: &[&str]) -> String {
     let own = OwnTests {
-        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"],
-        variables: &[],
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "env", "ip", "tc", "sysctl"],
+        variables,
         seed: 1,
-        limits,
+        limits: Limits {
+            wall: Duration::from_hours(1),
+            ..Limits::default()
+        },
     };
     own.run(&format!("inside::{name}"))
 }
 
-#[test]
-fn two_lines_are_measured() {
-    println!("{}", in_the_guest("two_lines", Limits::default()));
+/// All forty in ten guests, or those of the guest that the variable names.
+fn forty(name: &str) {
+    let stated = env::var(PART).ok();
+    let first: Vec<usize> = match stated {
+        Some(first) => vec![first.parse().unwrap()],
+        None => (0..40).step_by(LINES_EACH).collect(),
+    };
+    for first in first {
+        println!("{}", run(name, &[&format!("{PART}={first}")]));
+    }
 }
 
-/// All of them: `cargo xtask probe-lines` runs it.
+#[test]
+fn two_lines_are_measured() {
+    println!("{}", run("two_lines", &[]));
+}
+
+/// All of them: `cargo xtask probe-lines` runs it and the next.
 #[test]
 #[ignore = "measures forty lines, for many minutes"]
 fn forty_lines_are_measured() {
-    let limits = Limits {
-        wall: Duration::from_hours(3),
-        ..Limits::default()
-    };
-    println!("{}", in_the_guest("forty_lines", limits));
+    forty("forty_lines");
+}
+
+#[test]
+#[ignore = "measures forty lines, for many minutes"]
+fn forty_lines_are_measured_by_echoes() {
+    forty("forty_lines_by_echoes");
 }

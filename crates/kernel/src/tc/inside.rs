@@ -5,12 +5,24 @@
 use crate::wire::{self, Attrs};
 
 const TCA_CAKE_STATS_MEMORY_USED: u16 = 4;
-pub(super) const TCA_CAKE_STATS_TIN_STATS: u16 = 10;
+const TCA_CAKE_STATS_TIN_STATS: u16 = 10;
+const TCA_CAKE_TIN_STATS_SENT_PACKETS: u16 = 2;
+const TCA_CAKE_TIN_STATS_SENT_BYTES64: u16 = 3;
+const TCA_CAKE_TIN_STATS_DROPPED_PACKETS: u16 = 4;
+const TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS: u16 = 8;
+const TCA_CAKE_TIN_STATS_BACKLOG_PACKETS: u16 = 10;
+const TCA_CAKE_TIN_STATS_BACKLOG_BYTES: u16 = 11;
 const TCA_CAKE_TIN_STATS_PEAK_DELAY_US: u16 = 18;
 const TCA_CAKE_TIN_STATS_AVG_DELAY_US: u16 = 19;
 const TCA_CAKE_TIN_STATS_SPARSE_FLOWS: u16 = 21;
 const TCA_CAKE_TIN_STATS_BULK_FLOWS: u16 = 22;
 const TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS: u16 = 23;
+/// What a tin's flows are.
+const FLOWS: [u16; 3] = [
+    TCA_CAKE_TIN_STATS_SPARSE_FLOWS,
+    TCA_CAKE_TIN_STATS_BULK_FLOWS,
+    TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS,
+];
 
 /// Inside a queue, as far as its kind tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +44,56 @@ pub struct Inside {
     pub full_drops: Option<u32>,
     /// Bytes of memory that its packets take.
     pub memory: Option<u32>,
+}
+
+/// One of the queues by priority that cake calls tins; its short counters begin
+/// again at 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tin {
+    /// Bytes sent, counted as the qdisc's size table counts them.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u32,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Packets marked with ECN.
+    pub marks: u32,
+    /// Bytes waiting now.
+    pub backlog_bytes: u32,
+    /// Packets waiting now.
+    pub queued_packets: u32,
+    /// The mean wait of late, in microseconds.
+    pub delay_us: u32,
+    /// The longest wait of late, in microseconds.
+    pub peak_us: u32,
+    /// Flows that have packets waiting, or had just now.
+    pub flows: u32,
+}
+
+/// The tins of cake, the least urgent first where there are several
+/// (`cake_config_diffserv*`, net/sched/sch_cake.c, but for `diffserv8`, which
+/// numbers them alike); nothing of other kinds.
+pub(super) fn tins(kind: &str, app: &[u8]) -> Vec<Tin> {
+    if kind != "cake" {
+        return Vec::new();
+    }
+    let all = Attrs::of(app).nest(TCA_CAKE_STATS_TIN_STATS);
+    let tin = |tin: Attrs<'_>| {
+        let word = |kind| tin.u32(kind).unwrap_or(0);
+        let flows = FLOWS.map(word).into_iter().fold(0, u32::saturating_add);
+        Tin {
+            bytes: tin.u64(TCA_CAKE_TIN_STATS_SENT_BYTES64).unwrap_or(0),
+            packets: word(TCA_CAKE_TIN_STATS_SENT_PACKETS),
+            drops: word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS),
+            marks: word(TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS),
+            backlog_bytes: word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES),
+            queued_packets: word(TCA_CAKE_TIN_STATS_BACKLOG_PACKETS),
+            delay_us: word(TCA_CAKE_TIN_STATS_AVG_DELAY_US),
+            peak_us: word(TCA_CAKE_TIN_STATS_PEAK_DELAY_US),
+            flows,
+        }
+    };
+    all.nests().map(tin).collect()
 }
 
 /// Reads a qdisc's own statistics; nothing of kinds that have none.
@@ -74,7 +136,7 @@ pub(super) fn inside(kind: &str, app: &[u8]) -> Inside {
             full_drops: word(4),
             ..Inside::default()
         },
-        "cake" => cake(app),
+        "cake" => cake(&tins(kind, app), app),
         _ => Inside::default(),
     }
 }
@@ -84,25 +146,13 @@ fn millionths(part: u64) -> u32 {
     ((u128::from(part) * 1_000_000) >> 64) as u32
 }
 
-fn cake(app: &[u8]) -> Inside {
-    let all = Attrs::of(app);
-    let tins = all.nest(TCA_CAKE_STATS_TIN_STATS);
-    let most = |kind| tins.nests().filter_map(|tin| tin.u32(kind)).max();
-    let kinds = [
-        TCA_CAKE_TIN_STATS_SPARSE_FLOWS,
-        TCA_CAKE_TIN_STATS_BULK_FLOWS,
-        TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS,
-    ];
-    let flows = tins
-        .nests()
-        .flat_map(|tin| kinds.map(|kind| tin.u32(kind)))
-        .flatten()
-        .reduce(u32::saturating_add);
+fn cake(tins: &[Tin], app: &[u8]) -> Inside {
+    let flows = tins.iter().map(|tin| tin.flows);
     Inside {
-        delay_us: most(TCA_CAKE_TIN_STATS_AVG_DELAY_US),
-        peak_us: most(TCA_CAKE_TIN_STATS_PEAK_DELAY_US),
-        flows,
-        memory: all.u32(TCA_CAKE_STATS_MEMORY_USED),
+        delay_us: tins.iter().map(|tin| tin.delay_us).max(),
+        peak_us: tins.iter().map(|tin| tin.peak_us).max(),
+        flows: flows.reduce(u32::saturating_add),
+        memory: Attrs::of(app).u32(TCA_CAKE_STATS_MEMORY_USED),
         ..Inside::default()
     }
 }
@@ -139,5 +189,53 @@ mod tests {
         assert_eq!(inside("codel", &[1, 2]), Inside::default());
         assert_eq!(inside("pfifo", &words(&[1, 2, 3])), Inside::default());
         assert_eq!(inside("cake", &[]), Inside::default());
+    }
+
+    /// A netlink attribute, padded to four bytes (linux/netlink.h).
+    fn attr(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = (value.len() as u16 + 4).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn tins_of_cake_are_told_apart() {
+        let tin = |place: u32| {
+            let word = |kind, value: u32| attr(kind, &value.to_ne_bytes());
+            [
+                attr(
+                    TCA_CAKE_TIN_STATS_SENT_BYTES64,
+                    &(u64::from(place) << 33).to_ne_bytes(),
+                ),
+                word(TCA_CAKE_TIN_STATS_SENT_PACKETS, 10 + place),
+                word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS, 20 + place),
+                word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES, 30 + place),
+                word(TCA_CAKE_TIN_STATS_AVG_DELAY_US, 40 + place),
+                word(TCA_CAKE_TIN_STATS_SPARSE_FLOWS, 1),
+                word(TCA_CAKE_TIN_STATS_BULK_FLOWS, place),
+            ]
+            .concat()
+        };
+        let all = [1, 2, 3]
+            .map(|place| attr(place, &tin(u32::from(place))))
+            .concat();
+        let app = attr(TCA_CAKE_STATS_TIN_STATS, &all);
+        let found = tins("cake", &app);
+        assert_eq!(found.len(), 3);
+        let last = Tin {
+            bytes: 3 << 33,
+            packets: 13,
+            drops: 23,
+            backlog_bytes: 33,
+            delay_us: 43,
+            flows: 4,
+            ..Tin::default()
+        };
+        assert_eq!(found[2], last);
+        let whole = inside("cake", &app);
+        assert_eq!((whole.delay_us, whole.flows), (Some(43), Some(9)));
+        assert_eq!(tins("fq_codel", &app), []);
     }
 }

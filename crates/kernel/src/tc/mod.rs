@@ -7,7 +7,7 @@ pub(crate) mod encode;
 mod inside;
 pub(crate) mod stats;
 
-pub use inside::Inside;
+pub use inside::{Inside, Tin};
 
 /// Message types (linux/rtnetlink.h).
 pub(crate) const RTM_NEWQDISC: u16 = 36;

@@ -2,16 +2,15 @@
 //! Counters of qdiscs and classes.
 
 use super::decode::Entry;
-use super::inside::{Inside, TCA_CAKE_STATS_TIN_STATS, inside};
+use super::inside::{Inside, Tin, inside, tins};
 use super::{TCA_KIND, TCA_STATS2};
-use crate::wire::{self, Attrs};
+use crate::wire;
 use weirgate_units::Handle;
 
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_APP: u16 = 4;
 const TCA_STATS_PKT64: u16 = 8;
-const TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS: u16 = 8;
 
 /// The counters of one qdisc or class since it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +41,8 @@ pub struct Counters {
     pub borrowed: Option<u32>,
     /// What its queue management says of itself.
     pub inside: Inside,
+    /// Of cake, its tins.
+    pub tins: Vec<Tin>,
 }
 
 /// The counters of one device.
@@ -59,6 +60,8 @@ pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
     let basic = stats.bytes(TCA_STATS_BASIC)?;
     let queue = stats.bytes(TCA_STATS_QUEUE).unwrap_or_default();
     let word = |offset| wire::u32_at(queue, offset).unwrap_or(0);
+    let app = stats.bytes(TCA_STATS_APP).unwrap_or_default();
+    let tins = tins(&entry.kind, app);
     Some(Counters {
         handle: Handle::from_u32(entry.handle),
         parent: (entry.parent != super::TC_H_ROOT).then(|| Handle::from_u32(entry.parent)),
@@ -73,30 +76,25 @@ pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
         drops: word(8),
         requeues: word(12),
         overlimits: word(16),
-        marks: marks(&entry.kind, stats.bytes(TCA_STATS_APP).unwrap_or_default()),
+        marks: marks(&entry.kind, app, &tins),
         // struct tc_htb_xstats: lends, borrows.
         borrowed: match entry.kind.as_str() {
-            "htb" => wire::u32_at(stats.bytes(TCA_STATS_APP).unwrap_or_default(), 4),
+            "htb" => wire::u32_at(app, 4),
             _ => None,
         },
-        inside: inside(&entry.kind, stats.bytes(TCA_STATS_APP).unwrap_or_default()),
+        inside: inside(&entry.kind, app),
+        tins,
     })
 }
 
 /// ECN marks from a qdisc's own statistics (linux/pkt_sched.h).
-fn marks(kind: &str, app: &[u8]) -> Option<u64> {
+fn marks(kind: &str, app: &[u8], tins: &[Tin]) -> Option<u64> {
     match kind {
         // struct tc_fq_codel_xstats: type 0 is the qdisc's.
         "fq_codel" if wire::u32_at(app, 0)? == 0 => wire::u32_at(app, 12).map(u64::from),
         // struct tc_red_xstats: early, pdrop, other, marked.
         "red" => wire::u32_at(app, 12).map(u64::from),
-        "cake" => {
-            let tins = Attrs::of(app).nest(TCA_CAKE_STATS_TIN_STATS);
-            let marks = tins
-                .nests()
-                .filter_map(|tin| tin.u32(TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS));
-            Some(marks.map(u64::from).sum())
-        }
+        "cake" => Some(tins.iter().map(|tin| u64::from(tin.marks)).sum()),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use rustix::net::{
 };
 use std::ffi::c_int;
 use std::io;
-use std::mem::{MaybeUninit, size_of, zeroed};
+use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use weirgate_units::Dscp;
 
@@ -169,48 +169,7 @@ pub fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
 
 /// Reads one datagram: its length, and when the kernel received it, in
 /// nanoseconds of `CLOCK_REALTIME`.
-#[expect(unsafe_code, reason = "rustix does not read SCM_TIMESTAMPNS")]
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-    /// Room for one time stamp, aligned as control messages are.
-    #[repr(C)]
-    union Control {
-        header: libc::cmsghdr,
-        room: [u8; 64],
-    }
-    let mut control = MaybeUninit::<Control>::zeroed();
-    let mut part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    // SAFETY: the fields are integers and pointers, for which 0 is a value.
-    let mut message: libc::msghdr = unsafe { zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: `message` points to the buffer and the control room with their
-    // true lengths, and both outlive the call.
-    let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
-    let Ok(length) = usize::try_from(length) else {
-        return Err(io::Error::last_os_error());
-    };
-    let mut arrived_ns = None;
-    // SAFETY: the kernel left a list of control messages in `control` and its
-    // length in `message`; the macros stay within that length. A message of
-    // this type holds a `timespec`, read without assuming its alignment.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET
-                && (*header).cmsg_type == libc::SCM_TIMESTAMPNS
-            {
-                let time = libc::CMSG_DATA(header)
-                    .cast::<libc::timespec>()
-                    .read_unaligned();
-                arrived_ns = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
-        }
-    }
-    Ok((length, arrived_ns))
+    let noted = weirgate_kernel::receive_noted(socket, buffer)?;
+    Ok((noted.length, noted.at_ns))
 }

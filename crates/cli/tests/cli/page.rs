@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page in a browser that is used: how fast it is, what keys do, what it
+//! shows while numbers come in, and after somebody set the clock back.
+
+use crate::browser::Browser;
+use crate::watch::{Watch, class, nine_months};
+use serde_json::json;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weirgate_history::Kind;
+use weirgate_watch::FileStorage;
+
+/// What is tried more than once counts as it went best: a machine that does
+/// other things as well makes everything slower, never faster.
+const TRIES: u32 = 5;
+
+/// When the first numbers stood there, in milliseconds since the page was asked
+/// for.
+const SHOWN: &str = "new Promise((done) => { const look = () =>
+    document.querySelector('#classes tbody tr') ? done(performance.now())
+    : requestAnimationFrame(look); look(); })";
+
+#[test]
+fn the_page_is_light_and_comes_at_once() {
+    let watch = Watch::start(|_| {});
+    watch.look(|now| class(now, "urgent").is_some());
+    let mut browser = Browser::open(&watch.place, 1280, 900);
+    // As at the first visit, each time.
+    browser.ask("Network.enable", &json!({}));
+    browser.ask(
+        "Network.setCacheDisabled",
+        &json!({ "cacheDisabled": true }),
+    );
+    let mut best = f64::INFINITY;
+    let mut bytes = 0.0;
+    for _ in 0..TRIES {
+        browser.go(&watch.address);
+        browser.until("document.readyState === 'complete'");
+        best = best.min(browser.value(SHOWN).as_f64().unwrap());
+        let sum = browser.value(
+            "performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource'))
+             .reduce((all, one) => all + one.transferSize, 0)",
+        );
+        bytes = sum.as_f64().unwrap();
+    }
+    println!("the page: {bytes} bytes, numbers stand there after {best:.0} ms");
+    assert!((10_000.0..300_000.0).contains(&bytes), "{bytes}");
+    assert!(best < 1000.0, "{best} ms");
+}
+
+/// Clicks a button that shows a time; milliseconds until all of its graphs stand
+/// there, and how many they are.
+fn shown(browser: &mut Browser, button: &str) -> (f64, f64) {
+    let found = browser.value(&format!(
+        "(async () => {{
+            const place = document.getElementById('graphs');
+            const before = place.dataset.ready, begin = performance.now();
+            document.querySelector('{button}').click();
+            while (place.dataset.ready === before) await new Promise(requestAnimationFrame);
+            return [performance.now() - begin, place.querySelectorAll('figure').length];
+        }})()"
+    ));
+    (found[0].as_f64().unwrap(), found[1].as_f64().unwrap())
+}
+
+#[test]
+fn nine_months_open_as_fast_as_twelve_hours() {
+    let watch = Watch::start(nine_months);
+    let mut browser = Browser::open(&watch.place, 1280, 1400);
+    browser.go(&format!("{}#history/1", watch.address));
+    browser.until("document.querySelectorAll('#graphs figure').length > 0");
+    for button in ["#twelve", "#nine", "[data-hours=\"8784\"]"] {
+        let all: Vec<_> = (0..TRIES).map(|_| shown(&mut browser, button)).collect();
+        let best = all.iter().map(|one| one.0).fold(f64::INFINITY, f64::min);
+        let figures = all[0].1;
+        println!("{button}: {figures} graphs in {best:.0} ms");
+        assert!(figures >= 5.0, "{button}: {figures}");
+        // Each of them in less than a fifth of a second.
+        assert!(best < 200.0 * figures, "{button}: {best} ms");
+    }
+}
+
+/// An hour of a class that is no more, of a clock that was ahead by that.
+fn an_hour_ahead(path: &Path) {
+    let mut history = FileStorage::open(path, 8_000_000).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let name = "class_sent_bytes{device=\"wan\",direction=\"up\",class=\"ghost\",handle=\"2:99\"}";
+    for second in 1..=3600 {
+        let time = now.as_millis() as i64 + second * 1000;
+        history
+            .append(time, 1000, [(name, Kind::Counter, 1000)])
+            .unwrap();
+    }
+    history.commit().unwrap();
+}
+
+#[test]
+fn a_clock_that_was_ahead_hides_nothing() {
+    let watch = Watch::start(an_hour_ahead);
+    watch.look(|now| class(now, "urgent").is_some());
+    let mut browser = Browser::open(&watch.place, 1280, 900);
+    browser.go(&format!("{}#history/0.25", watch.address));
+    browser.until("document.querySelectorAll('#graphs figure').length > 0");
+    let text = browser.value("document.getElementById('graphs').innerText");
+    let text = text.as_str().unwrap();
+    assert!(
+        text.contains("up urgent") && !text.contains("ghost"),
+        "{text}"
+    );
+}
+
+#[test]
+fn keys_reach_everything_and_stay_where_they_are() {
+    let watch = Watch::start(|_| {});
+    watch.send("10.8.0.77", 5_000, 5);
+    watch.look(|now| {
+        let objects = now["objects"].as_array();
+        objects.is_some_and(|all| all.iter().any(|one| one["labels"]["host"] == "10.8.0.77"))
+    });
+    let mut browser = Browser::open(&watch.place, 390, 844);
+    browser.go(&format!("{}#hosts", watch.address));
+    browser.until("document.querySelectorAll('#hosts-rows tbody a').length > 0");
+    let place = "document.activeElement.getAttribute('href') || document.activeElement.id \
+                 || document.activeElement.getAttribute('aria-label')";
+    let mut met = Vec::new();
+    for _ in 0..30 {
+        browser.press("Tab", 9, "");
+        let at = browser.value(place);
+        met.push(at.as_str().unwrap_or_default().to_owned());
+        if met.last().unwrap() == "#hosts/10.8.0.77" {
+            break;
+        }
+    }
+    for part in [
+        "#main",
+        "#now",
+        "#history",
+        "#events",
+        "Hosts",
+        "#hosts/10.8.0.77",
+    ] {
+        assert!(met.iter().any(|one| one == part), "{part} in {met:?}");
+    }
+    // Three looks come in; the keyboard is where it was.
+    let at = "document.getElementById('at').textContent";
+    for _ in 0..3 {
+        let before = browser.value(at);
+        browser.until(&format!("{at} !== {before}"));
+    }
+    assert_eq!(browser.value(place), "#hosts/10.8.0.77");
+    browser.press("Enter", 13, "\r");
+    browser.until("document.getElementById('host-name').textContent === 'Host 10.8.0.77'");
+    browser.until("document.querySelectorAll('#host-graphs figure').length > 0");
+    // What the browser tells a screen reader: everything that can be used has a name.
+    let tree = browser.ask("Accessibility.getFullAXTree", &json!({}));
+    for node in tree["nodes"].as_array().unwrap() {
+        let role = node["role"]["value"].as_str().unwrap_or_default();
+        let used = [
+            "link", "button", "combobox", "img", "table", "region", "image",
+        ];
+        if used.contains(&role) && node["ignored"] != true {
+            let name = node["name"]["value"].as_str().unwrap_or_default();
+            assert!(!name.trim().is_empty(), "{node}");
+        }
+    }
+    // Nothing sticks out beside a telephone's screen.
+    let wide = browser.value("document.documentElement.scrollWidth");
+    assert!(wide.as_f64().unwrap() <= 390.0, "{wide}");
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest: a service, a hundred datagrams a second over the
+//! loopback device, and a clock that goes forward and back by hours.
+
+use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+const ADDRESS: &str = "127.0.0.1:9617";
+const HISTORY: &str = "/run/history";
+/// Datagrams by the second, which the kernel counts once as sent; the page's and
+/// the probe's own packets come to a few tens more.
+const RATE: u64 = 100;
+const BETWEEN: std::ops::RangeInclusive<f64> = 90.0..=160.0;
+/// How long the clock is left alone, and by how much it is set then.
+const QUIET: Duration = Duration::from_secs(10);
+const SET: [i64; 4] = [3600, -7200, -5, 3605];
+
+/// Runs a command line that must succeed.
+pub fn run(line: &str) {
+    let mut words = line.split(' ');
+    let status = Command::new(words.next().unwrap()).args(words).status();
+    assert!(status.unwrap().success(), "{line}");
+}
+
+/// A service, once it answers.
+pub fn begin(more: &[&str]) -> Child {
+    let mut service = Command::new("weirgate")
+        .args(["watch", "--listen", ADDRESS, "--history", HISTORY])
+        .args(more)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(service.stderr.take().unwrap()).lines();
+    let said = lines.find(|line| line.as_ref().unwrap().contains("the page is at"));
+    said.unwrap().unwrap();
+    thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    service
+}
+
+fn ask(path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(ADDRESS).unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+pub fn get(path: &str) -> Value {
+    let mut answer = String::new();
+    ask(path).read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
+}
+
+/// What the page is told, in the connection that it opened at first.
+fn page() -> Receiver<Value> {
+    let (send, told) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(ask("/api/live")).lines() {
+            let Ok(line) = line else { return };
+            let event = line.strip_prefix("data: ").map(serde_json::from_str);
+            if let Some(event) = event
+                && send.send(event.unwrap()).is_err()
+            {
+                return;
+            }
+        }
+    });
+    told
+}
+
+fn set_clock(by: i64) {
+    let now = clock_gettime(ClockId::Realtime);
+    let new = Timespec {
+        tv_sec: now.tv_sec + by,
+        ..now
+    };
+    clock_settime(ClockId::Realtime, new).unwrap();
+}
+
+/// Every point of a series that is known.
+pub fn points(series: &str) -> Vec<(i64, i64, f64, i64)> {
+    let encoded = series.replace('{', "%7B").replace('}', "%7D");
+    let encoded = encoded.replace('"', "%22").replace('=', "%3D");
+    let read = get(&format!("/api/read?series={encoded}"));
+    let points = read["series"][series]["points"].as_array().unwrap();
+    let whole = |point: &Value, place: usize| point[place].as_i64().unwrap();
+    points
+        .iter()
+        .map(|point| {
+            let (start, end) = (whole(point, 0), whole(point, 1));
+            let rate = whole(point, 5) as f64 * 1000.0 / (end - start) as f64;
+            (start, end, rate, whole(point, 4))
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn clock_is_set() {
+    run("ip link set lo up");
+    fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").unwrap();
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    thread::spawn(move || {
+        loop {
+            let to = receiver.local_addr().unwrap();
+            receiver.send_to(&[0; 100], to).unwrap();
+            receiver.recv(&mut [0; 200]).unwrap();
+            sleep(Duration::from_millis(1000 / RATE));
+        }
+    });
+    let mut service = begin(&["--probe", "here=127.0.0.1"]);
+    let told = page();
+    for by in SET {
+        sleep(QUIET);
+        set_clock(by);
+    }
+    sleep(QUIET);
+
+    // The page went on, a look a second.
+    let told: Vec<Value> = told.try_iter().collect();
+    println!("{} looks were told", told.len());
+    assert!(told.len() >= 45, "{}", told.len());
+    for look in &told {
+        let interval = look["interval_ms"].as_i64().unwrap();
+        assert!((900..=1100).contains(&interval), "{interval}");
+    }
+    let check = || {
+        let sent = points("device_sent_packets{device=\"lo\"}");
+        for (start, end, rate, _) in &sent {
+            assert!(BETWEEN.contains(rate), "{rate} from {start} to {end}");
+        }
+        let round_trips = points("probe_rtt_seconds{probe=\"here\",host=\"127.0.0.1\"}");
+        let longest = round_trips.iter().map(|point| point.3).max().unwrap();
+        println!("{} rows, round trips of at most {longest} us", sent.len());
+        assert!(longest < 20_000, "{longest} us");
+        sent
+    };
+    let sent = check();
+    // Five seconds were lived through twice; the later are shown.
+    let seconds: i64 = sent.iter().map(|point| point.1 - point.0).sum();
+    assert!((38_000..=51_000).contains(&seconds), "{seconds}");
+    let events = get("/api/events?from=0&to=9999999999999");
+    let mut texts: Vec<String> = events["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["kind"] == "clock")
+        .map(|event| event["text"].as_str().unwrap().to_owned())
+        .collect();
+    texts.sort();
+    println!("{texts:?}");
+    assert_eq!(texts.len(), SET.len(), "{texts:?}");
+    let mut set: Vec<f64> = texts
+        .iter()
+        .map(|text| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let by: f64 = words[words.len() - 2].parse().unwrap();
+            if text.contains("back") { -by } else { by }
+        })
+        .collect();
+    set.sort_by(f64::total_cmp);
+    let mut wanted = SET;
+    wanted.sort_unstable();
+    for (set, wanted) in set.iter().zip(wanted) {
+        assert!((set - wanted as f64).abs() < 0.1, "{texts:?}");
+    }
+
+    // Killed while the clock is behind what the file has, it opens again.
+    set_clock(-3600);
+    sleep(QUIET);
+    service.kill().unwrap();
+    service.wait().unwrap();
+    let mut service = begin(&["--probe", "here=127.0.0.1"]);
+    sleep(QUIET);
+    let after = check();
+    assert!(
+        after.len() >= sent.len() + 12,
+        "{} after {}",
+        after.len(),
+        sent.len()
+    );
+    service.kill().unwrap();
+    service.wait().unwrap();
+}

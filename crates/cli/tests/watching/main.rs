@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate watch` where somebody sets the clock, or it gets no processor, and at
+//! queues that other kernels may not have: in the lab's kernel, whose clock is
+//! nobody's. It needs qemu, a fetched kernel and the guest's binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was seen is shown"
+)]
+
+mod inside;
+mod late;
+
+use weirgate_lab::{Limits, OwnTests};
+
+fn in_the_guest(name: &str) {
+    let own = OwnTests {
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"],
+        variables: &[],
+        seed: 1,
+        limits: Limits::default(),
+    };
+    println!("{}", own.run(name));
+}
+
+/// To be run by name: it has not been seen to end yet, on a machine that was busy.
+#[test]
+#[ignore = "did not end within ten minutes of wall time"]
+fn a_clock_that_is_set_makes_no_spikes() {
+    in_the_guest("inside::clock_is_set");
+}
+
+#[test]
+fn probes_are_timed_by_the_kernel() {
+    in_the_guest("late::stopped");
+}

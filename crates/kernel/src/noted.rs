@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When packets left and came, by the kernel's own notes: what a program that
+//! had to wait for the processor would say of them is later by its wait.
+//!
+//! Notes are of `CLOCK_REALTIME` (Documentation/networking/timestamping.rst),
+//! which somebody may set between two of them: see [`took`].
+
+use std::io;
+use std::mem::{MaybeUninit, zeroed};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// What was read from a socket, and when it passed, in nanoseconds of
+/// `CLOCK_REALTIME`; `None` where the kernel made no note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// Bytes read.
+    pub length: usize,
+    /// When the kernel received it; of a packet that was sent, when the kernel
+    /// gave it to its device's queue.
+    pub at_ns: Option<u64>,
+}
+
+/// Has the kernel note when each packet of a socket comes, for [`receive_noted`],
+/// and when each that it sends is given to the queue of its device, for
+/// [`sent_noted`].
+#[expect(unsafe_code, reason = "rustix does not have this socket option")]
+pub fn note_times(socket: impl AsFd) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_TX_SCHED;
+    // SAFETY: the option's value is an `unsigned int` that lives through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            (&raw const flags).cast(),
+            size_of_val(&flags) as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads one datagram, waiting for it where the socket does.
+pub fn receive_noted(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Noted> {
+    receive(socket, buffer, 0)
+}
+
+/// Reads the note of one packet that was sent, and the packet itself with all of
+/// its headers; never waits.
+pub fn sent_noted(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Noted> {
+    receive(socket, buffer, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
+}
+
+/// How long an answer took: by the notes of both packets, where they lie within
+/// the time that passed for the program meanwhile, by a clock that nobody sets;
+/// else by that.
+#[must_use]
+pub fn took(sent_ns: Option<u64>, came_ns: Option<u64>, passed: Duration) -> Duration {
+    let noted = sent_ns.zip(came_ns);
+    let noted = noted.and_then(|(sent, came)| came.checked_sub(sent));
+    noted
+        .map(Duration::from_nanos)
+        .filter(|noted| *noted <= passed)
+        .unwrap_or(passed)
+}
+
+#[expect(unsafe_code, reason = "rustix does not read these control messages")]
+fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Noted> {
+    /// Room for a note and what stands beside it of a packet that was sent,
+    /// aligned as control messages are.
+    #[repr(C)]
+    union Control {
+        header: libc::cmsghdr,
+        room: [u8; 256],
+    }
+    let mut control = MaybeUninit::<Control>::zeroed();
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: the fields are integers and pointers, for which 0 is a value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: `message` points to the buffer and the control room with their
+    // true lengths, and both outlive the call.
+    let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, flags) };
+    let Ok(length) = usize::try_from(length) else {
+        return Err(io::Error::last_os_error());
+    };
+    let mut at_ns = None;
+    // SAFETY: the kernel left a list of control messages in `control` and its
+    // length in `message`; the macros stay within that length. A message of
+    // either type begins with a `timespec`, read without assuming its alignment.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            let kind = (*header).cmsg_type;
+            if (*header).cmsg_level == libc::SOL_SOCKET
+                && (kind == libc::SCM_TIMESTAMPNS || kind == libc::SCM_TIMESTAMPING)
+            {
+                let time = libc::CMSG_DATA(header)
+                    .cast::<libc::timespec>()
+                    .read_unaligned();
+                let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                at_ns = (ns > 0).then_some(ns);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(Noted { length, at_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::thread::sleep;
+
+    #[test]
+    fn times_are_the_kernels_and_within_what_passed() {
+        let ms = Duration::from_millis;
+        let at = |ms: u64| Some(ms * 1_000_000);
+        assert_eq!(took(at(5), at(25), ms(100)), ms(20));
+        // The clock was set meanwhile, or nothing was noted.
+        assert_eq!(took(at(5), at(3_600_025), ms(100)), ms(100));
+        assert_eq!(took(at(3_600_005), at(25), ms(100)), ms(100));
+        assert_eq!(took(None, at(25), ms(100)), ms(100));
+        assert_eq!(took(at(5), None, ms(100)), ms(100));
+    }
+
+    #[test]
+    fn a_late_reader_sees_when_packets_passed() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        note_times(&socket).unwrap();
+        // The first note may come before the kernel notes arrivals everywhere.
+        for number in 0..2 {
+            socket.send(&[number; 100]).unwrap();
+            sleep(Duration::from_millis(100));
+            let mut bytes = [0; 200];
+            let sent = sent_noted(&socket, &mut bytes).unwrap();
+            assert!(bytes[..sent.length].ends_with(&[number; 100]), "{sent:?}");
+            let came = receive_noted(&socket, &mut bytes).unwrap();
+            assert_eq!((came.length, bytes[99]), (100, number));
+            if number > 0 {
+                let took = took(sent.at_ns, came.at_ns, Duration::MAX);
+                assert!(took < Duration::from_millis(50), "{took:?}");
+            }
+            sent_noted(&socket, &mut bytes).unwrap_err();
+        }
+    }
+}

@@ -22,7 +22,7 @@ pub struct Instance {
 
 /// Bytes of `struct aqm_hosted`.
 pub(crate) fn bytes(discipline: Discipline) -> usize {
-    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES
+    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 8
 }
 
 impl Instance {
@@ -89,6 +89,13 @@ impl Instance {
     pub fn drops(&self) -> Vec<(Row, u64)> {
         let start = self.discipline.layout().counts.start;
         self.numbers(reasons(), start + 8 * Discipline::counters().len())
+    }
+
+    /// Packets that were to be marked, by reason.
+    pub fn marks(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().counts.start;
+        let before = Discipline::counters().len() + reasons().len();
+        self.numbers(reasons(), start + 8 * before)
     }
 
     /// One number by name, wherever it is listed: statistics first, then

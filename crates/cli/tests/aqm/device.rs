@@ -80,6 +80,13 @@ fn nothing_joins_packets_for_a_gate() {
     done("load codel wan0 --replace --rate 2mbit");
     done("unload wan0");
     assert_eq!(offloads("wan0"), before);
-    assert!(fails("load meredt wan0 mark=mark --rate 2mbit", 2).contains("mark-or-drop"));
+    done("load meredt wan0 mark=mark --rate 2mbit");
+    let marks = &shown("wan0")["device_marks"];
+    assert_eq!(marks["made"], 0, "nothing to mark: {marks}");
+    done("change wan0 mark=drop");
+    assert!(shown("wan0")["device_marks"].is_null());
+    done("change wan0 mark=mark-or-drop");
+    assert!(shown("wan0")["device_marks"].is_object());
+    done("unload wan0");
     assert_eq!(offloads("wan0"), before);
 }

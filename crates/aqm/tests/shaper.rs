@@ -14,7 +14,7 @@ const SLACK: u64 = 50_000;
 
 /// Any link, from 56 kbit/s to 100 Mbit/s.
 fn link() -> impl Strategy<Value = Link> {
-    let rate = (12.77_f64..16.35).prop_map(|power| power.exp2());
+    let rate = (12.77_f64..16.35).prop_map(f64::exp2);
     (rate, 0_u32..3, -14_i32..45, 0_u32..90).prop_map(|(rate, framing, overhead, mpu)| Link {
         rate_bytes_s: rate as u64,
         mtu_bytes: 1514,

@@ -74,7 +74,7 @@ impl fmt::Display for Seen {
     }
 }
 
-fn total(rows: Vec<(weirgate_aqm::Row, u64)>) -> u64 {
+fn total(rows: &[(weirgate_aqm::Row, u64)]) -> u64 {
     rows.iter().map(|(_, count)| *count).sum()
 }
 
@@ -117,7 +117,7 @@ fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
     let before = read(&qdisc, place);
     let (mean_ms, longest_ms, used) = five_seconds();
     let after = read(&qdisc, place);
-    let gained = |of: fn(&Instance) -> Vec<_>| total(of(&after)) - total(of(&before));
+    let gained = |of: fn(&Instance) -> Vec<_>| total(&of(&after)) - total(&of(&before));
     let seen = Seen {
         marks: gained(Instance::marks),
         drops: gained(Instance::drops),
@@ -127,8 +127,7 @@ fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
     };
     if marking {
         let count = qdisc.marks().count(place).expect("a map").expect("a count");
-        let all = total(after.marks());
-        println!("{name}: {all} marks, {count:?}");
+        let all = total(&after.marks());
         assert!(
             count.made * 100 >= all * 95 && count.made <= all + 20,
             "{name}: marks that were asked for are not made: {count:?} of {all}"
@@ -239,7 +238,7 @@ fn in_classes() {
         .expect("a count");
     let mut all = 0;
     for class in &one.classes[1..] {
-        let (marks, drops) = (total(class.marks()), total(class.drops()));
+        let (marks, drops) = (total(&class.marks()), total(&class.drops()));
         println!(
             "{}: {marks} marks, {drops} drops",
             class.discipline().name()
@@ -271,7 +270,7 @@ fn end() {
     let flows: Vec<_> = [0; 4].map(net::bulk).into();
     let counts = |place: Place| {
         let one = read(&qdisc, place);
-        (total(one.marks()), total(one.drops()))
+        (total(&one.marks()), total(&one.drops()))
     };
     seconds(3);
     let (none, drops) = counts(place);

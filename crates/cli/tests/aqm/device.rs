@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What loading and unloading do to a device beside its queue.
 
-use super::inside::{done, fails, far_packets, net, number, shown};
+use super::inside::{done, far_packets, net, number, shown};
 use net::Far;
 use std::net::UdpSocket;
 use std::thread;

@@ -108,6 +108,7 @@ struct skb_shared_info {
 struct qdisc_skb_cb {
 	unsigned int pkt_len;
 	__u16 pkt_segs;
+	unsigned char data[20]; /* __sk_buff.cb */
 };
 
 struct bpf_sk_buff_ptr {

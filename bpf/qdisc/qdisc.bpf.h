@@ -22,13 +22,14 @@
  * then whatever the discipline is told and says goes there (record.h).
  *
  * The kernel offers no way to change a packet's header from a qdisc's
- * programs, so packets are told to disciplines as not capable of ECN, and no
- * verdict is ever to mark.
+ * programs. A program at egress does it for them, on a later packet of the flow
+ * (marks.h); without it packets are told to disciplines as not capable of ECN,
+ * and no verdict is ever to mark.
  */
 #include "kernel.h"
 #include "aqm.h"
-#include "flow.h"
 #include "gate.h"
+#include "owe.h"
 #include "record.h"
 
 #define aqm_slot(q, i) bpf_slot((q)->host, i)
@@ -70,6 +71,7 @@ struct aqm_hosted {
 	u32 sequence;
 	struct aqm_line line;
 	u64 key; /* of flows' hashes */
+	u64 stamp; /* of the program that marks; 0: none */
 };
 
 struct {
@@ -162,6 +164,7 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 		__builtin_memset(link, 0, sizeof(*link));
 		one->gate.rate_bytes_s = 0;
 	}
+	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
 	if (!link->mtu_bytes)
 		link->mtu_bytes = dev->mtu + dev->hard_header_len;
 	if (!link->queue_packets)
@@ -169,6 +172,13 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 	if (!link->room_packets || link->room_packets > AQM_OF(_PACKETS))
 		link->room_packets = AQM_OF(_PACKETS);
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, link);
+}
+
+/* A packet that passes was to be marked. */
+static __always_inline void bpf_owe(const struct aqm_hosted *one,
+				    struct sk_buff *skb, u64 now_ns)
+{
+	marks_owe(skb, one->place.netns, one->place.ifindex, now_ns);
 }
 
 /* Not inlined: who does not record does not pay for it. */
@@ -342,6 +352,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.arrived_ns = bpf_ktime_get_ns();
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
+	packet.ecn = marks_ecn(skb, one->stamp);
 	/* Recorded traffic may be replayed to a discipline that needs more. */
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		packet.flow = flow_code(skb);
@@ -357,6 +368,8 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	kept = bpf_kept(one->q.host, index);
 	if (!kept)
 		goto drop;
+	if (verdict.action == AQM_MARK)
+		bpf_owe(one, skb, packet.arrived_ns);
 	old = bpf_kptr_xchg(&kept->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
@@ -427,6 +440,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		if (!skb)
 			continue;
 		if (verdict.action != AQM_DROP) {
+			if (verdict.action == AQM_MARK)
+				bpf_owe(one, skb, now);
 			aqm_gate_pass(&one->gate, wire, now, AQM_GATE_SLACK_NS);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;

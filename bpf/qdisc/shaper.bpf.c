@@ -13,7 +13,7 @@
  */
 #include "kernel.h"
 #include "aqm.h"
-#include "flow.h"
+#include "owe.h"
 #include "shaper.h"
 
 #include "droptail.c"
@@ -129,6 +129,7 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	turn.packet.arrived_ns = turn.now_ns;
 	turn.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	turn.packet.wire = aqm_wire(&one->link, turn.packet.len);
+	turn.packet.ecn = marks_ecn(skb, one->stamp);
 	if (one->needs[i] & AQM_NEEDS_CODE)
 		turn.packet.flow = flow_code(skb);
 	else if (one->needs[i] & AQM_NEEDS_FLOW)
@@ -140,6 +141,9 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	kept = shaper_kept(first_slot(turn.queue), index);
 	if (!kept)
 		goto drop;
+	if (turn.verdict.action == AQM_MARK)
+		marks_owe(skb, one->place.netns, one->place.ifindex,
+			  turn.now_ns);
 	old = bpf_kptr_xchg(&kept->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
@@ -207,6 +211,9 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 		return NULL;
 	}
 	if (turn->verdict.action != AQM_DROP) {
+		if (turn->verdict.action == AQM_MARK)
+			marks_owe(skb, one->place.netns, one->place.ifindex,
+				  turn->now_ns);
 		shaper_sent(&one->shaper, class, kept->slot.packet.wire,
 			    turn->now_ns);
 		bpf_qdisc_bstats_update(sch, skb);

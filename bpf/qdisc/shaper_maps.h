@@ -103,6 +103,7 @@ struct shaper_hosted {
 	 * parts of a packet make its flow. */
 	u32 needs[SHAPER_CLASSES];
 	u32 sequence[SHAPER_CLASSES]; /* of records */
+	u64 stamp; /* of the program that marks; 0: none */
 };
 
 struct kept {

@@ -171,6 +171,7 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 		one->shaper.classes = wanted->classes;
 		one->shaper.other = wanted->other;
 	}
+	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
 	if (!link->mtu_bytes)
 		link->mtu_bytes = mtu_bytes;
 	if (!link->queue_packets)

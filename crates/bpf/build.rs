@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sources: Vec<PathBuf> = Vec::new();
     for folder in [
         "bpf/qdisc",
+        "bpf/egress",
         "bpf/payload",
         "bpf/inbound",
         "bpf/passive",

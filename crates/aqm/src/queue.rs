@@ -129,7 +129,7 @@ impl<T> Queue<T> {
             arrival.refused = Some(item);
             return arrival;
         }
-        self.items[slot as usize - 1] = Some(item);
+        self.keep(slot, item);
         if raw.evict != 0 {
             for _ in 0..EVICT_CALLS {
                 // SAFETY: as above.
@@ -149,10 +149,7 @@ impl<T> Queue<T> {
             sent: None,
             dropped: Vec::new(),
         };
-        // Each turn drops a packet or ends a flow's turn, so there are fewer
-        // than this.
-        let turns = 4 * (self.discipline.packets() + self.discipline.queues()) + 4;
-        for _ in 0..turns {
+        for _ in 0..self.turns() {
             let mut raw = RawVerdict::default();
             // SAFETY: the memory holds an instance and all its slots.
             let slot = unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, &raw mut raw) };
@@ -242,8 +239,19 @@ impl<T> Queue<T> {
         self.memory[start / 8 + index]
     }
 
+    /// Each turn of a departure drops a packet or ends a flow's turn, so there
+    /// are fewer than this.
+    pub(crate) fn turns(&self) -> u32 {
+        4 * (self.discipline.packets() + self.discipline.queues()) + 4
+    }
+
+    /// What lies in a slot that C has given to a packet.
+    pub(crate) fn keep(&mut self, slot: u32, item: T) {
+        self.items[slot as usize - 1] = Some(item);
+    }
+
     /// Gives a slot back; what was in it.
-    fn release(&mut self, slot: u32) -> (Packet, Option<T>) {
+    pub(crate) fn release(&mut self, slot: u32) -> (Packet, Option<T>) {
         let index = slot as usize - 1;
         let at = self.layout.size + index * SLOT_BYTES;
         // SAFETY: a slot that C names lies within the memory, aligned to 8,
@@ -263,7 +271,7 @@ impl<T> Queue<T> {
 /// `enum aqm_action`.
 const MARK: u32 = 1;
 const DROP: u32 = 2;
-const AGAIN: u32 = 4;
+pub(crate) const AGAIN: u32 = 4;
 
 pub(crate) fn verdict(raw: RawVerdict) -> Verdict {
     Verdict {

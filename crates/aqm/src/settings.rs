@@ -55,8 +55,8 @@ pub enum SettingsError {
 const MARK: (&str, &str, u64) = ("meredt", "mark", 1);
 
 /// What to say of it.
-pub const ONLY_MARKS: &str = "a qdisc made of a BPF program cannot mark packets, so `mark=mark` \
-                              would drop nothing early; write `mark=mark-or-drop` or `mark=drop`";
+pub const ONLY_MARKS: &str = "nothing can be marked there, so `mark=mark` would drop nothing \
+                              early; write `mark=mark-or-drop` or `mark=drop`";
 
 impl Settings {
     /// Every parameter at its default.
@@ -118,8 +118,14 @@ impl Settings {
         &self.values
     }
 
+    /// Whether packets may be marked: its parameter `ecn`, or `mark`, is not 0.
+    pub fn marks(&self) -> bool {
+        let on = |(row, value): &(Row, u64)| ["ecn", MARK.1].contains(&row.name) && *value > 0;
+        self.rows().iter().any(on)
+    }
+
     /// Whether these settings let go whatever is chosen where nothing can be
-    /// marked, as in a qdisc (see docs/aqm.md): then nothing is ever dropped early.
+    /// marked: then nothing is ever dropped early.
     pub fn only_marks(&self) -> bool {
         let mark = |(row, value): &(Row, u64)| row.name == MARK.1 && *value == MARK.2;
         self.discipline.name() == MARK.0 && self.rows().iter().any(mark)

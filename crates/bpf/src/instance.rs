@@ -22,7 +22,7 @@ pub struct Instance {
 
 /// Bytes of `struct aqm_hosted`.
 pub(crate) fn bytes(discipline: Discipline) -> usize {
-    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES
+    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 8
 }
 
 impl Instance {
@@ -91,7 +91,7 @@ impl Instance {
         self.numbers(reasons(), start + 8 * Discipline::counters().len())
     }
 
-    /// Packets marked, by reason.
+    /// Packets that were to be marked, by reason.
     pub fn marks(&self) -> Vec<(Row, u64)> {
         let start = self.discipline.layout().counts.start;
         let before = Discipline::counters().len() + reasons().len();

@@ -8,8 +8,8 @@
 //! link and the rate go by [`Qdisc::set`], for a [`Place`], before or after a
 //! qdisc is there; [`Qdisc::instances`] reads state and statistics by name.
 //!
-//! It attaches nothing to a device: that changes the kernel's traffic control,
-//! which only crate kernel does.
+//! It attaches nothing to a device, which only crate kernel does, but the program
+//! that makes a qdisc's marks ([`Qdisc::mark`]): that belongs to the qdisc's pins.
 //!
 //! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
 //! [`Filter`] one that holds what arrives to a rate, [`WindowControl`] two that
@@ -24,6 +24,7 @@ mod error;
 mod filter;
 mod instance;
 mod log;
+mod marks;
 mod object;
 mod packets;
 mod passive;
@@ -49,6 +50,7 @@ pub use condition::{
 pub use error::BpfError;
 pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use instance::Instance;
+pub use marks::{MarkCount, Marker, Marks};
 pub use passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
 pub use payload::Payload;
 pub use place::Place;

@@ -196,7 +196,11 @@ pub(crate) fn unpin(folder: &Path, names: &[&str]) -> Result<(), BpfError> {
     remove(folder, |path| std::fs::remove_dir(path))
 }
 
-fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), BpfError> {
+/// Removes a pin or a folder, if it is there.
+pub(crate) fn remove(
+    path: &Path,
+    how: impl Fn(&Path) -> std::io::Result<()>,
+) -> Result<(), BpfError> {
     match how(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(BpfError::File {
             path: path.to_owned(),

@@ -3,6 +3,7 @@
 
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
+use crate::marks::{self, Marker, Marks};
 use crate::object::{
     CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, load_object,
     open, pin, raise, sized,
@@ -19,6 +20,7 @@ use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
 pub struct Qdisc {
     discipline: Discipline,
     maps: Maps,
+    marks: Marks,
     link: Link,
 }
 
@@ -43,7 +45,13 @@ struct Maps {
     recorders: MapHandle,
 }
 
-pub(crate) const MAPS: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, RECORDERS];
+/// All of them, in the order in which they are loaded and opened.
+pub(crate) fn maps() -> Vec<&'static str> {
+    [SETTINGS, INSTANCES, CHANGES, RECORDERS]
+        .into_iter()
+        .chain(marks::MAPS)
+        .collect()
+}
 
 impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
@@ -51,15 +59,15 @@ impl Qdisc {
     pub fn load(discipline: Discipline) -> Result<Self, BpfError> {
         let (name, kind) = (discipline.name(), kind(discipline));
         let (maps, link) = match discipline.program() {
-            Some(own) => load_object(name, own, &kind, &MAPS)?,
-            None => load(name, &kind, &MAPS)?,
+            Some(own) => load_object(name, own, &kind, &maps())?,
+            None => load(name, &kind, &maps())?,
         };
         Self::assemble(discipline, maps, link)
     }
 
     /// One that a process pinned in `folder`.
     pub fn pinned(discipline: Discipline, folder: &Path) -> Result<Self, BpfError> {
-        let (maps, link) = open(folder, &MAPS)?;
+        let (maps, link) = open(folder, &maps())?;
         Self::assemble(discipline, maps, link)
     }
 
@@ -70,15 +78,17 @@ impl Qdisc {
     ) -> Result<Self, BpfError> {
         let kind = kind(discipline);
         let mut maps = maps.into_iter();
-        let maps = Maps {
+        let own = Maps {
             settings: sized(&kind, SETTINGS, settings_bytes(discipline), maps.next())?,
             instances: sized(&kind, INSTANCES, instance::bytes(discipline), maps.next())?,
             changes: sized(&kind, CHANGES, 4, maps.next())?,
             recorders: sized(&kind, RECORDERS, 4, maps.next())?,
         };
+        let own_marks = Marks::of(&kind, &mut maps)?;
         Ok(Self {
             discipline,
-            maps,
+            marks: own_marks,
+            maps: own,
             link,
         })
     }
@@ -87,16 +97,14 @@ impl Qdisc {
     /// a BPF file system and exist.
     pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
         let maps = &mut self.maps;
-        pin(
-            folder,
-            &mut [
-                (SETTINGS, &mut maps.settings),
-                (INSTANCES, &mut maps.instances),
-                (CHANGES, &mut maps.changes),
-                (RECORDERS, &mut maps.recorders),
-            ],
-            &mut self.link,
-        )
+        let mut all = vec![
+            (SETTINGS, &mut maps.settings),
+            (INSTANCES, &mut maps.instances),
+            (CHANGES, &mut maps.changes),
+            (RECORDERS, &mut maps.recorders),
+        ];
+        all.extend(self.marks.named());
+        pin(folder, &mut all, &mut self.link)
     }
 
     /// Which discipline it is.
@@ -122,12 +130,28 @@ impl Qdisc {
             .settings
             .update(&place.to_bytes(), &encode(setup), MapFlags::ANY)
             .map_err(self.failed(SETTINGS, "written"))?;
-        for (number, instance) in self.numbered()? {
-            if instance.place() == place {
-                self.raise(number)?;
-            }
-        }
-        Ok(())
+        self.raise_at(place)
+    }
+
+    /// Lets the qdisc at a place mark packets, which needs a program at egress
+    /// of its device; the device is in the network namespace of this thread.
+    /// Marks end with what is given back. Without it disciplines are told that
+    /// nothing can be marked.
+    pub fn mark(&self, place: Place) -> Result<Marker, BpfError> {
+        let marker = self.marks.attach(place)?;
+        self.raise_at(place)?;
+        Ok(marker)
+    }
+
+    /// The qdisc at a place marks no longer.
+    pub fn unmark(&self, place: Place) -> Result<(), BpfError> {
+        self.marks.forget(place)?;
+        self.raise_at(place)
+    }
+
+    /// What became of marks.
+    pub fn marks(&self) -> &Marks {
+        &self.marks
     }
 
     /// What was set for a place; `None` where nothing was.
@@ -198,6 +222,17 @@ impl Qdisc {
             all.extend(instance.map(|instance| (number, instance)));
         }
         Ok(all)
+    }
+
+    /// Tells the instance at a place, if there is one, that its settings are
+    /// new.
+    fn raise_at(&self, place: Place) -> Result<(), BpfError> {
+        for (number, instance) in self.numbered()? {
+            if instance.place() == place {
+                self.raise(number)?;
+            }
+        }
+        Ok(())
     }
 
     /// Tells an instance that its settings are new.

@@ -4,6 +4,7 @@
 
 use crate::error::BpfError;
 use crate::instance::Instance;
+use crate::marks::{self, Marker, Marks};
 use crate::object::{
     CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
     raise, sized,
@@ -38,7 +39,7 @@ const COUNT_AT: usize = 88;
 const KINDS_AT: usize = 1088;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
 const USED_AT: usize = PLACE_AT + crate::place::BYTES;
-const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES;
+const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES + 8;
 
 /// A class of traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +84,7 @@ pub struct Shaper {
     recorders: MapHandle,
     /// One for each discipline, in the order of [`Discipline::all`].
     queues: Vec<(Discipline, MapHandle)>,
+    marks: Marks,
     link: Link,
 }
 
@@ -114,6 +116,7 @@ pub(crate) fn maps() -> Vec<&'static str> {
     [SETTINGS, INSTANCES, CHANGES, RECORDERS]
         .into_iter()
         .chain(QUEUES)
+        .chain(marks::MAPS)
         .collect()
 }
 
@@ -144,12 +147,14 @@ impl Shaper {
             let map = sized(KIND, name, discipline.layout().size, maps.next())?;
             queues.push((discipline, map));
         }
+        let marks = Marks::of(KIND, &mut maps)?;
         Ok(Self {
             settings,
             instances,
             changes,
             recorders,
             queues,
+            marks,
             link,
         })
     }
@@ -165,6 +170,7 @@ impl Shaper {
         ];
         let queues = self.queues.iter_mut().map(|(_, map)| map);
         maps.extend(QUEUES.into_iter().zip(queues));
+        maps.extend(self.marks.named());
         pin(folder, &mut maps, &mut self.link)
     }
 
@@ -182,6 +188,30 @@ impl Shaper {
         self.settings
             .update(&place.to_bytes(), &bytes, MapFlags::ANY)
             .map_err(failed(KIND, SETTINGS, "written"))?;
+        self.raise_at(place)
+    }
+
+    /// Lets the classes of the shaper at a place mark packets, as
+    /// [`Qdisc::mark`](crate::Qdisc::mark) does.
+    pub fn mark(&self, place: Place) -> Result<Marker, BpfError> {
+        let marker = self.marks.attach(place)?;
+        self.raise_at(place)?;
+        Ok(marker)
+    }
+
+    /// The shaper at a place marks no longer.
+    pub fn unmark(&self, place: Place) -> Result<(), BpfError> {
+        self.marks.forget(place)?;
+        self.raise_at(place)
+    }
+
+    /// What became of marks.
+    pub fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Tells the shaper at a place, if there is one, that its settings are new.
+    fn raise_at(&self, place: Place) -> Result<(), BpfError> {
         for (number, memory) in self.hosted()? {
             if Place::from_bytes(&memory[PLACE_AT..]) == place {
                 raise(KIND, &self.changes, number)?;

@@ -3,7 +3,8 @@
 //! folder of the BPF file system, a folder for each kind.
 
 use crate::error::BpfError;
-use crate::object::{is_pinned, unpin};
+use crate::object::{is_pinned, remove as remove_with, unpin};
+use crate::place::Place;
 use crate::qdisc::{self, Qdisc};
 use crate::shaper::{self, Shaper};
 use std::ffi::CString;
@@ -26,6 +27,9 @@ const MAGIC: i64 = 0xcafe_4a11;
 
 /// The shaper's folder; no discipline has this name.
 const SHAPER: &str = "shaper";
+
+/// What the names of pins of programs that make marks begin with.
+const MARKER: &str = "marks-";
 
 /// The kit's pins, which one process uses at a time.
 #[derive(Debug)]
@@ -85,9 +89,10 @@ impl Store {
         }
         let folder = self.folder.join(discipline.name());
         // A process that died may have left some pins.
-        unpin(&folder, &qdisc::MAPS)?;
+        unmark_all(&folder)?;
+        unpin(&folder, &qdisc::maps())?;
         let mut qdisc = Qdisc::load(discipline)?;
-        pin(&folder, &qdisc::MAPS, |folder| qdisc.pin(folder))?;
+        pin(&folder, &qdisc::maps(), |folder| qdisc.pin(folder))?;
         Ok(qdisc)
     }
 
@@ -105,7 +110,45 @@ impl Store {
 
     /// Ends a discipline's kind; it is gone when no device uses it any more.
     pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
-        unpin(&self.folder.join(discipline.name()), &qdisc::MAPS)
+        let folder = self.folder.join(discipline.name());
+        unmark_all(&folder)?;
+        unpin(&folder, &qdisc::maps())
+    }
+
+    /// Lets the qdisc of a kind that is pinned mark packets at a place, which is
+    /// in the network namespace of this thread, beyond this process; anew where
+    /// it could.
+    pub fn mark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
+        let path = self.marker(qdisc.discipline().name(), place);
+        remove(&path)?;
+        let marked = qdisc.mark(place).and_then(|marker| marker.pin(&path));
+        marked.or_else(|error| qdisc.unmark(place).and(Err(error)))
+    }
+
+    /// Ends that.
+    pub fn unmark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
+        remove(&self.marker(qdisc.discipline().name(), place))?;
+        qdisc.unmark(place)
+    }
+
+    /// The same of the shaper.
+    pub fn mark_shaper(&self, shaper: &Shaper, place: Place) -> Result<(), BpfError> {
+        let path = self.marker(SHAPER, place);
+        remove(&path)?;
+        let marked = shaper.mark(place).and_then(|marker| marker.pin(&path));
+        marked.or_else(|error| shaper.unmark(place).and(Err(error)))
+    }
+
+    /// Ends that.
+    pub fn unmark_shaper(&self, shaper: &Shaper, place: Place) -> Result<(), BpfError> {
+        remove(&self.marker(SHAPER, place))?;
+        shaper.unmark(place)
+    }
+
+    /// Where the program that makes marks at a place is pinned.
+    fn marker(&self, kind: &str, place: Place) -> PathBuf {
+        let name = format!("{MARKER}{}-{}", place.netns, place.ifindex);
+        self.folder.join(kind).join(name)
     }
 
     /// The shaper, where it is pinned.
@@ -123,6 +166,7 @@ impl Store {
             return Ok(shaper);
         }
         let (folder, maps) = (self.folder.join(SHAPER), shaper::maps());
+        unmark_all(&folder)?;
         unpin(&folder, &maps)?;
         let mut shaper = Shaper::load()?;
         pin(&folder, &maps, |folder| shaper.pin(folder))?;
@@ -131,8 +175,26 @@ impl Store {
 
     /// Ends the shaper's kind; it is gone when no device uses it any more.
     pub fn remove_shaper(&self) -> Result<(), BpfError> {
-        unpin(&self.folder.join(SHAPER), &shaper::maps())
+        let folder = self.folder.join(SHAPER);
+        unmark_all(&folder)?;
+        unpin(&folder, &shaper::maps())
     }
+}
+
+/// Removes the pins of programs that make marks, also those whose devices are
+/// gone.
+fn unmark_all(folder: &Path) -> Result<(), BpfError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(MARKER) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a pin, if it is there.
+fn remove(path: &Path) -> Result<(), BpfError> {
+    remove_with(path, |path| fs::remove_file(path))
 }
 
 /// Makes a folder and pins in it what is loaded: all of it, or nothing is left

@@ -116,6 +116,21 @@ fn flows_are_what_is_asked_for() {
 }
 
 #[test]
+fn marks_are_made() {
+    for (name, ..) in inside::marks::KINDS {
+        let variable = format!("{}={name}", inside::marks::DISCIPLINE);
+        let name = "marks::beside_the_kernels";
+        println!("{}", run(&[&variable], name, Limits::default()));
+    }
+    println!("{}", in_the_guest("marks::in_classes"));
+}
+
+#[test]
+fn marks_end_with_their_program() {
+    println!("{}", in_the_guest("marks::end"));
+}
+
+#[test]
 fn shaper_is_taken_by_the_kernel() {
     in_the_guest("shaper_loads");
 }

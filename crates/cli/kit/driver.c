@@ -210,7 +210,7 @@ static u32 depart(u64 now_ns)
 	while (turns--) {
 		slot = D->depart(memory, now_ns, &verdict);
 		check_told("depart");
-		if (verdict.action > AQM_EMPTY)
+		if (verdict.action > AQM_AGAIN)
 			broken("depart", "gives an action that there is not");
 		if (!slot) {
 			if (verdict.action == AQM_AGAIN)
@@ -289,7 +289,21 @@ static void show(void)
 	printf("end\n");
 }
 
-/* Calls made of bytes: parameters first, then packets and departures. */
+/* Any link: five bytes, or what restart() says. */
+static const unsigned char *some_link(const unsigned char *data, size_t size)
+{
+	if (size < 5)
+		return data + size;
+	the_link()->framing = data[0] % 3;
+	the_link()->rate_bytes_s = 1ULL << data[1] % 34;
+	the_link()->mtu_bytes = 64 + data[2] * data[2];
+	the_link()->overhead_bytes = (s32)(data[3] % 100) - 20;
+	the_link()->mpu_bytes = data[4];
+	return data + 5;
+}
+
+/* Calls made of bytes: the link and parameters first, then packets, departures
+ * and changes. */
 static void fuzzed(const unsigned char *data, size_t size)
 {
 	struct aqm_packet packet = {};
@@ -299,9 +313,7 @@ static void fuzzed(const unsigned char *data, size_t size)
 
 	quiet = 1;
 	restart();
-	the_link()->framing = size > 1 ? data[0] % 3 : 0;
-	the_link()->rate_bytes_s = size > 1 ? 1ULL << data[1] % 34 : 0;
-	data += size > 1 ? 2 : size;
+	data = some_link(data, size);
 	for (i = 0; i < D->params_count && data < end; i++) {
 		const struct aqm_row *row = &D->params[i];
 		u32 choice = *data++;
@@ -330,6 +342,8 @@ static void fuzzed(const unsigned char *data, size_t size)
 		} else if (data[0] < 250) {
 			depart(last_ns);
 		} else {
+			if (data[0] & 1)
+				some_link(data, (size_t)(end - data));
 			set_up();
 			check_told("setup");
 		}

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{
-    Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
+    Class, Classes, Copies, Least, Marker, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
 };
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
 use weirgate_state::{
@@ -232,8 +232,9 @@ struct Bench {
 enum Held {
     Nothing,
     Least(Least),
-    One(Qdisc),
-    Shaper(Shaper),
+    /// With what marks for it, where it does.
+    One(Qdisc, Option<Marker>),
+    Shaper(Shaper, Option<Marker>),
 }
 
 fn refused(error: &KernelError) -> Failure {
@@ -463,6 +464,7 @@ impl Bench {
         }
         let own = name.split('+').next().unwrap_or(name);
         let settings = Settings::new(crate::aqm::discipline(own)?);
+        let marks = settings.marks();
         if name.ends_with(CLASSED) {
             let shaper = Shaper::load().map_err(failed)?;
             let class = |number: u16| Class {
@@ -481,7 +483,9 @@ impl Bench {
                 other: 0,
             };
             shaper.set(place, &classes).map_err(failed)?;
-            return Ok((Held::Shaper(shaper), Shaper::KIND.to_owned()));
+            let marker = marks.then(|| shaper.mark(place)).transpose();
+            let held = Held::Shaper(shaper, marker.map_err(failed)?);
+            return Ok((held, Shaper::KIND.to_owned()));
         }
         let qdisc = Qdisc::load(settings.discipline()).map_err(failed)?;
         let setup = Setup {
@@ -491,7 +495,8 @@ impl Bench {
         };
         qdisc.set(place, &setup).map_err(failed)?;
         let kind = qdisc.kind();
-        Ok((Held::One(qdisc), kind))
+        let marker = marks.then(|| qdisc.mark(place)).transpose();
+        Ok((Held::One(qdisc, marker.map_err(failed)?), kind))
     }
 
     /// The device without a qdisc again.

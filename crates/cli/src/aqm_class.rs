@@ -2,7 +2,7 @@
 //! What is said of a shaper's class: its place behind the gate and its queue.
 
 use crate::aqm::{discipline, set, wrong};
-use crate::aqm_live::{can_be_held, class_id};
+use crate::aqm_live::class_id;
 use crate::exit::Failure;
 use weirgate_aqm::Settings;
 use weirgate_bpf::Class;
@@ -64,8 +64,7 @@ fn said(class: &mut Class, words: &[String]) -> Result<(), Failure> {
             _ => params.push(word.clone()),
         }
     }
-    set(&mut class.settings, &params)?;
-    can_be_held(&class.settings)
+    set(&mut class.settings, &params)
 }
 
 fn rate(name: &str, value: &str) -> Result<u64, Failure> {

@@ -12,10 +12,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weirgate_aqm::Discipline;
 use weirgate_bpf::{kit_number, source_number, sources};
 
 /// The program that runs a discipline on this machine.
 const DRIVER: &str = include_str!("../kit/driver.c");
+
+/// The one that runs the shaper with classes.
+const SHAPER_DRIVER: &str = include_str!("../kit/shaper.c");
+
+/// What the shaper is called where a discipline could be named.
+pub const SHAPER: &str = "shaper";
 
 /// Compilers for this machine and for BPF, the first that is there; `CC` and
 /// `CLANG` come before.
@@ -51,6 +58,9 @@ impl Subject {
             fs::write(&file, text)?;
         }
         fs::write(kit.path().join("driver.c"), DRIVER)?;
+        if what == Path::new(SHAPER) {
+            return Self::shaper(kit);
+        }
         let own = kit.path().join("aqm").join(what).with_extension("c");
         let file = if what.is_dir() {
             let name = fs::canonicalize(what)?;
@@ -93,6 +103,29 @@ impl Subject {
             scripts,
             kit,
         })
+    }
+
+    /// The shaper with classes, with every discipline of the kit.
+    fn shaper(kit: tempfile::TempDir) -> Result<Self, Failure> {
+        let disciplines = Discipline::all();
+        let kinds: Vec<String> = disciplines
+            .iter()
+            .map(|one| format!(" K({})", one.name()))
+            .collect();
+        let kinds = format!("#define KINDS(K){}\n", kinds.concat());
+        fs::write(kit.path().join("kinds.h"), kinds)?;
+        fs::write(kit.path().join("driver.c"), SHAPER_DRIVER)?;
+        Ok(Self {
+            name: SHAPER.to_owned(),
+            file: kit.path().join("aqm/host/shaper.h"),
+            scripts: Vec::new(),
+            kit,
+        })
+    }
+
+    /// Whether it is the shaper and no discipline.
+    pub fn is_shaper(&self) -> bool {
+        self.kit.path().join("kinds.h").is_file()
     }
 
     /// What is wrong at sight: every place of it.
@@ -142,28 +175,15 @@ impl Subject {
             "-fno-omit-frame-pointer",
             sanitizers,
         ];
-        let defines = [
-            format!("-DAQM_NAME={}", self.name),
-            format!("-DAQM_TABLE={}", self.name.to_uppercase()),
-            format!("-DAQM_FILE=\"{}\"", self.file.display()),
-        ];
         let kit = self.kit.path();
         let folders = ["aqm/include", "aqm/host", "aqm/host/native", "aqm"];
         let includes = folders.map(|folder| format!("-I{}", kit.join(folder).display()));
         let mut objects = Vec::new();
-        for unit in [
-            "aqm/host/native/native.c",
-            "aqm/host/native/common.c",
-            "driver.c",
-        ] {
-            let object = kit.join(format!("{}.o", unit.replace('/', "_")));
+        for (number, (unit, defines)) in self.units().into_iter().enumerate() {
+            let object = kit.join(format!("{number}.o"));
             let mut command = Command::new(&compiler);
-            command.args(common).args(&includes);
-            // Numbers between the parts of an instance, for AddressSanitizer.
-            command.arg("-DAQM_FENCED=512");
-            if !unit.ends_with("common.c") {
-                command.args(&defines);
-            }
+            command.args(common).args(&includes).args(&defines);
+            command.arg(format!("-I{}", kit.display()));
             if unit == "driver.c" {
                 if libfuzzer {
                     command.arg("-DLIBFUZZER");
@@ -188,6 +208,26 @@ impl Subject {
             .arg(&program);
         self.run(command)?;
         Ok(program)
+    }
+
+    /// What is compiled for this machine, with what is defined for it.
+    fn units(&self) -> Vec<(&'static str, Vec<String>)> {
+        let host = "aqm/host/native/native.c";
+        let common = ("aqm/host/native/common.c", Vec::new());
+        if self.is_shaper() {
+            let all = Discipline::all().into_iter();
+            let one = |it: Discipline| (host, defines(it.name(), &format!("{}.c", it.name())));
+            let shaper = ["aqm/host/native/shaper.c", "driver.c"];
+            return all
+                .map(one)
+                .chain([common])
+                .chain(shaper.map(|unit| (unit, Vec::new())))
+                .collect();
+        }
+        let mut own = defines(&self.name, &self.file.display().to_string());
+        // Numbers between the parts of an instance, for AddressSanitizer.
+        own.push("-DAQM_FENCED=512".to_owned());
+        vec![(host, own.clone()), common, ("driver.c", own)]
     }
 
     /// Compiles it for this machine and for the kernel, both in one shared
@@ -290,6 +330,15 @@ impl Subject {
             text.trim_end()
         )))
     }
+}
+
+/// How a discipline is named to the native host's files.
+fn defines(name: &str, file: &str) -> Vec<String> {
+    vec![
+        format!("-DAQM_NAME={name}"),
+        format!("-DAQM_TABLE={}", name.to_uppercase()),
+        format!("-DAQM_FILE=\"{file}\""),
+    ]
 }
 
 /// Words of C of up to ten small letters.

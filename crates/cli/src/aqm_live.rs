@@ -9,7 +9,7 @@ use crate::output;
 use crate::shape::in_runtime;
 use crate::{aqm_class, aqm_offloads};
 use weirgate_aqm::{Link, ONLY_MARKS, Settings};
-use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Place, Qdisc, Setup, Shaper, Store};
+use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Marks, Place, Qdisc, Setup, Shaper, Store};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 use weirgate_units::Handle;
@@ -78,10 +78,60 @@ impl Loaded {
         }
     }
 
-    fn forget(&self, place: Place) -> Result<(), BpfError> {
+    fn forget(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+        self.unmark(store, place)?;
         match self {
             Self::One(qdisc) => qdisc.unset(place),
             Self::Shaper(shaper) => shaper.unset(place),
+        }
+    }
+
+    /// Lets it mark packets, or not; what may be said of that, where it cannot.
+    /// Without marks it drops what it would mark.
+    fn mark(&self, store: &Store, place: Place, marks: Marking) -> Result<(), Failure> {
+        if marks == Marking::Never {
+            return self.unmark(store, place).map_err(failed);
+        }
+        // A program of a device that is gone marks no other's packets.
+        if self.marks().count(place).map_err(failed)?.is_some() && self.is_at(place)? {
+            return Ok(());
+        }
+        let marked = match self {
+            Self::One(qdisc) => store.mark_qdisc(qdisc, place),
+            Self::Shaper(shaper) => store.mark_shaper(shaper, place),
+        };
+        match marked {
+            Err(error) if marks == Marking::Only => Err(wrong(format!("{ONLY_MARKS}: {error}"))),
+            Err(error) => {
+                output::note(&format!(
+                    "packets are dropped where they would be marked (ECN): {error}"
+                ));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn is_at(&self, place: Place) -> Result<bool, Failure> {
+        let found = match self {
+            Self::One(qdisc) => qdisc.instance(place).map(|one| one.is_some()),
+            Self::Shaper(shaper) => shaper.instance(place).map(|one| one.is_some()),
+        };
+        found.map_err(failed)
+    }
+
+    fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+        match self {
+            Self::One(qdisc) => store.unmark_qdisc(qdisc, place),
+            Self::Shaper(shaper) => store.unmark_shaper(shaper, place),
+        }
+    }
+
+    /// What became of its marks.
+    pub fn marks(&self) -> &Marks {
+        match self {
+            Self::One(qdisc) => qdisc.marks(),
+            Self::Shaper(shaper) => shaper.marks(),
         }
     }
 
@@ -119,6 +169,26 @@ pub fn failed(error: BpfError) -> Failure {
     }
 }
 
+/// Whether settings mark packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Marking {
+    Never,
+    Also,
+    /// What cannot be marked passes.
+    Only,
+}
+
+impl Marking {
+    fn of<'s>(all: impl IntoIterator<Item = &'s Settings>) -> Self {
+        let one = |settings: &Settings| match (settings.marks(), settings.only_marks()) {
+            (false, _) => Self::Never,
+            (true, false) => Self::Also,
+            (true, true) => Self::Only,
+        };
+        all.into_iter().map(one).max().unwrap_or(Self::Never)
+    }
+}
+
 /// What is to be loaded.
 enum Wanted {
     One(Setup),
@@ -133,12 +203,18 @@ impl Wanted {
             Self::Shaper(_) => true,
         }
     }
+
+    fn marking(&self) -> Marking {
+        match self {
+            Self::One(setup) => Marking::of([&setup.settings]),
+            Self::Shaper(setup) => Marking::of(setup.classes.iter().map(|class| &class.settings)),
+        }
+    }
 }
 
 fn wanted(load: &Load) -> Result<Wanted, Failure> {
     let mut settings = Settings::new(discipline(&load.discipline)?);
     set(&mut settings, &load.settings)?;
-    can_be_held(&settings)?;
     let mut link = Link::default();
     let mut gate_bytes_s = 0;
     apply_line(&load.line, &mut link, &mut gate_bytes_s)?;
@@ -195,14 +271,6 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
         other: classes.len() - 1,
         classes,
     }))
-}
-
-/// Whether a qdisc can do as these settings say.
-pub fn can_be_held(settings: &Settings) -> Result<(), Failure> {
-    if settings.only_marks() {
-        return Err(wrong(ONLY_MARKS));
-    }
-    Ok(())
 }
 
 /// The number of a class as tc writes it: `1:10`.
@@ -270,18 +338,25 @@ pub fn load(load: &Load) -> Outcome {
             _ => Ok(()),
         }
         .map_err(failed)?;
-        let put = target.kernel.put_root(name, target.device, &kind).await;
-        if let Err(error) = put {
-            loaded.forget(target.place).map_err(failed)?;
+        let marked = loaded.mark(&store, target.place, wanted.marking());
+        let put = match marked {
+            Ok(()) => {
+                let put = target.kernel.put_root(name, target.device, &kind).await;
+                put.map_err(refused)
+            }
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = put {
+            loaded.forget(&store, target.place).map_err(failed)?;
             loaded.release(&store).map_err(failed)?;
             // A gate that was there before keeps them off.
             if switched {
                 aqm_offloads::restore(&target).await?;
             }
-            return Err(refused(error));
+            return Err(failure);
         }
         if let Some(before) = before.filter(|before| before.kind() != kind) {
-            before.forget(target.place).map_err(failed)?;
+            before.forget(&store, target.place).map_err(failed)?;
             before.release(&store).map_err(failed)?;
         }
         if wanted.has_gate() {
@@ -299,18 +374,19 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
     in_runtime(async {
         let target = Target::find(device).await?;
         let store = Store::open().map_err(failed)?;
-        match Loaded::required(&target, &store).await? {
+        let loaded = Loaded::required(&target, &store).await?;
+        match &loaded {
             Loaded::One(_) if class.is_some() => {
                 return Err(wrong(format!("{device}: there are no classes")));
             }
             Loaded::One(qdisc) => {
-                let mut setup = in_force(&qdisc, target.place)?;
+                let mut setup = in_force(qdisc, target.place)?;
                 set(&mut setup.settings, words)?;
-                can_be_held(&setup.settings)?;
                 apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
                 if setup.gate_bytes_s > 0 {
                     aqm_offloads::switch_off(&target).await?;
                 }
+                loaded.mark(&store, target.place, Marking::of([&setup.settings]))?;
                 qdisc.set(target.place, &setup).map_err(failed)?;
             }
             Loaded::Shaper(shaper) => {
@@ -332,6 +408,8 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
                     ));
                 }
                 apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                let all = setup.classes.iter().map(|class| &class.settings);
+                loaded.mark(&store, target.place, Marking::of(all))?;
                 shaper.set(target.place, &setup).map_err(failed)?;
             }
         }
@@ -357,7 +435,7 @@ pub fn unload(device: &str) -> Outcome {
         let loaded = Loaded::required(&target, &store).await?;
         let dropped = target.kernel.drop_root(&target.name, target.device).await;
         dropped.map_err(refused)?;
-        loaded.forget(target.place).map_err(failed)?;
+        loaded.forget(&store, target.place).map_err(failed)?;
         loaded.release(&store).map_err(failed)?;
         aqm_offloads::restore(&target).await?;
         Ok(Status::Done)

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
-use weirgate_bpf::{Class, Instance, Place, Store};
+use weirgate_bpf::{Class, Instance, MarkCount, Place, Store};
 use weirgate_kernel::Kernel;
 use weirgate_units::{Handle, Rate};
 
@@ -21,6 +21,8 @@ struct Shown {
     gate_bytes_s: u64,
     class: Option<Class>,
     instance: Instance,
+    /// What became of the device's marks; `None` where none are made.
+    marks: Option<MarkCount>,
 }
 
 /// `weirgate aqm show`.
@@ -79,6 +81,7 @@ fn collect(
 ) -> Result<(), Failure> {
     // Under mq a device has several, each with the number of its queue.
     let name = |place: Place| names.get(&Place { queue: 0, ..place }).cloned();
+    let marks = |place: Place| loaded.marks().count(place).map_err(failed);
     match loaded {
         Loaded::One(qdisc) => {
             for instance in qdisc.instances().map_err(failed)? {
@@ -92,6 +95,7 @@ fn collect(
                     kind: qdisc.kind(),
                     gate_bytes_s: setup.map_or(0, |setup| setup.gate_bytes_s),
                     class: None,
+                    marks: marks(instance.place())?,
                     instance,
                 });
             }
@@ -114,6 +118,7 @@ fn collect(
                         kind: shaper.kind().to_owned(),
                         gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.gate_bytes_s),
                         class: class.cloned(),
+                        marks: marks(one.place)?,
                         instance,
                     });
                 }
@@ -166,6 +171,12 @@ impl Shown {
             "state": table(self.instance.vars()),
             "statistics": table(self.instance.stats()),
             "drops": plain(self.instance.drops()),
+            "marks": plain(self.instance.marks()),
+            "device_marks": self.marks.map(|count| json!({
+                "made": count.made,
+                "owed": count.owed,
+                "lapsed": count.lapsed,
+            })),
         })
     }
 
@@ -246,13 +257,31 @@ fn text(shown: &[Shown], elsewhere: usize) -> String {
                 let _ = writeln!(text, "    {:<22}{value:<22}{}", row.name, row.help);
             }
         }
-        let drops = one.instance.drops();
-        let drops: Vec<_> = drops.into_iter().filter(|(_, count)| *count > 0).collect();
-        if !drops.is_empty() {
-            let _ = writeln!(text, "  drops");
+        for (part, rows) in [
+            ("drops", one.instance.drops()),
+            ("marks", one.instance.marks()),
+        ] {
+            let rows: Vec<_> = rows.into_iter().filter(|(_, count)| *count > 0).collect();
+            if !rows.is_empty() {
+                let _ = writeln!(text, "  {part}");
+            }
+            for (row, count) in rows {
+                let _ = writeln!(text, "    {:<22}{count:<22}{}", row.name, row.help);
+            }
         }
-        for (row, count) in drops {
-            let _ = writeln!(text, "    {:<22}{count:<22}{}", row.name, row.help);
+        if let Some(MarkCount { made, owed, lapsed }) = one.marks {
+            let _ = writeln!(text, "  marks of the device");
+            for (name, count, help) in [
+                ("made", made, "packets marked, each for one that was to be"),
+                ("owed", owed, "marks that a later packet of a flow gets"),
+                (
+                    "lapsed",
+                    lapsed,
+                    "marks of flows that sent nothing for ten seconds",
+                ),
+            ] {
+                let _ = writeln!(text, "    {name:<22}{count:<22}{help}");
+            }
         }
     }
     if shown.is_empty() {

@@ -2,9 +2,10 @@
 //! `weirgate aqm new`, `test` and `fuzz`: someone's own discipline.
 
 use crate::aqm::wrong;
-use crate::aqm_kit::{Build, Subject, check_name};
+use crate::aqm_kit::{Build, SHAPER, Subject, check_name};
 use crate::aqm_replay::Chance;
 use crate::aqm_script::Script;
+use crate::aqm_shaper;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context;
@@ -90,6 +91,9 @@ pub fn source(file: Option<&str>) -> Outcome {
 
 /// `weirgate aqm test`.
 pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcome {
+    if what == Path::new(SHAPER) || what.extension().is_some_and(|kind| kind == "script") {
+        return aqm_shaper::test(what);
+    }
     let subject = Subject::find(what)?;
     subject.look()?;
     let driver = subject.native(Build::Sanitized)?;
@@ -186,7 +190,7 @@ fn describe(subject: &Subject, driver: &Path) -> Result<Vec<Row>, Failure> {
 }
 
 /// Gives the driver calls; what it said, or what is wrong with the discipline.
-fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
+pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
     let mut input = tempfile::tempfile()?;
     input.write_all(calls.as_bytes())?;
     std::io::Seek::rewind(&mut input)?;
@@ -243,6 +247,9 @@ fn place(subject: &Subject, driver: &Path, report: &str) -> String {
 fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
     let broken = report.lines().find_map(|line| line.strip_prefix("broken "));
     if let Some((function, what)) = broken.and_then(|rest| rest.split_once(' ')) {
+        if subject.is_shaper() {
+            return Failure::Input(format!("aqm/host/shaper.h: the shaper {what}"));
+        }
         let place = subject.line_of(function);
         return Failure::Input(format!("{place}: {}_{function}() {what}", subject.name));
     }
@@ -260,7 +267,9 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
 /// `weirgate aqm fuzz`.
 pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
     let subject = Subject::find(what)?;
-    subject.look()?;
+    if !subject.is_shaper() {
+        subject.look()?;
+    }
     let planted = subject.native(Build::Fuzzer { planted: true })?;
     let report = fuzzed(&planted, seconds.max(60))?;
     let mistaken = |report: &str| {

@@ -6,7 +6,7 @@ use crate::aqm_own::{self, Built};
 use crate::exit::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weirgate_aqm::{Discipline, ONLY_MARKS, Settings};
+use weirgate_aqm::{Discipline, Settings};
 use weirgate_experiment::{Experiment, Kit};
 
 /// Where the lab puts programs in the guest.
@@ -57,9 +57,6 @@ impl Kits {
             if let Err(error) = settings.set_text(name.trim(), value.trim()) {
                 mistakes.push(error.to_string());
             }
-        }
-        if settings.only_marks() {
-            mistakes.push(ONLY_MARKS.to_owned());
         }
         mistakes
     }

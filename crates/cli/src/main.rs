@@ -19,6 +19,7 @@ mod aqm_own;
 mod aqm_record;
 mod aqm_replay;
 mod aqm_script;
+mod aqm_shaper;
 mod aqm_show;
 mod aqm_sight;
 mod aqm_verify;

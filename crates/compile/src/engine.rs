@@ -218,7 +218,7 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
         ),
         Engine::Kit => Some(
             "Engine: the kit's shaper, a BPF qdisc, as the link asks for it. It keeps guarantees, \
-             ceilings and priorities as the tree does; it cannot mark ECN, and drops instead."
+             ceilings and priorities as the tree does; it marks a flow's next packet (ECN)."
                 .to_owned(),
         ),
         Engine::Htb => Some("Engine: the gated HTB tree, as the link asks for it.".to_owned()),

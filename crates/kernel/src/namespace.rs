@@ -2,7 +2,7 @@
 //! Which network namespace this is.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 /// A number of the calling thread's network namespace that no other has until
@@ -38,6 +38,30 @@ pub(crate) fn cookie_of(socket: &impl AsFd) -> io::Result<u64> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(cookie)
+}
+
+/// Does something in a network namespace, `None` is this thread's: on a thread of
+/// its own, for those calls of the kernel that go by the caller's namespace.
+pub(crate) fn within<T: Send>(
+    netns: Option<&OwnedFd>,
+    what: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    let Some(netns) = netns else {
+        return Ok(what());
+    };
+    let there = || {
+        rustix::thread::move_into_link_name_space(
+            netns.as_fd(),
+            Some(rustix::thread::LinkNameSpaceType::Network),
+        )?;
+        Ok(what())
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(there);
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread ended early")))
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use crate::Kernel;
 use crate::error::KernelError;
+use crate::namespace::within;
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{BpfError, Class, Classes, Place, Shaper, Store};
@@ -43,12 +44,42 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let object = || step.action.to_string();
         let place = self.place(device).await?;
-        classes(kit)
-            .and_then(|classes| Store::open()?.shaper_or_load()?.set(place, &classes))
-            .map_err(|source| KernelError::Kit {
-                object: object(),
-                source,
-            })
+        let said = || {
+            let classes = classes(kit)?;
+            let store = Store::open()?;
+            let shaper = store.shaper_or_load()?;
+            self.mark(&store, &shaper, place, &classes)?;
+            shaper.set(place, &classes)
+        };
+        said().map_err(|source| KernelError::Kit {
+            object: object(),
+            source,
+        })
+    }
+
+    /// Lets a shaper mark packets, or not. Where the kernel does not take the
+    /// program for it, packets are dropped that would be marked, which is an
+    /// error where that is never to happen.
+    fn mark(
+        &self,
+        store: &Store,
+        shaper: &Shaper,
+        place: Place,
+        classes: &Classes,
+    ) -> Result<(), BpfError> {
+        let all = || classes.classes.iter().map(|class| &class.settings);
+        if !all().any(Settings::marks) {
+            return store.unmark_shaper(shaper, place);
+        }
+        // A program of a device that is gone marks no other's packets.
+        if shaper.marks().count(place)?.is_some() && shaper.instance(place)?.is_some() {
+            return Ok(());
+        }
+        let marked = within(self.netns.as_ref(), || store.mark_shaper(shaper, place));
+        match marked.map_err(BpfError::Namespace).flatten() {
+            Err(error) if all().any(Settings::only_marks) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// What the shaper at a device's root is told; `None` where there is none,
@@ -75,6 +106,7 @@ impl Kernel {
             };
             for place in shaper.places() {
                 if place.netns == own && shaper.instance(place)?.is_none() {
+                    store.unmark_shaper(&shaper, place)?;
                     shaper.unset(place)?;
                 }
             }

@@ -7,7 +7,7 @@ use crate::codes;
 use crate::engine::Engine;
 use crate::model::Policy;
 use crate::queue::Queue;
-use weirgate_aqm::{Discipline, ONLY_MARKS, PRESET, Row, Settings};
+use weirgate_aqm::{Discipline, PRESET, Row, Settings};
 use weirgate_document::{Kind, Problems, Reader, Span, Value};
 
 /// What every discipline's name for the kernel begins with. It tells the kit's
@@ -36,15 +36,6 @@ impl KitQueue {
     pub fn value(&self, name: &str) -> Option<u64> {
         let found = self.said.iter().find(|(own, _)| *own == name);
         found.map(|(_, value)| *value)
-    }
-
-    /// Every parameter.
-    fn settings(&self) -> Option<Settings> {
-        let mut settings = Settings::new(Discipline::named(self.discipline)?);
-        for (name, value) in &self.said {
-            settings.set(name, *value).ok()?;
-        }
-        Some(settings)
     }
 }
 
@@ -160,10 +151,6 @@ pub(crate) fn check(policy: &Policy, queue: &Value<Queue>, problems: &Problems) 
         return;
     };
     if engine == Some(Engine::Kit) {
-        if own.settings().is_some_and(|all| all.only_marks()) {
-            let hint = "write `mark = \"mark-or-drop\"` or `mark = \"drop\"`";
-            problems.error(codes::QUEUE_SETTINGS, queue.span.clone(), ONLY_MARKS, hint);
-        }
         return;
     }
     problems.error(

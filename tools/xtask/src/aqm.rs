@@ -8,28 +8,42 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A discipline, and the branches that a run must at least have seen: what six
+/// A discipline, or the shaper with all of them, and the branches that a run must at least have seen: what eight
 /// seconds of a busy machine saw, less a tenth.
-const DISCIPLINES: [(&str, u32); 11] = [
-    ("droptail", 78),
-    ("red", 146),
-    ("ared", 160),
-    ("mered", 180),
-    ("meredt", 200),
-    ("codel", 115),
-    ("fq_codel", 168),
-    ("pie", 128),
-    ("wred", 244),
+const SUBJECTS: [(&str, u32); 12] = [
+    ("droptail", 90),
+    ("red", 158),
+    ("ared", 185),
+    ("mered", 208),
+    ("meredt", 260),
+    ("codel", 124),
+    ("fq_codel", 177),
+    ("pie", 143),
+    ("wred", 236),
     ("fuzzy", 100),
     ("drt", 60),
+    ("shaper", 850),
 ];
 
 /// The formatter: the first of these that runs.
 const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
 
-/// `weirgate aqm fuzz` of every discipline.
+/// `weirgate aqm test` and a short `fuzz` of every discipline and of the shaper:
+/// what a change breaks at once.
+pub fn short(root: &Path) -> Result<()> {
+    for (name, _) in SUBJECTS {
+        for words in [&["test", name][..], &["fuzz", name, "--seconds", "2"]] {
+            run(Command::new(root.join("target/release/weirgate"))
+                .arg("aqm")
+                .args(words))?;
+        }
+    }
+    Ok(())
+}
+
+/// `weirgate aqm fuzz` of every discipline and of the shaper.
 pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
-    for (name, floor) in DISCIPLINES {
+    for (name, floor) in SUBJECTS {
         run(Command::new(root.join("target/release/weirgate"))
             .args(["aqm", "fuzz", name])
             .args(["--seconds", &seconds.to_string()])

@@ -114,7 +114,7 @@ const CHANGES: [(&str, &[&str]); 11] = [
 ];
 
 /// Headers that C below aqm/ may include: the kit's own.
-const AQM_HEADERS: [&str; 19] = [
+const AQM_HEADERS: [&str; 20] = [
     "aqm.h",
     "ared.h",
     "codel.h",
@@ -125,6 +125,7 @@ const AQM_HEADERS: [&str; 19] = [
     "host.h",
     "meter.h",
     "native.h",
+    "native_shaper.h",
     "queue.h",
     "record.h",
     "red.h",

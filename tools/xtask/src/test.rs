@@ -21,6 +21,7 @@ pub fn tests(root: &Path) -> Result<()> {
         run(Command::new(weirgate).current_dir(root).args(reference))
     })?;
     timed("checks", || checks(root))?;
+    timed("disciplines under sanitizers", || crate::aqm::short(root))?;
     timed("tests", || {
         run(cargo(root).args(["test", "--release", "--workspace", "--no-fail-fast"]))
     })

@@ -6,6 +6,7 @@ mod condition;
 mod equal;
 mod filter;
 mod flows;
+pub mod marks;
 mod net;
 pub mod parity;
 mod passive;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What loading and unloading do to a device beside its queue.
 
-use super::inside::{done, fails, far_packets, net, number, shown};
+use super::inside::{done, far_packets, net, number, shown};
 use net::Far;
 use std::net::UdpSocket;
 use std::thread;
@@ -80,6 +80,13 @@ fn nothing_joins_packets_for_a_gate() {
     done("load codel wan0 --replace --rate 2mbit");
     done("unload wan0");
     assert_eq!(offloads("wan0"), before);
-    assert!(fails("load meredt wan0 mark=mark --rate 2mbit", 2).contains("mark-or-drop"));
+    done("load meredt wan0 mark=mark --rate 2mbit");
+    let marks = &shown("wan0")["device_marks"];
+    assert_eq!(marks["made"], 0, "nothing to mark: {marks}");
+    done("change wan0 mark=drop");
+    assert!(shown("wan0")["device_marks"].is_null());
+    done("change wan0 mark=mark-or-drop");
+    assert!(shown("wan0")["device_marks"].is_object());
+    done("unload wan0");
     assert_eq!(offloads("wan0"), before);
 }

@@ -280,6 +280,35 @@ fn the_fuzzer_finds_what_is_planted_and_what_is_wrong() {
 }
 
 #[test]
+fn the_shaper_is_tested_with_classes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = weirgate(folder.path(), "test shaper");
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("as expected") && said.contains("no mistake"),
+        "{said}"
+    );
+    let script = "link 1mbit\nclass 1:1,queue=red\nclass 1:2,priority=1\n\
+                  0ms arrive 100 = keep\n0ms arrive 100 class 1:1 = keep\n\
+                  0ms depart = send 1:2\n";
+    fs::write(folder.path().join("own.script"), script).expect("a script");
+    let output = weirgate(folder.path(), "test own.script");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output);
+    assert!(
+        said.contains("own.script:6: send 1:1, not send 1:2"),
+        "{said}"
+    );
+    let output = weirgate(folder.path(), "fuzz shaper --seconds 2");
+    let said = text(&output);
+    assert!(
+        output.status.success() && said.contains("planted"),
+        "{said}"
+    );
+}
+
+#[test]
 fn names_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["Mean", "9x", "a-b", "averylongname", "../x"] {

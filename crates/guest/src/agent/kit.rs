@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Place, Qdisc, Setup, kit_number};
+use weirgate_bpf::{Marker, Place, Qdisc, Setup, kit_number};
 use weirgate_experiment::{Job, Kit, Node, NumberSample};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
@@ -24,6 +24,8 @@ const AVERAGE: &str = "average";
 pub struct Loaded {
     qdisc: Qdisc,
     place: Place,
+    /// Makes its marks.
+    _marker: Option<Marker>,
 }
 
 impl Loaded {
@@ -38,6 +40,11 @@ impl Loaded {
         })?;
         let qdisc = Qdisc::load(setup.settings.discipline())?;
         qdisc.set(place, &setup)?;
+        let marking = setup.settings.marks();
+        let mark = || qdisc.mark(place).map_err(io::Error::other);
+        let marker = marking
+            .then(|| nodes.enter(Node::Gateway, mark))
+            .transpose()?;
         kernel.put_root(&name, device, &qdisc.kind()).await?;
         let rows = setup.settings.rows().into_iter();
         let said: Vec<String> = rows
@@ -45,7 +52,11 @@ impl Loaded {
             .collect();
         let what = format!("gateway: {} on {WAN}", qdisc.kind());
         recorder.transcript(what, said.join("\n"), 0);
-        Ok(Self { qdisc, place })
+        Ok(Self {
+            qdisc,
+            place,
+            _marker: marker,
+        })
     }
 
     /// Samples its average as often as the gateway's queues, where it has one.

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The qdisc's side of marks.h: what it is told of a packet, and what it asks
+ * for. */
+#ifndef BPF_OWE_H
+#define BPF_OWE_H
+
+#include "flow.h"
+#include "marks.h"
+
+/* The stamp of a place's program at egress; 0 where there is none. */
+static __always_inline u64 marks_stamp(u64 netns, u32 ifindex)
+{
+	struct marks_place place = { .netns = netns, .ifindex = ifindex };
+	struct marks_count *count = bpf_map_lookup_elem(&marks_places, &place);
+
+	return count ? count->stamp : 0;
+}
+
+/* The ECN field that the program at egress has told. */
+static __always_inline u32 marks_ecn(struct sk_buff *skb, u64 stamp)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+	u32 word = *(u32 *)&cb->data[4 * MARKS_WORD];
+
+	return stamp && (word & ~3U) == stamp ? word & 3 : AQM_NOT_ECT;
+}
+
+/* A packet passes that was to be marked: its flow owes it. */
+static __noinline int marks_owe(struct sk_buff *skb, u64 netns, u32 ifindex,
+				u64 now_ns)
+{
+	struct marks_flow flow = { .netns = netns, .ifindex = ifindex };
+	struct marks_debt first = {
+		.owed = 1,
+		.until_ns = now_ns + MARKS_LAST_NS,
+	};
+	struct marks_total *total = marks_total();
+	struct marks_debt *debt;
+
+	if (!total)
+		return 0;
+	flow.hash = flow_hash_of(skb, (u32)total->key, AQM_CONNECTION);
+	debt = bpf_map_lookup_elem(&marks_debts, &flow);
+	if (debt && debt->until_ns > now_ns) {
+		__sync_fetch_and_add(&debt->owed, 1);
+		debt->until_ns = first.until_ns;
+	} else {
+		bpf_map_update_elem(&marks_debts, &flow, &first, BPF_ANY);
+	}
+	__sync_fetch_and_add(&total->owed, 1);
+	total->until_ns = first.until_ns;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The shaper with classes (`aqm/host/shaper.h`) on this machine: one gate of a
+//! link's rate, and any discipline as the queue of each class.
+
+use crate::ffi::{EVICT_CALLS, Link, Packet, RawDescriptor, RawVerdict};
+use crate::queue::{AGAIN, Action, Arrival, Queue, Verdict, verdict};
+use crate::settings::Settings;
+use std::ffi::c_void;
+
+/// The most classes (`SHAPER_CLASSES`).
+const CLASSES: usize = 8;
+
+/// What is said of a class (`struct shaper_rule`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShaperRule {
+    /// What it has before others get any excess, in bytes a second on the wire;
+    /// 0 for nothing.
+    pub guarantee_bytes_s: u64,
+    /// What it never exceeds, in bytes a second on the wire; 0 for the link.
+    pub ceiling_bytes_s: u64,
+    /// Its share of the excess among classes of the same priority, from 1.
+    pub weight: u64,
+    /// How far it may fall behind its guarantee and still get it, in
+    /// nanoseconds; 0 for two packets.
+    pub credit_ns: u64,
+    /// 0, the most urgent, to 7.
+    pub priority: u32,
+    /// Packets that name this class are its own.
+    pub classid: u32,
+}
+
+/// What an opportunity to send led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShaperTurn<T> {
+    /// The class, the packet to send, and how.
+    pub sent: Option<(usize, Verdict, Packet, T)>,
+    /// Packets that were dropped on the way to it, with their classes.
+    pub dropped: Vec<(usize, Verdict, T)>,
+    /// Where none is sent: when the next may be; `None` where nothing is
+    /// queued.
+    pub opens_ns: Option<u64>,
+}
+
+/// A shaper with its packets, each of which is a `T` to its owner. The caller
+/// keeps time, which must not go backwards.
+#[derive(Debug)]
+pub struct Shaper<T> {
+    /// `struct native_shaper`; `u64` for the alignment that C needs.
+    memory: Vec<u64>,
+    queues: Vec<Queue<T>>,
+}
+
+/// `struct native_class`.
+#[repr(C)]
+struct RawClass {
+    kind: *const RawDescriptor,
+    memory: *mut c_void,
+}
+
+/// `struct native_turn`.
+#[repr(C)]
+#[derive(Default)]
+struct RawTurn {
+    verdict: RawVerdict,
+    class: u32,
+    pad: u32,
+    opens_ns: u64,
+}
+
+unsafe extern "C" {
+    static aqm_shaper_layout: [u32; 7];
+    fn aqm_shaper_setup(
+        shaper: *mut c_void,
+        link: *const Link,
+        gate_bytes_s: u64,
+        rules: *const ShaperRule,
+        classes: u32,
+        other: u32,
+    );
+    fn aqm_shaper_classify(shaper: *const c_void, priority: u32) -> u32;
+    fn aqm_shaper_arrive(
+        shaper: *mut c_void,
+        queue: *const RawClass,
+        class: u32,
+        packet: *const Packet,
+        random: u32,
+        verdict: *mut RawVerdict,
+    ) -> u32;
+    fn aqm_shaper_evict(
+        shaper: *mut c_void,
+        queue: *const RawClass,
+        class: u32,
+        now_ns: u64,
+    ) -> u32;
+    fn aqm_shaper_open(shaper: *mut c_void, now_ns: u64, opens_ns: *mut u64) -> i32;
+    fn aqm_shaper_depart(
+        shaper: *mut c_void,
+        queues: *const RawClass,
+        now_ns: u64,
+        turn: *mut RawTurn,
+    ) -> u32;
+}
+
+/// Bytes of `struct native_shaper`.
+fn bytes() -> usize {
+    // SAFETY: a constant.
+    let [size, ..] = unsafe { aqm_shaper_layout };
+    size as usize
+}
+
+impl<T> Shaper<T> {
+    /// An empty shaper of the rate `link.rate_bytes_s`, with a rule and a
+    /// discipline for each class. Packets that name no class are of class
+    /// `other`, a place in `classes`.
+    ///
+    /// # Panics
+    ///
+    /// Where there are no classes or more than eight, or `other` is none of
+    /// them, which is the caller's mistake.
+    pub fn new(link: &Link, classes: &[(ShaperRule, Settings)], other: usize) -> Self {
+        assert!((1..=CLASSES).contains(&classes.len()), "one to 8 classes");
+        let queues = classes.iter();
+        let mut shaper = Self {
+            memory: vec![0; bytes().div_ceil(8)],
+            queues: queues.map(|(_, own)| Queue::new(own, link)).collect(),
+        };
+        shaper.change(link, classes, other);
+        shaper
+    }
+
+    /// Sets all anew, and keeps packets and what classes have had. Classes stay
+    /// in their places, with their disciplines.
+    ///
+    /// # Panics
+    ///
+    /// Where they do not, or as [`Shaper::new`].
+    pub fn change(&mut self, link: &Link, classes: &[(ShaperRule, Settings)], other: usize) {
+        assert_eq!(classes.len(), self.queues.len(), "the same classes");
+        assert!(other < classes.len(), "one of the classes");
+        let rules: Vec<ShaperRule> = classes.iter().map(|(rule, _)| *rule).collect();
+        // SAFETY: the memory is a shaper's; there are as many rules as is said.
+        unsafe {
+            aqm_shaper_setup(
+                self.memory.as_mut_ptr().cast(),
+                link,
+                link.rate_bytes_s,
+                rules.as_ptr(),
+                rules.len() as u32,
+                other as u32,
+            );
+        }
+        for (queue, (_, settings)) in self.queues.iter_mut().zip(classes) {
+            queue.change(settings, link);
+        }
+    }
+
+    /// The class of a packet that names this one.
+    pub fn classify(&self, classid: u32) -> usize {
+        // SAFETY: the memory is a shaper's.
+        let class = unsafe { aqm_shaper_classify(self.memory.as_ptr().cast(), classid) };
+        class as usize
+    }
+
+    /// A packet of a class comes, at `packet.arrived_ns`. `random` is uniform
+    /// and new.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such class.
+    pub fn arrive(&mut self, class: usize, packet: &Packet, random: u32, item: T) -> Arrival<T> {
+        let own = self.queues[class].class();
+        let memory: *mut c_void = self.memory.as_mut_ptr().cast();
+        let mut raw = RawVerdict::default();
+        // SAFETY: the memory is a shaper's, and the class's an instance of the
+        // discipline with all its slots.
+        let slot = unsafe {
+            aqm_shaper_arrive(
+                memory,
+                &raw const own,
+                class as u32,
+                packet,
+                random,
+                &raw mut raw,
+            )
+        };
+        let mut arrival = Arrival {
+            verdict: verdict(raw),
+            refused: None,
+            evicted: Vec::new(),
+        };
+        if slot == 0 {
+            arrival.verdict.action = Action::Drop;
+            arrival.refused = Some(item);
+            return arrival;
+        }
+        self.queues[class].keep(slot, item);
+        for _ in 0..EVICT_CALLS {
+            if raw.evict == 0 {
+                break;
+            }
+            // SAFETY: as above.
+            let slot = unsafe {
+                aqm_shaper_evict(memory, &raw const own, class as u32, packet.arrived_ns)
+            };
+            if slot == 0 {
+                break;
+            }
+            arrival.evicted.extend(self.queues[class].release(slot).1);
+        }
+        arrival
+    }
+
+    /// The host asks for a packet, at a time that may be before the line is free.
+    pub fn depart(&mut self, now_ns: u64) -> ShaperTurn<T> {
+        let mut turn = ShaperTurn {
+            sent: None,
+            dropped: Vec::new(),
+            opens_ns: None,
+        };
+        let memory: *mut c_void = self.memory.as_mut_ptr().cast();
+        let mut opens = 0;
+        // SAFETY: the memory is a shaper's.
+        if unsafe { aqm_shaper_open(memory, now_ns, &raw mut opens) } == 0 {
+            turn.opens_ns = Some(opens);
+            return turn;
+        }
+        let classes = self.queues.iter_mut().map(Queue::class);
+        let mut classes: Vec<RawClass> = classes.collect();
+        // C looks at as many as there are; the rest makes its array whole.
+        classes.resize_with(CLASSES, || RawClass {
+            kind: std::ptr::null(),
+            memory: std::ptr::null_mut(),
+        });
+        // Each turn sends or drops a packet or ends a flow's turn.
+        let most = self.queues.iter().map(Queue::turns).sum();
+        for _ in 0..most {
+            let mut raw = RawTurn::default();
+            // SAFETY: the memory is a shaper's, and each class's that of its
+            // discipline.
+            let slot = unsafe { aqm_shaper_depart(memory, classes.as_ptr(), now_ns, &raw mut raw) };
+            if slot == 0 {
+                if raw.verdict.action == AGAIN {
+                    continue;
+                }
+                turn.opens_ns = (raw.opens_ns != u64::MAX).then_some(raw.opens_ns);
+                break;
+            }
+            let class = raw.class as usize;
+            let (packet, item) = self.queues[class].release(slot);
+            let verdict = verdict(raw.verdict);
+            match (verdict.action, item) {
+                (Action::Drop, Some(item)) => turn.dropped.push((class, verdict, item)),
+                (_, Some(item)) => {
+                    turn.sent = Some((class, verdict, packet, item));
+                    break;
+                }
+                (_, None) => {}
+            }
+        }
+        turn
+    }
+
+    /// The queue of a class.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such class.
+    pub fn queue(&self, class: usize) -> &Queue<T> {
+        &self.queues[class]
+    }
+
+    /// Packets queued in all classes.
+    pub fn packets(&self) -> u64 {
+        self.queues.iter().map(Queue::packets).sum()
+    }
+}
+
+impl<T> Queue<T> {
+    fn class(&mut self) -> RawClass {
+        RawClass {
+            kind: self.discipline.raw,
+            memory: self.raw(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_those_that_c_has() {
+        // SAFETY: a constant.
+        let theirs = unsafe { aqm_shaper_layout };
+        assert_eq!(theirs[4] as usize, size_of::<ShaperRule>());
+        assert_eq!(theirs[6] as usize, CLASSES);
+        assert_eq!(theirs[0] % 8, 0);
+    }
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the shaper with classes promises, whatever its classes are and however
+//! late its host is woken.
+
+mod support;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use support::{Chance, MS, S};
+use weirgate_aqm::{Discipline, Link, Packet, Settings, Shaper, ShaperRule};
+
+/// What a timer may be late and the gate makes up for (`AQM_GATE_SLACK_NS`).
+const SLACK: u64 = 50_000;
+
+/// Any link, from 56 kbit/s to 100 Mbit/s.
+fn link() -> impl Strategy<Value = Link> {
+    let rate = (12.77_f64..16.35).prop_map(f64::exp2);
+    (rate, 0_u32..3, -14_i32..45, 0_u32..90).prop_map(|(rate, framing, overhead, mpu)| Link {
+        rate_bytes_s: rate as u64,
+        mtu_bytes: 1514,
+        overhead_bytes: overhead,
+        mpu_bytes: mpu,
+        framing,
+        ..Link::default()
+    })
+}
+
+/// A link with each class's rule, and lengths of its packets.
+fn shaped(link: &Link, rules: &[ShaperRule]) -> Shaper<()> {
+    let tail = Settings::new(Discipline::named("droptail").expect("a discipline"));
+    let classes: Vec<_> = rules.iter().map(|rule| (*rule, tail.clone())).collect();
+    Shaper::new(link, &classes, 0)
+}
+
+fn rules(shares: &[(u64, u32)]) -> Vec<ShaperRule> {
+    let rule = |(number, (weight, priority)): (u32, &(u64, u32))| ShaperRule {
+        weight: *weight,
+        priority: *priority,
+        classid: number + 1,
+        ..ShaperRule::default()
+    };
+    (0..).zip(shares).map(rule).collect()
+}
+
+/// A packet on the wire.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at_ns: u64,
+    class: usize,
+    wire: u64,
+}
+
+/// Sends for so long from classes that always have something to send. The host
+/// is woken up to `late` behind the time that it asked for.
+fn saturated(
+    shaper: &mut Shaper<()>,
+    link: &Link,
+    lengths: &[u32],
+    until_ns: u64,
+    late: u64,
+    chance: &mut Chance,
+) -> Vec<Sent> {
+    let (mut now, mut sent) = (S, Vec::new());
+    let end = now + until_ns;
+    while now < end {
+        for (class, len) in lengths.iter().enumerate() {
+            while shaper.queue(class).packets() < 3 {
+                let len = 40 + chance.below(u64::from(*len) - 39) as u32;
+                let wire = link.wire_bytes(len);
+                let packet = Packet {
+                    arrived_ns: now,
+                    len,
+                    wire,
+                    flow: class as u32,
+                    ecn: 0,
+                };
+                shaper.arrive(class, &packet, 0, ());
+            }
+        }
+        let turn = shaper.depart(now);
+        if let Some((class, _, packet, ())) = turn.sent {
+            sent.push(Sent {
+                at_ns: now,
+                class,
+                wire: u64::from(packet.wire),
+            });
+        } else {
+            let opens = turn.opens_ns.expect("something is queued");
+            assert!(opens > now, "asked again at {now} for {opens}");
+            now = opens + chance.below(late + 1);
+        }
+    }
+    sent
+}
+
+/// Bytes by class.
+fn by_class(sent: &[Sent], classes: usize) -> Vec<f64> {
+    let total = |class| {
+        sent.iter()
+            .filter(|one| one.class == class)
+            .map(|one| one.wire)
+            .sum()
+    };
+    (0..classes)
+        .map(|class| {
+            let all: u64 = total(class);
+            all as f64
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Over any 100 ms that begin with a packet, one packet and 0.05 % at most
+    /// above the rate or below it; woken late, what that makes up for besides.
+    #[test]
+    fn the_rate_holds_over_any_tenth_of_a_second(
+        link in link(),
+        lengths in prop::collection::vec(40_u32..1515, 1..5),
+        late in prop_oneof![Just(0_u64), 0..SLACK],
+        seed in any::<u64>(),
+    ) {
+        let shares: Vec<(u64, u32)> = lengths.iter().map(|_| (1, 3)).collect();
+        let mut shaper = shaped(&link, &rules(&shares));
+        let sent = saturated(&mut shaper, &link, &lengths, 2 * S, late, &mut Chance(seed));
+        let full = lengths.iter().map(|len| link.wire_bytes(*len)).max().expect("classes");
+        let allowed = f64::from(full)
+            + (0.0005 * 0.1 + late as f64 / 1e9) * link.rate_bytes_s as f64
+            + 1.0;
+        let last = sent.last().expect("packets").at_ns;
+        let mut end = 0;
+        let mut wire = 0;
+        for begin in &sent {
+            if begin.at_ns + 100 * MS > last {
+                break;
+            }
+            while end < sent.len() && sent[end].at_ns < begin.at_ns + 100 * MS {
+                wire += sent[end].wire;
+                end += 1;
+            }
+            let off = wire as f64 - 0.1 * link.rate_bytes_s as f64;
+            prop_assert!(
+                off.abs() <= allowed,
+                "{off} bytes of {} at {} bytes/s, {allowed} allowed",
+                wire, link.rate_bytes_s
+            );
+            wire -= begin.wire;
+        }
+    }
+
+    /// Among equals everyone has its share of the wire, to a packet of its own
+    /// and one of the other's.
+    #[test]
+    fn shares_are_those_of_the_weights(
+        link in link(),
+        classes in prop::collection::vec((1_u64..40, 40_u32..1515), 2..8),
+        seed in any::<u64>(),
+    ) {
+        let shares: Vec<(u64, u32)> = classes.iter().map(|(weight, _)| (*weight, 4)).collect();
+        let lengths: Vec<u32> = classes.iter().map(|(_, len)| *len).collect();
+        let mut shaper = shaped(&link, &rules(&shares));
+        let sent = saturated(&mut shaper, &link, &lengths, 2 * S, SLACK, &mut Chance(seed));
+        let had = by_class(&sent, classes.len());
+        let turn = |class: usize| {
+            let (weight, len) = classes[class];
+            (had[class] / weight as f64, f64::from(link.wire_bytes(len)) / weight as f64)
+        };
+        for one in 0..classes.len() {
+            for other in 0..one {
+                let ((a, a_packet), (b, b_packet)) = (turn(one), turn(other));
+                prop_assert!(
+                    (a - b).abs() <= a_packet + b_packet + 1.0,
+                    "{classes:?} have had {had:?}"
+                );
+            }
+        }
+    }
+
+    /// Who has a guarantee gets it, whatever more urgent classes without one
+    /// want; who has a ceiling stays below it; and the line is never idle for it.
+    #[test]
+    fn guarantees_and_ceilings_hold(
+        link in link(),
+        parts in prop::collection::vec((1_u64..12, 0_u32..8, 100_u32..1515), 2..7),
+        seed in any::<u64>(),
+    ) {
+        // In all at most 84 % of the link is guaranteed.
+        let mut rules = rules(&parts.iter().map(|(_, priority, _)| (1, *priority)).collect::<Vec<_>>());
+        for (rule, (part, ..)) in rules.iter_mut().zip(&parts) {
+            rule.guarantee_bytes_s = link.rate_bytes_s * part / 84;
+        }
+        // The first has a ceiling just above.
+        rules[0].ceiling_bytes_s = rules[0].guarantee_bytes_s + link.rate_bytes_s / 50 + 1;
+        let lengths: Vec<u32> = parts.iter().map(|(.., len)| *len).collect();
+        let mut shaper = shaped(&link, &rules);
+        let sent = saturated(&mut shaper, &link, &lengths, 4 * S, 0, &mut Chance(seed));
+        let lasted = (sent.last().expect("packets").at_ns - S) as f64 / 1e9;
+        let had = by_class(&sent, parts.len());
+        let full = f64::from(link.wire_bytes(1514));
+        for (rule, had) in rules.iter().zip(&had) {
+            let due = rule.guarantee_bytes_s as f64 * lasted;
+            let packets = parts.len() as f64 * full;
+            prop_assert!(*had >= due - packets, "{had} of {due} bytes: {rules:?}");
+            if rule.ceiling_bytes_s > 0 {
+                let most = rule.ceiling_bytes_s as f64 * (lasted + SLACK as f64 / 1e9);
+                prop_assert!(*had <= most + full, "{had} bytes; {most} are its ceiling");
+            }
+        }
+        let all: f64 = had.iter().sum();
+        prop_assert!(all >= link.rate_bytes_s as f64 * lasted - full, "{all} bytes in all");
+    }
+
+    /// Any disciplines, rules and packets, changed meanwhile: every packet comes
+    /// out once, or is dropped once, and in the end the shaper is empty.
+    #[test]
+    fn nothing_is_lost_or_doubled(
+        link in link(),
+        kinds in prop::collection::vec((0_usize..9, 1_u64..9, 0_u32..8), 1..=8),
+        calls in prop::collection::vec((0_u32..9, 40_u32..1515, 0_u64..30_000_000, 0_u8..12), 1..600),
+        seed in any::<u64>(),
+    ) {
+        let all = Discipline::all();
+        let shares: Vec<(u64, u32)> = kinds.iter().map(|(_, weight, prio)| (*weight, *prio)).collect();
+        let mut classes: Vec<(ShaperRule, Settings)> = rules(&shares)
+            .into_iter()
+            .zip(&kinds)
+            .map(|(rule, (kind, ..))| (rule, Settings::new(all[*kind])))
+            .collect();
+        let mut shaper = Shaper::new(&link, &classes, classes.len() - 1);
+        let mut chance = Chance(seed);
+        let mut here = BTreeMap::new();
+        let (mut now, mut number) = (S, 0_u32);
+        for (id, len, gap, call) in calls {
+            now += gap * u64::from(call & 1);
+            match call {
+                0..8 => {
+                    let class = shaper.classify(id);
+                    prop_assert!(class < classes.len());
+                    let flow = chance.word() % 7;
+                    let wire = link.wire_bytes(len);
+                    let packet = Packet { arrived_ns: now, len, wire, flow, ecn: id & 3 };
+                    number += 1;
+                    here.insert(number, class);
+                    let arrival = shaper.arrive(class, &packet, chance.word(), number);
+                    for gone in arrival.evicted.into_iter().chain(arrival.refused) {
+                        prop_assert_eq!(here.remove(&gone), Some(class));
+                    }
+                }
+                8..11 => {
+                    let turn = shaper.depart(now);
+                    for (class, _, gone) in turn.dropped {
+                        prop_assert_eq!(here.remove(&gone), Some(class));
+                    }
+                    if let Some((class, _, _, gone)) = turn.sent {
+                        prop_assert_eq!(here.remove(&gone), Some(class));
+                    }
+                }
+                _ => {
+                    let at = id as usize % classes.len();
+                    classes[at].0.guarantee_bytes_s = link.rate_bytes_s / u64::from(len);
+                    classes[at].0.ceiling_bytes_s = link.rate_bytes_s / u64::from(id + 1);
+                    shaper.change(&link, &classes, 0);
+                }
+            }
+            prop_assert_eq!(shaper.packets(), here.len() as u64);
+        }
+        for _ in 0..40_000 {
+            if here.is_empty() {
+                break;
+            }
+            let turn = shaper.depart(now);
+            for (class, _, gone) in turn.dropped {
+                prop_assert_eq!(here.remove(&gone), Some(class));
+            }
+            match turn.sent {
+                Some((class, _, _, gone)) => prop_assert_eq!(here.remove(&gone), Some(class)),
+                None => now = turn.opens_ns.map_or(now + MS, |opens| opens.max(now + 1)),
+            }
+        }
+        prop_assert!(here.is_empty(), "{} packets stay for ever", here.len());
+        prop_assert_eq!(shaper.packets(), 0);
+    }
+}

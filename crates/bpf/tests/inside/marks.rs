@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ECN marks by the program at egress, under TCP that asks for them.
+
+use super::net::{self, Far};
+use super::{class, number, on_device, read, seconds, shaper_on};
+use std::fmt;
+use std::fs;
+use std::net::Shutdown;
+use std::process::Command;
+use std::time::Duration;
+use weirgate_aqm::Discipline;
+use weirgate_bpf::{Instance, Place, Qdisc, Shaper};
+
+/// The line, in bit/s, and the way back from it, which makes the round trip.
+const RATE: u64 = 4_000_000;
+const BACK: &[&str] = &["tc qdisc add dev far0 root netem delay 20ms"];
+
+/// Connections from here ask for ECN; the far side answers that, as always.
+fn ask_for_ecn(on: bool) {
+    let value = if on { "1" } else { "0" };
+    fs::write("/proc/sys/net/ipv4/tcp_ecn", value).expect("the setting");
+}
+
+/// The variable that names the discipline.
+pub const DISCIPLINE: &str = "WEIRGATE_MARKS";
+
+/// A discipline with its parameters, and the kernel's own.
+type Kind = (
+    &'static str,
+    &'static [(&'static str, u64)],
+    Option<&'static str>,
+);
+
+/// Disciplines of the kit with ECN, and the kernel's of the same name.
+pub const KINDS: [Kind; 5] = [
+    ("codel", &[("ecn", 1)], Some("codel ecn")),
+    ("fq_codel", &[("ecn", 1)], Some("fq_codel ecn")),
+    ("pie", &[("ecn", 1)], Some("pie ecn")),
+    (
+        "red",
+        &[("ecn", 1), ("min_bytes", 9_000), ("max_bytes", 27_000)],
+        None,
+    ),
+    (
+        "meredt",
+        &[
+            ("mark", 2),
+            ("bands", 1),
+            ("min_bytes", 9_000),
+            ("max_bytes", 27_000),
+            ("queue_bytes", 1),
+        ],
+        None,
+    ),
+];
+
+/// What a queue did while probes went through it beside four connections.
+struct Seen {
+    marks: u64,
+    drops: u64,
+    mean_ms: f64,
+    longest_ms: f64,
+    used: f64,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} marks, {} drops, round trips {:.1} ms in the mean and {:.1} at most, {:.3} of the \
+             line used",
+            self.marks, self.drops, self.mean_ms, self.longest_ms, self.used
+        )
+    }
+}
+
+fn total(rows: &[(weirgate_aqm::Row, u64)]) -> u64 {
+    rows.iter().map(|(_, count)| *count).sum()
+}
+
+/// Round trips through the queue, and bytes that left, beside four connections.
+fn five_seconds() -> (f64, f64, f64) {
+    let before = sent_bytes();
+    let mut trips = net::probe(0, 0x1_0010, 200, Duration::from_millis(25));
+    let sent = sent_bytes() - before;
+    trips.sort();
+    let mean = trips.iter().sum::<Duration>().as_secs_f64() * 1e3 / trips.len() as f64;
+    let longest = trips.last().expect("trips").as_secs_f64() * 1e3;
+    let lasted = trips.iter().sum::<Duration>().as_secs_f64() + 200.0 * 0.025;
+    (mean, longest, sent as f64 * 8.0 / RATE as f64 / lasted)
+}
+
+fn sent_bytes() -> u64 {
+    let text = fs::read_to_string("/sys/class/net/wan0/statistics/tx_bytes");
+    text.expect("a device").trim().parse().expect("a number")
+}
+
+/// The numbers behind two words in what tc says of the kernel's qdisc.
+fn told(text: &str, word: &str) -> u64 {
+    let behind = text.split_once(word).expect("the word").1;
+    let digits: String = behind
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    digits.parse().expect("a number")
+}
+
+/// The kit's, with the program at egress or without it.
+fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
+    let discipline = Discipline::named(name).expect("a discipline");
+    let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+    let place = on_device(&qdisc, "wan0", RATE, params);
+    let marker = marking.then(|| qdisc.mark(place).unwrap_or_else(|error| panic!("{error}")));
+    let flows: Vec<_> = [0; 4].map(net::bulk).into();
+    seconds(3);
+    let before = read(&qdisc, place);
+    let (mean_ms, longest_ms, used) = five_seconds();
+    let after = read(&qdisc, place);
+    let gained = |of: fn(&Instance) -> Vec<_>| total(&of(&after)) - total(&of(&before));
+    let seen = Seen {
+        marks: gained(Instance::marks),
+        drops: gained(Instance::drops),
+        mean_ms,
+        longest_ms,
+        used,
+    };
+    if marking {
+        let count = qdisc.marks().count(place).expect("a map").expect("a count");
+        let all = total(&after.marks());
+        assert!(
+            count.made * 100 >= all * 95 && count.made <= all + 20,
+            "{name}: marks that were asked for are not made: {count:?} of {all}"
+        );
+        assert!(count.owed + count.lapsed <= all / 20 + 8, "{count:?}");
+    }
+    drop(marker);
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    net::run("tc qdisc del dev wan0 root");
+    qdisc.unset(place).expect("a map");
+    seen
+}
+
+/// The kernel's own, behind a rate.
+fn kernels(queue: &str) -> Seen {
+    net::run("tc qdisc replace dev wan0 root handle 1: htb default 10");
+    net::run(&format!(
+        "tc class add dev wan0 parent 1: classid 1:10 htb rate {RATE} ceil {RATE} burst 1600 \
+         cburst 1600"
+    ));
+    net::run(&format!(
+        "tc qdisc add dev wan0 parent 1:10 handle 10: {queue}"
+    ));
+    let say = || {
+        let output = Command::new("tc")
+            .args(["-s", "qdisc", "show", "dev", "wan0"])
+            .output()
+            .expect("tc");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split_once("10:").expect("the queue").1.to_owned()
+    };
+    let flows: Vec<_> = [0; 4].map(net::bulk).into();
+    seconds(3);
+    let before = say();
+    let (mean_ms, longest_ms, used) = five_seconds();
+    let after = say();
+    let gained = |word| told(&after, word) - told(&before, word);
+    let seen = Seen {
+        marks: gained("ecn_mark"),
+        drops: gained("dropped"),
+        mean_ms,
+        longest_ms,
+        used,
+    };
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    net::run("tc qdisc del dev wan0 root");
+    seen
+}
+
+/// Four connections that understand marks lose nothing, and the queue is as
+/// short as where they lose packets, and as the kernel's own with ECN. For one
+/// discipline, which a variable names.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn beside_the_kernels() {
+    let wanted = std::env::var(DISCIPLINE).expect("the discipline's name");
+    let found = KINDS.into_iter().find(|(name, ..)| *name == wanted);
+    let (name, params, own) = found.expect("one of them");
+    let _far = Far::with(1, BACK);
+    ask_for_ecn(false);
+    let dropping = kits(name, params, true);
+    ask_for_ecn(true);
+    let marking = kits(name, params, true);
+    println!("{name} without ECN: {dropping}");
+    println!("{name} with ECN: {marking}");
+    assert_eq!(dropping.marks, 0, "{name} marks what cannot be marked");
+    assert!(dropping.drops > 10, "{name}");
+    assert!(marking.marks > 10, "{name} marks nothing");
+    assert_eq!(marking.drops, 0, "{name} drops what it can mark");
+    assert!(
+        marking.mean_ms < 1.5 * dropping.mean_ms,
+        "{name}: the queue is no shorter"
+    );
+    if let Some(own) = own {
+        let kernels = kernels(own);
+        println!("the kernel's {own}: {kernels}");
+        assert!(marking.mean_ms < 1.25 * kernels.mean_ms + 1.0, "{name}");
+    }
+}
+
+/// The same in classes of a shaper.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn in_classes() {
+    let _far = Far::with(1, BACK);
+    ask_for_ecn(true);
+    let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+    let mut marking = class(0x30, 4, 204, 1, "codel");
+    marking.settings = marking.settings.with("ecn", 1).expect("a parameter");
+    let other = class(0x50, 5, 204, 1, "fq_codel");
+    let place = shaper_on(
+        &shaper,
+        "wan0",
+        vec![class(0x10, 0, 102, 1, "droptail"), marking, other],
+    );
+    let marker = shaper.mark(place).unwrap_or_else(|error| panic!("{error}"));
+    let flows: Vec<_> = [0x1_0030, 0x1_0050].map(|id| net::bulk_in(0, id)).into();
+    seconds(15);
+    let one = shaper.instance(place).expect("a map").expect("an instance");
+    let count = shaper
+        .marks()
+        .count(place)
+        .expect("a map")
+        .expect("a count");
+    let mut all = 0;
+    for class in &one.classes[1..] {
+        let (marks, drops) = (total(&class.marks()), total(&class.drops()));
+        println!(
+            "{}: {marks} marks, {drops} drops",
+            class.discipline().name()
+        );
+        assert!(marks > 5);
+        all += marks;
+    }
+    println!("{all} marks, {count:?}");
+    assert!(count.made * 100 >= all * 90, "{count:?} of {all}");
+    drop(marker);
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    net::run("tc qdisc del dev wan0 root");
+}
+
+/// Where the program is gone, whoever took it away, packets are dropped again;
+/// and a filter of somebody else's at the same place is left alone.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn end() {
+    let _far = Far::with(1, BACK);
+    ask_for_ecn(true);
+    net::run("tc qdisc add dev wan0 clsact");
+    net::run("tc filter add dev wan0 egress pref 7 matchall action pass");
+    let discipline = Discipline::named("codel").expect("a discipline");
+    let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+    let place = on_device(&qdisc, "wan0", RATE, &[("ecn", 1)]);
+    let flows: Vec<_> = [0; 4].map(net::bulk).into();
+    let counts = |place: Place| {
+        let one = read(&qdisc, place);
+        (total(&one.marks()), total(&one.drops()))
+    };
+    seconds(3);
+    let (none, drops) = counts(place);
+    assert_eq!(none, 0, "marks without a program");
+    assert!(drops > 5);
+    let marker = qdisc.mark(place).unwrap_or_else(|error| panic!("{error}"));
+    seconds(1);
+    let (_, begin) = counts(place);
+    seconds(5);
+    let (marks, dropped) = counts(place);
+    println!("{marks} marks and {} drops", dropped - begin);
+    assert!(marks > 10);
+    assert_eq!(dropped, begin, "dropped beside marks");
+    // Nobody tells the qdisc.
+    drop(marker);
+    seconds(1);
+    let (marks, begin) = counts(place);
+    seconds(5);
+    let (after, dropped) = counts(place);
+    println!("then {} marks and {} drops", after - marks, dropped - begin);
+    assert_eq!(after, marks, "marks that nobody makes");
+    assert!(dropped > begin + 5);
+    let output = Command::new("tc")
+        .args(["filter", "show", "dev", "wan0", "egress"])
+        .output()
+        .expect("tc");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("pref 7"));
+    assert!(number(&read(&qdisc, place), "sent_packets") > 0);
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    net::run("tc qdisc del dev wan0 root");
+}

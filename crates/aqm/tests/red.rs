@@ -310,12 +310,12 @@ fn a_step_down_takes_a_step_up_back() {
     }
     let (least, most) = (seen.iter().min(), seen.iter().max());
     assert!(most > least.map(|least| least * 2).as_ref(), "{seen:?}");
-    let (first, last) = (seen[0] as f64, seen[60] as f64);
+    let (before, after) = (seen[0] as f64, seen[60] as f64);
     let ups = ared.stat("increases").expect("up") as f64;
     let downs = ared.stat("decreases").expect("down") as f64;
-    let expected = first * 1.25_f64.powf(ups - downs);
+    let expected = before * 1.25_f64.powf(ups - downs);
     assert!(
-        (last / expected - 1.0).abs() < 1e-3,
-        "{last}, not {expected}"
+        (after / expected - 1.0).abs() < 1e-3,
+        "{after}, not {expected}"
     );
 }

@@ -254,8 +254,9 @@ const ON_WIRE: u64 = 2;
 /// Counted otherwise than on the wire, small packets may take far more.
 pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
     match (own.discipline, own.value("measure")) {
-        ("red" | "ared" | "wred", Some(ON_WIRE)) => own.value("limit_bytes").unwrap_or(0),
-        ("drt", _) => own.value("limit_bytes").unwrap_or(0),
+        ("red" | "ared" | "wred", Some(ON_WIRE)) | ("drt", _) => {
+            own.value("limit_bytes").unwrap_or(0)
+        }
         _ => 0,
     }
 }

@@ -366,6 +366,8 @@ mod tests {
                 fixed: Size::bytes(1),
                 horizon: Span::from_secs(1),
                 hold: Span::from_millis(300),
+                initial: Size::bytes(7_300),
+                limit: Size::bytes(40_000),
                 measured,
                 spared,
                 acknowledgements: Handle::new(2, 0x10),
@@ -373,6 +375,8 @@ mod tests {
                     (Handle::new(2, 0x11), Rate::kbit(800)),
                     (Handle::new(2, 0x12), Rate::default()),
                 ],
+                announced_segment: 536,
+                announced_resets: true,
                 stale: false,
             };
             assert_eq!(windows(&window_setup(&wanted)), wanted);

@@ -387,8 +387,8 @@ fn shortest(sizes: &[u32], times: &mut [Vec<Duration>]) -> Vec<Timed> {
     let measured: Vec<(u32, f64, f64)> = measured.collect();
     let squares: f64 = measured.iter().map(|one| (one.2 - one.1).powi(2)).sum();
     let error = (squares / measured.len().max(1) as f64).sqrt().max(CLOCK_S);
-    let timed = |(size, time, _)| Timed { size, time, error };
-    measured.into_iter().map(timed).collect()
+    let one = |(size, time, _)| Timed { size, time, error };
+    measured.into_iter().map(one).collect()
 }
 
 fn loaded(

@@ -157,7 +157,7 @@ fn clock_is_set() {
     texts.sort();
     println!("{texts:?}");
     assert_eq!(texts.len(), SET.len(), "{texts:?}");
-    let mut set: Vec<f64> = texts
+    let mut steps: Vec<f64> = texts
         .iter()
         .map(|text| {
             let words: Vec<&str> = text.split(' ').collect();
@@ -165,11 +165,11 @@ fn clock_is_set() {
             if text.contains("back") { -by } else { by }
         })
         .collect();
-    set.sort_by(f64::total_cmp);
+    steps.sort_by(f64::total_cmp);
     let mut wanted = SET;
     wanted.sort_unstable();
-    for (set, wanted) in set.iter().zip(wanted) {
-        assert!((set - wanted as f64).abs() < 0.1, "{texts:?}");
+    for (step, wanted) in steps.iter().zip(wanted) {
+        assert!((step - wanted as f64).abs() < 0.1, "{texts:?}");
     }
 
     // Killed while the clock is behind what the file has, it opens again.

@@ -122,6 +122,10 @@ fn marks_are_made() {
         let name = "marks::beside_the_kernels";
         println!("{}", run(&[&variable], name, Limits::default()));
     }
+}
+
+#[test]
+fn marks_are_made_in_classes() {
     println!("{}", in_the_guest("marks::in_classes"));
 }
 

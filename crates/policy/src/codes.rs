@@ -84,8 +84,8 @@ codes! {
     SLACK "P186" "The time that the gate's timer may be late is out of range.";
     RECEIVE "P187" "What `[receive]` says contradicts itself, the link or the rest of the policy, or is out of range.";
     TRACK "P188" "What `[track]` says of a line whose rate changes contradicts the link or the rest of the policy, or is out of range.";
-    USER "P192" "A user or group is not a number, or is asked of packets that came in.";
     CONDITIONER "P191" "A conditioner contradicts itself or the rest of the policy, is out of range, or sees no packet (warning).";
+    USER "P192" "A user or group is not a number, or is asked of packets that came in.";
 }
 
 #[cfg(test)]

@@ -243,7 +243,6 @@ mod tests {
             ("{ kind = \"pie\", preset = \"sjf\" }", "pie has no presets"),
             ("{ kind = \"pie\", ecn = 3 }", "off, on"),
             ("{ kind = \"meredt\", flows = \"hosts\" }", "receivers"),
-            ("{ kind = \"meredt\", mark = \"mark\" }", "mark-or-drop"),
         ] {
             let (_, wrong) = read(queue);
             assert_eq!(wrong.len(), 1, "{queue}: {wrong:?}");

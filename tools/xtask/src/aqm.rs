@@ -20,8 +20,8 @@ const SUBJECTS: [(&str, u32); 12] = [
     ("fq_codel", 177),
     ("pie", 143),
     ("wred", 236),
-    ("fuzzy", 100),
-    ("drt", 60),
+    ("fuzzy", 146),
+    ("drt", 103),
     ("shaper", 850),
 ];
 

@@ -102,6 +102,8 @@ fn two_devices() {
             "red" | "ared" | "mered" | "meredt" | "wred" => {
                 &[("min_bytes", 5_000), ("max_bytes", 15_000)]
             }
+            // Of the least importance a queue of a sixth would be all.
+            "drt" => &[("other", 6)],
             _ => &[],
         };
         let places = [
@@ -154,9 +156,13 @@ fn two_devices() {
         }
         // A change of one leaves the other alone and empties neither.
         let limit = discipline.params()[0];
+        let mut changed = vec![(limit.name, 20_000)];
+        if name == "drt" {
+            changed.extend(tight);
+        }
         let sent_before = number(&read(&qdisc, places[0]), "sent_packets");
         qdisc
-            .set(places[0], &setup(&qdisc, 2 * slow, &[(limit.name, 20_000)]))
+            .set(places[0], &setup(&qdisc, 2 * slow, &changed))
             .expect("settings");
         seconds(2);
         let changed = places.map(|place| read(&qdisc, place));

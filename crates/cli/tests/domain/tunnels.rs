@@ -30,16 +30,12 @@ struct Tunnel {
 
 /// The models of RFC 2983: uniform on the way in, where the outer field is the
 /// inner one's, and the pipe, where it is the tunnel's own.
-const TUNNELS: [Tunnel; 8] = [
+const TUNNELS: [Tunnel; 4] = [
     tunnel("gre", false, false, "tos inherit", "urgent"),
-    tunnel("gre", false, true, "tos inherit", "urgent"),
     // 0x28 is AF11.
     tunnel("gre", false, false, "tos 0x28", "assured"),
     tunnel("ipip", false, false, "tos inherit", "urgent"),
-    tunnel("sit", false, true, "tos inherit", "urgent"),
     tunnel("ip6tnl mode any", true, false, "tclass inherit", "urgent"),
-    tunnel("ip6tnl mode any", true, true, "tclass inherit", "urgent"),
-    tunnel("ip6gre", true, true, "tclass 0x28", "assured"),
 ];
 
 const fn tunnel(
@@ -120,11 +116,11 @@ fn build() {
     run("ip -n east route add 10.9.2.0/24 via 10.9.3.1");
     run("ip -n east -6 route add fd09:2::/64 via fd09:3::1");
     // What alfa sends is EF, of both versions.
-    let rules = "table inet mark {\n chain out {\n  type filter hook output priority 0;\n\
+    let rules = "table inet marking {\n chain leaving {\n  type filter hook output priority 0;\n\
                  ip dscp set ef\n  ip6 dscp set ef\n }\n}\n";
     fs::write("/run/mark.nft", rules).unwrap();
     run("ip netns exec alfa nft -f /run/mark.nft");
-    let rules = "table inet seen {\n counter urgent { }\n chain in {\n\
+    let rules = "table inet seen {\n counter urgent { }\n chain arriving {\n\
                  type filter hook input priority 0;\n\
                  udp dport 9 ip dscp ef counter name urgent\n\
                  udp dport 9 ip6 dscp ef counter name urgent\n }\n}\n";

@@ -213,7 +213,9 @@ fn in_the_lab(
             wall: Duration::from_mins(30),
             ..Limits::default()
         };
-        let output = lab.execute(&line, 1, limits).map_err(anyhow::Error::from)?;
+        let output = lab
+            .execute(&line, &[], 1, limits)
+            .map_err(anyhow::Error::from)?;
         let text = String::from_utf8_lossy(&output.result).into_owned();
         let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
         if status != "status: 0" {

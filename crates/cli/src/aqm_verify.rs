@@ -9,7 +9,6 @@ use anyhow::Context;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use weirgate_bpf::{Refused, programs, verify as load_once};
 use weirgate_lab::{Lab, Limits, Options};
@@ -111,20 +110,23 @@ fn refusal(refused: &Refused) -> String {
     format!("{place}: the verifier refuses it: {}{code}", refused.why)
 }
 
+/// Where the lab's machine finds an object.
+const OBJECT: &str = "/verified.bpf.o";
+
 /// Has this very program do it in the lab's kernel.
 fn in_the_lab(object: Option<&Path>, kernel: Option<&Path>) -> Outcome {
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut words = vec![base(&own), "aqm".to_owned(), "verify".to_owned()];
-    let mut brought = BTreeSet::from([own]);
-    let folder = tempfile::tempdir().context("a folder for the object")?;
-    if let Some(object) = object {
-        // The lab packs only what can be run.
-        let copy = folder.path().join("verified.bpf.o");
-        fs::copy(object, &copy).with_context(|| object.display().to_string())?;
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
-        words.push("/usr/sbin/verified.bpf.o".to_owned());
-        brought.insert(copy.to_string_lossy().into_owned());
+    let brought = BTreeSet::from([own]);
+    let mut files = Vec::new();
+    let content = match object {
+        Some(path) => fs::read(path).with_context(|| path.display().to_string())?,
+        None => Vec::new(),
+    };
+    if object.is_some() {
+        words.push(OBJECT.to_owned());
+        files.push((OBJECT, &content[..]));
     }
     let options = Options {
         kernel: kernel.map(Path::to_owned),
@@ -134,7 +136,7 @@ fn in_the_lab(object: Option<&Path>, kernel: Option<&Path>) -> Outcome {
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let output = lab
-        .execute(&words, 1, Limits::default())
+        .execute(&words, &files, 1, Limits::default())
         .map_err(anyhow::Error::from)?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     let (status, said) = text.split_once('\n').unwrap_or((&text, ""));

@@ -4,7 +4,7 @@
 use crate::domain_apply::{self, Texts};
 use crate::domain_ssh::Ssh;
 use crate::exit::{Failure, Outcome, Status};
-use crate::{change, domain_end, domain_verify, output, source};
+use crate::{change, domain_end, domain_try, domain_verify, output, source};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -76,6 +76,27 @@ pub enum Command {
         #[command(flatten)]
         ssh: Ssh,
     },
+    /// Try the domain in a virtual machine: apply it there and measure what was promised.
+    ///
+    /// Every router and customer is a network namespace of a stock kernel, with the links and
+    /// their delays; nothing of this machine is changed, and no router is contacted. Time there is
+    /// virtual, so that a slow machine measures what a fast one does. Exit status 1 if something is
+    /// broken.
+    Try {
+        /// The domain file.
+        domain: PathBuf,
+        #[command(flatten)]
+        arguments: domain_try::Arguments,
+    },
+    /// The part of `try` in the machine.
+    #[command(hide = true)]
+    Inside {
+        domain: PathBuf,
+        #[arg(long)]
+        only_build: bool,
+        #[command(flatten)]
+        measure: domain_try::Measure,
+    },
     /// One end of a measurement; started by `verify`.
     #[command(hide = true)]
     End,
@@ -126,6 +147,21 @@ pub fn run(command: &Command) -> Outcome {
             };
             domain_verify::run(&domain, &check, &texts, ssh, &settings)
         }
+        Command::Try {
+            domain: path,
+            arguments,
+        } => match sound(path)? {
+            Some((domain, ..)) => domain_try::run(&domain, &source::read(path)?, arguments),
+            None => Ok(Status::Differs),
+        },
+        Command::Inside {
+            domain,
+            only_build,
+            measure,
+        } => match sound(domain)? {
+            Some(all) => domain_try::inside(all, (!only_build).then_some(measure)),
+            None => Ok(Status::Differs),
+        },
         Command::End => domain_end::run(),
     }
 }

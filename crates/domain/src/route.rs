@@ -78,6 +78,18 @@ impl Domain {
         self.services.iter().map(path).collect()
     }
 
+    /// For every other router that can be reached from this one, the port
+    /// through which packets for it leave this one.
+    #[must_use]
+    pub fn first_ports(&self, router: &str) -> BTreeMap<String, PortId> {
+        let ports = self.ports();
+        let tree = self.tree(&ports, router);
+        let first = tree
+            .iter()
+            .filter_map(|(to, path)| Some(((*to).to_owned(), *path.first()?)));
+        first.collect()
+    }
+
     /// The best way from a router to every other (Dijkstra).
     fn tree<'d>(&'d self, ports: &'d [Port], from: &'d str) -> BTreeMap<&'d str, Path> {
         let mut done: BTreeMap<&str, Path> = BTreeMap::new();

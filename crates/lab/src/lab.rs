@@ -3,7 +3,7 @@
 
 use crate::cache::Cache;
 use crate::error::LabError;
-use crate::image::{Parts, guest_binary, job_archive};
+use crate::image::{Parts, files_archive, guest_binary, job_archive};
 use crate::kernel::{Kernel, fetch};
 use crate::tool::{QEMU, SETPRIV};
 use crate::vm::{Limits, Machine, Progress, Run, processors};
@@ -164,7 +164,7 @@ impl Lab {
     /// kernel, its modules and its clock serve. The result is text, one
     /// `name: value` per line, some of it random by `seed`.
     pub fn inspect(&self, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
-        self.without_job(INSPECT, seed, limits)
+        self.without_job(INSPECT, &[], seed, limits)
     }
 
     /// Boots the machine to ask its kernel what it charges for packets: every
@@ -173,29 +173,36 @@ impl Lab {
     /// device: the layer, the device, the name of its kind, then the bytes
     /// charged for IP packets of 1 byte, 2 bytes and so on.
     pub fn charges(&self, limits: Limits) -> Result<ArmOutput, LabError> {
-        self.without_job(CHARGES, 1, limits)
+        self.without_job(CHARGES, &[], 1, limits)
     }
 
     /// Boots the machine to run one program of its image as root, with nothing
     /// else: for tests of what only the lab's kernel can do. No word may hold a
-    /// comma or a space. The result is the line `status: N`, then all that the
-    /// program printed.
+    /// comma or a space. `files` are what it finds there to read, by path. The
+    /// result is the line `status: N`, then all that the program printed.
     pub fn execute(
         &self,
         words: &[&str],
+        files: &[(&str, &[u8])],
         seed: u64,
         limits: Limits,
     ) -> Result<ArmOutput, LabError> {
         let word = format!("{EXECUTE}{}", words.join(","));
-        self.without_job(&word, seed, limits)
+        self.without_job(&word, &files_archive(files), seed, limits)
     }
 
     /// Boots a machine that knows by a word what to do.
-    fn without_job(&self, word: &str, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
+    fn without_job(
+        &self,
+        word: &str,
+        files: &[u8],
+        seed: u64,
+        limits: Limits,
+    ) -> Result<ArmOutput, LabError> {
         let machine = Machine {
             kernel: &self.kernel,
             image: &self.image,
-            job: &[],
+            job: files,
             seed,
             boot_options: &[word.to_owned()],
             limits,

@@ -3,7 +3,6 @@
 
 use crate::inside::{SSH, domain};
 use crate::topology::{Plan, run};
-use std::fs;
 
 const ROUTERS: [&str; 3] = ["west", "middle", "east"];
 
@@ -65,9 +64,8 @@ fn read_back() -> Vec<String> {
 #[ignore = "runs in the guest"]
 fn three_routers() {
     let plan = three();
-    plan.build();
     let file = "/run/three.toml";
-    fs::write(file, plan.text()).unwrap();
+    plan.build(file);
     let (status, text) = domain(&["check", file]);
     assert_eq!(status, 0, "{text}");
 

@@ -14,6 +14,7 @@ mod inside;
 mod topology;
 mod tunnels;
 
+use std::process::Command;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
@@ -55,4 +56,35 @@ fn five_saturated_hops() {
 #[test]
 fn tunnels_by_inner_and_outer_code_point() {
     in_the_guest("tunnels::inner_and_outer");
+}
+
+/// `domain try` of a small domain with lines that take time and customers of
+/// both IP versions; a promise that is broken there is an exit status.
+#[test]
+fn a_domain_is_tried_before_it_is_built() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/domain/small.toml");
+    let tried = |more: &[&str]| {
+        let words = ["domain", "try", file, "--time", "2s"];
+        let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
+            .args(words.iter().chain(more))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let noted = String::from_utf8_lossy(&output.stderr);
+        println!("{said}{noted}");
+        (output.status.code(), said)
+    };
+    let (status, said) = tried(&["--beside", "3mbit"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("Everything that was promised is kept."),
+        "{said}"
+    );
+    // 15 ms of travel to the other end, and no more than the wait beside it.
+    for line in said.lines().filter(|line| line.contains("delay   promised")) {
+        let measured = line.split_once("measured").unwrap().1.trim();
+        let ms: f64 = measured.split(' ').next().unwrap().parse().unwrap();
+        assert!((15.0..30.0).contains(&ms), "{line}");
+    }
+    assert_eq!(said.matches("delay   promised").count(), 2, "{said}");
 }

@@ -30,12 +30,18 @@ struct Tunnel {
 
 /// The models of RFC 2983: uniform on the way in, where the outer field is the
 /// inner one's, and the pipe, where it is the tunnel's own.
-const TUNNELS: [Tunnel; 4] = [
+const TUNNELS: [Tunnel; 10] = [
     tunnel("gre", false, false, "tos inherit", "urgent"),
     // 0x28 is AF11.
     tunnel("gre", false, false, "tos 0x28", "assured"),
+    tunnel("gre", false, true, "tos inherit", "urgent"),
+    tunnel("gre", false, true, "tos 0x28", "assured"),
     tunnel("ipip", false, false, "tos inherit", "urgent"),
+    tunnel("sit", false, true, "tos inherit", "urgent"),
     tunnel("ip6tnl mode any", true, false, "tclass inherit", "urgent"),
+    tunnel("ip6tnl mode any", true, true, "tclass inherit", "urgent"),
+    tunnel("ip6tnl mode any", true, true, "tclass 0x28", "assured"),
+    tunnel("ip6gre", true, true, "tclass inherit", "urgent"),
 ];
 
 const fn tunnel(
@@ -64,6 +70,16 @@ fn policy(device: &str) -> String {
          [[rule]]\nname = \"assured\"\nclass = \"first\"\ndscp = \"AF11\"\n"
     )
 }
+
+/// Routers, and addresses that can be used at once: a router whose link-local
+/// address is still being announced (RFC 4862 section 5.4, more than a second)
+/// asks for no neighbour of what it forwards (`ndisc_send_ns`, net/ipv6/ndisc.c).
+const SETTINGS: [&str; 4] = [
+    "ipv4.ip_forward=1",
+    "ipv6.conf.all.forwarding=1",
+    "ipv6.conf.all.accept_dad=0",
+    "ipv6.conf.default.accept_dad=0",
+];
 
 /// Packets that a router's counter has seen.
 fn counted(router: &str, counter: &str) -> u32 {
@@ -97,7 +113,7 @@ fn build() {
     for name in names {
         run(&format!("ip netns add {name}"));
         run(&format!("ip -n {name} link set lo up"));
-        for setting in ["ipv4.ip_forward=1", "ipv6.conf.all.forwarding=1"] {
+        for setting in SETTINGS {
             run(&format!("ip netns exec {name} sysctl -q -w net.{setting}"));
         }
     }

@@ -65,6 +65,16 @@ impl Parts<'_> {
     }
 }
 
+/// The archive of files that a program in the guest reads, by their paths; it
+/// follows the image.
+pub(crate) fn files_archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for (path, content) in files {
+        archive.file(path, content.to_vec());
+    }
+    archive.into_bytes()
+}
+
 /// The archive that holds one job; it follows the image.
 pub(crate) fn job_archive(job: &Job) -> Result<Vec<u8>, LabError> {
     let mut archive = Archive::default();

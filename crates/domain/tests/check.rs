@@ -27,6 +27,21 @@ fn findings(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_example_keeps_what_it_promises() {
+    let example = include_str!("../../../domains/university.toml");
+    let domain = domain(example);
+    assert_eq!((domain.routers.len(), domain.customers.len()), (8, 40));
+    assert_eq!(findings(example), Vec::<String>::new());
+    // Packets leave a building for the other site by the one way there is.
+    let first = domain.first_ports("hall");
+    assert_eq!(first.len(), 7);
+    let ports = domain.ports();
+    for port in first.values() {
+        assert_eq!(ports[port.0].device, "east0");
+    }
+}
+
+#[test]
 fn a_row_of_routers_keeps_what_is_promised() {
     let check = checked(ROW);
     assert_eq!(check.findings, []);

@@ -214,7 +214,7 @@ fn in_the_lab(
             ..Limits::default()
         };
         let output = lab
-            .execute(&line, &[], 1, limits)
+            .execute(&line, &[], (1, limits), &mut |_| ())
             .map_err(anyhow::Error::from)?;
         let text = String::from_utf8_lossy(&output.result).into_owned();
         let (status, said) = text.split_once('\n').unwrap_or((&text, ""));

@@ -136,7 +136,7 @@ fn in_the_lab(object: Option<&Path>, kernel: Option<&Path>) -> Outcome {
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let output = lab
-        .execute(&words, &files, 1, Limits::default())
+        .execute(&words, &files, (1, Limits::default()), &mut |_| ())
         .map_err(anyhow::Error::from)?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     let (status, said) = text.split_once('\n').unwrap_or((&text, ""));

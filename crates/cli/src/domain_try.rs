@@ -13,6 +13,8 @@ use crate::{change, output};
 use anyhow::anyhow;
 use clap::Args;
 use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_domain::{Check, Domain};
@@ -74,11 +76,6 @@ pub fn run(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
         ..Options::default()
     };
     let lab = prepare(&options, false, &mut |note| output::note(note)).map_err(|e| anyhow!(e))?;
-    output::note(&format!(
-        "{} routers and {} customers in one virtual machine; this takes minutes",
-        domain.routers.len(),
-        domain.customers.len()
-    ));
     let limits = Limits {
         wall: Duration::from_secs(arguments.limit),
         memory_mib: memory(domain),
@@ -86,7 +83,9 @@ pub fn run(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
     };
     let files = [(FILE, text.as_bytes())];
     let output = lab
-        .execute(&words, &files, 1, limits)
+        .execute(&words, &files, (1, limits), &mut |step| {
+            output::note(&step.what);
+        })
         .map_err(anyhow::Error::from)?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
@@ -106,6 +105,13 @@ fn memory(domain: &Domain) -> u32 {
     512 + 8 * u32::try_from(processes).unwrap_or(u32::MAX / 16)
 }
 
+/// Tells the program outside of the machine what is done.
+fn tell(what: &str) {
+    let console = fs::File::options().write(true).open("/dev/console");
+    // Without a console nobody waits to be told.
+    let _ = console.and_then(|mut console| writeln!(console, "@progress 0 0 {what}"));
+}
+
 /// The part in the machine: builds the domain, and applies and measures it
 /// where something is to be measured.
 pub fn inside(
@@ -113,15 +119,23 @@ pub fn inside(
     measure: Option<&Measure>,
 ) -> Outcome {
     domain_spaces::settle(&mut domain)?;
-    domain_spaces::build(&domain)?;
     let Some(measure) = measure else {
+        domain_spaces::build(&domain)?;
         return Ok(Status::Done);
     };
+    tell(&format!(
+        "building {} routers and {} customers",
+        domain.routers.len(),
+        domain.customers.len()
+    ));
+    domain_spaces::build(&domain)?;
+    tell("applying the routers' policies");
     let ssh = Ssh::namespaces();
     match domain_apply::apply(&domain, &texts, &ssh, CONFIRM, false)? {
         Status::Done => (),
         Status::Differs => return Ok(Status::Differs),
     }
+    tell(&format!("measuring {} services", domain.services.len()));
     let settings = Settings {
         time: measure.time,
         beside: measure.beside,

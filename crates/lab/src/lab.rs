@@ -164,7 +164,7 @@ impl Lab {
     /// kernel, its modules and its clock serve. The result is text, one
     /// `name: value` per line, some of it random by `seed`.
     pub fn inspect(&self, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
-        self.without_job(INSPECT, &[], seed, limits)
+        self.without_job(INSPECT, &[], (seed, limits), &mut |_| ())
     }
 
     /// Boots the machine to ask its kernel what it charges for packets: every
@@ -173,22 +173,24 @@ impl Lab {
     /// device: the layer, the device, the name of its kind, then the bytes
     /// charged for IP packets of 1 byte, 2 bytes and so on.
     pub fn charges(&self, limits: Limits) -> Result<ArmOutput, LabError> {
-        self.without_job(CHARGES, &[], 1, limits)
+        self.without_job(CHARGES, &[], (1, limits), &mut |_| ())
     }
 
     /// Boots the machine to run one program of its image as root, with nothing
     /// else: for tests of what only the lab's kernel can do. No word may hold a
     /// comma or a space. `files` are what it finds there to read, by path. The
     /// result is the line `status: N`, then all that the program printed.
+    /// `progress` is told what the program writes to the console, in lines of
+    /// `@progress 0 0 WHAT`.
     pub fn execute(
         &self,
         words: &[&str],
         files: &[(&str, &[u8])],
-        seed: u64,
-        limits: Limits,
+        (seed, limits): (u64, Limits),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<ArmOutput, LabError> {
         let word = format!("{EXECUTE}{}", words.join(","));
-        self.without_job(&word, &files_archive(files), seed, limits)
+        self.without_job(&word, &files_archive(files), (seed, limits), progress)
     }
 
     /// Boots a machine that knows by a word what to do.
@@ -196,8 +198,8 @@ impl Lab {
         &self,
         word: &str,
         files: &[u8],
-        seed: u64,
-        limits: Limits,
+        (seed, limits): (u64, Limits),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<ArmOutput, LabError> {
         let machine = Machine {
             kernel: &self.kernel,
@@ -209,7 +211,7 @@ impl Lab {
             processor: here(),
             arm: word,
         };
-        Ok(self.output(machine.run(&mut |_| ())?))
+        Ok(self.output(machine.run(progress)?))
     }
 
     /// Runs one arm in a virtual machine of its own. Blocks its thread, which

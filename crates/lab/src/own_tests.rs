@@ -44,7 +44,7 @@ impl OwnTests<'_> {
         }
         words.extend([&*name, "--exact", path, "--ignored", "--nocapture"]);
         let output = lab
-            .execute(&words, &[], self.seed, self.limits)
+            .execute(&words, &[], (self.seed, self.limits), &mut |_| ())
             .unwrap_or_else(|error| panic!("{error}"));
         let text = String::from_utf8_lossy(&output.result).into_owned();
         let passed = text.starts_with("status: 0\n") && text.contains("1 passed");

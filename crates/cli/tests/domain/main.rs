@@ -81,7 +81,10 @@ fn a_domain_is_tried_before_it_is_built() {
         "{said}"
     );
     // 15 ms of travel to the other end, and no more than the wait beside it.
-    for line in said.lines().filter(|line| line.contains("delay   promised")) {
+    for line in said
+        .lines()
+        .filter(|line| line.contains("delay   promised"))
+    {
         let measured = line.split_once("measured").unwrap().1.trim();
         let ms: f64 = measured.split(' ').next().unwrap().parse().unwrap();
         assert!((15.0..30.0).contains(&ms), "{line}");

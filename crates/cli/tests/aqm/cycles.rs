@@ -63,15 +63,15 @@ fn of_one_kind() {
 fn load_of_the_queue() -> (u64, u64) {
     let text = done("show wan0 --json");
     let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let queues = all["queues"].as_array().expect("queues");
+    let classes = all["queues"].as_array().expect("queues");
     let queued = |one| number(one, "statistics", "queued_packets");
     let dropped = |one: &serde_json::Value| -> u64 {
         let reasons = one["drops"].as_object().expect("drops");
         reasons.values().filter_map(serde_json::Value::as_u64).sum()
     };
     (
-        queues.iter().map(queued).sum(),
-        queues.iter().map(dropped).sum(),
+        classes.iter().map(queued).sum(),
+        classes.iter().map(dropped).sum(),
     )
 }
 
@@ -118,8 +118,8 @@ fn cycles(kinds: &[&str], count: usize) {
         );
     }
     assert!(lost > 0 && far_packets(0) > count as u64);
-    let pins = std::fs::read_dir("/sys/fs/bpf/weirgate").map_or(0, Iterator::count);
-    assert_eq!(pins, 0, "pins below /sys/fs/bpf/weirgate");
+    let left = std::fs::read_dir("/sys/fs/bpf/weirgate").map_or(0, Iterator::count);
+    assert_eq!(left, 0, "pins below /sys/fs/bpf/weirgate");
     let (first, last) = (heads[0], heads[heads.len() - 1]);
     assert!(last <= first + KEPT_HEADS, "{heads:?}");
 }

@@ -84,7 +84,7 @@ fn cycles(kinds: &[&str], count: usize) {
     the_count_counts();
     let before = objects();
     let mut heads = Vec::new();
-    let mut lost = 0;
+    let mut waiting = 0;
     let mut next = kinds.iter().cycle();
     // The first one fills what the kernel keeps, and has no cycle.
     for reading in 0..=READINGS {
@@ -98,7 +98,7 @@ fn cycles(kinds: &[&str], count: usize) {
             if cycle < kinds.len() {
                 let (queued, dropped) = load_of_the_queue();
                 assert!(queued >= 5 && dropped > 20, "{kind}: {queued}, {dropped}");
-                lost += queued;
+                waiting += queued;
             }
             done("unload wan0");
         }
@@ -117,9 +117,9 @@ fn cycles(kinds: &[&str], count: usize) {
             objects()
         );
     }
-    assert!(lost > 0 && far_packets(0) > count as u64);
-    let left = std::fs::read_dir("/sys/fs/bpf/weirgate").map_or(0, Iterator::count);
-    assert_eq!(left, 0, "pins below /sys/fs/bpf/weirgate");
+    assert!(waiting > 0 && far_packets(0) > count as u64);
+    let pinned = std::fs::read_dir("/sys/fs/bpf/weirgate").map_or(0, Iterator::count);
+    assert_eq!(pinned, 0, "pins below /sys/fs/bpf/weirgate");
     let (first, last) = (heads[0], heads[heads.len() - 1]);
     assert!(last <= first + KEPT_HEADS, "{heads:?}");
 }

@@ -22,7 +22,7 @@ const KINDS: [&str; 12] = [
     "pie wan0 --rate 1mbit limit_packets=20",
     "wred wan0 --rate 1mbit limit_bytes=20kB",
     "fuzzy wan0 --rate 1mbit limit_packets=20",
-    "drt wan0 --rate 1mbit limit_bytes=20kB",
+    "drt wan0 --rate 1mbit limit_bytes=200kB",
     "droptail wan0 limit_packets=20 --rate 1mbit \
      --class 1:10,priority=0,guarantee=100kbit,queue=meredt,limit_bytes=20kB \
      --class 1:20,weight=3,queue=fq_codel,limit_packets=20 \

@@ -87,7 +87,7 @@ fn nothing_stays_behind() {
 /// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. A machine for each
 /// kind of qdisc, so that a run can be of some: `WEIRGATE_KINDS=0,11`.
 #[test]
-#[ignore = "takes half an hour on a busy machine"]
+#[ignore = "takes some two hours"]
 fn nothing_stays_behind_a_thousand_cycles() {
     let chosen =
         std::env::var("WEIRGATE_KINDS").unwrap_or_else(|_| "0,1,2,3,4,5,6,7,8,9,10,11".into());

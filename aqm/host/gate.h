@@ -17,6 +17,11 @@
  * packet. So above AQM_GATE_GROUPS_FROM packets leave in groups: whenever the
  * line is free, as many as begin within AQM_GATE_GROUP_NS of it. The rate is the
  * same; a queue of so long forms behind the gate and is gone with each group.
+ *
+ * Up to that rate a packet may go a little before the line is free, if the host
+ * is asked just then, because another packet came: that saves it a timer. What
+ * packets may be early and what they were late in the last 100 ms is together
+ * the slack, so that the bound above is the same for any such time.
  */
 #ifndef AQM_GATE_H
 #define AQM_GATE_H
@@ -29,6 +34,9 @@
 /* Above this rate, in bytes/s (100 Mbit/s), groups of so long a time. */
 #define AQM_GATE_GROUPS_FROM 12500000
 #define AQM_GATE_GROUP_NS 100000
+
+/* For so long what was late counts: the time over which rates are promised. */
+#define AQM_LINE_WINDOW_NS 100000000
 
 /* How far before the time it is set for a timer surely has not gone off. */
 #define AQM_LINE_SURE_NS 5000
@@ -49,20 +57,39 @@ AQM_FN u64 aqm_gate_opens(const struct aqm_gate *gate)
 struct aqm_line {
 	u64 group_ns; /* packets that begin until then are of this group */
 	u64 timer_ns; /* when the host will be woken; 0: not known */
+	u64 early_ns; /* how long before the line is free a packet may go */
+	u64 late_ns; /* the latest of this window */
+	u64 before_ns; /* the latest of the window before */
+	u64 window_ns; /* when this window ends */
+	u64 passed; /* whether a packet went since the host last asked */
 };
 
-/* Whether the link's gate is shut. */
+/* Whether the link's gate is shut. What is not shut is used at once. */
 AQM_FN int aqm_line_shut(struct aqm_line *line, const struct aqm_gate *gate,
 			 u64 now_ns)
 {
 	u64 opens = aqm_gate_opens(gate);
 
 	if (opens > now_ns)
-		return opens > line->group_ns;
+		return opens > line->group_ns &&
+		       opens > now_ns + line->early_ns;
 	line->group_ns = gate->rate_bytes_s > AQM_GATE_GROUPS_FROM ?
 				 now_ns + AQM_GATE_GROUP_NS :
 				 0;
 	return 0;
+}
+
+/*
+ * Whether the gate is shut because a packet has just gone: a host is asked for
+ * the next one at once, and then need not look at its clock. Where time has
+ * passed meanwhile, its timer goes off at once.
+ */
+AQM_FN int aqm_line_passed(struct aqm_line *line)
+{
+	u64 passed = line->passed;
+
+	line->passed = 0;
+	return passed != 0;
 }
 
 /* Whether the host has to set its timer for `opens_ns`. It has been set for
@@ -93,6 +120,36 @@ AQM_FN void aqm_gate_pass(struct aqm_gate *gate, u32 wire, u64 now_ns,
 	time = work / gate->rate_bytes_s;
 	gate->rest = work - time * gate->rate_bytes_s;
 	gate->opens_ns = from + time;
+}
+
+/* A packet goes onto the link. */
+AQM_FN void aqm_line_pass(struct aqm_line *line, struct aqm_gate *gate,
+			  u32 wire, u64 now_ns)
+{
+	u64 late = now_ns > gate->opens_ns ? now_ns - gate->opens_ns : 0;
+
+	if (!gate->rate_bytes_s)
+		return;
+	if (late > AQM_GATE_SLACK_NS)
+		late = AQM_GATE_SLACK_NS;
+	if (now_ns >= line->window_ns) {
+		line->before_ns =
+			now_ns < line->window_ns + AQM_LINE_WINDOW_NS ?
+				line->late_ns :
+				0;
+		line->late_ns = 0;
+		line->window_ns = now_ns + AQM_LINE_WINDOW_NS;
+	}
+	if (late > line->late_ns)
+		line->late_ns = late;
+	late = line->late_ns > line->before_ns ? line->late_ns :
+						 line->before_ns;
+	line->early_ns = gate->rate_bytes_s > AQM_GATE_GROUPS_FROM ?
+				 0 :
+				 AQM_GATE_SLACK_NS - late;
+	aqm_gate_pass(gate, wire, now_ns, AQM_GATE_SLACK_NS);
+	line->passed = gate->opens_ns > now_ns + line->early_ns &&
+		       gate->opens_ns > line->group_ns;
 }
 
 #endif

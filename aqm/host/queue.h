@@ -143,22 +143,23 @@ struct AQM_OF(_instance) {
 	struct aqm_fifo fifos[AQM_OF(_QUEUES)];
 };
 
-/* A slot for a packet, or 0. */
-AQM_FN u32 AQM_OF(_take_slot)(struct AQM_OF(_instance) *q)
+/* A slot for a packet, or NULL, and its number. */
+AQM_FN struct aqm_slot *AQM_OF(_take_slot)(struct AQM_OF(_instance) *q,
+					   u32 *index)
 {
 	struct aqm_slot *slot;
-	u32 index = q->room.free;
 
-	if (!index) {
-		if (q->room.fresh >= q->link.room_packets)
-			return 0;
-		return ++q->room.fresh;
+	if (q->room.free) {
+		*index = q->room.free;
+		slot = aqm_slot(q, *index);
+		if (slot)
+			q->room.free = slot->next;
+		return slot;
 	}
-	slot = aqm_slot(q, index);
-	if (!slot)
-		return 0;
-	q->room.free = slot->next;
-	return index;
+	if (q->room.fresh >= q->link.room_packets)
+		return NULL;
+	*index = ++q->room.fresh;
+	return aqm_slot(q, *index);
 }
 
 AQM_FN void AQM_OF(_give_slot)(struct AQM_OF(_instance) *q, u32 index)
@@ -214,8 +215,7 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 		aqm_count_drop(&q->counts, verdict->reason);
 		return 0;
 	}
-	index = AQM_OF(_take_slot)(q);
-	slot = aqm_slot(q, index);
+	slot = AQM_OF(_take_slot)(q, &index);
 	if (!slot)
 		return 0;
 	if (verdict->action == AQM_MARK)

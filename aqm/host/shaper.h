@@ -15,6 +15,10 @@
  * it, but for what that class is guaranteed. A guarantee is not charged for
  * excess: a class gets its guarantee, and its share of what is left over.
  *
+ * A class below its ceiling waits for the packets of others; what it misses
+ * meanwhile it may make up for, up to a full packet. Without that, one of small
+ * packets and a ceiling just above its guarantee would not get that.
+ *
  * The shares are start-time fair queueing (Goyal, Vin and Cheng 1996): a packet
  * of w bytes moves its class on by w / weight on a scale of its own; the class
  * with the least is next; one that had nothing to send starts where the others
@@ -47,6 +51,7 @@ struct shaper_class {
 	struct aqm_gate guarantee;
 	struct aqm_gate ceiling;
 	u64 credit_ns; /* how far the guarantee may fall behind */
+	u64 late_ns; /* of the ceiling: a full packet's time at it */
 	u64 start; /* of the next packet, in 2^-16 bytes a weight */
 	u64 rest; /* of the division that gave it, in 2^-16 bytes */
 	u64 packets; /* queued */
@@ -74,6 +79,9 @@ AQM_FN void shaper_setup(struct shaper_class *class,
 		class->rule.priority = SHAPER_PRIORITIES - 1;
 	class->guarantee.rate_bytes_s = rule->guarantee_bytes_s;
 	class->ceiling.rate_bytes_s = rule->ceiling_bytes_s;
+	class->late_ns = 0;
+	if (rule->ceiling_bytes_s)
+		class->late_ns = mtu * 1000000000 / rule->ceiling_bytes_s;
 	class->credit_ns = rule->credit_ns;
 	if (!class->credit_ns && rule->guarantee_bytes_s)
 		class->credit_ns = SHAPER_GUARANTEE_PACKETS * mtu * 1000000000 /
@@ -163,15 +171,15 @@ AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 }
 
 /* A class sends a packet. */
-AQM_FN void shaper_sent(struct shaper *shaper, struct shaper_class *class,
-			u32 wire, u64 now_ns)
+AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
+			struct shaper_class *class, u32 wire, u64 now_ns)
 {
 	u64 work, step;
 
 	if (class->packets)
 		class->packets--;
-	aqm_gate_pass(&shaper->gate, wire, now_ns, AQM_GATE_SLACK_NS);
-	aqm_gate_pass(&class->ceiling, wire, now_ns, AQM_GATE_SLACK_NS);
+	aqm_line_pass(line, &shaper->gate, wire, now_ns);
+	aqm_gate_pass(&class->ceiling, wire, now_ns, class->late_ns);
 	if (shaper_owed(class, now_ns)) {
 		aqm_gate_pass(&class->guarantee, wire, now_ns,
 			      class->credit_ns);

@@ -323,8 +323,7 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
 		one->recording = 0;
-		one->line.group_ns = 0;
-		one->line.timer_ns = 0;
+		__builtin_memset(&one->line, 0, sizeof(one->line));
 		one->key = bpf_get_prandom_u32();
 		bpf_settle(one, sch);
 		sch->limit = key + 1;
@@ -410,10 +409,19 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	struct sk_buff *skb = NULL;
 	struct aqm_kept *kept;
 	u32 index, wire, i;
+	int passed;
 	u64 now;
 
-	if (!one || !sch->q.qlen)
+	if (!one)
 		return NULL;
+	passed = aqm_line_passed(&one->line);
+	if (!sch->q.qlen)
+		return NULL;
+	if (passed) {
+		one->line.timer_ns = one->gate.opens_ns;
+		bpf_qdisc_watchdog_schedule(sch, one->gate.opens_ns, 0);
+		return NULL;
+	}
 	now = bpf_ktime_get_ns();
 	if (aqm_line_shut(&one->line, &one->gate, now)) {
 		if (aqm_line_timer(&one->line, one->gate.opens_ns, now))
@@ -442,7 +450,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		if (verdict.action != AQM_DROP) {
 			if (verdict.action == AQM_MARK)
 				bpf_owe(one, skb, now);
-			aqm_gate_pass(&one->gate, wire, now, AQM_GATE_SLACK_NS);
+			aqm_line_pass(&one->line, &one->gate, wire, now);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
 		}
@@ -479,6 +487,7 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 	bpf_clear(one, 0);
 	/* The kernel takes the timer off. */
 	one->line.timer_ns = 0;
+	one->line.passed = 0;
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);
 	if (one->recording)
 		bpf_record_event(one, sch->limit - 1, AQM_RESET_EVENT,

@@ -73,8 +73,7 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 		one->place.ifindex = dev->ifindex;
 		one->place.queue =
 			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
-		one->line.group_ns = 0;
-		one->line.timer_ns = 0;
+		__builtin_memset(&one->line, 0, sizeof(one->line));
 		one->key = bpf_get_prandom_u32();
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
@@ -214,8 +213,8 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 		if (turn->verdict.action == AQM_MARK)
 			marks_owe(skb, one->place.netns, one->place.ifindex,
 				  turn->now_ns);
-		shaper_sent(&one->shaper, class, kept->slot.packet.wire,
-			    turn->now_ns);
+		shaper_sent(&one->shaper, &one->line, class,
+			    kept->slot.packet.wire, turn->now_ns);
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
@@ -231,14 +230,22 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 	struct shaper_hosted *one = shaper_of(sch);
 	struct turn turn;
 	struct sk_buff *skb;
-	int done;
+	int passed, done;
 	u64 opens;
 	u32 i;
 
-	if (!one || !sch->q.qlen)
+	if (!one)
 		return NULL;
-	turn.now_ns = bpf_ktime_get_ns();
+	passed = aqm_line_passed(&one->line);
+	if (!sch->q.qlen)
+		return NULL;
 	opens = one->shaper.gate.opens_ns;
+	if (passed) {
+		one->line.timer_ns = opens;
+		bpf_qdisc_watchdog_schedule(sch, opens, 0);
+		return NULL;
+	}
+	turn.now_ns = bpf_ktime_get_ns();
 	if (aqm_line_shut(&one->line, &one->shaper.gate, turn.now_ns)) {
 		if (aqm_line_timer(&one->line, opens, turn.now_ns))
 			bpf_qdisc_watchdog_schedule(sch, opens, 0);
@@ -274,6 +281,7 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 		return;
 	/* The kernel takes the timer off. */
 	one->line.timer_ns = 0;
+	one->line.passed = 0;
 	bpf_for (i, 0, SHAPER_CLASSES) {
 		class_free(base + i);
 		class_clear(one->kinds[i], base + i, 0);

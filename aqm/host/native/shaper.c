@@ -99,7 +99,7 @@ u32 aqm_shaper_depart(struct native_shaper *s,
 	if (turn->verdict.action == AQM_DROP)
 		shaper_dropped(class);
 	else
-		shaper_sent(&s->shaper, class, slots[slot - 1].packet.wire,
-			    now_ns);
+		shaper_sent(&s->shaper, &s->line, class,
+			    slots[slot - 1].packet.wire, now_ns);
 	return slot;
 }

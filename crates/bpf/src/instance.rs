@@ -9,7 +9,7 @@ use weirgate_aqm::{Discipline, Link, Row, reasons};
 const GATE_BYTES: usize = 24;
 
 /// Bytes of what a host keeps beside its gate, and of its key.
-pub(crate) const LINE_BYTES: usize = 24;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
 /// that belong together may be a packet apart.

@@ -196,6 +196,36 @@ fn link(program: i32, ifindex: u32) -> libbpf_rs::Result<OwnedFd> {
     }
 }
 
+/// Whether a pinned program is on this device: its link stays when somebody takes
+/// the program off, or the device goes, but is of no device then.
+#[expect(unsafe_code, reason = "libbpf-rs opens its own links only")]
+pub(crate) fn is_on(path: &Path, ifindex: u32) -> bool {
+    let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the path ends in zero and lives until the call returns. What comes
+    // back is a descriptor that nobody else has, or negative.
+    let link = unsafe {
+        let link = libbpf_sys::bpf_obj_get(text.as_ptr());
+        if link < 0 {
+            return false;
+        }
+        OwnedFd::from_raw_fd(link)
+    };
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut size = size_of_val(&info) as u32;
+    // SAFETY: the descriptor is open, and the kernel writes at most `size` bytes
+    // of a structure that is made of numbers. Of a link at egress the union has
+    // what is read.
+    unsafe {
+        let told =
+            libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut size);
+        told == 0
+            && info.type_ == libbpf_sys::BPF_LINK_TYPE_TCX
+            && info.__bindgen_anon_1.tcx.ifindex == ifindex
+    }
+}
+
 impl Marker {
     /// Keeps the program on its device beyond this process: a pin in a BPF file
     /// system. It goes with the pin, or with the device.

@@ -36,7 +36,7 @@ const SETTINGS_BYTES: usize = size_of::<LinkFacts>() + 16 + CLASSES * CLASS_BYTE
 
 /// Offsets in `struct shaper_hosted`, and its size.
 const COUNT_AT: usize = 88;
-const KINDS_AT: usize = 1088;
+const KINDS_AT: usize = 1152;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
 const USED_AT: usize = PLACE_AT + crate::place::BYTES;
 const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES + 8;

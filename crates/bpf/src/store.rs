@@ -3,6 +3,7 @@
 //! folder of the BPF file system, a folder for each kind.
 
 use crate::error::BpfError;
+use crate::marks::{self, Marks};
 use crate::object::{is_pinned, remove as remove_with, unpin};
 use crate::place::Place;
 use crate::qdisc::{self, Qdisc};
@@ -125,6 +126,12 @@ impl Store {
         marked.or_else(|error| qdisc.unmark(place).and(Err(error)))
     }
 
+    /// Whether marks are made at a place: the qdisc there counts on a program,
+    /// and nobody has taken that from its device.
+    pub fn marks_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<bool, BpfError> {
+        self.is_marking(qdisc.discipline().name(), qdisc.marks(), place)
+    }
+
     /// Ends that.
     pub fn unmark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
         remove(&self.marker(qdisc.discipline().name(), place))?;
@@ -137,6 +144,16 @@ impl Store {
         remove(&path)?;
         let marked = shaper.mark(place).and_then(|marker| marker.pin(&path));
         marked.or_else(|error| shaper.unmark(place).and(Err(error)))
+    }
+
+    /// As [`Store::marks_qdisc`].
+    pub fn marks_shaper(&self, shaper: &Shaper, place: Place) -> Result<bool, BpfError> {
+        self.is_marking(SHAPER, shaper.marks(), place)
+    }
+
+    fn is_marking(&self, kind: &str, marks: &Marks, place: Place) -> Result<bool, BpfError> {
+        let told = marks.count(place)?.is_some();
+        Ok(told && marks::is_on(&self.marker(kind, place), place.ifindex))
     }
 
     /// Ends that.

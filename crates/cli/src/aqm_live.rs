@@ -92,8 +92,11 @@ impl Loaded {
         if marks == Marking::Never {
             return self.unmark(store, place).map_err(failed);
         }
-        // A program of a device that is gone marks no other's packets.
-        if self.marks().count(place).map_err(failed)?.is_some() && self.is_at(place)? {
+        let there = match self {
+            Self::One(qdisc) => store.marks_qdisc(qdisc, place),
+            Self::Shaper(shaper) => store.marks_shaper(shaper, place),
+        };
+        if there.map_err(failed)? {
             return Ok(());
         }
         let marked = match self {
@@ -110,14 +113,6 @@ impl Loaded {
             }
             Ok(()) => Ok(()),
         }
-    }
-
-    fn is_at(&self, place: Place) -> Result<bool, Failure> {
-        let found = match self {
-            Self::One(qdisc) => qdisc.instance(place).map(|one| one.is_some()),
-            Self::Shaper(shaper) => shaper.instance(place).map(|one| one.is_some()),
-        };
-        found.map_err(failed)
     }
 
     fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
@@ -247,7 +242,9 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     {
         let name = own.settings.discipline().name();
         return Err(wrong(format!(
-            "classes have disciplines of the kit as queues; `{name}` is none"
+            "`{name}` cannot be a class's queue: the program of classes has the kit's disciplines \
+             compiled in, and it is your own; load it alone with --rate, or make it part of the \
+             kit (docs/aqm.md, \"In the kernel\")"
         )));
     }
     if classes.len() > CLASSES {

@@ -11,6 +11,7 @@
 use crate::engine;
 use crate::leaf;
 use crate::scheduler::{Member, OUTER, Scheduler};
+use weirgate_aqm::{Discipline, Settings};
 use weirgate_linklayer::Framing;
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
 use weirgate_state::{
@@ -117,6 +118,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
             },
             mtu,
             other: scheduler.unseen(),
+            marks: classes.iter().any(marks),
             classes,
         }),
         origin: Origin::new(
@@ -126,6 +128,18 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
             reason,
         ),
     }
+}
+
+/// Whether a class's discipline marks, by what is said of it and what it has
+/// where nothing is said.
+fn marks(class: &KitClass) -> bool {
+    let Some(discipline) = Discipline::named(&class.discipline) else {
+        return false;
+    };
+    let mut settings = Settings::new(discipline);
+    let said = class.settings.iter();
+    said.for_each(|one| _ = settings.set(&one.name, one.value));
+    settings.marks()
 }
 
 fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> KitClass {

@@ -57,9 +57,9 @@ impl Kernel {
         })
     }
 
-    /// Lets a shaper mark packets, or not. Where the kernel does not take the
-    /// program for it, packets are dropped that would be marked, which is an
-    /// error where that is never to happen.
+    /// Lets a shaper mark packets, or not. That the kernel does not take the
+    /// program for it is an error: packets would be dropped that are to be
+    /// marked.
     fn mark(
         &self,
         store: &Store,
@@ -71,15 +71,11 @@ impl Kernel {
         if !all().any(Settings::marks) {
             return store.unmark_shaper(shaper, place);
         }
-        // A program of a device that is gone marks no other's packets.
-        if shaper.marks().count(place)?.is_some() && shaper.instance(place)?.is_some() {
+        if store.marks_shaper(shaper, place)? {
             return Ok(());
         }
         let marked = within(self.netns.as_ref(), || store.mark_shaper(shaper, place));
-        match marked.map_err(BpfError::Namespace).flatten() {
-            Err(error) if all().any(Settings::only_marks) => Err(error),
-            _ => Ok(()),
-        }
+        marked.map_err(BpfError::Namespace).flatten()
     }
 
     /// What the shaper at a device's root is told; `None` where there is none,
@@ -89,8 +85,9 @@ impl Kernel {
             return None;
         }
         let place = self.place(device).await.ok()?;
-        let shaper = present()?.ok()?;
-        kit(&shaper.setup(place).ok()??)
+        let (store, shaper) = present()?.ok()?;
+        let marks = store.marks_shaper(&shaper, place).ok()?;
+        kit(&shaper.setup(place).ok()??, marks)
     }
 
     /// Forgets what was said for devices of this namespace that have no shaper,
@@ -135,12 +132,16 @@ impl Kernel {
     }
 }
 
-/// The shaper, where it is loaded.
-fn present() -> Option<Result<Shaper, BpfError>> {
+/// The shaper, where it is loaded, and where it is pinned.
+fn present() -> Option<Result<(Store, Shaper), BpfError>> {
     if !Path::new(Store::SHAPER_FOLDER).exists() {
         return None;
     }
-    Store::open().and_then(|store| store.shaper()).transpose()
+    let found = Store::open().and_then(|store| {
+        let shaper = store.shaper()?;
+        Ok(shaper.map(|shaper| (store, shaper)))
+    });
+    found.transpose()
 }
 
 /// What the maps hold of a shaper.
@@ -190,7 +191,7 @@ pub(crate) fn rate(bytes: u64) -> Rate {
 }
 
 /// The shaper that maps hold; `None` where no plan could have made it.
-fn kit(setup: &Classes) -> Option<Kit> {
+fn kit(setup: &Classes, marks: bool) -> Option<Kit> {
     let class = |class: &Class| KitClass {
         id: Handle::from_u32(class.classid),
         guarantee: rate(class.guarantee_bytes_s),
@@ -223,6 +224,7 @@ fn kit(setup: &Classes) -> Option<Kit> {
         },
         mtu: setup.link.mtu_bytes,
         other: Handle::from_u32(setup.classes.get(setup.other)?.classid),
+        marks,
         classes,
     })
 }
@@ -242,6 +244,7 @@ mod tests {
             },
             mtu: 1514,
             other: id,
+            marks: false,
             classes: vec![KitClass {
                 id,
                 guarantee: Rate::kbit(100),
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn maps_hold_all_of_it() {
         let wanted = shaper("codel", &[("target_ns", 7_000_000)]);
-        let mut back = kit(&classes(&wanted).unwrap()).unwrap();
+        let mut back = kit(&classes(&wanted).unwrap(), false).unwrap();
         let settings = std::mem::take(&mut back.classes[0].settings);
         let mut alike = wanted;
         alike.classes[0].settings.clear();

@@ -116,8 +116,9 @@ fn head(kit: &Kit) -> String {
         CakeFraming::Atm => " atm",
         CakeFraming::Ptm => " ptm",
     };
+    let marks = if kit.marks { " marks" } else { "" };
     format!(
-        "{} rate {} overhead {} mpu {}{framing} mtu {} other {}",
+        "{} rate {} overhead {} mpu {}{framing} mtu {} other {}{marks}",
         Kit::KIND,
         kit.gate,
         kit.wire.overhead,
@@ -192,6 +193,7 @@ mod tests {
             },
             mtu: 1514,
             other: Handle::new(2, 16),
+            marks: false,
             classes: vec![KitClass {
                 id: Handle::new(2, 16),
                 guarantee: Rate::kbit(100),

@@ -17,6 +17,10 @@ pub struct Kit {
     pub mtu: u32,
     /// The class of packets whose `skb->priority` names none.
     pub other: Handle,
+    /// Whether ECN marks of its classes are made, by a program at the device's
+    /// egress: none of the shaper's own may write to a packet.
+    #[serde(default)]
+    pub marks: bool,
     /// Classes by id, up to [`Kit::CLASSES`].
     pub classes: Vec<KitClass>,
 }

@@ -8,7 +8,7 @@ pub mod net;
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use net::Far;
 use serde_json::Value;
-use std::net::{Shutdown, UdpSocket};
+use std::net::Shutdown;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -51,7 +51,7 @@ pub fn number(shown: &Value, part: &str, name: &str) -> u64 {
 }
 
 /// Numbers of all programs, maps and links.
-fn objects() -> [usize; 3] {
+pub fn objects() -> [usize; 3] {
     [
         ProgInfoIter::default().count(),
         MapInfoIter::default().count(),
@@ -60,7 +60,7 @@ fn objects() -> [usize; 3] {
 }
 
 /// The kernel frees after a grace period; waits for that, 10 s at most.
-fn settled(expected: [usize; 3]) {
+pub fn settled(expected: [usize; 3]) {
     for _ in 0..100 {
         if objects() == expected {
             return;
@@ -219,18 +219,6 @@ pub fn far_packets(pair: u8) -> u64 {
     text.trim().parse().expect("a number")
 }
 
-#[test]
-#[ignore = "runs in the lab's kernel"]
-fn a_few_cycles() {
-    cycles(30);
-}
-
-#[test]
-#[ignore = "runs in the lab's kernel"]
-fn a_thousand_cycles() {
-    cycles(1_000);
-}
-
 /// What a live qdisc recorded is replayed with the same verdicts; other
 /// disciplines take its packets.
 #[test]
@@ -267,7 +255,7 @@ fn trace_record_replay() {
 }
 
 /// Runs weirgate itself: what it printed, and how it ended.
-fn of_policy(words: &[&str]) -> (String, Option<i32>) {
+pub fn of_policy(words: &[&str]) -> (String, Option<i32>) {
     let output = Command::new("weirgate").args(words).output();
     let output = output.expect("weirgate");
     let text = [output.stdout, output.stderr].concat();
@@ -343,90 +331,6 @@ fn queues_of_a_policy() {
     let (text, status) = of_policy(&["remove"]);
     assert_eq!(status, Some(0), "{text}");
     settled(before);
-}
-
-/// How often a run of many cycles pauses to count.
-const READINGS: u64 = 10;
-
-/// Heads of packets that the kernel may keep for reuse and count as in use: 128
-/// of each processor (`NAPI_SKB_CACHE_SIZE`, net/core/skbuff.c), and a slab.
-const KEPT_HEADS: u64 = 128 + 32;
-
-/// Cycles from which on that is little beside one head for every cycle.
-const MANY: u64 = 1_000;
-
-/// What TCP offers while the qdisc goes on and off, in bytes a second: half of
-/// what the qdisc lets through. Without a bound of its own it sends as fast as
-/// the machine can while there is none, some 24,000 packets a cycle.
-const OFFERED: u32 = 1_250_000;
-
-/// Many times on and off while traffic flows. Traffic pauses ten times, and
-/// what the kernel then holds is counted, its caches shrunk before: a packet
-/// that a cycle leaves behind adds to every later count.
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
-fn cycles(count: u64) {
-    let _far = Far::new(1);
-    the_count_counts();
-    let before = objects();
-    let mut heads = Vec::new();
-    // The first one fills what the kernel keeps, and has no cycle.
-    for reading in 0..=READINGS {
-        let flow = net::bulk_paced(0, OFFERED);
-        let cycles = if reading == 0 { 0 } else { count / READINGS };
-        for _ in 0..cycles {
-            done("load droptail wan0 --rate 20mbit");
-            done("unload wan0");
-        }
-        thread::sleep(Duration::from_millis(200));
-        let _ = flow.shutdown(Shutdown::Both);
-        drop(flow);
-        settled(before);
-        thread::sleep(Duration::from_secs(2));
-        heads.push(heads_in_use());
-        println!(
-            "after {} cycles: {} packets sent, {} heads in use, {:?}",
-            reading * (count / READINGS),
-            far_packets(0),
-            heads[heads.len() - 1],
-            objects()
-        );
-    }
-    assert!(far_packets(0) > count);
-    assert!(!Path::new("/sys/fs/bpf/weirgate/droptail").exists());
-    let (first, last) = (heads[0], heads[heads.len() - 1]);
-    if count >= MANY {
-        assert!(last <= first + KEPT_HEADS, "{heads:?}");
-    }
-}
-
-/// Packets that are known to be there are among those that are counted: a count
-/// that cannot rise would prove nothing.
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
-fn the_count_counts() {
-    const HELD: u64 = 250;
-    net::run("ip link set lo up");
-    let holder = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
-    let to = holder.local_addr().expect("an address");
-    let sender = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
-    let before = heads_in_use();
-    for _ in 0..HELD {
-        sender.send_to(&[0; 16], to).expect("room");
-    }
-    let after = heads_in_use();
-    println!("{HELD} packets that nobody reads: {before} heads, then {after}");
-    assert!(after >= before + HELD / 2, "{before}, then {after}");
-}
-
-/// Heads of packets in use. What processors have put by is given back first,
-/// because whole slabs of it count as in use (`flush_all`, mm/slub.c).
-fn heads_in_use() -> u64 {
-    let name = "skbuff_head_cache";
-    std::fs::write(format!("/sys/kernel/slab/{name}/shrink"), "1").expect("a cache that shrinks");
-    let text = std::fs::read_to_string("/proc/slabinfo").expect("slabinfo");
-    let line = text.lines().find(|line| line.starts_with(name));
-    let line = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
-    let used = line.split_whitespace().nth(1).expect("a number");
-    used.parse().expect("a number")
 }
 
 /// The commands of docs/aqm-howto.md that need a device.

@@ -4,9 +4,11 @@
 //! fetched kernel and the guest's binary.
 
 mod classes;
+mod cycles;
 mod device;
 mod howto;
 mod inside;
+mod marks;
 mod work;
 
 use std::path::Path;
@@ -14,12 +16,7 @@ use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(name: &str) -> String {
-    within(name, Limits::default())
-}
-
-/// The same with bounds of its own.
-fn within(name: &str, limits: Limits) -> String {
-    bringing(name, limits, &[])
+    bringing(name, Limits::default(), &[])
 }
 
 /// The same with files beside the programs.
@@ -69,6 +66,11 @@ fn unloading_loses_what_is_queued() {
 }
 
 #[test]
+fn marks_of_a_policy_are_read_back() {
+    run("marks::of_a_policy", Limits::default(), &[]);
+}
+
+#[test]
 fn nothing_joins_packets_for_a_gate() {
     let limits = Limits::default();
     println!(
@@ -79,18 +81,28 @@ fn nothing_joins_packets_for_a_gate() {
 
 #[test]
 fn nothing_stays_behind() {
-    println!("{}", in_the_guest("a_few_cycles"));
+    println!("{}", run("cycles::of_every_kind", Limits::default(), &[]));
 }
 
-/// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it.
+/// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. A machine for each
+/// kind of qdisc, so that a run can be of some: `WEIRGATE_KINDS=0,11`.
 #[test]
-#[ignore = "takes half an hour on a busy machine"]
+#[ignore = "takes some two hours"]
 fn nothing_stays_behind_a_thousand_cycles() {
-    let limits = Limits {
-        wall: Duration::from_hours(2),
-        ..Limits::default()
-    };
-    println!("{}", within("a_thousand_cycles", limits));
+    let chosen =
+        std::env::var("WEIRGATE_KINDS").unwrap_or_else(|_| "0,1,2,3,4,5,6,7,8,9,10,11".into());
+    for kind in chosen.split(',') {
+        let own = OwnTests {
+            programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "env"],
+            variables: &[&format!("WEIRGATE_KIND={kind}"), "WEIRGATE_CYCLES=85"],
+            seed: 1,
+            limits: Limits {
+                wall: Duration::from_hours(1),
+                ..Limits::default()
+            },
+        };
+        println!("kind {kind}\n{}", own.run("cycles::of_one_kind"));
+    }
 }
 
 /// What a class has of the link is changed while packets wait in it.

@@ -316,3 +316,16 @@ fn names_that_cannot_be_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{name}");
     }
 }
+
+#[test]
+fn ones_own_is_no_class_s_queue() {
+    let folder = fresh();
+    let line = "load mean lo --rate 1mbit --class 1:10";
+    refused(
+        folder.path(),
+        line,
+        &["`mean`", "class's queue", "docs/aqm.md"],
+    );
+    let line = "load droptail lo --rate 1mbit --class 1:10,queue=mean";
+    refused(folder.path(), line, &["`mean`", "class's queue", "--rate"]);
+}

@@ -46,6 +46,7 @@ mod legend;
 mod output;
 mod policy;
 mod probe;
+mod probe_kept;
 mod probe_remote;
 mod probe_script;
 mod probe_sequence;

@@ -4,6 +4,7 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::kept::Kept;
 use crate::output;
+use crate::probe_kept::{Log, captured};
 use crate::{probe_remote, probe_sequence};
 use clap::Args;
 use serde_json::{Value, json};
@@ -13,7 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_linklayer::{Framing, ack};
 use weirgate_probe::{
-    BulkServer, Client, Cut, Direction, Fit, Inference, Progress, Server, Way, measure,
+    BulkServer, Client, Cut, Direction, Fit, Icmp, Inference, Mtu, Progress, Server, Way,
+    largest_packet, measure,
 };
 use weirgate_units::Rate;
 
@@ -46,7 +48,8 @@ pub struct Arguments {
     to: Option<String>,
     #[command(flatten)]
     remote: probe_remote::Arguments,
-    /// Keep what was asked, every echo and the result in a new folder.
+    /// Keep what was asked and said, every echo, the result, and where that is allowed the
+    /// beginning of every packet in a new folder.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
     /// Print JSON.
@@ -66,10 +69,20 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     // Before anything is measured that could not be kept.
     let folder = arguments.write.as_deref().map(Kept::make).transpose()?;
+    let mut log = Log::default();
     let found = match &arguments.host {
-        Some(host) => ask(host)?,
-        None => probe_remote::ask(&arguments.remote)?,
+        Some(host) => {
+            let address = resolve(host, PORT)?;
+            captured(folder.as_ref(), address.ip(), &mut log, |log| {
+                ask(host, address, log)
+            })
+        }
+        None => probe_remote::ask(&arguments.remote, folder.as_ref(), &mut log),
     };
+    if let Some(folder) = &folder {
+        folder.file("log.txt", log.text())?;
+    }
+    let found = found?;
     if let Some(folder) = folder {
         folder.result(&found.text, &found.json)?;
         if let Some(echoes) = &found.echoes {
@@ -117,26 +130,33 @@ struct Measured {
     host: String,
     address: SocketAddr,
     idle: Duration,
+    /// The largest packet, where the host answers ICMP echoes and they are allowed
+    /// here.
+    mtu: Option<Mtu>,
     up: Direction,
     down: Direction,
 }
 
-fn ask(host: &str) -> Result<Found, Failure> {
-    let address = resolve(host, PORT)?;
+fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure> {
     let mut client = Client::greet(address)?;
     let mut idle = Duration::MAX;
     for _ in 0..IDLE {
         idle = idle.min(client.round_trip()?);
     }
+    log.note("the largest packet");
+    let echoes = Icmp::open(address.ip());
+    let mtu = echoes.and_then(|mut echoes| largest_packet(&mut echoes));
     let mut one = |way| {
         measure(&mut client, way, &mut |progress| {
-            output::note(&said(progress));
+            log.note(&said(progress));
         })
     };
     let measured = Measured {
         host: host.to_owned(),
         address,
         idle,
+        // What cannot be told this way is not told.
+        mtu: mtu.ok().flatten(),
         up: one(Way::Up)?,
         down: one(Way::Down)?,
     };
@@ -174,11 +194,11 @@ pub fn named(way: Way) -> &'static str {
 
 fn said(progress: Progress) -> String {
     match progress {
-        Progress::Look(way) => format!("weirgate: {}: how fast is it?", named(way)),
+        Progress::Look(way) => format!("{}: how fast is it?", named(way)),
         Progress::Sweep(way, done, of) => {
-            format!("weirgate: {}: size {} of {of}", named(way), done + 1)
+            format!("{}: size {} of {of}", named(way), done + 1)
         }
-        Progress::Fill(way) => format!("weirgate: {}: how much does its buffer hold?", named(way)),
+        Progress::Fill(way) => format!("{}: how much does its buffer hold?", named(way)),
     }
 }
 
@@ -214,6 +234,9 @@ impl Measured {
             self.address,
             self.idle.as_secs_f64() * 1e3
         );
+        if let Some(mtu) = self.mtu {
+            let _ = writeln!(text, "{}", mtu_words(mtu));
+        }
         for (name, direction) in [("up", &self.up), ("down", &self.down)] {
             let _ = write!(text, "\n{name}:\n{}", described(direction));
         }
@@ -256,6 +279,8 @@ impl Measured {
             "host": self.host,
             "address": self.address.to_string(),
             "idle_ms": self.idle.as_secs_f64() * 1e3,
+            "mtu_bytes": self.mtu.map(|mtu| mtu.bytes),
+            "mtu_exact": self.mtu.map(|mtu| mtu.exact),
             "up": values(&self.up),
             "down": values(&self.down),
             "loaded_ms": self.waited().as_secs_f64() * 1e3,
@@ -264,6 +289,12 @@ impl Measured {
             "link": self.link(),
         })
     }
+}
+
+/// The largest packet in words.
+pub fn mtu_words(mtu: Mtu) -> String {
+    let least = if mtu.exact { "" } else { "at least " };
+    format!("The largest packet has {least}{} bytes.", mtu.bytes)
 }
 
 pub fn framing(framing: Framing) -> &'static str {

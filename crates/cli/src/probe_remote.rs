@@ -3,8 +3,9 @@
 //! iperf3 or a web server's file to fill the line.
 
 use crate::exit::Failure;
-use crate::output;
-use crate::probe::{Found, framing, grade, named, resolve};
+use crate::kept::Kept;
+use crate::probe::{Found, framing, grade, mtu_words, named, resolve};
+use crate::probe_kept::{Log, captured};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -59,7 +60,7 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 /// Measures.
-pub fn ask(arguments: &Arguments) -> Result<Found, Failure> {
+pub fn ask(arguments: &Arguments, folder: Option<&Kept>, log: &mut Log) -> Result<Found, Failure> {
     let wrong = |error: weirgate_probe::RemoteError| Failure::Input(format!("weirgate: {error}"));
     let load = match (&arguments.iperf3, &arguments.bulk) {
         (Some(host), _) => Some(Load::Iperf3(resolve(host, IPERF3_PORT)?)),
@@ -82,12 +83,14 @@ pub fn ask(arguments: &Arguments) -> Result<Found, Failure> {
                 return Err(Failure::Input(String::from("weirgate: name a host")));
             }
         };
-    let found = remote(
-        &mut *reflector,
-        load.as_ref(),
-        arguments.time,
-        &mut |stage| output::note(&said(stage)),
-    );
+    let found = captured(folder, host.ip(), log, |log| {
+        remote(
+            &mut *reflector,
+            load.as_ref(),
+            arguments.time,
+            &mut |stage| log.note(&said(stage)),
+        )
+    });
     let measured = Measured {
         host,
         found: found.map_err(wrong)?,
@@ -107,12 +110,12 @@ fn icmp(host: SocketAddr) -> Result<(SocketAddr, Box<dyn Reflector + Send>), Fai
 
 fn said(stage: Stage) -> String {
     match stage {
-        Stage::Idle => String::from("weirgate: round trips on the idle line"),
-        Stage::Mtu => String::from("weirgate: the largest packet"),
+        Stage::Idle => String::from("round trips on the idle line"),
+        Stage::Mtu => String::from("the largest packet"),
         Stage::Sizes(done, of) => {
-            format!("weirgate: round trips by size: round {} of {of}", done + 1)
+            format!("round trips by size: round {} of {of}", done + 1)
         }
-        Stage::Load(way) => format!("weirgate: {}: the line is filled", named(way)),
+        Stage::Load(way) => format!("{}: the line is filled", named(way)),
     }
 }
 
@@ -165,8 +168,7 @@ impl Measured {
             );
         }
         if let Some(mtu) = self.found.mtu {
-            let least = if mtu.exact { "" } else { "at least " };
-            let _ = writeln!(text, "The largest packet has {least}{} bytes.", mtu.bytes);
+            let _ = writeln!(text, "{}", mtu_words(mtu));
         }
         if let Some(layer) = &self.found.layer {
             let _ = writeln!(text, "{}", layer_words(layer));

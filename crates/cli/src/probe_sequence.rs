@@ -5,18 +5,16 @@
 use crate::exit::Failure;
 use crate::kept::Kept;
 use crate::probe::{Found, named};
+use crate::probe_kept::{Log, captured};
 use crate::{lab, output, probe_script};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weirgate_experiment::{Experiment, Phase};
 use weirgate_measure::stats::Sorted;
-use weirgate_probe::{Capture, Counted, Doing, Played, Sequence, Stop, Transferred, Way, play};
+use weirgate_probe::{Counted, Doing, Played, Sequence, Stop, Transferred, Way, play};
 use weirgate_watch::{Legend, Looker};
 
 /// Plays the experiment of a file towards a serving end. `folder` is where all
@@ -49,7 +47,7 @@ pub fn run(file: &Path, server: SocketAddr, folder: Option<&Path>) -> Result<Fou
     kept.file("counters-after.txt", &counters())?;
     let played = played.inspect_err(|error| {
         log.note(&format!("it failed: {error}"));
-        let _ = kept.file("log.txt", &log.0);
+        let _ = kept.file("log.txt", log.text());
     });
     let played = played.map_err(|error| Failure::Input(format!("weirgate: {error}")))?;
     let result = Ended {
@@ -60,7 +58,7 @@ pub fn run(file: &Path, server: SocketAddr, folder: Option<&Path>) -> Result<Fou
     };
     kept.file("flows.csv", &result.flows())?;
     kept.file("transfers.csv", &result.transfers())?;
-    kept.file("log.txt", &log.0)?;
+    kept.file("log.txt", log.text())?;
     let found = Found {
         text: result.text(),
         json: result.json(),
@@ -76,22 +74,6 @@ fn fallback(experiment: &Experiment) -> PathBuf {
     let time = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = time.map_or(0, |time| time.as_secs());
     PathBuf::from(format!("{}-{seconds}", experiment.name))
-}
-
-/// What is said while it runs, with the time since it began.
-struct Log(String, Instant);
-
-impl Default for Log {
-    fn default() -> Self {
-        Self(String::new(), Instant::now())
-    }
-}
-
-impl Log {
-    fn note(&mut self, text: &str) {
-        output::note(&format!("weirgate: {text}"));
-        let _ = writeln!(self.0, "{:.3} {text}", self.1.elapsed().as_secs_f64());
-    }
 }
 
 /// Every counter of this machine's devices, queues and classes, one a line, as
@@ -131,55 +113,37 @@ fn watched(
     kept: &Kept,
     log: &mut Log,
 ) -> Result<Played, weirgate_probe::RemoteError> {
-    let (stop, over) = (Stop::default(), AtomicBool::new(false));
-    let capture = Capture::open(server.ip());
-    if let Err(error) = &capture {
-        log.note(&format!(
-            "no packets are captured: {error} (that takes CAP_NET_RAW)"
-        ));
-    }
+    let stop = Stop::default();
     let told = format!("of {} s", sequence.length.as_secs());
-    std::thread::scope(|scope| {
-        let (stop, over) = (&stop, &over);
-        let (ended, end) = tokio::sync::oneshot::channel::<()>();
-        scope.spawn(move || interrupted(stop, end));
-        let captured = scope.spawn(move || -> std::io::Result<Option<u64>> {
-            let Ok(capture) = capture else {
-                return Ok(None);
+    captured(Some(kept), server.ip(), log, |log| {
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            let (ended, end) = tokio::sync::oneshot::channel::<()>();
+            scope.spawn(move || interrupted(stop, end));
+            let mut before: Vec<u64> = vec![0; sequence.plays.len()];
+            let mut phase = None;
+            let mut progress = |at: Duration, moved: &[u64]| {
+                let now = phase_at(experiment, at).map(|phase| phase.name.clone());
+                let rates = sequence.plays.iter().zip(moved.iter().zip(&before));
+                let rates: Vec<String> = rates
+                    .filter(|(_, (now, before))| now > before)
+                    .map(|(play, (now, before))| {
+                        format!("{} {} kbit/s", play.name, (now - before) / 125)
+                    })
+                    .collect();
+                before.copy_from_slice(moved);
+                // A line a second on a terminal is the progress; of a log, each tenth.
+                let second = at.as_secs();
+                if now != phase || second.is_multiple_of(10) || second < 3 {
+                    let name = now.clone().unwrap_or_default();
+                    log.note(&format!("{second} {told} {name}: {}", rates.join(", ")));
+                }
+                phase = now;
             };
-            let mut file = BufWriter::new(File::create(kept.path().join("capture.pcap"))?);
-            let packets = capture.write(&mut file, || over.load(Ordering::Relaxed))?;
-            Ok(Some(packets))
-        });
-        let mut before: Vec<u64> = vec![0; sequence.plays.len()];
-        let mut phase = None;
-        let mut progress = |at: Duration, moved: &[u64]| {
-            let now = phase_at(experiment, at).map(|phase| phase.name.clone());
-            let rates = sequence.plays.iter().zip(moved.iter().zip(&before));
-            let rates: Vec<String> = rates
-                .filter(|(_, (now, before))| now > before)
-                .map(|(play, (now, before))| {
-                    format!("{} {} kbit/s", play.name, (now - before) / 125)
-                })
-                .collect();
-            before.copy_from_slice(moved);
-            // A line a second on a terminal is the progress; of a log, each tenth.
-            let second = at.as_secs();
-            if now != phase || second.is_multiple_of(10) || second < 3 {
-                let name = now.clone().unwrap_or_default();
-                log.note(&format!("{second} {told} {name}: {}", rates.join(", ")));
-            }
-            phase = now;
-        };
-        let played = play(sequence, server, stop, &mut progress);
-        over.store(true, Ordering::Relaxed);
-        drop(ended);
-        match captured.join() {
-            Ok(Ok(Some(packets))) => log.note(&format!("{packets} packets were captured")),
-            Ok(Err(error)) => log.note(&format!("the capture failed: {error}")),
-            Ok(Ok(None)) | Err(_) => {}
-        }
-        played
+            let played = play(sequence, server, stop, &mut progress);
+            drop(ended);
+            played
+        })
     })
 }
 

@@ -50,7 +50,9 @@ pub use iperf3::IPERF3_PORT;
 pub use irtt::{IRTT_PORT, Irtt};
 pub use measure::{Direction, Progress, measure};
 pub use message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
-pub use remote::{Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, remote};
+pub use remote::{
+    Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, largest_packet, remote,
+};
 pub use sequence::{
     Counted, Doing, Ping, Pinged, Play, Played, Sequence, Short, Stop, Transferred, play,
 };

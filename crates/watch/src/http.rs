@@ -33,6 +33,8 @@ use weirgate_history::{Reading, csv, json};
 
 /// Connections at once, each with a reading's memory at worst.
 const CONNECTIONS: usize = 32;
+/// Of them those that are told each look: the others are for who asks once.
+pub(crate) const LIVE: usize = 24;
 /// A request's head has come by then.
 const HEAD: Duration = Duration::from_secs(5);
 /// Who takes nothing of an answer for so long is left.
@@ -311,9 +313,19 @@ fn about(shared: &Shared) -> String {
 /// Server-sent events: every look, for as long as the client keeps up. One that
 /// does not gets fewer.
 fn live(shared: &Shared) -> Answer {
+    let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
+        let mut answer = plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many are told each look; try again later\n",
+        );
+        let later = HeaderValue::from(5);
+        answer.headers_mut().insert(header::RETRY_AFTER, later);
+        return answer;
+    };
     let (mut send, body) = Channel::new(1);
     let mut seen = shared.seen.clone();
     tokio::spawn(async move {
+        let _place = place;
         loop {
             let json = seen.borrow_and_update().json.clone();
             if !json.is_empty() {

@@ -77,7 +77,7 @@ pub enum WatchError {
     #[error("{0}: another `weirgate watch` writes this history; stop it, or name another file")]
     Busy(PathBuf),
     /// It cannot be listened there.
-    #[error("{place}: {source}")]
+    #[error("{place}: {source}{}", remedy(source))]
     Listen {
         /// The address or path.
         place: String,
@@ -120,6 +120,20 @@ pub enum WatchError {
         /// Why not.
         source: std::io::Error,
     },
+}
+
+/// What would be right, where an address cannot be listened at.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; another program listens there: name another port or path"
+        }
+        std::io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
+        std::io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 take CAP_NET_BIND_SERVICE, and a socket a folder to write in"
+        }
+        _ => "",
+    }
 }
 
 fn lines(path: &std::path::Path, why: &str) -> String {

@@ -392,3 +392,88 @@ fn of_rules(table: &str, counters: &BTreeMap<String, RuleCounter>) -> Vec<Object
     };
     counters.iter().take(MOST_RULES).map(object).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::legend::ClassLegend;
+    use weirgate_kernel::{DeviceCounters, Inside, Traffic};
+
+    fn cake(tins: usize) -> DeviceOverview {
+        let handle = Handle::new(0x18f, 0);
+        let tin = |place: usize| Tin {
+            bytes: place as u64 * 1000,
+            ..Tin::default()
+        };
+        let root = Counters {
+            handle,
+            parent: None,
+            kind: String::from("cake"),
+            bytes: 5_000,
+            packets: 50,
+            drops: 3,
+            overlimits: 0,
+            requeues: 0,
+            backlog_bytes: 100,
+            queued_packets: 1,
+            marks: Some(7),
+            borrowed: None,
+            inside: Inside::default(),
+            tins: (0..tins).map(tin).collect(),
+        };
+        DeviceOverview {
+            index: 4,
+            name: String::from("wan"),
+            up: true,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            counters: DeviceCounters {
+                qdiscs: vec![root],
+                classes: Vec::new(),
+            },
+            rates: BTreeMap::new(),
+        }
+    }
+
+    fn of_sort(objects: &[Object], sort: Sort) -> Vec<&Object> {
+        objects.iter().filter(|one| one.sort == sort).collect()
+    }
+
+    #[test]
+    fn a_cake_that_shapes_is_its_policys_class() {
+        let class = |name: &str| ClassLegend {
+            device: String::from("wan"),
+            direction: String::from("up"),
+            name: name.to_owned(),
+            handle: Handle::new(2, 0x10),
+            guaranteed: 1_000_000,
+            maximum: 1_000_000,
+            bound: None,
+        };
+        let mut legend = Legend {
+            classes: vec![class("all")],
+            ..Legend::default()
+        };
+        let objects = of_device(&cake(1), &legend);
+        let found = of_sort(&objects, Sort::Class);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].label("class"), "all");
+        assert_eq!(found[0].number(Number::ClassSentBytes), Some(5_000));
+        assert_eq!(found[0].number(Number::ClassDrops), Some(3));
+        assert_eq!(found[0].number(Number::ClassMarks), Some(7));
+        assert!(of_sort(&objects, Sort::Tin).is_empty());
+        // With two classes it is nobody's.
+        legend.classes.push(class("other"));
+        let objects = of_device(&cake(1), &legend);
+        assert!(of_sort(&objects, Sort::Class).is_empty());
+    }
+
+    #[test]
+    fn tins_have_names_by_their_number() {
+        let objects = of_device(&cake(4), &Legend::default());
+        let tins = of_sort(&objects, Sort::Tin);
+        let names: Vec<&str> = tins.iter().map(|tin| tin.label("tin")).collect();
+        assert_eq!(names, ["bulk", "best effort", "video", "voice"]);
+        assert_eq!(tins[3].number(Number::TinSentBytes), Some(3_000));
+    }
+}

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
@@ -22,6 +23,8 @@ use weirgate_kernel::{note_times, receive_noted, sent_noted, took};
 
 /// After this time an answer counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Answers that are taken at once: more are none of ours.
+const MOST_ANSWERS: usize = 64;
 /// Bytes of the echo's data: with IPv4 a packet of 64.
 const DATA: usize = 36;
 
@@ -82,6 +85,8 @@ pub(crate) struct Prober {
     socket: Arc<AsyncFd<OwnedFd>>,
     count: Arc<Mutex<Count>>,
     listener: tokio::task::JoinHandle<()>,
+    /// The socket takes the host's packets alone.
+    connected: AtomicBool,
 }
 
 impl Drop for Prober {
@@ -104,6 +109,7 @@ impl Prober {
             socket,
             count,
             listener,
+            connected: AtomicBool::new(false),
         })
     }
 
@@ -111,6 +117,8 @@ impl Prober {
     pub(crate) fn tick(&self) -> Object {
         let now = Instant::now();
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        // What came while this process had to wait is not lost.
+        count.take_answers(self.socket.get_ref());
         let late = count
             .waiting
             .values()
@@ -135,7 +143,9 @@ impl Prober {
             noted_ns: None,
         };
         count.waiting.insert(number, sent);
-        let _ = net::send(self.socket.get_ref(), &echo, SendFlags::DONTWAIT);
+        if self.connected() {
+            let _ = net::send(self.socket.get_ref(), &echo, SendFlags::DONTWAIT);
+        }
         let mut numbers = vec![
             (Number::ProbeSent, count.sent),
             (Number::ProbeLost, count.lost),
@@ -159,6 +169,19 @@ impl Prober {
     }
 }
 
+impl Prober {
+    /// Whether it has a way to the host; else it looks for one. A machine that
+    /// starts may not have one yet.
+    fn connected(&self) -> bool {
+        if !self.connected.load(Ordering::Relaxed) {
+            let host = SocketAddr::new(self.target.address, 0);
+            let found = net::connect(self.socket.get_ref(), &host).is_ok();
+            self.connected.store(found, Ordering::Relaxed);
+        }
+        self.connected.load(Ordering::Relaxed)
+    }
+}
+
 fn socket(target: &Target) -> io::Result<AsyncFd<OwnedFd>> {
     let (family, protocol) = match target.address {
         IpAddr::V4(_) => (AddressFamily::INET, net::ipproto::ICMP),
@@ -171,29 +194,39 @@ fn socket(target: &Target) -> io::Result<AsyncFd<OwnedFd>> {
     } else {
         net::sockopt::set_ipv6_tclass(&socket, u32::from(target.dscp) << 2)?;
     }
-    net::connect(&socket, &SocketAddr::new(target.address, 0))?;
     note_times(&socket)?;
     weirgate_kernel::watch(socket)
 }
 
 async fn listen(socket: Arc<AsyncFd<OwnedFd>>, count: Arc<Mutex<Count>>) {
-    let mut bytes = [0; 256];
     while let Ok(mut ready) = socket.readable().await {
-        let read = ready.try_io(|socket| receive_noted(socket.get_ref(), &mut bytes));
-        let now = Instant::now();
-        // An error is an ICMP error of a host on the way: no answer.
-        let Ok(Ok(came)) = read else { continue };
-        let answer = [0, 129].contains(&bytes[0]) && came.length >= 8;
-        let number = u16::from_be_bytes([bytes[6], bytes[7]]);
         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-        count.note_sent(socket.get_ref());
-        if let Some(sent) = count.waiting.remove(&number).filter(|_| answer) {
-            count.rtt = Some(took(sent.noted_ns, came.at_ns, now - sent.at));
-        }
+        count.take_answers(socket.get_ref());
+        ready.clear_ready();
     }
 }
 
 impl Count {
+    /// Takes all answers that are there.
+    fn take_answers(&mut self, socket: &OwnedFd) {
+        let mut bytes = [0; 256];
+        for _ in 0..MOST_ANSWERS {
+            let came = match receive_noted(socket, &mut bytes) {
+                Ok(came) => came,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // An ICMP error of a host on the way: no answer.
+                Err(_) => continue,
+            };
+            let now = Instant::now();
+            let answer = [0, 129].contains(&bytes[0]) && came.length >= 8;
+            let number = u16::from_be_bytes([bytes[6], bytes[7]]);
+            self.note_sent(socket);
+            if let Some(sent) = self.waiting.remove(&number).filter(|_| answer) {
+                self.rtt = Some(took(sent.noted_ns, came.at_ns, now - sent.at));
+            }
+        }
+    }
+
     /// Takes the kernel's notes of what was sent. The echo is the end of each
     /// packet, whatever headers stand before it.
     fn note_sent(&mut self, socket: &OwnedFd) {

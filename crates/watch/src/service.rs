@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use weirgate_history::{Event, History, HistoryError, Kind, Status};
 
 /// What is committed is at most this old: a power cut costs no more than five
@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) behind_proxy: bool,
     pub(crate) door: Arc<Door>,
     pub(crate) outlets: Mutex<Outlets>,
+    /// Places of those who are told each look.
+    pub(crate) live: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -171,6 +173,7 @@ pub async fn serve(
         behind_proxy: config.behind_proxy,
         door: Arc::clone(&door),
         outlets,
+        live: Arc::new(Semaphore::new(http::LIVE)),
     });
     let (servers, places) = http::listen(&config.listen, &shared).await?;
     let mut round = Round::new(&config, legend, history)?;

@@ -222,6 +222,25 @@ fn clients_that_say_nothing_do_not_keep_others_out() {
     drop(silent);
 }
 
+/// Those who are told each look leave room for others, and one too many is told so.
+#[test]
+fn who_looks_on_does_not_keep_others_out() {
+    let service = Service::start();
+    let ask = b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut told = Vec::new();
+    for place in 0..26 {
+        let mut stream = TcpStream::connect(service.address).unwrap();
+        stream.write_all(ask).unwrap();
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).unwrap();
+        let expected = if place < 24 { "200" } else { "503" };
+        assert_eq!(&line, format!("HTTP/1.1 {expected}").as_bytes(), "{place}");
+        told.push(stream);
+    }
+    assert!(service.get("/api/about").starts_with("HTTP/1.1 200"));
+    drop(told);
+}
+
 #[test]
 fn a_unix_socket_and_a_second_writer() {
     let folder = tempfile::tempdir().unwrap();

@@ -145,6 +145,7 @@ fn score(lines: &[Line]) -> Score {
     for line in lines {
         let found = Ends::measured(line);
         println!("{line:?}: up {}, down {}", found["up"], found["down"]);
+        assert_eq!(found["mtu_bytes"], 1500, "{found}");
         score.add(line, 0, &found["up"]);
         score.add(line, 1, &found["down"]);
     }

@@ -20,7 +20,9 @@ fn stopped() {
     run("ip link set lo up");
     run("tc qdisc add dev lo root netem delay 100ms");
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").unwrap();
-    let mut service = begin(&["--probe", "four=127.0.0.1", "--probe", "six=::1"]);
+    let far = ["--probe", "far=203.0.113.1"];
+    let near = ["--probe", "four=127.0.0.1", "--probe", "six=::1"];
+    let mut service = begin(&[&near[..], &far].concat());
     sleep(Duration::from_secs(2));
     let pid = Pid::from_child(&service);
     for _ in 0..15 {
@@ -37,6 +39,9 @@ fn stopped() {
         let right = ROUND_TRIP..ROUND_TRIP + WORK;
         assert!(found.iter().all(|one| right.contains(one)), "{found:?}");
     }
+    // One that there is no way to is lost, and stops nothing.
+    let lost = points("probe_lost{probe=\"far\",host=\"203.0.113.1\"}");
+    assert!(lost.iter().any(|point| point.2 > 0.0), "{lost:?}");
     service.kill().unwrap();
     service.wait().unwrap();
 }

@@ -190,4 +190,52 @@ mod tests {
         assert_eq!(inside("pfifo", &words(&[1, 2, 3])), Inside::default());
         assert_eq!(inside("cake", &[]), Inside::default());
     }
+
+    /// A netlink attribute, padded to four bytes (linux/netlink.h).
+    fn attr(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = (value.len() as u16 + 4).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn tins_of_cake_are_told_apart() {
+        let tin = |place: u32| {
+            let word = |kind, value: u32| attr(kind, &value.to_ne_bytes());
+            [
+                attr(
+                    TCA_CAKE_TIN_STATS_SENT_BYTES64,
+                    &(u64::from(place) << 33).to_ne_bytes(),
+                ),
+                word(TCA_CAKE_TIN_STATS_SENT_PACKETS, 10 + place),
+                word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS, 20 + place),
+                word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES, 30 + place),
+                word(TCA_CAKE_TIN_STATS_AVG_DELAY_US, 40 + place),
+                word(TCA_CAKE_TIN_STATS_SPARSE_FLOWS, 1),
+                word(TCA_CAKE_TIN_STATS_BULK_FLOWS, place),
+            ]
+            .concat()
+        };
+        let all = [1, 2, 3]
+            .map(|place| attr(place, &tin(u32::from(place))))
+            .concat();
+        let app = attr(TCA_CAKE_STATS_TIN_STATS, &all);
+        let found = tins("cake", &app);
+        assert_eq!(found.len(), 3);
+        let last = Tin {
+            bytes: 3 << 33,
+            packets: 13,
+            drops: 23,
+            backlog_bytes: 33,
+            delay_us: 43,
+            flows: 4,
+            ..Tin::default()
+        };
+        assert_eq!(found[2], last);
+        let whole = inside("cake", &app);
+        assert_eq!((whole.delay_us, whole.flows), (Some(43), Some(9)));
+        assert_eq!(tins("fq_codel", &app), []);
+    }
 }

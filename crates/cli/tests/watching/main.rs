@@ -10,6 +10,7 @@
 )]
 
 mod inside;
+mod kit;
 mod late;
 
 use weirgate_lab::{Limits, OwnTests};
@@ -34,4 +35,9 @@ fn a_clock_that_is_set_makes_no_spikes() {
 #[test]
 fn probes_are_timed_by_the_kernel() {
     in_the_guest("late::stopped");
+}
+
+#[test]
+fn classes_of_the_kit_and_tins_are_seen() {
+    in_the_guest("kit::kit_and_tins");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What runs in the guest: classes of the kit's shaper, which the kernel has none
-//! for, and tins of a cake.
+//! for, tins of a cake, and a link that a cake shapes.
 
 use crate::inside::{begin, get, run};
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn kit_and_tins() {
     }
     fs::write("/run/policy.toml", POLICY).unwrap();
     run("weirgate apply /run/policy.toml");
-    let mut service = begin(&[]);
+    let service = begin(&[]);
     sleep(Duration::from_secs(3));
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
     for _ in 0..SENT {
@@ -84,6 +84,10 @@ fn kit_and_tins() {
     println!("{urgent}");
     assert_eq!(urgent["labels"]["direction"], "up");
     assert_eq!(urgent["promise"], "idle");
+    let link = one(&now, "link", "direction", "up").unwrap_or_else(|| panic!("{now}"));
+    let [rate, policy] = ["rate_bits_per_second", "policy_bits_per_second"]
+        .map(|name| link["numbers"][name].as_f64().unwrap());
+    assert!((rate / policy - 1.0).abs() < 1e-3, "{link}");
     let handle = urgent["labels"]["handle"].as_str().unwrap();
     let labels =
         format!("{{device=\"wan\",direction=\"up\",class=\"urgent\",handle=\"{handle}\"}}");
@@ -103,6 +107,61 @@ fn kit_and_tins() {
         assert_eq!(tin["labels"]["device"], "far");
         assert_eq!(tin["numbers"]["backlog_packets"], 0.0, "{tin}");
     }
-    service.kill().unwrap();
-    service.wait().unwrap();
+    drop(service);
+}
+
+const CAKE: &str = r#"
+version = 1
+[link]
+device = "wan"
+lan = "lan"
+up = "1mbit"
+down = "8mbit"
+layer = "raw"
+inbound = "none"
+engine = "cake"
+[[class]]
+name = "all"
+share = "100%"
+default = true
+"#;
+
+#[test]
+#[ignore = "runs in the guest"]
+fn cake_has_the_links_rate() {
+    for line in [
+        "ip link set lo up",
+        "ip link add wan type veth peer name far",
+        "ip link add lan type veth peer name inside",
+        "ip link set wan up",
+        "ip link set far up",
+        "ip link set lan up",
+        "ip link set inside up",
+    ] {
+        run(line);
+    }
+    fs::write("/run/policy.toml", CAKE).unwrap();
+    run("weirgate apply /run/policy.toml");
+    let service = begin(&[]);
+    sleep(Duration::from_secs(3));
+    let rate = || {
+        let now = get("/api/now");
+        let link = one(&now, "link", "direction", "up").unwrap_or_else(|| panic!("{now}"));
+        let of = |name: &str| link["numbers"][name].as_f64();
+        (of("rate_bits_per_second"), of("policy_bits_per_second"))
+    };
+    let (now, policy) = rate();
+    assert!(now.is_some() && now == policy, "{now:?} {policy:?}");
+    // Somebody gives it less: that is an event, and the link has it.
+    run("tc qdisc change dev wan root cake bandwidth 500kbit");
+    sleep(Duration::from_secs(3));
+    assert_eq!(rate(), (Some(500_000.0), policy));
+    let events = get("/api/events");
+    let events = events["events"].as_array().unwrap();
+    let told = events.iter().any(|event| {
+        let text = event["text"].as_str().unwrap();
+        event["kind"] == "rate" && text.starts_with("wan: the link has 500 kbit/s, before ")
+    });
+    assert!(told, "{events:?}");
+    drop(service);
 }

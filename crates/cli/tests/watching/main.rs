@@ -41,3 +41,8 @@ fn probes_are_timed_by_the_kernel() {
 fn classes_of_the_kit_and_tins_are_seen() {
     in_the_guest("kit::kit_and_tins");
 }
+
+#[test]
+fn a_cakes_rate_is_the_links() {
+    in_the_guest("kit::cake_has_the_links_rate");
+}

@@ -164,9 +164,9 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
         let link = links.find(|one| one.object.label("device") == device);
         let now = link.and_then(|link| link.object.number(Number::LinkRate));
         let gate = now.unwrap_or(*gate);
-        let line = link.and_then(|link| link.object.number(Number::LinkLine));
-        let line = line.map_or_else(String::new, |line| {
-            format!(", the line has {}", human(line as f64))
+        let tracked = link.and_then(|link| link.object.number(Number::LinkLine));
+        let tracked = tracked.map_or_else(String::new, |rate| {
+            format!(", the line has {}", human(rate as f64))
         });
         let share = if gate > 0 {
             rate * 100.0 / gate as f64
@@ -174,7 +174,7 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
             0.0
         };
         format!(
-            "{way:<5} {device}: {} of {} ({share:.0} %){line}",
+            "{way:<5} {device}: {} of {} ({share:.0} %){tracked}",
             human(rate),
             human(gate as f64)
         )

@@ -7,12 +7,13 @@ use serde_json::Value;
 
 /// Frames of IPv4 and UDP that come to `wan` from outside.
 fn arrive(place: &Namespace, count: u32) {
+    let shown = place.run("ip -br link show wan");
+    let address = shown.split_whitespace().nth(2).unwrap().replace(':', "");
     let script = format!(
         "import socket, struct\n\
          s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
          s.bind(('far', 0))\n\
-         mac = open('/sys/class/net/wan/address').read().strip().replace(':', '')\n\
-         ether = bytes.fromhex(mac) + bytes(6) + bytes([8, 0])\n\
+         ether = bytes.fromhex('{address}') + bytes(6) + bytes([8, 0])\n\
          ip = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 1028, 0, 0, 64, 17, 0, bytes([10, 9, 0, 2]), bytes([10, 9, 0, 1]))\n\
          udp = struct.pack('>HHHH', 7, 9, 1008, 0) + bytes(1000)\n\
          for _ in range({count}): s.send(ether + ip + udp)"

@@ -17,7 +17,7 @@ lan = "lan"
 up = "1mbit"
 down = "8mbit"
 layer = "raw"
-inbound = "lan"
+inbound = "none"
 engine = "kit"
 [[class]]
 name = "urgent"

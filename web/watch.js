@@ -20,6 +20,12 @@ function className(labels) {
   return labels.direction ? labels.direction + " " + name : labels.device + " " + name;
 }
 
+// Where a class stands in the policy, so that it has the same colour everywhere.
+function inOrder() {
+  const order = new Map(about.legend.classes.map((one, place) => [one.device + " " + one.handle, place]));
+  return (labels) => order.get(labels.device + " " + labels.handle) ?? 1e6;
+}
+
 // Changes only what is another, so that the keyboard's place and what is marked
 // stay where they are from look to look.
 function rows(table, all) {
@@ -125,6 +131,12 @@ function showConditioners(objects) {
     one.labels.at + " " + one.labels.device, one.green || "–", one.yellow || "–", one.red || "–"]));
 }
 
+function showWindows(objects) {
+  byId("windows").hidden = !objects.length;
+  rows("windows", objects.map(({ labels, numbers: n }) => [labels.device, human(n.rewritten_packets, ""),
+    human(n.held_acknowledgements, ""), human(n.unknown_packets, ""), human(n.active, "")]));
+}
+
 // Rates of both directions.
 function showRates(links, classes) {
   byId("rates").hidden = !links.length;
@@ -153,6 +165,8 @@ function showNow() {
   // What stands above the policy's classes repeats their bytes.
   const named = of("class").filter((one) => one.labels.direction);
   const classes = named.length ? named : of("class");
+  const place = inOrder();
+  classes.sort((one, other) => place(one.labels) - place(other.labels));
   rows("classes", classes.map((one) => {
     const n = one.numbers;
     const [words, look] = PROMISES[one.promise] || ["", "faint"];
@@ -175,6 +189,7 @@ function showNow() {
   showFlows(now.flows || []);
   showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("tin"), of("service"));
   showConditioners(of("conditioner"));
+  showWindows(of("receive"));
   byId("links").replaceChildren(...about.legend.links.map(([way, device, policy]) => {
     const link = links.find((one) => one.labels.device === device && one.labels.direction === way);
     const gate = (link && link.numbers.rate_bits_per_second) || policy;
@@ -292,6 +307,8 @@ const LINK_GRAPHS = [
   { title: "How much a round trip differs from the one before", metric: "probe_variation_seconds", unit: "s", factor: 1e-6 },
   { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
   { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Dropped of what arrives, by the second", metric: "qdisc_drops", parent: "ingress", unit: "", factor: 1 },
+  { title: "Receive windows changed by the second", metric: "receive_rewritten_packets", unit: "", factor: 1 },
   { title: "Delay by the queue management's own measure", metrics: ["qdisc_aqm_delay_seconds", "tin_delay_seconds"], unit: "s", factor: 1e-6 },
 ];
 
@@ -315,12 +332,12 @@ function labelsOf(name) {
 function wanted(names, graph) {
   const metrics = graph.metrics || [graph.metric];
   let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
+  if (graph.parent) own = own.filter((name) => labelsOf(name).parent === graph.parent);
   if (metrics[0].startsWith("class_")) {
     const known = own.filter((name) => labelsOf(name).direction);
     if (known.length) own = known;
-    const order = new Map(about.legend.classes.map((one, place) => [one.device + " " + one.handle, place]));
-    const place = (name) => order.get(labelsOf(name).device + " " + labelsOf(name).handle) ?? 1e6;
-    own.sort((one, other) => place(one) - place(other));
+    const place = inOrder();
+    own.sort((one, other) => place(labelsOf(one)) - place(labelsOf(other)));
     if (graph.first) {
       const seen = {};
       own = own.filter((name) => (seen[labelsOf(name).device] = (seen[labelsOf(name).device] || 0) + 1) <= graph.first);

@@ -76,9 +76,14 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
         Some((policy.link.device.value.clone(), state))
     });
     let state = weirgate_domain::together(states.collect()).unwrap_or_default();
-    let conditioned = state.arriving.iter();
-    let conditioned = conditioned.filter(|(_, at)| at.entering.is_some() || at.leaving.is_some());
-    legend.conditioned = conditioned.map(|(device, _)| device.clone()).collect();
+    for (device, at) in &state.arriving {
+        if at.entering.is_some() || at.leaving.is_some() {
+            legend.conditioned.push(device.clone());
+        }
+        if at.hold.is_some() || at.windows.is_some() {
+            legend.held.push(device.clone());
+        }
+    }
     let mut seen = BTreeSet::new();
     for table in &state.tables {
         legend.tables.push((table.netdev, table.name.clone()));

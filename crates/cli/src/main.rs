@@ -69,6 +69,7 @@ mod shape;
 mod source;
 mod survey;
 mod top;
+mod top_inside;
 mod top_lines;
 mod top_screen;
 mod track;

@@ -5,14 +5,20 @@ use crate::exit::{Outcome, Status};
 use crate::legend::{legend, tracked};
 use crate::output;
 use crate::shape::in_runtime;
-use crate::top_lines::{View, lines};
+use crate::top_lines::{Look, View, lines};
 use crate::top_screen::Screen;
 use crate::watch::every;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_history::Event;
 use weirgate_keep::Place;
 use weirgate_watch::{Legend, Step, Steps};
+
+/// So many events are kept to be shown.
+const EVENTS: usize = 200;
 
 /// What `weirgate top` takes.
 #[derive(clap::Args)]
@@ -43,6 +49,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let mut screen = if plain { None } else { Some(Screen::open()?) };
         let mut ticks = tokio::time::interval(arguments.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut events = VecDeque::new();
         loop {
             match &mut screen {
                 None => {
@@ -58,10 +65,24 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
             steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
-            let Some(step) = steps.step(now.as_millis() as i64, Instant::now()).await? else {
+            let step = steps.step(now.as_millis() as i64, Instant::now()).await?;
+            let new = steps.events();
+            events.extend(new.iter().cloned());
+            events.drain(..events.len().saturating_sub(EVENTS));
+            let Some(step) = step else {
                 continue;
             };
-            show(step, &steps, &legend, arguments.json, screen.as_mut())?;
+            let blind = steps.blind().map(str::to_owned);
+            if arguments.json {
+                output::data(&json(&step, &legend, blind, &new).to_string())?;
+            } else {
+                let look = Look {
+                    step,
+                    blind,
+                    events: events.clone(),
+                };
+                show(look, &legend, screen.as_mut())?;
+            }
             if arguments.once {
                 return Ok(Status::Done);
             }
@@ -69,22 +90,19 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     })
 }
 
-fn show(
-    step: Step,
-    steps: &Steps,
-    legend: &Legend,
-    json: bool,
-    screen: Option<&mut Screen>,
-) -> std::io::Result<()> {
-    let blind = steps.blind();
-    if json {
-        let mut value = step.json(legend);
-        // Why there are no hosts, waits and round trips.
-        value["without_packets"] = blind.into();
-        return output::data(&value.to_string());
-    }
+/// A look as JSON, with why there are no hosts, waits and round trips, and what
+/// happened since the look before.
+fn json(step: &Step, legend: &Legend, blind: Option<String>, events: &[Event]) -> Value {
+    let event = |one: &Event| json!({ "time_ms": one.time, "kind": one.kind, "text": one.text });
+    let mut value = step.json(legend);
+    value["without_packets"] = blind.into();
+    value["events"] = events.iter().map(event).collect();
+    value
+}
+
+fn show(look: Look, legend: &Legend, screen: Option<&mut Screen>) -> std::io::Result<()> {
     match screen {
-        None => output::data(&lines(&step, legend, blind, View::default(), 80).join("\n")),
-        Some(screen) => screen.draw(step, legend, blind),
+        None => output::data(&lines(&look, legend, View::default(), 80).join("\n")),
+        Some(screen) => screen.draw(look, legend),
     }
 }

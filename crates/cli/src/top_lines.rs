@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weirgate top` shows: lines that need no colour and fit 80 columns.
 
+use crate::top_inside as inside;
 use std::cmp::Reverse;
+use std::collections::VecDeque;
+use weirgate_history::Event;
 use weirgate_watch::{Change, Legend, Number, Promise, Sort, Step};
 
 /// What is shown of a look.
@@ -18,6 +21,12 @@ pub enum Part {
     Devices,
     /// Flows: those with most traffic.
     Flows,
+    /// Queues and what their management says of itself.
+    Queues,
+    /// Rules and what they counted.
+    Rules,
+    /// What happened.
+    Events,
 }
 
 /// What hosts are ordered by.
@@ -68,19 +77,24 @@ pub struct View {
     pub order: Order,
 }
 
+/// What is shown: a look, and what belongs to it.
+#[derive(Debug)]
+pub struct Look {
+    /// What went on since the look before.
+    pub step: Step,
+    /// Why packets may not be looked at, where that is so.
+    pub blind: Option<String>,
+    /// What happened since it began, the latest last.
+    pub events: VecDeque<Event>,
+}
+
 /// Hosts and devices where everything is shown.
 const FEW: usize = 8;
 const FEW_FLOWS: usize = 4;
 
-/// The lines of a look, at most `width` columns each; `blind` says why there are
-/// no hosts, where packets may not be looked at.
-pub fn lines(
-    step: &Step,
-    legend: &Legend,
-    blind: Option<&str>,
-    view: View,
-    width: usize,
-) -> Vec<String> {
+/// The lines of a look, at most `width` columns each.
+pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<String> {
+    let (step, blind) = (&look.step, look.blind.as_deref());
     let shown = |part| view.part == Part::All || view.part == part;
     let most = if view.part == Part::All {
         FEW
@@ -95,7 +109,17 @@ pub fn lines(
         lines.extend(more);
     };
     if shown(Part::Classes) {
-        add(classes(step));
+        let all = shown_classes(step);
+        add(classes(&all, step));
+        if view.part == Part::Classes {
+            add(inside::classes(&all, step));
+        }
+    }
+    match view.part {
+        Part::Queues => add(inside::queues(step, legend)),
+        Part::Rules => add(inside::rules(step, legend)),
+        Part::Events => add(inside::events(step, look.events.iter())),
+        _ => {}
     }
     if shown(Part::Hosts) {
         add(hosts(step, blind, view, most));
@@ -119,7 +143,8 @@ pub fn lines(
     lines.into_iter().map(|line| cut(&line, width)).collect()
 }
 
-fn of(step: &Step, sort: Sort) -> impl Iterator<Item = &Change> + Clone {
+/// What a look has of one sort.
+pub fn of(step: &Step, sort: Sort) -> impl Iterator<Item = &Change> + Clone {
     step.changes
         .iter()
         .filter(move |one| one.object.sort == sort)
@@ -139,13 +164,17 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
         let link = links.find(|one| one.object.label("device") == device);
         let now = link.and_then(|link| link.object.number(Number::LinkRate));
         let gate = now.unwrap_or(*gate);
+        let tracked = link.and_then(|link| link.object.number(Number::LinkLine));
+        let tracked = tracked.map_or_else(String::new, |rate| {
+            format!(", the line has {}", human(rate as f64))
+        });
         let share = if gate > 0 {
             rate * 100.0 / gate as f64
         } else {
             0.0
         };
         format!(
-            "{way:<5} {device}: {} of {} ({share:.0} %)",
+            "{way:<5} {device}: {} of {} ({share:.0} %){tracked}",
             human(rate),
             human(gate as f64)
         )
@@ -153,16 +182,20 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
     legend.links.iter().map(line).collect()
 }
 
-fn classes(step: &Step) -> Vec<String> {
+/// What stands above the policy's classes repeats their bytes.
+fn shown_classes(step: &Step) -> Vec<&Change> {
+    let named = |one: &Change| !one.object.label("direction").is_empty();
+    let any = of(step, Sort::Class).any(named);
+    let all = of(step, Sort::Class);
+    all.filter(|one| !any || named(one)).collect()
+}
+
+fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>9}",
         "class", "rate", "pkt/s", "drop/s", "waits", "wait ms", "promise"
     )];
-    // What stands above the policy's classes repeats their bytes.
-    let named = |one: &&Change| !one.object.label("direction").is_empty();
-    let any = of(step, Sort::Class).any(|one| named(&one));
-    let shown = of(step, Sort::Class).filter(|one| !any || named(one));
-    lines.extend(shown.map(|one| class_line(one, step)));
+    lines.extend(all.iter().map(|one| class_line(one, step)));
     lines
 }
 
@@ -291,13 +324,12 @@ fn probes(step: &Step) -> Vec<String> {
 
 fn class_line(one: &Change, step: &Step) -> String {
     let object = &one.object;
-    let name = match object.label("direction") {
-        "" => format!("{} {}", object.label("device"), object.label("class")),
-        way => format!("{way} {}", object.label("class")),
-    };
+    let name = inside::class_name(object);
     let number = |number| one.value(number);
     let known = |text: Option<String>| text.unwrap_or_else(|| String::from("-"));
-    let wait = number(Number::ClassWait).map(|wait| format!("{:.1}", wait as f64 / 1000.0));
+    // Measured packet by packet where that is allowed, else estimated.
+    let wait = number(Number::ClassMeanWait).or(number(Number::ClassWait));
+    let wait = wait.map(|wait| format!("{:.1}", wait as f64 / 1000.0));
     let promise = match one.promise {
         None => "",
         Some(Promise::Idle) => "idle",
@@ -321,16 +353,18 @@ fn class_line(one: &Change, step: &Step) -> String {
     )
 }
 
-fn second(value: i64, interval: i64) -> f64 {
+/// By the second, of what an interval in milliseconds had.
+pub fn second(value: i64, interval: i64) -> f64 {
     value as f64 * 1000.0 / interval.max(1) as f64
 }
 
-fn bits(bytes: i64, interval: i64) -> f64 {
+/// Bits by the second, of bytes alike.
+pub fn bits(bytes: i64, interval: i64) -> f64 {
     second(bytes, interval) * 8.0
 }
 
 /// Bits by the second, in at most nine columns.
-fn human(rate: f64) -> String {
+pub fn human(rate: f64) -> String {
     match rate {
         rate if rate >= 1e9 => format!("{:.2} Gbit", rate / 1e9),
         rate if rate >= 1e6 => format!("{:.2} Mbit", rate / 1e6),
@@ -365,6 +399,7 @@ mod tests {
             object: Object {
                 sort: Sort::Host,
                 identity: String::new(),
+                begins: false,
                 labels: vec![
                     ("device", String::from("lan")),
                     ("host", address.to_owned()),
@@ -403,7 +438,12 @@ mod tests {
             part: Part::Flows,
             order: Order::Rate,
         };
-        let found = lines(&step, &Legend::default(), None, view, 80);
+        let mut look = Look {
+            step,
+            blind: None,
+            events: VecDeque::new(),
+        };
+        let found = lines(&look, &Legend::default(), view, 80);
         assert!(
             found[1].contains("12.35 Mbit") && found[1].chars().count() <= 80,
             "{found:?}"
@@ -413,7 +453,7 @@ mod tests {
                 part: Part::Hosts,
                 order,
             };
-            let lines = lines(&step, &Legend::default(), None, view, 80);
+            let lines = lines(&look, &Legend::default(), view, 80);
             assert!(
                 lines.iter().all(|line| line.chars().count() <= 80),
                 "{lines:#?}"
@@ -427,19 +467,11 @@ mod tests {
         assert_eq!(order(Order::Up), [seven, ten, long]);
         assert_eq!(order(Order::RoundTrip), [long, seven, ten]);
         assert_eq!(order(Order::Name), [seven, ten, long]);
-        let all = lines(&step, &Legend::default(), None, View::default(), 80).join("\n");
+        let all = lines(&look, &Legend::default(), View::default(), 80).join("\n");
         assert!(all.contains("1.00 Gbit       -    20.0\n"), "{all}");
-        let step = Step {
-            changes: Vec::new(),
-            ..step
-        };
-        let none = lines(
-            &step,
-            &Legend::default(),
-            Some("not\x1ballowed"),
-            View::default(),
-            80,
-        );
+        look.step.changes.clear();
+        look.blind = Some(String::from("not\x1ballowed"));
+        let none = lines(&look, &Legend::default(), View::default(), 80);
         assert!(
             none.contains(&String::from("hosts: not?allowed")),
             "{none:?}"

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terminal of `weirgate top`: keys, and what fits the screen.
 
-use crate::top_lines::{Order, Part, View, cut, lines};
+use crate::top_lines::{Look, Order, Part, View, cut, lines};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use terminal_size::{Height, Width, terminal_size};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use weirgate_watch::{Legend, Step};
+use weirgate_watch::Legend;
 
 /// The last line: what keys do.
-const KEYS: &str = "q end  p hold  a all  c classes  h hosts  d devices  o order  arrows scroll";
+const KEYS: &str =
+    "a)ll c)lasses h)osts f)lows u:queues r)ules e)vents d)evices o)rder p)ause q)uit";
 
 /// What a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,9 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
             b'h' => Some(Key::Show(Part::Hosts)),
             b'd' => Some(Key::Show(Part::Devices)),
             b'f' => Some(Key::Show(Part::Flows)),
+            b'u' => Some(Key::Show(Part::Queues)),
+            b'r' => Some(Key::Show(Part::Rules)),
+            b'e' => Some(Key::Show(Part::Events)),
             b'o' => Some(Key::Order),
             b'k' => Some(scroll(-1, 0)),
             b'j' => Some(scroll(1, 0)),
@@ -86,7 +90,7 @@ pub struct Screen {
     held: bool,
     view: View,
     first: usize,
-    last: Option<(Step, Option<String>)>,
+    last: Option<Look>,
 }
 
 impl Screen {
@@ -175,20 +179,20 @@ impl Screen {
     }
 
     /// Shows a look, unless it is held.
-    pub fn draw(&mut self, step: Step, legend: &Legend, blind: Option<&str>) -> io::Result<()> {
+    pub fn draw(&mut self, look: Look, legend: &Legend) -> io::Result<()> {
         if self.held {
             return Ok(());
         }
-        self.last = Some((step, blind.map(str::to_owned)));
+        self.last = Some(look);
         self.redraw(legend)
     }
 
     fn redraw(&mut self, legend: &Legend) -> io::Result<()> {
-        let Some((step, blind)) = &self.last else {
+        let Some(look) = &self.last else {
             return Ok(());
         };
         let (width, height) = size();
-        let all = lines(step, legend, blind.as_deref(), self.view, width);
+        let all = lines(look, legend, self.view, width);
         let room = height.saturating_sub(1);
         self.first = self.first.min(all.len().saturating_sub(room));
         let mut text = String::from("\x1b[H");

@@ -147,7 +147,11 @@ impl<S: Storage> History<S> {
                 }
                 gathered.put();
             }
-            hidden.push((span.first, span.last));
+            let rows = match chunk {
+                Some(chunk) => (&chunk.times, &chunk.intervals),
+                None => (&self.live.times, &self.live.intervals),
+            };
+            hidden.extend(runs(rows, span));
         })?;
         let readings = names.iter().zip(all);
         let readings = readings.map(|(name, gathered)| gathered.reading(name));
@@ -281,6 +285,27 @@ impl<S: Storage> History<S> {
         }
         Ok(())
     }
+}
+
+/// The times that rows are of, one piece after the other: a source hides what others
+/// have of these, but not of the time that it leaped over when the clock was set
+/// forward.
+fn runs((times, intervals): (&Vec<i64>, &Vec<i64>), span: Span) -> Vec<(i64, i64)> {
+    let width = STEPS[span.tier];
+    let mut runs: Vec<(i64, i64)> = Vec::new();
+    for (time, interval) in times.iter().zip(intervals) {
+        let (start, end, slack) = match span.tier {
+            0 => (time.saturating_sub(*interval), *time, *interval),
+            _ => (*time, time.saturating_add(width), 0),
+        };
+        let (start, end) = (start.max(span.first), end.min(span.last));
+        match runs.last_mut() {
+            // One look that was missed leaves nothing to others.
+            Some((_, last)) if start <= last.saturating_add(slack) => *last = end.max(*last),
+            _ => runs.push((start, end)),
+        }
+    }
+    runs
 }
 
 impl Gathered {

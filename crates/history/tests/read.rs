@@ -96,6 +96,62 @@ proptest! {
     }
 }
 
+/// The clock is set forward by an hour, back by two, back by five seconds, and to
+/// where it had been: only the five seconds are of two rows each, of which the
+/// later are shown. What a leap went over stays as it was, in rows and in steps.
+#[test]
+fn a_leap_hides_nothing_of_what_it_went_over() {
+    const NAME: &str = "sent{class=\"a\"}";
+    let mut history = History::open(Disk::default(), SIZE).unwrap();
+    let begin = 1_700_000_040_000;
+    // So many chunks of a series that is rewritten each time are on the disk, and
+    // then in steps of a minute as well.
+    for (round, chunks) in [(0_i64, 0), (1, 40)] {
+        let begin = begin + round * 86_400_000 * 30;
+        let mut expected = BTreeMap::new();
+        let mut time = begin;
+        for (part, leap) in [3_600, -7_200, -5, 3_605, 0].into_iter().enumerate() {
+            for second in 0..10 {
+                time += 1000;
+                let value = (part as i64 + 1) * 100 + second;
+                history
+                    .append(time, 1000, [(NAME, Kind::Counter, value)])
+                    .unwrap();
+                expected.insert(time, value);
+            }
+            history.commit().unwrap();
+            time += leap * 1000;
+        }
+        // Rows of another time push them out of memory.
+        let mut later = begin + 86_400_000;
+        for row in 1..=chunks * 900 {
+            later += 1000;
+            history
+                .append(later, 1000, [(NAME, Kind::Counter, 1)])
+                .unwrap();
+            if row % 300 == 0 {
+                history.commit().unwrap();
+            }
+        }
+        let (from, to) = (begin - 7_200_000, begin + 7_200_000);
+        let read = |step| history.read(&[NAME], from, to, step).unwrap().remove(0);
+        let found: BTreeMap<i64, i64> = read(0).points.iter().map(|p| (p.end, p.counted)).collect();
+        assert_eq!(found.len(), 45, "{chunks}: {found:?}");
+        assert_eq!(found, expected, "{chunks}");
+        let minutes: i64 = read(60_000).points.iter().map(|p| p.counted).sum();
+        println!(
+            "{chunks} chunks: {minutes} of {}",
+            expected.values().sum::<i64>()
+        );
+        let places: Vec<i64> = read(60_000)
+            .points
+            .iter()
+            .map(|p| p.start - begin)
+            .collect();
+        assert_eq!(places, [-3_600_000, 0, 3_600_000], "{chunks}");
+    }
+}
+
 #[test]
 fn a_part_of_the_time_is_a_part_of_the_rows() {
     let rows = vec![(1000, Some(1), Some(2)); 600];

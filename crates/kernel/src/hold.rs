@@ -90,14 +90,33 @@ impl Kernel {
     ///
     /// Occurs where the kernel cannot be asked.
     pub async fn held(&self, device: &DeviceName) -> Result<Option<Held>, KernelError> {
+        let read = |maps: &FilterMaps| {
+            let state = maps.state()?;
+            maps.flows().map(|flows| Held { state, flows })
+        };
+        self.read_hold(device, read).await
+    }
+
+    /// The same without the flows, which are many.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn holding(&self, device: &DeviceName) -> Result<Option<FilterState>, KernelError> {
+        self.read_hold(device, FilterMaps::state).await
+    }
+
+    async fn read_hold<T>(
+        &self,
+        device: &DeviceName,
+        read: impl Fn(&FilterMaps) -> Result<T, BpfError>,
+    ) -> Result<Option<T>, KernelError> {
         let index = self.device(device).await?.number();
         let Ok(Some(maps)) = self.hold_maps(index).await? else {
             return Ok(None);
         };
-        let read = maps
-            .state()
-            .and_then(|state| maps.flows().map(|flows| Held { state, flows }));
-        read.map(Some).map_err(|source| KernelError::Kit {
+        let read = read(&maps).map(Some);
+        read.map_err(|source| KernelError::Kit {
             object: format!("{device}: read what holds arriving packets"),
             source,
         })

@@ -46,6 +46,8 @@ pub struct DeviceOverview {
     pub counters: DeviceCounters,
     /// Rate and ceiling of those classes.
     pub rates: BTreeMap<Handle, (Rate, Rate)>,
+    /// What a cake at the device lets pass, where it shapes.
+    pub cake: Option<Rate>,
 }
 
 impl Kernel {
@@ -63,6 +65,7 @@ impl Kernel {
         for entry in qdiscs.iter().filter_map(|payload| Entry::of(payload)) {
             let owner = devices.iter_mut().find(|one| one.index == entry.ifindex);
             if let Some((owner, counters)) = owner.zip(stats::counters(&entry)) {
+                owner.cake = owner.cake.or_else(|| decode::cake_rate(&entry));
                 owner.counters.qdiscs.push(counters);
             }
         }
@@ -136,5 +139,6 @@ fn device(payload: &[u8]) -> Option<DeviceOverview> {
         sent: way(1),
         counters: DeviceCounters::default(),
         rates: BTreeMap::new(),
+        cake: None,
     })
 }

@@ -171,16 +171,26 @@ impl Kernel {
     pub async fn received(&self, device: &DeviceName) -> Result<Received, KernelError> {
         let index = self.device(device).await?.number();
         let (window_maps, udp_maps) = self.receive_maps(index).await?;
-        let failed = |source| KernelError::Kit {
-            object: format!("{device}: read what holds senders to a rate"),
-            source,
-        };
+        let failed = |source| unread(device, source);
         let windows = window_maps.map(|maps| Ok((maps.totals()?, maps.connections()?)));
         let streams = udp_maps.map(|maps| maps.streams());
         Ok(Received {
             windows: windows.transpose().map_err(failed)?,
             streams: streams.transpose().map_err(failed)?,
         })
+    }
+
+    /// What chooses receive windows at a device has done, without its connections,
+    /// which are many; nothing where nothing does, or this process may not look.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn windowed(&self, device: &DeviceName) -> Result<Option<WindowTotals>, KernelError> {
+        let index = self.device(device).await?.number();
+        let (maps, _) = self.receive_maps(index).await?;
+        let totals = maps.map(|maps| maps.totals()).transpose();
+        totals.map_err(|source| unread(device, source))
     }
 
     /// Tells the programs of a device that choose receive windows that a session
@@ -219,6 +229,13 @@ impl Kernel {
                 .datagrams
                 .and_then(|one| UdpMaps::of_program(one.id)),
         ))
+    }
+}
+
+fn unread(device: &DeviceName, source: BpfError) -> KernelError {
+    KernelError::Kit {
+        object: format!("{device}: read what holds senders to a rate"),
+        source,
     }
 }
 

@@ -218,6 +218,7 @@ mod tests {
                 .iter()
                 .map(|(minor, kbit)| (Handle::new(2, *minor), rate(*kbit)))
                 .collect(),
+            cake: None,
         }
     }
 

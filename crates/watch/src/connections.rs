@@ -123,6 +123,7 @@ impl Connections {
         self.objects = vec![Object {
             sort: Sort::Connections,
             identity: String::new(),
+            begins: false,
             labels: Vec::new(),
             numbers,
         }];
@@ -158,6 +159,7 @@ impl Connections {
         let object = |protocol: String, port: String, (count, unanswered): (u64, u64)| Object {
             sort: Sort::Service,
             identity: String::new(),
+            begins: false,
             labels: vec![("protocol", protocol), ("port", port)],
             numbers: vec![
                 (Number::ServiceConnections, count),

@@ -63,7 +63,8 @@ impl Differ {
                 let metric = number.metric();
                 let last = known
                     .as_ref()
-                    .and_then(|known| find(&known.numbers, *number));
+                    .and_then(|known| find(&known.numbers, *number))
+                    .or(object.begins.then_some(0));
                 if let Some(change) = change(metric, *value, last) {
                     values.push((*number, change));
                 }
@@ -123,6 +124,7 @@ mod tests {
         Object {
             sort: Sort::Class,
             identity: identity.to_owned(),
+            begins: false,
             labels: vec![("class", String::from("a"))],
             numbers: vec![
                 (Number::ClassSentBytes, bytes),
@@ -171,6 +173,21 @@ mod tests {
         // Away for a while.
         assert!(differ.step(Vec::new()).is_empty());
         assert_eq!(step(&mut differ, object("2", 100, 9)), (None, None, 9));
+    }
+
+    #[test]
+    fn what_begins_counts_from_its_begin() {
+        let mut differ = Differ::default();
+        assert!(differ.step(Vec::new()).is_empty());
+        let begins = |bytes| Object {
+            begins: true,
+            ..object("1", bytes, 3)
+        };
+        assert_eq!(step(&mut differ, begins(500)), (Some(500), Some(3), 3));
+        assert_eq!(
+            step(&mut differ, object("1", 700, 3)),
+            (Some(200), Some(0), 3)
+        );
     }
 
     proptest! {

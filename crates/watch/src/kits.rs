@@ -3,13 +3,14 @@
 //! each of them does stands in the maps of its program, which root may read.
 
 use crate::legend::Legend;
+use crate::line::GATE;
 use crate::look::class_object;
 use crate::object::{Number, Object, Sort};
 use std::path::Path;
 use weirgate_aqm::Row;
-use weirgate_bpf::{Instance, Place, Shaper, Store};
+use weirgate_bpf::{Classes, Instance, Place, Shaper, Store};
 use weirgate_kernel::DeviceOverview;
-use weirgate_units::Handle;
+use weirgate_units::{Handle, Rate};
 
 /// Drops for want of room, and not for delay (`AQM_REASONS`, aqm/include/aqm.h).
 const FULL: [&str; 3] = ["room", "limit", "evicted"];
@@ -21,11 +22,11 @@ pub(crate) struct Kits {
 }
 
 impl Kits {
-    /// Adds the classes of a device's shaper and their queues; nothing where it has
-    /// none, or its maps may not be read.
+    /// Adds the classes of a device's shaper and their queues, and to the device
+    /// their rates; nothing where it has none, or its maps may not be read.
     pub(crate) fn look(
         &mut self,
-        device: &DeviceOverview,
+        device: &mut DeviceOverview,
         legend: &Legend,
         objects: &mut Vec<Object>,
     ) {
@@ -42,13 +43,27 @@ impl Kits {
             self.shaper = Shaper::pinned(Path::new(Store::SHAPER_FOLDER)).ok();
             found = self.shaper.as_ref().and_then(|shaper| read(shaper, place));
         }
-        for (classid, instance) in found.into_iter().flatten() {
-            let handle = Handle::from_u32(classid);
+        let Some((setup, queues)) = found else {
+            return;
+        };
+        let gate = rate(setup.gate_bytes_s);
+        device.rates.insert(GATE, (gate, gate));
+        // A class 0 is a place that one left.
+        let classes = setup.classes.iter().zip(queues);
+        for (class, instance) in classes.filter(|(class, _)| class.classid != 0) {
+            let handle = Handle::from_u32(class.classid);
+            let ceiling = match class.ceiling_bytes_s {
+                0 => gate,
+                bytes => rate(bytes),
+            };
+            let rates = (rate(class.guarantee_bytes_s), ceiling);
+            device.rates.insert(handle, rates);
             let numbers = of_class(&instance);
             objects.push(class_object(device, handle, legend, numbers));
             objects.push(Object {
                 sort: Sort::Qdisc,
                 identity: format!("{} {handle}", device.index),
+                begins: false,
                 labels: vec![
                     ("device", device.name.clone()),
                     ("parent", handle.to_string()),
@@ -60,14 +75,15 @@ impl Kits {
     }
 }
 
-/// The classes of the shaper at a place, by number; `None` where it is not there.
-fn read(shaper: &Shaper, place: Place) -> Option<Vec<(u32, Instance)>> {
+/// The shaper at a place, with its classes' queues; `None` where there is none.
+fn read(shaper: &Shaper, place: Place) -> Option<(Classes, Vec<Instance>)> {
     let setup = shaper.setup(place).ok()??;
     let instance = shaper.instance(place).ok()??;
-    let ids = setup.classes.iter().map(|class| class.classid);
-    // A class 0 is a place that one left.
-    let classes = ids.zip(instance.classes).filter(|(id, _)| *id != 0);
-    Some(classes.collect())
+    Some((setup, instance.classes))
+}
+
+fn rate(bytes_s: u64) -> Rate {
+    Rate::bits_per_second(bytes_s.saturating_mul(8))
 }
 
 fn sum(rows: &[(Row, u64)], wanted: impl Fn(&Row) -> bool) -> u64 {
@@ -95,7 +111,7 @@ fn of_class(queue: &Instance) -> Vec<(Number, u64)> {
     numbers
 }
 
-fn of_queue(queue: &Instance) -> Vec<(Number, u64)> {
+pub(crate) fn of_queue(queue: &Instance) -> Vec<(Number, u64)> {
     let of = |number, name| Some((number, queue.number(name)?));
     let drops = queue.drops();
     let full = sum(&drops, |row| FULL.contains(&row.name));

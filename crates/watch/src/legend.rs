@@ -65,6 +65,9 @@ pub struct Legend {
     /// The devices at which packets are conditioned.
     #[serde(skip)]
     pub conditioned: Vec<DeviceName>,
+    /// The devices at which what arrives is held to a rate without a queue.
+    #[serde(skip)]
+    pub held: Vec<DeviceName>,
     /// Tells the classes of connections.
     #[serde(skip)]
     pub sorter: Sorter,

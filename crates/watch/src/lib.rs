@@ -29,6 +29,7 @@ mod metrics;
 mod now;
 mod object;
 mod pages;
+mod passed;
 mod passing;
 mod probe;
 mod query;

@@ -9,7 +9,7 @@ use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
 
 /// The class that every packet of a direction passes (crate `compile`).
-const GATE: Handle = Handle::new(1, 1);
+pub(crate) const GATE: Handle = Handle::new(1, 1);
 
 /// How `[track]` has the line in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub struct LineNow {
     pub blind: bool,
 }
 
-/// The rate of a device's gate, bits of the wire by the second; `None` where
-/// there is none that is an HTB's.
+/// The rate of a device's gate, bits of the wire by the second: an HTB's or the
+/// kit's, or that of a cake; `None` where nothing shapes.
 pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
-    let (_, ceil) = device.rates.get(&GATE)?;
-    Some(ceil.as_bits_per_second())
+    let known = device.rates.get(&GATE).map(|(_, ceil)| *ceil);
+    Some(known.or(device.cake)?.as_bits_per_second())
 }
 
 /// The link's objects.
@@ -57,6 +57,7 @@ pub(crate) fn objects(
         Object {
             sort: Sort::Link,
             identity: String::new(),
+            begins: false,
             labels: vec![("device", device.clone()), ("direction", direction.clone())],
             numbers,
         }
@@ -109,6 +110,7 @@ mod tests {
             sent: Traffic::default(),
             counters: DeviceCounters::default(),
             rates: BTreeMap::from([(GATE, rate)]),
+            cake: None,
         };
         let line = LineNow {
             direction: String::from("up"),

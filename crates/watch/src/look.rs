@@ -6,20 +6,19 @@ use crate::kits::Kits;
 use crate::legend::Legend;
 use crate::line::{self, LineNow};
 use crate::object::{Number, Object, Sort};
+use crate::passed;
 use crate::passing::Passing;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use weirgate_kernel::{
-    Conditioned, Counters, DeviceName, DeviceOverview, Kernel, KernelError, RuleCounter, Tin,
-};
+use weirgate_kernel::{Counters, DeviceOverview, Kernel, KernelError, RuleCounter, Tin};
 use weirgate_units::Handle;
 
 /// Devices, and qdiscs and classes of one device, that are looked at: beyond
 /// them there is a fleet of containers, or someone who makes them to do harm.
 const MOST_DEVICES: usize = 64;
-const MOST_PARTS: usize = 512;
+pub(crate) const MOST_PARTS: usize = 512;
 const MOST_RULES: usize = 1024;
 /// Looks between two of the connection table; one more for each of so many
 /// connections, so that a long table costs no more by the second.
@@ -112,11 +111,12 @@ impl Looker {
         // Those that are shaped first, then by the kernel's number.
         devices.sort_by_key(|device| (!shaped(device), device.index));
         devices.truncate(MOST_DEVICES);
-        let mut objects = line::objects(&self.legend, &devices, &self.lines);
-        for device in &devices {
+        let mut objects = Vec::new();
+        for device in &mut devices {
             objects.extend(of_device(device, &self.legend));
             self.kits.look(device, &self.legend, &mut objects);
         }
+        objects.extend(line::objects(&self.legend, &devices, &self.lines));
         if let Some(passing) = &mut self.passing
             && let Err(error) = passing.look(&devices, shaped, &self.legend, &mut objects)
         {
@@ -136,12 +136,7 @@ impl Looker {
             let counters = self.kernel.rule_counters(*netdev, table).await?;
             objects.extend(of_rules(table, &counters));
         }
-        for device in &self.legend.conditioned {
-            // A device that is gone, or maps that may not be read.
-            if let Ok(counts) = self.kernel.conditioned(device).await {
-                objects.extend(of_conditioners(device, &counts));
-            }
-        }
+        passed::look(&self.kernel, &self.legend, objects).await;
         if self.rest == 0 {
             let all = self.kernel.connections().await?;
             let subnets = self.kernel.subnets().await?;
@@ -190,6 +185,7 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
     let mut objects = vec![Object {
         sort: Sort::Device,
         identity: device.index.to_string(),
+        begins: false,
         labels: vec![("device", device.name.clone())],
         numbers: vec![
             (Number::DeviceReceivedBytes, device.received.bytes),
@@ -205,6 +201,7 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
         objects.push(Object {
             sort: Sort::Qdisc,
             identity: format!("{} {} {}", device.index, qdisc.kind, qdisc.handle),
+            begins: false,
             labels: vec![
                 ("device", device.name.clone()),
                 ("parent", place(qdisc)),
@@ -238,6 +235,7 @@ pub(crate) fn class_object(
     Object {
         sort: Sort::Class,
         identity: format!("{} {handle}", device.index),
+        begins: false,
         labels: vec![
             ("device", device.name.clone()),
             ("direction", direction),
@@ -305,6 +303,7 @@ fn of_tins(device: &DeviceOverview, qdisc: &Counters) -> Vec<Object> {
     let object = |(name, tin): (&&str, &Tin)| Object {
         sort: Sort::Tin,
         identity: format!("{} {}", device.index, qdisc.handle),
+        begins: false,
         labels: vec![
             ("device", device.name.clone()),
             ("parent", place(qdisc)),
@@ -353,37 +352,11 @@ fn of_class(class: &Counters, queue: Option<&Counters>) -> Vec<(Number, u64)> {
     numbers
 }
 
-/// What conditioners found of each colour, entering a device and leaving it.
-fn of_conditioners(device: &DeviceName, counts: &Conditioned) -> Vec<Object> {
-    let entering = counts.entering.iter().map(|one| ("enter", one));
-    let leaving = counts.leaving.iter().map(|one| ("leave", one));
-    let colours = ["green", "yellow", "red"];
-    let objects = entering.chain(leaving).flat_map(|(at, one)| {
-        colours
-            .into_iter()
-            .enumerate()
-            .map(move |(place, colour)| Object {
-                sort: Sort::Conditioner,
-                identity: String::new(),
-                labels: vec![
-                    ("device", device.to_string()),
-                    ("at", at.to_owned()),
-                    ("conditioner", one.name.clone()),
-                    ("colour", colour.to_owned()),
-                ],
-                numbers: vec![
-                    (Number::ConditionerPackets, one.packets[place]),
-                    (Number::ConditionerBytes, one.bytes[place]),
-                ],
-            })
-    });
-    objects.take(MOST_PARTS).collect()
-}
-
 fn of_rules(table: &str, counters: &BTreeMap<String, RuleCounter>) -> Vec<Object> {
     let object = |(name, counter): (&String, &RuleCounter)| Object {
         sort: Sort::Rule,
         identity: String::new(),
+        begins: false,
         labels: vec![("table", table.to_owned()), ("rule", name.clone())],
         numbers: vec![
             (Number::RulePackets, counter.packets),
@@ -432,6 +405,7 @@ mod tests {
                 classes: Vec::new(),
             },
             rates: BTreeMap::new(),
+            cake: None,
         }
     }
 

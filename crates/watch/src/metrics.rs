@@ -125,6 +125,7 @@ mod tests {
             object: Object {
                 sort: Sort::Probe,
                 identity: String::new(),
+                begins: false,
                 labels: vec![("probe", String::from("a\"} 1\n# EOF\\\u{1b}[2J"))],
                 numbers: vec![(Number::ProbeRtt, 1500), (Number::ProbeSent, 3)],
             },

@@ -126,6 +126,7 @@ mod tests {
             object: Object {
                 sort: Sort::Class,
                 identity: String::new(),
+                begins: false,
                 labels: vec![
                     ("device", String::from("wan")),
                     ("handle", String::from("2:10")),

@@ -29,6 +29,8 @@ pub enum Sort {
     Tin,
     /// What a conditioner found of one colour.
     Conditioner,
+    /// What chooses the receive windows of connections.
+    Receive,
 }
 
 impl Sort {
@@ -46,6 +48,7 @@ impl Sort {
             Self::Service => "service",
             Self::Tin => "tin",
             Self::Conditioner => "conditioner",
+            Self::Receive => "receive",
         }
     }
 }
@@ -167,6 +170,10 @@ metrics! {
     TinFlows: Tin "flows" Gauge / 1 "Flows that have packets waiting, or had just now.";
     ConditionerPackets: Conditioner "packets" Counter / 1 "Packets that it found of this colour.";
     ConditionerBytes: Conditioner "bytes" Counter / 1 "Their bytes, IP headers included.";
+    ReceiveRewritten: Receive "rewritten_packets" Counter / 1 "Packets whose receive window was changed.";
+    ReceiveHeld: Receive "held_acknowledgements" Counter / 1 "Acknowledgements that were given a later time to leave.";
+    ReceiveUnknown: Receive "unknown_packets" Counter / 1 "Packets of connections whose handshake was not seen.";
+    ReceiveActive: Receive "active" Gauge / 1 "Shares of the rate that connections used in the last whole second, of each at most two.";
     HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
     HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
     HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host was sent.";
@@ -190,6 +197,9 @@ pub struct Object {
     /// Tells it from what had its name before: another of these, and its
     /// counters began anew.
     pub identity: String,
+    /// Its counters began with nothing after the look before, so that all that
+    /// they have counted was counted since.
+    pub begins: bool,
     /// What it is known by: names and values.
     pub labels: Vec<(&'static str, String)>,
     /// Its numbers, as the kernel has them.

@@ -33,8 +33,7 @@ pub(crate) struct Passing {
 struct Seat {
     last: Host,
     silent: u32,
-    /// It was not heard of before: its counters begin with nothing, so that the
-    /// first packets count.
+    /// It was not heard of at the look before.
     new: bool,
 }
 
@@ -86,13 +85,12 @@ impl Passing {
         self.seat(&hosts);
         for ((ifindex, address), seat) in &mut self.hosts {
             let device = names.get(ifindex).copied().unwrap_or_default();
-            let now = match hosts.get(&(*ifindex, *address)) {
-                Some(now) if !seat.new => *now,
-                _ => Host::default(),
-            };
-            objects.push(host(device, *address, &now, &seat.last));
+            let now = hosts.get(&(*ifindex, *address)).copied();
+            let now = now.unwrap_or_default();
+            let mut object = host(device, *address, &now, &seat.last);
+            object.begins = std::mem::take(&mut seat.new);
+            objects.push(object);
             seat.last = now;
-            seat.new = false;
         }
         self.known = hosts.into_keys().collect();
         Ok(())
@@ -122,10 +120,11 @@ impl Passing {
                 let gone = *gone;
                 self.hosts.remove(&gone);
             }
+            let new = !self.known.contains(key);
             let seat = Seat {
-                last: *host,
+                last: if new { Host::default() } else { *host },
                 silent: 0,
-                new: !self.known.contains(key),
+                new,
             };
             self.hosts.insert(*key, seat);
         }
@@ -227,6 +226,7 @@ fn host(device: &str, address: IpAddr, now: &Host, last: &Host) -> Object {
     Object {
         sort: Sort::Host,
         identity: String::new(),
+        begins: false,
         labels: vec![("device", device.to_owned()), ("host", address.to_string())],
         numbers,
     }

@@ -160,6 +160,7 @@ impl Prober {
         Object {
             sort: Sort::Probe,
             identity: String::new(),
+            begins: false,
             labels: vec![
                 ("probe", self.target.name.clone()),
                 ("host", self.target.address.to_string()),

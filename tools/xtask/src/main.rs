@@ -73,7 +73,8 @@ enum Task {
         #[arg(long, default_value_t = 1_000_000)]
         packets: u64,
     },
-    /// Measure forty kinds of line with `weirgate probe` in the lab.
+    /// Measure forty kinds of line in the lab with `weirgate probe`: with a cooperating end, then by
+    /// echoes alone.
     ProbeLines,
     /// Make the missing runs of the inbound campaign, then its page in docs.
     InboundCampaign {
@@ -121,6 +122,9 @@ enum Task {
         /// Seconds for each target.
         #[arg(long, default_value_t = 60)]
         seconds: u32,
+        /// This target alone; may be repeated.
+        #[arg(long)]
+        target: Vec<String>,
     },
 }
 
@@ -163,7 +167,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Task::AqmCycles => aqm::cycles(&root()),
-        Task::Fuzz { seconds } => fuzz::all(&root(), seconds),
+        Task::Fuzz { seconds, target } => fuzz::all(&root(), seconds, &target),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,11 +10,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod announce;
+mod arriving;
 mod browser;
 mod capture;
 mod doctor;
 mod documents;
 mod explain;
+mod flood;
 mod flows;
 mod full;
 mod here;

@@ -80,6 +80,71 @@ fn nine_months_open_as_fast_as_twelve_hours() {
     }
 }
 
+/// A time is dragged out of a graph, and a day is compared with the one before: the
+/// history repeats itself each day, so that both lines must lie on each other.
+#[test]
+fn a_time_is_dragged_out_and_compared_with_the_day_before() {
+    let watch = Watch::start(nine_months);
+    let mut browser = Browser::open(&watch.place, 1280, 1400);
+    browser.go(&format!("{}#history/24", watch.address));
+    let ready = "document.getElementById('graphs').dataset.ready";
+    browser.until("document.querySelectorAll('#graphs figure').length > 0");
+    let before = browser.value(ready);
+    browser.value(
+        "(() => { const choice = document.getElementById('compare');
+           choice.value = '24'; choice.dispatchEvent(new Event('change')); })()",
+    );
+    browser.until(&format!("{ready} !== {before}"));
+    let apart = browser.value(
+        "(() => {
+           const points = (path) => [...path.getAttribute('d').matchAll(/[ML]([\\d.]+) ([\\d.]+)/g)]
+             .map((found) => [Number(found[1]), Number(found[2])]);
+           const figure = [...document.querySelectorAll('#graphs figure')]
+             .find((one) => one.querySelector('figcaption').textContent === 'Wait by class, estimated: all');
+           return [...figure.querySelectorAll('path.before')].map((path) => {
+             const old = points(path), now = points(path.nextSibling);
+             const pairs = old.map(([x, y]) => [y, now.find((one) => Math.abs(one[0] - x) < 0.6)])
+               .filter(([, one]) => one);
+             const sum = pairs.reduce((all, [y, one]) => all + Math.abs(y - one[1]), 0);
+             return [pairs.length, sum / pairs.length];
+           }).filter(([count]) => count);
+         })()",
+    );
+    println!("points and how far apart they are: {apart}");
+    let apart = apart.as_array().unwrap();
+    assert!(apart.len() >= 4, "{apart:?}");
+    for line in apart {
+        assert!(line[0].as_f64() > Some(400.0), "{apart:?}");
+        assert!(line[1].as_f64() < Some(1.0), "{apart:?}");
+    }
+    // From three tenths of the drawing's width to six.
+    let before = browser.value(ready);
+    let box_of = "document.querySelector('#graphs figure svg').getBoundingClientRect()";
+    let place = browser.value(&format!("[{box_of}.x, {box_of}.y, {box_of}.width]"));
+    let place = [0, 1, 2].map(|part| place[part].as_f64().unwrap());
+    for (kind, part) in [
+        ("mousePressed", 0.3),
+        ("mouseMoved", 0.5),
+        ("mouseMoved", 0.6),
+        ("mouseReleased", 0.6),
+    ] {
+        let event = json!({
+            "type": kind, "x": place[0] + part * place[2], "y": place[1] + 60.0,
+            "button": "left", "buttons": 1, "clickCount": 1,
+        });
+        browser.ask("Input.dispatchMouseEvent", &event);
+    }
+    browser.until(&format!("{ready} !== {before}"));
+    let hours = browser.value(
+        "(() => { const [from, to] = document.getElementById('span').textContent.split(' to ');
+           return (Date.parse(to) - Date.parse(from)) / 3600e3; })()",
+    );
+    // Of 640 units 560 are the day.
+    let wanted = 24.0 * 0.3 * 640.0 / 560.0;
+    let hours = hours.as_f64().unwrap();
+    assert!((hours / wanted - 1.0).abs() < 0.02, "{hours} of {wanted}");
+}
+
 /// An hour of a class that is no more, of a clock that was ahead by that.
 fn an_hour_ahead(path: &Path) {
     let mut history = FileStorage::open(path, 8_000_000).unwrap();

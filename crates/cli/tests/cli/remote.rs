@@ -6,11 +6,12 @@ use crate::namespace::Namespace;
 use crate::program::{Ended, WEIRGATE};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
-struct Iperf3(Child);
+/// A server, which ends with it.
+struct Server(Child);
 
-impl Drop for Iperf3 {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -19,7 +20,7 @@ impl Drop for Iperf3 {
 
 /// A namespace whose loopback carries 20 Mbit/s and holds 300,000 bytes, which
 /// wait 120 ms, with an iperf3 server. Both directions share it.
-fn line() -> (Namespace, Iperf3) {
+fn line() -> (Namespace, Server) {
     let place = Namespace::new();
     place.run("ip link set lo mtu 1500 up");
     place.run("tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 300000");
@@ -32,12 +33,38 @@ fn line() -> (Namespace, Iperf3) {
     let mut lines = out.lines();
     while !lines.next().unwrap().unwrap().contains("Server listening") {}
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-    (place, Iperf3(server))
+    (place, Server(server))
 }
 
 fn probe(place: &Namespace, words: &[&str]) -> Ended {
     let mut command = place.command(WEIRGATE);
     Ended::of(&command.arg("probe").args(words).output().unwrap())
+}
+
+/// A real irtt server (package irtt) answers in place of ICMP.
+#[test]
+fn an_irtt_server_of_its_makers_answers() {
+    if Command::new("irtt").arg("version").output().is_err() {
+        eprintln!("SKIPPED: irtt is not installed");
+        return;
+    }
+    let (place, _server) = line();
+    let mut command = place.command("irtt");
+    command
+        .args(["server", "-b", "127.0.0.1:2112"])
+        .stdout(Stdio::piped());
+    let mut server = Server(command.spawn().unwrap());
+    let out = BufReader::new(server.0.stdout.take().unwrap());
+    let mut lines = out.lines();
+    while !lines.next().unwrap().unwrap().contains("IPv4 listener") {}
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    let irtt = ["--irtt", "127.0.0.1", "--iperf3", "127.0.0.1:5299"];
+    let ended = probe(&place, &[&irtt[..], &["--time", "4s", "--json"]].concat());
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(found["idle_lost"], 0, "{found}");
+    let down = found["down"]["data_rate_bits"].as_f64().unwrap();
+    assert!((8e6..=20e6).contains(&down), "{found}");
 }
 
 #[test]
@@ -234,7 +261,7 @@ fn an_experiment_is_played_on_real_hosts() {
     command
         .args(["probe", "--serve", "127.0.0.1:7887"])
         .stderr(Stdio::piped());
-    let mut server = Iperf3(command.spawn().unwrap());
+    let mut server = Server(command.spawn().unwrap());
     let out = BufReader::new(server.0.stderr.take().unwrap());
     let mut lines = out.lines();
     while !lines.next().unwrap().unwrap().contains("answers at") {}

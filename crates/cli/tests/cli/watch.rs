@@ -33,6 +33,11 @@ impl Drop for Watch {
 impl Watch {
     /// Begins to watch; `prepare` may make the history before.
     pub fn start(prepare: impl FnOnce(&Path)) -> Self {
+        Self::under("flows.toml", prepare)
+    }
+
+    /// The same under a policy of `tests/cli`.
+    pub fn under(policy: &str, prepare: impl FnOnce(&Path)) -> Self {
         let place = Namespace::new();
         place.run("ip link set lo up");
         // No other packets than those that are sent here.
@@ -44,7 +49,7 @@ impl Watch {
         place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
         place.run("ip addr add 10.8.0.1/24 dev lan");
         place.run("ip neigh add 10.8.0.77 lladdr 02:00:00:00:00:77 nud permanent dev lan");
-        let ended = place.weirgate("apply flows.toml");
+        let ended = place.weirgate(&format!("apply {policy}"));
         assert_eq!(ended.status, 0, "{ended:?}");
         let folder = tempfile::tempdir().unwrap();
         prepare(&folder.path().join("history"));
@@ -80,7 +85,7 @@ impl Watch {
         assert!(command.args(["-c", &line]).status().unwrap().success());
     }
 
-    fn get(&self, path: &str) -> String {
+    pub fn get(&self, path: &str) -> String {
         let mut command = self.place.command("/usr/bin/python3");
         let script = "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1]).read().decode())";
         let output = command
@@ -91,7 +96,7 @@ impl Watch {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub fn json(&self, path: &str) -> Value {
         serde_json::from_str(&self.get(path)).unwrap()
     }
 
@@ -109,8 +114,47 @@ impl Watch {
         panic!("{}", self.get("api/now"));
     }
 
+    /// A counter's series, by the begin of its name and one of its labels, and how
+    /// much the history has of it.
+    pub fn counted(&self, metric: &str, label: &str) -> (String, i64) {
+        let (name, points) = self.points(metric, label);
+        let sum = points.iter().map(|point| point[5].as_i64().unwrap()).sum();
+        (name, sum)
+    }
+
+    /// Its rates, look by look, by the second.
+    pub fn rates(&self, metric: &str, label: &str) -> Vec<f64> {
+        let (_, points) = self.points(metric, label);
+        let rate = |point: &Value| {
+            let [start, end, count] = [0, 1, 5].map(|at| point[at].as_f64().unwrap());
+            count * 1000.0 / (end - start)
+        };
+        points.iter().map(rate).collect()
+    }
+
+    /// A series by the begin of its name and one of its labels, and all points.
+    fn points(&self, metric: &str, label: &str) -> (String, Vec<Value>) {
+        let names: Value = self.json("api/series");
+        let name = names["series"].as_array().unwrap().iter().find(|name| {
+            let name = name.as_str().unwrap();
+            name.starts_with(metric) && name.contains(label)
+        });
+        let name = name
+            .unwrap_or_else(|| panic!("{metric} in {names}; {}", self.get("api/about")))
+            .as_str()
+            .unwrap();
+        let encoded = name
+            .replace('{', "%7B")
+            .replace('}', "%7D")
+            .replace('"', "%22")
+            .replace('=', "%3D");
+        let read: Value = self.json(&format!("api/read?series={encoded}"));
+        let points = read["series"][name]["points"].as_array().unwrap();
+        (name.to_owned(), points.clone())
+    }
+
     /// The page as a browser has it after its scripts, or a picture of it.
-    fn browser(&self, fragment: &str, options: &[&str]) -> String {
+    pub fn browser(&self, fragment: &str, options: &[&str]) -> String {
         let profile = self.folder.path().join("profile");
         let mut command = self.place.command("chromium");
         command
@@ -172,14 +216,14 @@ fn what_is_shown_is_what_passed() {
         of("urgent") == Some(0.0) && of("rest") == Some(0.0)
     });
     let urgent = "direction=\"up\",class=\"urgent\"";
-    let (name, sent) = counted(&watch, "class_sent_packets", urgent);
+    let (name, sent) = watch.counted("class_sent_packets", urgent);
     assert_eq!(sent, 30);
     // Each of them was timed, and the host on the inside was heard of.
-    assert_eq!(counted(&watch, "class_timed_packets", urgent).1, 30);
-    assert_eq!(counted(&watch, "class_ip_bytes", urgent).1, 30 * 128);
+    assert_eq!(watch.counted("class_timed_packets", urgent).1, 30);
+    assert_eq!(watch.counted("class_ip_bytes", urgent).1, 30 * 128);
     let host = "host=\"10.8.0.77\"";
-    assert_eq!(counted(&watch, "host_received_packets", host).1, 25);
-    assert_eq!(counted(&watch, "host_received_bytes", host).1, 25 * 128);
+    assert_eq!(watch.counted("host_received_packets", host).1, 25);
+    assert_eq!(watch.counted("host_received_bytes", host).1, 25 * 128);
     metrics(&watch);
     // What was sent before may be forgotten by now: a connection without an answer
     // is kept for half a minute.
@@ -315,29 +359,6 @@ fn names_are_admitted_and_dismissed() {
             .unwrap()
             .starts_with("grafana token ")
     );
-}
-
-/// A counter's series, by the begin of its name and one of its labels, and how
-/// much the history has of it.
-fn counted(watch: &Watch, metric: &str, label: &str) -> (String, i64) {
-    let names: Value = watch.json("api/series");
-    let name = names["series"].as_array().unwrap().iter().find(|name| {
-        let name = name.as_str().unwrap();
-        name.starts_with(metric) && name.contains(label)
-    });
-    let name = name
-        .unwrap_or_else(|| panic!("{metric} in {names}; {}", watch.get("api/about")))
-        .as_str()
-        .unwrap();
-    let encoded = name
-        .replace('{', "%7B")
-        .replace('}', "%7D")
-        .replace('"', "%22")
-        .replace('=', "%3D");
-    let read: Value = watch.json(&format!("api/read?series={encoded}"));
-    let points = read["series"][name]["points"].as_array().unwrap();
-    let sum = points.iter().map(|point| point[5].as_i64().unwrap()).sum();
-    (name.to_owned(), sum)
 }
 
 /// The Prometheus project's parser takes it, and finds what passed.

@@ -2,6 +2,7 @@
 //! What runs in the guest: a service, a hundred datagrams a second over the
 //! loopback device, and a clock that goes forward and back by hours.
 
+use rustix::process::Pid;
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 use serde_json::Value;
 use std::fs;
@@ -29,8 +30,25 @@ pub fn run(line: &str) {
     assert!(status.unwrap().success(), "{line}");
 }
 
+/// A service, which ends with the test: also with one that fails, which the guest
+/// would wait for otherwise, as long as somebody can write where it wrote.
+pub struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Service {
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+}
+
 /// A service, once it answers.
-pub fn begin(more: &[&str]) -> Child {
+pub fn begin(more: &[&str]) -> Service {
     let mut service = Command::new("weirgate")
         .args(["watch", "--listen", ADDRESS, "--history", HISTORY])
         .args(more)
@@ -38,6 +56,7 @@ pub fn begin(more: &[&str]) -> Child {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(service.stderr.take().unwrap()).lines();
+    let service = Service(service);
     let said = lines.find(|line| line.as_ref().unwrap().contains("the page is at"));
     said.unwrap().unwrap();
     thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
@@ -115,7 +134,7 @@ fn clock_is_set() {
             sleep(Duration::from_millis(1000 / RATE));
         }
     });
-    let mut service = begin(&["--probe", "here=127.0.0.1"]);
+    let service = begin(&["--probe", "here=127.0.0.1"]);
     let told = page();
     for by in SET {
         sleep(QUIET);
@@ -175,9 +194,8 @@ fn clock_is_set() {
     // Killed while the clock is behind what the file has, it opens again.
     set_clock(-3600);
     sleep(QUIET);
-    service.kill().unwrap();
-    service.wait().unwrap();
-    let mut service = begin(&["--probe", "here=127.0.0.1"]);
+    drop(service);
+    let service = begin(&["--probe", "here=127.0.0.1"]);
     sleep(QUIET);
     let after = check();
     assert!(
@@ -186,6 +204,5 @@ fn clock_is_set() {
         after.len(),
         sent.len()
     );
-    service.kill().unwrap();
-    service.wait().unwrap();
+    drop(service);
 }

@@ -3,7 +3,7 @@
 //! machine that lets it wait. The round trips of its probes stay the network's.
 
 use crate::inside::{begin, points, run};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
@@ -22,9 +22,9 @@ fn stopped() {
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").unwrap();
     let far = ["--probe", "far=203.0.113.1"];
     let near = ["--probe", "four=127.0.0.1", "--probe", "six=::1"];
-    let mut service = begin(&[&near[..], &far].concat());
+    let service = begin(&[&near[..], &far].concat());
     sleep(Duration::from_secs(2));
-    let pid = Pid::from_child(&service);
+    let pid = service.pid();
     for _ in 0..15 {
         kill_process(pid, Signal::STOP).unwrap();
         sleep(STOPPED);
@@ -42,6 +42,5 @@ fn stopped() {
     // One that there is no way to is lost, and stops nothing.
     let lost = points("probe_lost{probe=\"far\",host=\"203.0.113.1\"}");
     assert!(lost.iter().any(|point| point.2 > 0.0), "{lost:?}");
-    service.kill().unwrap();
-    service.wait().unwrap();
+    drop(service);
 }

@@ -10,6 +10,7 @@
 )]
 
 mod inside;
+mod kit;
 mod late;
 
 use weirgate_lab::{Limits, OwnTests};
@@ -24,9 +25,7 @@ fn in_the_guest(name: &str) {
     println!("{}", own.run(name));
 }
 
-/// To be run by name: it has not been seen to end yet, on a machine that was busy.
 #[test]
-#[ignore = "did not end within ten minutes of wall time"]
 fn a_clock_that_is_set_makes_no_spikes() {
     in_the_guest("inside::clock_is_set");
 }
@@ -34,4 +33,14 @@ fn a_clock_that_is_set_makes_no_spikes() {
 #[test]
 fn probes_are_timed_by_the_kernel() {
     in_the_guest("late::stopped");
+}
+
+#[test]
+fn classes_of_the_kit_and_tins_are_seen() {
+    in_the_guest("kit::kit_and_tins");
+}
+
+#[test]
+fn a_cakes_rate_is_the_links() {
+    in_the_guest("kit::cake_has_the_links_rate");
 }

@@ -260,6 +260,15 @@ fn cake(options: &Attrs<'_>) -> Option<Cake> {
     })
 }
 
+/// What a cake at a device lets pass, where it shapes.
+pub(crate) fn cake_rate(entry: &Entry<'_>) -> Option<Rate> {
+    if entry.kind != "cake" || entry.parent != TC_H_ROOT {
+        return None;
+    }
+    let bytes = entry.attrs.nest(TCA_OPTIONS).u64(TCA_CAKE_BASE_RATE64)?;
+    (bytes != 0).then(|| Rate::bits_per_second(bytes.saturating_mul(8)))
+}
+
 /// The size table: its numbers from the kernel, its slots from whichever known
 /// table has the same numbers and fingerprint. A table that nobody knows keeps
 /// its numbers and has no slots.

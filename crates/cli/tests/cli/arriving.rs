@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `watch` shows where nothing queues what arrives.
+
+use crate::namespace::Namespace;
+use crate::watch::Watch;
+use serde_json::Value;
+
+/// Frames of IPv4 and UDP that come to `wan` from outside.
+fn arrive(place: &Namespace, count: u32) {
+    let shown = place.run("ip -br link show wan");
+    let address = shown.split_whitespace().nth(2).unwrap().replace(':', "");
+    let script = format!(
+        "import socket, struct\n\
+         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+         s.bind(('far', 0))\n\
+         ether = bytes.fromhex('{address}') + bytes(6) + bytes([8, 0])\n\
+         ip = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 1028, 0, 0, 64, 17, 0, bytes([10, 9, 0, 2]), bytes([10, 9, 0, 1]))\n\
+         udp = struct.pack('>HHHH', 7, 9, 1008, 0) + bytes(1000)\n\
+         for _ in range({count}): s.send(ether + ip + udp)"
+    );
+    let mut command = place.command("/usr/bin/python3");
+    assert!(command.args(["-c", &script]).status().unwrap().success());
+}
+
+fn one<'a>(now: &'a Value, sort: &str, label: &str, value: &str) -> Option<&'a Value> {
+    let mut all = now["objects"].as_array()?.iter();
+    all.find(|one| one["sort"] == sort && one["labels"][label] == value)
+}
+
+#[test]
+fn what_holds_arriving_packets_is_seen() {
+    let watch = Watch::under("arriving.toml", |_| {});
+    let ingress = |now: &Value| one(now, "qdisc", "parent", "ingress").cloned();
+    let first = watch.look(|now| ingress(now).is_some());
+    let found = ingress(&first).unwrap();
+    assert_eq!(found["labels"]["device"], "wan");
+    assert_eq!(found["labels"]["kind"], "weirgate-inbound");
+    assert!(one(&first, "receive", "device", "wan").is_some(), "{first}");
+    // More than its virtual queue takes at once: 200 kB in a moment.
+    let both = |now: &Value| {
+        let numbers = &ingress(now)?["numbers"];
+        Some(numbers["sent_packets"].as_f64()? + numbers["drops"].as_f64()?)
+    };
+    arrive(&watch.place, 200);
+    let busy = watch.look(|now| both(now) > Some(0.0));
+    println!("{}", ingress(&busy).unwrap());
+    let (_, sent) = watch.counted("qdisc_sent_packets", "parent=\"ingress\"");
+    let (_, dropped) = watch.counted("qdisc_drops", "parent=\"ingress\"");
+    assert_eq!(sent + dropped, 200, "{sent} and {dropped}");
+    let page = watch.browser("#now", &["--dump-dom"]);
+    for part in ["weirgate-inbound", "wan ingress", "Windows changed/s"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+}

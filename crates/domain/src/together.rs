@@ -61,6 +61,7 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     let mut problems = Vec::new();
     let mut names = BTreeSet::new();
     let mut keeping: Option<DeviceName> = None;
+    let mut senders: Option<(DeviceName, u32)> = None;
     for (number, (link, state)) in parts.into_iter().enumerate() {
         for (name, device) in state.devices {
             match whole.devices.remove(&name) {
@@ -104,6 +105,15 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
                     _ => keeping = Some(link.clone()),
                 }
             }
+            let bits = numbered(&table);
+            match &senders {
+                Some((other, taken)) if taken & bits != 0 => problems.push(format!(
+                    "the policies of `{other}` and `{link}` both number control groups in the same \
+                     bits of packets' marks; give one of them other bits for `cgroup` in `[marks]`"
+                )),
+                _ if bits != 0 => senders = Some((link.clone(), bits | senders.map_or(0, |s| s.1))),
+                _ => {}
+            }
             table.name.clone_from(&name);
             whole.tables.push(table);
         }
@@ -113,6 +123,16 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     } else {
         Err(problems)
     }
+}
+
+/// The bits of packets' marks that a table writes.
+fn numbered(table: &Table) -> u32 {
+    let rules = table.chains.iter().flat_map(|chain| &chain.rules);
+    let effects = rules.flat_map(|rule| &rule.effects);
+    effects.fold(0, |all, effect| match effect {
+        Effect::Mark { mask, .. } => all | mask,
+        _ => all,
+    })
 }
 
 /// A device as two policies want it; none where both want to shape it, or one

@@ -305,7 +305,7 @@ impl Found {
             let label = format!("table {name} chain {}", chain.name);
             let none = Origin::default();
             match &chain.hook {
-                Hook::Postrouting { .. } | Hook::Prerouting if table.netdev => self.add(
+                Hook::Postrouting { .. } | Hook::Prerouting | Hook::Output if table.netdev => self.add(
                     "K304",
                     &label,
                     &none,
@@ -349,6 +349,7 @@ impl Found {
                 }
                 Hook::Postrouting { .. }
                 | Hook::Prerouting
+                | Hook::Output
                 | Hook::Egress { .. }
                 | Hook::Ingress { .. }
                 | Hook::Called

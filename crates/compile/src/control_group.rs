@@ -52,11 +52,11 @@ impl Groups {
     /// one for each number, since marks stand in the host's order, in which no
     /// set holds them. What only passes through may bear a mark of others.
     pub(crate) fn ways(&self, when: &When) -> Vec<Vec<Match>> {
-        let mut asked = when.control_groups.iter();
-        if asked.len() == 0 {
+        let asked = &when.control_groups;
+        if asked.is_empty() {
             return vec![Vec::new()];
         }
-        let marks = self.marks(|group| asked.any(|one| group.is_within(&one.value)));
+        let marks = self.marks(|group| asked.iter().any(|one| group.is_within(&one.value)));
         let field = Field::Mark { mask: self.mask };
         let own = Match::text(Field::InputDevice, "");
         if marks.len() == self.numbered.len() {

@@ -12,6 +12,7 @@
 mod announce;
 mod browser;
 mod capture;
+mod control_groups;
 mod doctor;
 mod documents;
 mod explain;

@@ -41,7 +41,10 @@ pub(super) fn loaded(expr: &RuleExpr) -> Option<(u8, Register)> {
         return None;
     }
     let level = u8::try_from(attributes.u32_be(NFTA_SOCKET_LEVEL)?).ok()?;
-    let register = Register::from_u32(attributes.u32_be(NFTA_SOCKET_DREG)?)?;
+    let number = attributes.u32_be(NFTA_SOCKET_DREG)?;
+    // A group's number takes two words, which is why it stands in the first.
+    let mut registers = [Register::R0, Register::Reg32_00].into_iter();
+    let register = registers.find(|register| *register as u32 == number)?;
     Some((level, register))
 }
 

@@ -53,7 +53,8 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 /// What a rule asks for that bridged packets do not have.
 fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
     const CONNECTION: &str = "no connection: they do not pass connection tracking";
-    const INPUT: &str = "no device here that they came in through, no user, no control group and no mark";
+    const INPUT: &str =
+        "no device here that they came in through, no user, no control group and no mark";
     if let Some(keep) = rule.keep.as_ref().filter(|_| rule.payload().is_none()) {
         return Some((keep.clone(), CONNECTION));
     }

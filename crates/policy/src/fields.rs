@@ -687,7 +687,11 @@ pub const TABLES: &[TableFields] = &[
                 Text("0x07000000"),
                 "Three bits of a packet's mark that say what its payload betrays",
             ),
-            field("cgroup", Text("0xf0000000"), "Those that number its sender's control group"),
+            field(
+                "cgroup",
+                Text("0xf0000000"),
+                "Those that number its sender's control group",
+            ),
         ],
     },
 ];

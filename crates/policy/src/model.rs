@@ -3,9 +3,9 @@
 //! is made from it can name its line.
 
 use crate::{
-    Conditioner, ConnectionState, ControlGroup, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Ids,
-    Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources,
-    TcpFlags, Track,
+    Conditioner, ConnectionState, ControlGroup, Engine, Fair, From, GroupShare, Holding, HostCap,
+    IcmpType, Ids, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule,
+    Sources, TcpFlags, Track,
 };
 use std::fmt;
 use std::str::FromStr;

@@ -25,8 +25,7 @@ pub use arriving::{Arriving, Payload};
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
-    PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict, port_protocols,
-    switch_name,
+    PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict, port_protocols, switch_name,
 };
 pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};

@@ -72,7 +72,7 @@ fn line(report: &Report) -> String {
             format!("weirgate: {sets} sets have new addresses of DNS names")
         }
         Report::Regrouped { sets } => {
-            format!("weirgate: {sets} control groups came, went or were made again")
+            format!("weirgate: control groups came, went or were made again: {sets} sets")
         }
         Report::NotRegrouped(error) => {
             format!("weirgate: control groups are not followed: {error}")

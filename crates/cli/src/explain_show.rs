@@ -171,6 +171,7 @@ fn effects(about: &About<'_>, way: Direction, rule: &Rule, tried: &Tried) -> Vec
             Effect::MaxSegment(most) => {
                 format!("lowers the largest segment that it announces to {most} bytes")
             }
+            Effect::Mark { mask, value } => format!("mark {value:#x}/{mask:#x}"),
             Effect::ConnectionMark { mask, value } => {
                 format!("keeps its decision on the connection (ct mark {value:#x}/{mask:#x})")
             }
@@ -267,6 +268,7 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
             Some(Hook::Ingress { device, .. }) => {
                 format!("netdev ingress of {device}, before connection tracking and NAT")
             }
+            Some(Hook::Output) => "output, where the sender's control group is known".to_owned(),
             Some(Hook::Postrouting { device }) => {
                 format!("postrouting to {device}, priority mangle, before source NAT")
             }
@@ -338,6 +340,10 @@ fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
                 Unknown::Sender => {
                     "whose socket sent it is not known, and rules that ask for it do not match \
                      (write `uid` and `gid`)"
+                }
+                Unknown::ControlGroup => {
+                    "which control group sent it is not known, and rules that ask for one do not \
+                     match (write `cgroup`)"
                 }
                 Unknown::Time => {
                     "no time was given, and schedules are asked at midnight of a Thursday (write \

@@ -71,6 +71,12 @@ fn line(report: &Report) -> String {
         Report::Refreshed { sets } => {
             format!("weirgate: {sets} sets have new addresses of DNS names")
         }
+        Report::Regrouped { sets } => {
+            format!("weirgate: control groups came, went or were made again: {sets} sets")
+        }
+        Report::NotRegrouped(error) => {
+            format!("weirgate: control groups are not followed: {error}")
+        }
         Report::Rates(now) => {
             let lines = crate::track::lines(now).join("; ");
             format!("weirgate: the line: {lines}")

@@ -195,9 +195,12 @@ pub fn export(path: &Path) -> Outcome {
         .flat_map(|table| &table.sets)
         .filter(named)
     {
+        let why = match set.key {
+            weirgate_state::Key::ControlGroup => "follows no control groups",
+            _ => "looks no DNS names up",
+        };
         output::note(&format!(
-            "weirgate: warning: not as the policy has it: the set {} is empty: a script looks no \
-             DNS names up",
+            "weirgate: warning: not as the policy has it: the set {} is empty: a script {why}",
             set.name
         ));
     }

@@ -83,6 +83,7 @@ pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) 
     describe(&planned.plan, false)?;
     let confirm = request.confirm;
     let named = planned.has_names();
+    let absent = weirgate_keep::absent_groups(&planned.wanted);
     let made = site.apply(lock, planned, request).await;
     let made = made.map_err(|error| {
         if matches!(error, KeepError::Apply(_)) && site.doubt() {
@@ -95,6 +96,9 @@ pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) 
     })?;
     if named {
         site.refill(lock).await.map_err(refused)?;
+    }
+    for why in absent {
+        output::note(&format!("weirgate: warning: {why}"));
     }
     told(&made, confirm);
     Ok(Status::Done)

@@ -53,7 +53,8 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 /// What a rule asks for that bridged packets do not have.
 fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
     const CONNECTION: &str = "no connection: they do not pass connection tracking";
-    const INPUT: &str = "no device here that they came in through, no user and no mark";
+    const INPUT: &str =
+        "no device here that they came in through, no user, no control group and no mark";
     if let Some(keep) = rule.keep.as_ref().filter(|_| rule.payload().is_none()) {
         return Some((keep.clone(), CONNECTION));
     }
@@ -78,6 +79,8 @@ fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
         let mark = when.mark.as_ref().map(|one| one.span.clone());
         let user = when.users.first().or(when.groups.first());
         let user = user.map(|one| one.span.clone());
+        let group = when.control_groups.first();
+        let user = user.or(group.map(|one| one.span.clone()));
         if let Some(span) = mac.or(device).or(from).or(user).or(mark) {
             return Some((place(span), INPUT));
         }

@@ -5,6 +5,7 @@
 //! A list of several values is looked up in a set; lists that are a group's
 //! bear its name, equal lists share one set.
 
+use crate::control_group::Groups;
 use crate::naming;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -35,6 +36,8 @@ pub(crate) struct Lists<'a> {
     /// The bits of a packet's mark that say what its payload betrays, and the
     /// lowest of them.
     payload: (u32, u8),
+    /// The control groups, as packets' marks number them.
+    groups: Groups,
 }
 
 impl<'a> Lists<'a> {
@@ -79,6 +82,7 @@ impl<'a> Lists<'a> {
             named,
             refreshed,
             payload: (policy.payload_mask(), policy.payload_lowest),
+            groups: Groups::of(policy),
         }
     }
 
@@ -233,7 +237,7 @@ pub(crate) fn needs_tracking(when: &When) -> bool {
 
 /// Whether the conditions ask for the socket that sent a packet.
 fn of_sockets(when: &When) -> bool {
-    !when.users.is_empty() || !when.groups.is_empty()
+    !when.users.is_empty() || !when.groups.is_empty() || !when.control_groups.is_empty()
 }
 
 /// When a schedule is on, in the kernel's terms; once, without matches, where
@@ -465,6 +469,7 @@ fn all_of(
         let each: Vec<Vec<Match>> = when.interfaces.iter().map(each).collect();
         ways = multiplied(&ways, &each);
     }
+    ways = multiplied(&ways, &lists.groups.ways(when));
     if !when.payload.is_empty() {
         ways = multiplied(&ways, &payload(when, lists.payload));
     }

@@ -19,6 +19,7 @@ mod classify;
 mod classify_when;
 mod codes;
 mod condition;
+mod control_group;
 mod engine;
 mod following;
 mod hold;
@@ -137,6 +138,8 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         }
     }
     inet.chains.extend(receive::refusing(policy));
+    inet.chains
+        .extend(control_group::chain(policy, &mut inet.sets));
     for table in [&mut inet, &mut netdev] {
         classify_when::complete(&mut table.sets, &table.chains);
     }

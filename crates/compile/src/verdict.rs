@@ -5,6 +5,7 @@ use crate::arriving;
 use crate::bridge;
 use crate::codes;
 use crate::condition;
+use crate::control_group;
 use crate::engine;
 use crate::hosts;
 use crate::receive;
@@ -45,6 +46,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     payload(policy, kernel, &release, problems);
     receive::check(policy, kernel, &release, problems);
     condition::check(policy, kernel, &release, problems);
+    control_group::check(policy, kernel, &release, problems);
     if policy.held_rate().is_some() && !kernel.payload {
         problems.error(
             codes::HOLD,

@@ -519,6 +519,19 @@ fn conditioners_need_their_program_and_let_a_full_packet_conform() {
     assert_eq!(refused(&of("3kB"), &without), [("C221", Severity::Error)]);
 }
 
+#[test]
+fn control_groups_need_a_kernel_that_tells_them() {
+    let all = Capabilities::all();
+    let without = Capabilities {
+        control_groups: false,
+        ..all.clone()
+    };
+    let source = format!("{SITE}[[rule]]\nclass = \"all\"\ncgroup = \"a/b\"\n");
+    assert_eq!(refused(&source, &all), []);
+    assert_eq!(refused(&source, &without), [("C222", Severity::Error)]);
+    assert_eq!(refused(SITE, &without), []);
+}
+
 /// Every code has a test here.
 #[test]
 fn codes_are_those_tested() {
@@ -527,7 +540,7 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219", "C221"
+            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219", "C221", "C222"
         ]
     );
 }

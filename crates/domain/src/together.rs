@@ -10,7 +10,7 @@
 
 use crate::{Check, Domain, PortId, conditioners, policy_text};
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Device, DeviceName, Effect, State};
+use weirgate_state::{Device, DeviceName, Effect, State, Table};
 
 /// The line between two policies.
 pub const DIVIDER: &str = "---";
@@ -61,6 +61,7 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     let mut problems = Vec::new();
     let mut names = BTreeSet::new();
     let mut keeping: Option<DeviceName> = None;
+    let mut senders: Vec<(DeviceName, u32)> = Vec::new();
     for (number, (link, state)) in parts.into_iter().enumerate() {
         for (name, device) in state.devices {
             match whole.devices.remove(&name) {
@@ -104,6 +105,14 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
                     _ => keeping = Some(link.clone()),
                 }
             }
+            let bits = numbered(&table);
+            if let Some((other, _)) = senders.iter().find(|(_, taken)| taken & bits != 0) {
+                problems.push(format!(
+                    "the policies of `{other}` and `{link}` both number control groups in the same \
+                     bits of packets' marks; give one of them other bits for `cgroup` in `[marks]`"
+                ));
+            }
+            senders.push((link.clone(), bits));
             table.name.clone_from(&name);
             whole.tables.push(table);
         }
@@ -113,6 +122,16 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     } else {
         Err(problems)
     }
+}
+
+/// The bits of packets' marks that a table writes.
+fn numbered(table: &Table) -> u32 {
+    let rules = table.chains.iter().flat_map(|chain| &chain.rules);
+    let effects = rules.flat_map(|rule| &rule.effects);
+    effects.fold(0, |all, effect| match effect {
+        Effect::Mark { mask, .. } => all | mask,
+        _ => all,
+    })
 }
 
 /// A device as two policies want it; none where both want to shape it, or one
@@ -190,6 +209,24 @@ mod tests {
         }
         assert_eq!(parts[2].trim(), "");
         assert!(!parts[0].contains("two") && !parts[1].contains("one"));
+    }
+
+    #[test]
+    fn control_groups_of_two_links_have_bits_of_their_own() {
+        let of = |device: &str, bits: &str| {
+            let rule = "[[rule]]\nclass = \"all\"\ncgroup = \"a\"\n";
+            let text = ONE.replace("DEVICE", device);
+            let text = format!("{text}{rule}[marks]\ncgroup = \"{bits}\"\n");
+            let policy = weirgate_policy::parse(&text).0.unwrap();
+            let state = weirgate_compile::compile(&policy, &Capabilities::all()).0;
+            (DeviceName::new(device).unwrap(), state.unwrap())
+        };
+        let one = || of("core0", "0xf0000000");
+        assert!(together(vec![one(), of("core1", "0x0000000f")]).is_ok());
+        let problems = together(vec![one(), state("core2"), of("core1", "0x30000000")]);
+        let problems = problems.unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("`core0` and `core1`"), "{problems:?}");
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub struct Packet {
     pub user: Option<u32>,
     /// The group of that socket.
     pub group: Option<u32>,
+    /// The path of the control group in which that socket was made, from below
+    /// the root.
+    pub control_group: Option<String>,
     /// `skb->mark`, as something else has set it.
     pub mark: u32,
     /// What is told about its connection.
@@ -130,6 +133,7 @@ impl Packet {
             input: None,
             user: None,
             group: None,
+            control_group: None,
             mark: 0,
             told: Told::default(),
         }

@@ -67,6 +67,9 @@ pub enum Unknown {
     /// The user or group whose socket on this machine sent the packet; taken for
     /// absent.
     Sender,
+    /// The control group whose socket on this machine sent the packet; taken for
+    /// none.
+    ControlGroup,
     /// The payload, which ends before the bytes that are looked at; taken for one
     /// that betrays nothing.
     Payload,
@@ -229,6 +232,9 @@ impl<'a, 'c> Run<'a, 'c> {
                 let whole = self.headers.version.is_some() && self.headers.fragment == 0;
                 return whole && self.packet.lower_segment(at, *most);
             }
+            Effect::Mark { mask, value } => {
+                self.packet.mark = self.packet.mark & !mask | value;
+            }
             Effect::ConnectionMark { mask, value } => {
                 let id = self.context.tracked.and_then(|tracked| tracked.connection);
                 let Some(connection) = id.and_then(|id| self.context.tracker.get_mut(id)) else {
@@ -253,6 +259,7 @@ impl<'a, 'c> Run<'a, 'c> {
                     (Value::Number(value), Values::Range(from, to)) => {
                         (*from..=*to).contains(&value)
                     }
+                    (Value::Text(path), Values::Set(name)) => self.named_in(name, &path),
                     (Value::Number(value), Values::Set(name)) => {
                         self.element(name, field.raw(value))
                     }
@@ -275,6 +282,14 @@ impl<'a, 'c> Run<'a, 'c> {
                 .iter()
                 .any(|(from, to)| (*from..=*to).contains(&value)),
             Some(Content::Refreshed(refreshed)) => refreshed.found.contains(&value),
+            _ => false,
+        }
+    }
+
+    /// Whether a set of control groups is that of a path.
+    fn named_in(&self, set: &str, path: &str) -> bool {
+        match self.table.set(set).map(|set| &set.content) {
+            Some(Content::Refreshed(groups)) => groups.names.iter().any(|name| name == path),
             _ => false,
         }
     }
@@ -425,6 +440,7 @@ impl<'a, 'c> Run<'a, 'c> {
                 }
                 of(told.filter(|_| own).map(u128::from))
             }
+            Field::ControlGroup { level } => self.control_group(level),
             Field::Mark { mask } => Value::Number((self.packet.mark & mask).into()),
             Field::Class => {
                 let class = self.pass.class.map_or(0, Handle::as_u32);
@@ -443,6 +459,20 @@ impl<'a, 'c> Run<'a, 'c> {
                 Value::Number(value as u128)
             }
             _ => self.of_connection(field),
+        }
+    }
+
+    /// The group above the sender's that is so many levels below the root, by
+    /// its path.
+    fn control_group(&mut self, level: u8) -> Value {
+        let Some(path) = &self.packet.control_group else {
+            self.pass.unknown.push(Unknown::ControlGroup);
+            return Value::Absent;
+        };
+        let parts: Vec<&str> = path.split('/').collect();
+        match parts.get(..level.into()) {
+            Some(parts) => Value::Text(parts.join("/")),
+            None => Value::Absent,
         }
     }
 

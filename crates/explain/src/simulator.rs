@@ -228,6 +228,10 @@ impl Simulator {
             }
             tracked = Some(self.tracker.take(&fate.packet, Some(headers), now));
         }
+        if path.arrives.is_none() {
+            let here = |hook: &Hook| *hook == Hook::Output;
+            self.hooks(fate, (now, clock), path, tracked, here);
+        }
         self.hooks(
             fate,
             (now, clock),

@@ -20,6 +20,7 @@ struct Rest<'a> {
     mark: u32,
     user: Option<u32>,
     group: Option<u32>,
+    control_group: Option<String>,
     mac: Option<u64>,
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn rest(
         mark: 0,
         user: None,
         group: None,
+        control_group: None,
         mac: None,
     };
     while let Some(word) = reading.next() {
@@ -211,6 +213,11 @@ impl<'a> Rest<'a> {
                 let right = "write the group's number, such as `100`";
                 self.group = reading.value(word, right, number);
             }
+            "cgroup" => {
+                let right = "write the path of the control group without a `/` before it, such as \
+                             `system.slice/backup.service`";
+                self.control_group = reading.value(word, right, text_words::control_group);
+            }
             "mark" => {
                 let right = "write a number, such as `0x10`";
                 self.mark = reading.value(word, right, number).unwrap_or(0);
@@ -302,6 +309,7 @@ impl<'a> Rest<'a> {
             mark: self.mark,
             user: self.user,
             group: self.group,
+            control_group: self.control_group,
             told: self.told,
             ..Packet::whole(self.blueprint.ethertype(), bytes)
         };

@@ -103,7 +103,7 @@ pub(crate) fn ecn(text: &str) -> Option<u8> {
 }
 
 /// All words that may follow the two ends.
-const WORDS: [&str; 27] = [
+const WORDS: [&str; 28] = [
     "dscp",
     "tos",
     "ecn",
@@ -121,6 +121,7 @@ const WORDS: [&str; 27] = [
     "mac",
     "uid",
     "gid",
+    "cgroup",
     "mark",
     "established",
     "related",
@@ -147,6 +148,12 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// The path of a control group, from below the root.
+pub(crate) fn control_group(text: &str) -> Option<String> {
+    let plain = |part: &str| !["", ".", ".."].contains(&part);
+    text.split('/').all(plain).then(|| text.to_owned())
 }
 
 /// What a word that is not known may have meant.

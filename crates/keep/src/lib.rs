@@ -10,6 +10,7 @@ mod announce;
 mod asked;
 mod asking;
 mod clock;
+mod control_group;
 mod error;
 mod frame;
 mod guard;
@@ -24,6 +25,7 @@ mod site;
 mod text;
 mod tracker;
 
+pub use control_group::absent_groups;
 pub use error::KeepError;
 pub use guard::serve as serve_guard;
 pub use history::{Entry, Head, History, KEPT, Outcome, Pending, Source};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DNS names of groups: looked up by the system's resolver, remembered where
-//! it outlives the kernel, put into sets of the tables that are applied.
+//! it outlives the kernel, put into sets of the tables that are applied. Sets of
+//! control groups are filled beside them (`control_group`).
 //!
 //! getaddrinfo(3) is asked, so that names mean here what they mean to every
 //! other program of the machine (nsswitch.conf, hosts, a resolver's cache). It
@@ -8,6 +9,7 @@
 //! What cannot be looked up keeps the addresses that were found last.
 
 use crate::clock::{self, Timer};
+use crate::control_group;
 use crate::error::KeepError;
 use crate::place::Place;
 use crate::sealed;
@@ -84,6 +86,9 @@ impl Names {
         let Content::Refreshed(refreshed) = &set.content else {
             return BTreeSet::new();
         };
+        if set.key == Key::ControlGroup {
+            return control_group::numbers(&refreshed.names);
+        }
         let known = refreshed.names.iter().filter_map(|name| self.0.get(name));
         known
             .flatten()
@@ -96,7 +101,7 @@ impl Names {
     }
 }
 
-/// The sets of a state that are looked up, with their tables.
+/// The sets of a state that are looked up or followed, with their tables.
 pub(crate) fn sets(state: &State) -> impl Iterator<Item = (&Table, &Set)> {
     let tables = state.tables.iter();
     tables
@@ -109,7 +114,7 @@ pub(crate) fn sets(state: &State) -> impl Iterator<Item = (&Table, &Set)> {
 pub(crate) fn wanted(state: &State) -> (BTreeSet<String>, u32) {
     let mut names = BTreeSet::new();
     let mut every = u32::MAX;
-    for (_, set) in sets(state) {
+    for (_, set) in sets(state).filter(|(_, set)| set.key != Key::ControlGroup) {
         if let Content::Refreshed(refreshed) = &set.content {
             names.extend(refreshed.names.iter().cloned());
             every = every.min(refreshed.every);

@@ -9,6 +9,7 @@
 
 use crate::announce::{self, Sessions};
 use crate::clock::{self, Timer};
+use crate::control_group::Groups;
 use crate::error::KeepError;
 use crate::history::Entry;
 use crate::memory::Memory;
@@ -48,6 +49,14 @@ pub enum Report {
         /// How many.
         sets: usize,
     },
+    /// So many sets have other control groups: some came, went or were made
+    /// again.
+    Regrouped {
+        /// How many.
+        sets: usize,
+    },
+    /// Control groups are not followed, and why.
+    NotRegrouped(KeepError),
     /// The line was found to have these rates, and they are in force.
     Rates(RatesNow),
     /// The line's rate is not followed as the policy says, and why.
@@ -123,6 +132,8 @@ pub async fn keep(
     let mut known = BTreeMap::new();
     mend(site, &mut known, &mut pace, &mut report).await;
     want(site, &mut lookups, &mut report)?;
+    let mut groups = Groups::new();
+    regroup(site, &mut groups, &mut report).await;
     let mut sessions = match Sessions::open(&site.place, announcers) {
         Ok(sessions) => Some(sessions),
         Err(error) => {
@@ -146,6 +157,10 @@ pub async fn keep(
             }
             () = events.next() => {}
             () = history.next() => {}
+            changed = groups.changed() => {
+                refill(site, changed, &mut report).await;
+                continue;
+            }
             answers = lookups.next() => {
                 refresh(site, &answers?, &mut report).await;
                 continue;
@@ -158,6 +173,7 @@ pub async fn keep(
                     waits = true;
                 }
                 want(site, &mut lookups, &mut report)?;
+                regroup(site, &mut groups, &mut report).await;
                 renew(site, &mut rates, &following, &mut report).await;
                 continue;
             }
@@ -290,6 +306,35 @@ fn want(
             report(Report::NotFound(vec![error.to_string()]));
             Ok(())
         }
+    }
+}
+
+/// Follows the control groups of the confirmed state, and puts what they are
+/// into the sets: a change that waited for confirmation left them.
+async fn regroup(site: &Site, groups: &mut Groups, report: &mut impl FnMut(Report)) {
+    let followed = site
+        .confirmed()
+        .and_then(|entry| groups.want(entry.as_ref().map(|entry| &entry.desired)));
+    match followed {
+        Ok(false) => {}
+        other => refill(site, other.map(|_| ()), report).await,
+    }
+}
+
+/// Puts the numbers that control groups have now into the sets.
+async fn refill(site: &Site, told: Result<(), KeepError>, report: &mut impl FnMut(Report)) {
+    let done = async {
+        told?;
+        let lock = site.lock().await?;
+        if site.unconfirmed()?.is_some() {
+            return Ok(0);
+        }
+        site.refill(&lock).await
+    };
+    match done.await {
+        Ok(0) => {}
+        Ok(sets) => report(Report::Regrouped { sets }),
+        Err::<_, KeepError>(error) => report(Report::NotRegrouped(error)),
     }
 }
 

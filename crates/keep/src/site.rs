@@ -80,7 +80,7 @@ pub struct Made {
 }
 
 impl Planned {
-    /// Whether it leads to lists of what DNS names stand for.
+    /// Whether it leads to lists of what DNS names or control groups stand for.
     pub fn has_names(&self) -> bool {
         names::sets(&self.plan.desired).next().is_some()
     }
@@ -133,8 +133,9 @@ impl Site {
         Ok(failed.collect())
     }
 
-    /// Puts the addresses that are known of DNS names into the sets of what is
-    /// applied; how many sets had others. Nothing else is touched.
+    /// Puts the addresses that are known of DNS names, and the numbers that
+    /// control groups have now, into the sets of what is applied; how many sets
+    /// had others. Nothing else is touched.
     pub async fn refill(&self, _lock: &Lock) -> Result<usize, KeepError> {
         let Some(memory) = Memory::read(&self.place)? else {
             return Ok(0);
@@ -183,7 +184,7 @@ impl Site {
         Ok(changed as usize)
     }
 
-    /// The sets of DNS names as they are, of tables that are known to be there.
+    /// The sets of DNS names and control groups as they are, of tables that are known to be there.
     async fn refreshed(&self, applied: &State) -> Result<State, KeepError> {
         let mut found = State::default();
         for table in &applied.tables {

@@ -16,7 +16,8 @@ use crate::payload;
 use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
-    Capabilities, Chain, DeviceName, Field, Hook, IpVersion, Match, Origin, Rule, Table,
+    Capabilities, Chain, Content, DeviceName, Effect, Field, Hook, IpVersion, Key, Match, Origin,
+    Refreshed, Rule, Set, Table, Verdict,
 };
 use weirgate_units::Handle;
 
@@ -92,6 +93,7 @@ impl Kernel {
                 &mut found.nft_postrouting,
             ),
             (true, egress, &mut found.nft_egress),
+            (false, Hook::Output, &mut found.control_groups),
             (true, ingress, &mut found.nft_ingress_forward),
         ];
         let unknown = questions.iter().filter(|(_, _, known)| !**known);
@@ -180,12 +182,15 @@ fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
     message
 }
 
-/// A table with every kind of match.
+/// A table with every kind of match that its hook has.
 fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Table {
     let empty = |version| Match::TcpPayloadEmpty {
         version,
         negated: false,
     };
+    if hook == Hook::Output {
+        return probe_output(number);
+    }
     let rule = |matches| Rule::classify(matches, Handle::new(1, 1), Origin::default()).guarded();
     Table {
         netdev,
@@ -203,6 +208,35 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Tabl
                 rule(vec![empty(IpVersion::V6)]),
                 rule(vec![Match::one(Field::DestinationPort, 1)]),
             ]
+            .into(),
+        }],
+    }
+}
+
+/// A table that asks for the sender's control group.
+fn probe_output(number: usize) -> Table {
+    const SET: &str = "groups";
+    let field = Field::ControlGroup { level: 1 };
+    Table {
+        netdev: false,
+        name: format!("weirgate-probe-{number}"),
+        sets: vec![Set {
+            name: SET.to_owned(),
+            key: Key::ControlGroup,
+            content: Content::Refreshed(Refreshed::default()),
+            origin: Origin::default(),
+        }]
+        .into(),
+        chains: vec![Chain {
+            name: String::from("probe"),
+            hook: Hook::Output,
+            rules: vec![Rule {
+                matches: vec![Match::within(field, SET)],
+                counter: None,
+                effects: vec![Effect::Mark { mask: 1, value: 1 }],
+                verdict: Verdict::Final,
+                origin: Origin::default(),
+            }]
             .into(),
         }],
     }

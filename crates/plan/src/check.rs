@@ -305,13 +305,14 @@ impl Found {
             let label = format!("table {name} chain {}", chain.name);
             let none = Origin::default();
             match &chain.hook {
-                Hook::Postrouting { .. } | Hook::Prerouting if table.netdev => self.add(
-                    "K304",
-                    &label,
-                    &none,
-                    "a netdev table has no hook at routing",
-                    "put the chain into an inet table",
-                ),
+                Hook::Postrouting { .. } | Hook::Prerouting | Hook::Output if table.netdev => self
+                    .add(
+                        "K304",
+                        &label,
+                        &none,
+                        "a netdev table has no hook at routing",
+                        "put the chain into an inet table",
+                    ),
                 Hook::Other(text) => self.add(
                     "K304",
                     &label,
@@ -349,6 +350,7 @@ impl Found {
                 }
                 Hook::Postrouting { .. }
                 | Hook::Prerouting
+                | Hook::Output
                 | Hook::Egress { .. }
                 | Hook::Ingress { .. }
                 | Hook::Called

@@ -310,7 +310,9 @@ fn content_text(content: &Content) -> String {
             let ranges: Vec<String> = ranges.iter().map(range).collect();
             format!("the classes of the values {}", ranges.join(", "))
         }
-        Content::Refreshed(_) => String::from("the addresses of DNS names"),
+        Content::Refreshed(_) => {
+            String::from("the addresses of DNS names, or the numbers of control groups")
+        }
         Content::Meter { size, timeout } => {
             let kept = match timeout {
                 Some(seconds) => format!("for {seconds} s"),
@@ -330,6 +332,7 @@ fn hook_text(hook: &Hook) -> String {
         } => format!("at packets that arrive on {device}, sent to {redirect_to}"),
         Hook::Egress { device } => format!("at packets that leave by {device}"),
         Hook::Prerouting => String::from("before routing"),
+        Hook::Output => String::from("at packets that this machine sends"),
         Hook::Other(place) => place.clone(),
         Hook::Called => String::from("called by other chains"),
         Hook::Switched { on: true } => String::from("called by other chains, switched on"),

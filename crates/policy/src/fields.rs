@@ -155,6 +155,11 @@ const GID: Field = field(
     List("100"),
     "Groups of this machine whose sockets send: numbers or ranges",
 );
+const CGROUP: Field = field(
+    "cgroup",
+    List("system.slice/backup.service"),
+    "Control groups (version 2) of this machine whose sockets send, with those below",
+);
 const CONNECTION: Field = field(
     "connection",
     Table("connection"),
@@ -466,6 +471,7 @@ pub const TABLES: &[TableFields] = &[
             PAYLOAD,
             UID,
             GID,
+            CGROUP,
             CONNECTION,
             field(
                 "class",
@@ -541,7 +547,7 @@ pub const TABLES: &[TableFields] = &[
     TableFields {
         name: "match",
         about: "One way to be of a service",
-        fields: conditions![PURE_ACK, PAYLOAD, UID, GID, CONNECTION],
+        fields: conditions![PURE_ACK, PAYLOAD, UID, GID, CGROUP, CONNECTION],
     },
     TableFields {
         name: "connection",
@@ -673,13 +679,18 @@ pub const TABLES: &[TableFields] = &[
     },
     TableFields {
         name: "marks",
-        about: "The bits of a connection's mark that keep decisions",
+        about: "The bits of marks that are weirgate's",
         fields: &[
             field("mask", Text("0x0000ff00"), "The bits, which stand together"),
             field(
                 "payload",
                 Text("0x07000000"),
                 "Three bits of a packet's mark that say what its payload betrays",
+            ),
+            field(
+                "cgroup",
+                Text("0xf0000000"),
+                "Those that number its sender's control group",
             ),
         ],
     },

@@ -31,6 +31,7 @@
 mod class;
 mod codes;
 mod conditioner;
+mod control_group;
 mod delay;
 mod drt;
 mod engine;
@@ -66,6 +67,7 @@ mod when;
 
 pub use codes::{CODES, Code};
 pub use conditioner::Conditioner;
+pub use control_group::ControlGroup;
 pub use engine::Engine;
 pub use fair::Fair;
 pub use inbound::{Flows, Holding};
@@ -153,6 +155,7 @@ pub fn parse_with(
         caps: parts.caps,
         mark_mask: marks.mask,
         payload_lowest: marks.payload_lowest,
+        control_group_mask: marks.control_groups,
         sources: files.sources,
     };
     verdict::check(&policy, &problems);

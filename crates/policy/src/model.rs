@@ -3,9 +3,9 @@
 //! is made from it can name its line.
 
 use crate::{
-    Conditioner, ConnectionState, Engine, Fair, From, GroupShare, Holding, HostCap, IcmpType, Ids,
-    Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule, Sources,
-    TcpFlags, Track,
+    Conditioner, ConnectionState, ControlGroup, Engine, Fair, From, GroupShare, Holding, HostCap,
+    IcmpType, Ids, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule,
+    Sources, TcpFlags, Track,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -50,6 +50,9 @@ pub struct Policy {
     /// The lowest of the bits of a packet's mark that say what was found in
     /// its flow's payload.
     pub payload_lowest: u8,
+    /// The bits of a packet's mark that say which control group sent it;
+    /// contiguous.
+    pub control_group_mask: u32,
     /// The files it was read from.
     pub sources: Sources,
 }
@@ -375,6 +378,8 @@ pub struct When {
     pub users: Vec<Value<Ids>>,
     /// Groups of such sockets.
     pub groups: Vec<Value<Ids>>,
+    /// Control groups in which such sockets were made, or groups below them.
+    pub control_groups: Vec<Value<ControlGroup>>,
     /// The packet's mark, set by something else.
     pub mark: Option<Value<Mark>>,
     /// What a packet's flow has betrayed of itself in its first payloads.

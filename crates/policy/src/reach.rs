@@ -32,6 +32,7 @@ fn holds(earlier: &When, later: &When) -> bool {
         && earlier.from.is_none()
         && earlier.users.is_empty()
         && earlier.groups.is_empty()
+        && earlier.control_groups.is_empty()
         && earlier.mark.is_none()
         && earlier.payload.is_empty()
         && earlier.local_names.is_none()

@@ -172,7 +172,9 @@ fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
         let from = from.map(|from| (&from.span, "whose it is"));
         let user = when.users.first().or(when.groups.first());
         let user = user.map(|user| (&user.span, "who sent it"));
-        if let Some((span, what)) = mac.or(device).or(from).or(user) {
+        let group = when.control_groups.first();
+        let group = group.map(|group| (&group.span, "which control group sent it"));
+        if let Some((span, what)) = mac.or(device).or(from).or(user).or(group) {
             table.problems().error(
                 codes::ONE_WAY,
                 span.clone(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads `[dscp]` and `[marks]`: what is done with code points, and which bits
-//! of a connection's mark are ours.
+//! of marks are ours.
 
 use crate::codes;
+use crate::control_group;
 use crate::matching::number;
 use crate::model::{Directions, DscpTreatment};
 use crate::read::{understood, word};
@@ -83,6 +84,8 @@ pub(crate) struct Marks {
     pub(crate) mask: u32,
     /// The lowest of those of a packet's that say what a payload betrays.
     pub(crate) payload_lowest: u8,
+    /// Those of a packet's that number its sender's control group.
+    pub(crate) control_groups: u32,
 }
 
 impl Default for Marks {
@@ -90,6 +93,7 @@ impl Default for Marks {
         Self {
             mask: MARK_MASK,
             payload_lowest: PAYLOAD_LOWEST,
+            control_groups: control_group::MASK,
         }
     }
 }
@@ -119,8 +123,10 @@ pub(crate) fn read_marks(mut table: Reader<'_, '_>) -> Marks {
         }
         Ok(mask)
     });
+    let groups = understood(&mut table, "cgroup", codes::MARK, control_group::mask);
     Marks {
         mask: mask.map_or(standard.mask, |mask| mask.value),
         payload_lowest: payload.map_or(standard.payload_lowest, |lowest| lowest.value),
+        control_groups: groups.map_or(standard.control_groups, |mask| mask.value),
     }
 }

@@ -7,6 +7,7 @@
 use crate::class::ACK;
 use crate::codes;
 use crate::conditioner;
+use crate::control_group;
 use crate::fair;
 use crate::inbound;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
@@ -225,6 +226,7 @@ fn rules(policy: &Policy, problems: &Problems) {
     }
     names_of_rules(policy, problems);
     payload_bits(policy, problems);
+    control_group::check(policy, problems);
     let kept: Vec<_> = policy
         .rules
         .iter()

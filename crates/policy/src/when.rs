@@ -3,6 +3,7 @@
 //! exclude each other.
 
 use crate::codes;
+use crate::control_group::ControlGroup;
 use crate::drt;
 use crate::group::{self, Groups};
 use crate::matching::From;
@@ -27,7 +28,7 @@ const TOS: [(&str, u8); 3] = [
 ];
 
 /// Fields that are conditions, but for `pure-ack`, which may say no.
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "protocol",
     "local-port",
     "remote-port",
@@ -46,6 +47,7 @@ const FIELDS: [&str; 21] = [
     "from",
     "uid",
     "gid",
+    "cgroup",
     "mark",
     "payload",
     "connection",
@@ -75,6 +77,8 @@ pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
     when.pure_ack = table.boolean("pure-ack").is_some_and(|flag| flag.value);
     when.users = understood_list(table, "uid", codes::USER, Ids::read);
     when.groups = understood_list(table, "gid", codes::USER, Ids::read);
+    when.control_groups =
+        understood_list(table, "cgroup", codes::CONTROL_GROUP, ControlGroup::read);
     when.payload = understood_list(table, "payload", codes::PAYLOAD, |text| {
         one_of(text, &SIGNATURES).ok_or_else(|| {
             (
@@ -139,6 +143,7 @@ fn read_plain(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
         from: word(table, "from", &FROM),
         users: Vec::new(),
         groups: Vec::new(),
+        control_groups: Vec::new(),
         mark: understood(table, "mark", codes::MARK, Mark::read),
         payload: Vec::new(),
         connection: Connection::default(),
@@ -305,11 +310,15 @@ fn tos(text: &str) -> Result<Dscp, (String, String)> {
     })
 }
 
-/// Only what this machine sends has a user or a group.
+/// Only what this machine sends has a user, a group or a control group.
 fn came_in(table: &Reader<'_, '_>, when: &When) {
-    if when.users.is_empty() && when.groups.is_empty() {
+    let (code, sender) = if !when.control_groups.is_empty() {
+        (codes::CONTROL_GROUP, "a control group")
+    } else if !when.users.is_empty() || !when.groups.is_empty() {
+        (codes::USER, "a user or a group")
+    } else {
         return;
-    }
+    };
     let forwarded = when.from.as_ref();
     let forwarded = forwarded.filter(|from| from.value == From::Forwarded);
     let places = [
@@ -320,13 +329,10 @@ fn came_in(table: &Reader<'_, '_>, when: &When) {
     for (span, what) in places {
         let Some(span) = span else { continue };
         let wrong = format!(
-            "{what} asks for packets that came in; only what this machine sends has a user or a \
-             group"
+            "{what} asks for packets that came in; only what this machine sends has {sender}"
         );
         let right = "leave one of them out: mark what comes in at the host that sends it";
-        table
-            .problems()
-            .error(codes::USER, span.clone(), wrong, right);
+        table.problems().error(code, span.clone(), wrong, right);
     }
 }
 

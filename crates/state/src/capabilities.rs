@@ -31,6 +31,10 @@ pub struct Capabilities {
     /// `netdev` tables with an egress chain, which a bridge's ports need.
     #[serde(default)]
     pub nft_egress: bool,
+    /// `inet` tables with an output chain that knows the sender's control group
+    /// of version 2 (`CONFIG_NFT_SOCKET`, `CONFIG_SOCK_CGROUP_DATA`).
+    #[serde(default)]
+    pub control_groups: bool,
     /// The classifier of payloads can be attached where packets arrive
     /// (`cls_bpf`), by a program that has it.
     #[serde(default)]
@@ -56,6 +60,7 @@ impl Capabilities {
             nft_ingress_forward: true,
             restore_marks: true,
             nft_egress: true,
+            control_groups: true,
             payload: true,
             kit: true,
         }

@@ -36,7 +36,7 @@
 //! one. [`Rule::guarded`] adds such matches.
 
 use crate::classify_field::{Field, IpVersion, Key};
-use crate::{DeviceName, Origin, Shared};
+use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};
 
@@ -77,9 +77,9 @@ pub enum Content {
     /// A map: of each of these ranges from..=to the class; sorted and apart in
     /// canonical form. [`Effect::ClassOf`] alone looks things up in it.
     Classes(Vec<(u128, u128, Handle)>),
-    /// Addresses of DNS names: what was found last. Which names they are and
-    /// what was found takes no part in comparison: a plan sees no difference,
-    /// and the elements are replaced in place.
+    /// Addresses of DNS names, or numbers of control groups: what was found last.
+    /// Which names they are and what was found takes no part in comparison: a plan
+    /// sees no difference, and the elements are replaced in place.
     Refreshed(Refreshed),
     /// What meters put there, at most `size` keys; further keys do not match.
     /// A key is forgotten `timeout` seconds after the last packet of its;
@@ -91,25 +91,6 @@ pub enum Content {
         timeout: Option<u32>,
     },
 }
-
-/// The names behind a set of [`Content::Refreshed`].
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Refreshed {
-    /// The DNS names; none in a state that was observed.
-    pub names: Vec<String>,
-    /// How often they are looked up, in seconds.
-    pub every: u32,
-    /// The addresses that the set has when it is made.
-    pub found: Vec<u128>,
-}
-
-impl PartialEq for Refreshed {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Refreshed {}
 
 /// A chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +139,9 @@ pub enum Hook {
     /// `inet` prerouting at raw priority: what arrives by any device, before
     /// connection tracking. Only such a chain may refuse packets.
     Prerouting,
+    /// `inet` output at mangle priority: what this machine itself sends, by any
+    /// device. Only here are control groups known ([`Field::ControlGroup`]).
+    Output,
     /// Nowhere: run by [`Verdict::Jump`] or [`Verdict::Goto`].
     Called,
     /// Nowhere, and jumped to only while it is switched on. The switch is a
@@ -299,6 +283,14 @@ pub enum Effect {
     /// (`nft_exthdr_tcp_set_eval`, net/netfilter/nft_exthdr.c). Stands after a
     /// match on TCP.
     MaxSegment(u16),
+    /// Writes `value` into the bits of `mask` of the packet's mark; other bits
+    /// stay.
+    Mark {
+        /// The bits written.
+        mask: u32,
+        /// Their value, within the mask.
+        value: u32,
+    },
     /// Writes `value` into the bits of `mask` of the connection's mark; other
     /// bits stay. Needs a connection.
     ConnectionMark {
@@ -540,6 +532,11 @@ impl Match {
         }
     }
 
+    /// Whether it asks for the sender's control group.
+    pub(crate) fn of_control_group(&self) -> bool {
+        matches!(self.field(), Some(Field::ControlGroup { .. }))
+    }
+
     /// Whether only packets of stated protocols fulfil it.
     fn names_protocol(&self) -> bool {
         let stated = matches!(
@@ -632,7 +629,11 @@ impl Table {
                 device,
                 redirect_to,
             } => vec![device, redirect_to],
-            Hook::Prerouting | Hook::Called | Hook::Switched { .. } | Hook::Other(_) => vec![],
+            Hook::Prerouting
+            | Hook::Output
+            | Hook::Called
+            | Hook::Switched { .. }
+            | Hook::Other(_) => vec![],
         })
     }
 

@@ -70,6 +70,14 @@ pub enum Field {
     User,
     /// The group of that socket (`meta skgid`), alike.
     Group,
+    /// The control group (version 2) in which its socket was made, or the one
+    /// above it that is so many levels below the root; looked up in sets only,
+    /// and only at [`Hook::Output`](crate::Hook::Output)
+    /// (`nft_socket_validate`, net/netfilter/nft_socket.c).
+    ControlGroup {
+        /// Levels below the root, at least 1.
+        level: u8,
+    },
     /// Bits of `skb->mark`, unshifted.
     Mark {
         /// Bits looked at.
@@ -123,6 +131,9 @@ pub enum Key {
     Short,
     /// A number of four bytes.
     Long,
+    /// The kernel's number of a control group (version 2): the inode of its
+    /// directory.
+    ControlGroup,
 }
 
 impl Key {
@@ -133,6 +144,7 @@ impl Key {
             Self::Address(IpVersion::V4) | Self::Long => 4,
             Self::Address(IpVersion::V6) => 16,
             Self::Mac => 6,
+            Self::ControlGroup => 8,
             Self::Byte => 1,
             Self::Short => 2,
         }
@@ -171,6 +183,7 @@ impl Field {
             | Self::ConnectionMark { .. }
             | Self::ConnectionId
             | Self::Hour => Key::Long,
+            Self::ControlGroup { .. } => Key::ControlGroup,
             Self::Version
             | Self::EtherType
             | Self::InputDevice

@@ -135,6 +135,14 @@ impl Table {
                 for (wrong, right) in self.rule_faults(rule) {
                     found.push((format!("chain {}", chain.name), rule, wrong, right));
                 }
+                if chain.hook != Hook::Output && rule.matches.iter().any(Match::of_control_group) {
+                    found.push((
+                        format!("chain {}", chain.name),
+                        rule,
+                        "control groups are known at output only".to_owned(),
+                        "put the rule into a chain of output",
+                    ));
+                }
                 if rule.verdict == Verdict::Refuse && chain.hook != Hook::Prerouting {
                     found.push((
                         format!("chain {}", chain.name),
@@ -165,7 +173,7 @@ impl Table {
             ));
         }
         for effect in &rule.effects {
-            if let Effect::ConnectionMark { mask, value } = effect
+            if let Effect::ConnectionMark { mask, value } | Effect::Mark { mask, value } = effect
                 && value & !mask != 0
             {
                 found.push((
@@ -285,6 +293,7 @@ impl Set {
             Key::Byte => "inet_proto",
             Key::Short => "inet_service",
             Key::Long => "mark",
+            Key::ControlGroup => "cgroupsv2",
         };
         let body = match &self.content {
             Content::Fixed(elements) => {
@@ -377,6 +386,11 @@ fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
             None,
             None,
         ),
+        Hook::Output => (
+            String::from("type filter hook output priority mangle; policy accept;"),
+            None,
+            None,
+        ),
         Hook::Called => (String::new(), None, None),
         Hook::Switched { on } => (
             format!("# switched {}", if *on { "on" } else { "off" }),
@@ -430,6 +444,9 @@ impl Table {
                     format!("meta priority set {looked_up} map @{map}")
                 }
                 Effect::MaxSegment(bytes) => format!("tcp option maxseg size set {bytes}"),
+                Effect::Mark { mask, value } => {
+                    format!("meta mark set meta mark & {:#x} | {value:#x}", !mask)
+                }
                 Effect::ConnectionMark { mask, value } => {
                     format!("ct mark set ct mark & {:#x} | {value:#x}", !mask)
                 }
@@ -485,6 +502,7 @@ fn field_text(field: Field, netdev: bool) -> String {
         Field::SourceMac => "ether saddr".into(),
         Field::User => "meta skuid".into(),
         Field::Group => "meta skgid".into(),
+        Field::ControlGroup { level } => format!("socket cgroupv2 level {level}"),
         Field::Mark { mask } => format!("meta mark & {mask:#x}"),
         Field::ConnectionMark { mask } => format!("ct mark & {mask:#x}"),
         Field::ConnectionState { mask } => format!("ct state & {mask:#x}"),

@@ -18,14 +18,14 @@ mod kit;
 mod machine;
 mod qdisc;
 mod receive;
+mod refreshed;
 mod shared;
 
 pub use arriving::{Arriving, Payload};
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,
-    PROTOCOLS_WITH_PORTS, Refreshed, Rule, Set, TCP, Table, Values, Verdict, port_protocols,
-    switch_name,
+    PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict, port_protocols, switch_name,
 };
 pub use classify_change::TableChange;
 pub use classify_field::{Field, IpVersion, Key};
@@ -42,6 +42,7 @@ pub use qdisc::{
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 pub use receive::{Datagrams, Measured, SparedMark, UDP, WindowAlgorithm, Windows};
+pub use refreshed::Refreshed;
 pub use shared::Shared;
 
 use serde::{Deserialize, Serialize};

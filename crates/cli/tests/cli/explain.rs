@@ -109,3 +109,34 @@ fn a_capture_is_read() {
     let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(document["packets"][0]["class"], "fast", "{document:#}");
 }
+
+#[test]
+fn a_control_group_is_told_and_stands_for_those_below_it() {
+    let class = |more: &str, policy: &str| {
+        let place = crate::program::root().join("tests/cli").join(policy);
+        let folder = TempDir::new().unwrap();
+        let packet = format!("udp 10.9.0.1:9 > 10.9.0.2:9 own {more}");
+        let words = ["explain", place.to_str().unwrap(), &packet, "--json"];
+        let ended = weirgate(folder.path(), &words);
+        assert_eq!(ended.status, 0, "{ended:?}");
+        let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        let assumed = document.to_string().contains("(write `cgroup`)");
+        let name = document["packets"][0]["class"].as_str().unwrap();
+        (name.to_owned(), assumed)
+    };
+    let told = |name: &str| (name.to_owned(), false);
+    let outer = "control-groups.toml";
+    assert_eq!(class("cgroup weirgate-test/a", outer), told("good"));
+    assert_eq!(class("cgroup weirgate-test/a/b/c", outer), told("good"));
+    assert_eq!(class("cgroup weirgate-test/ab", outer), told("rest"));
+    assert_eq!(class("cgroup weirgate-test/c", outer), told("bad"));
+    assert_eq!(class("cgroup weirgate-test", outer), told("rest"));
+    // What others write into the bits is no group.
+    assert_eq!(class("cgroup x mark 0x10000000", outer), told("rest"));
+    assert_eq!(class("", outer), ("rest".to_owned(), true));
+    let inner = "control-groups-inner.toml";
+    assert_eq!(class("cgroup weirgate-test/a/b/c", inner), told("bad"));
+    assert_eq!(class("cgroup weirgate-test/a/c", inner), told("good"));
+    let folder = TempDir::new().unwrap();
+    explain(&folder, &[&format!("{UDP} own cgroup /a")]).says(2, &["without a `/` before it"]);
+}

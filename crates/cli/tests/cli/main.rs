@@ -13,6 +13,7 @@ mod announce;
 mod arriving;
 mod browser;
 mod capture;
+mod control_groups;
 mod doctor;
 mod documents;
 mod explain;

@@ -9,10 +9,10 @@ use super::read::{self, Known, Read};
 use super::rule::End;
 use super::sets::{ConstantSet, NFTA_DATA_VALUE, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS};
 use super::{
-    HOOK_EGRESS, HOOK_INGRESS, HOOK_POSTROUTING, HOOK_PREROUTING, NFGENMSG, NFTA_CHAIN_HOOK,
-    NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM,
-    NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, PRIORITY_MANGLE,
-    PRIORITY_RAW,
+    HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, NFGENMSG,
+    NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_HOOK_DEV,
+    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE,
+    PRIORITY_MANGLE, PRIORITY_RAW,
 };
 use crate::wire::Attrs;
 use nlink::netlink::AttrIter;
@@ -192,6 +192,7 @@ fn base(
             _ => None,
         },
         (HOOK_PREROUTING, PRIORITY_RAW, None) => Some((Hook::Prerouting, End::Accept)),
+        (HOOK_OUTPUT, PRIORITY_MANGLE, None) => Some((Hook::Output, End::Accept)),
         (HOOK_INGRESS, 0, Some(own)) => match read.last()? {
             (Read::Rule(rule, Some(end @ End::Forward(index))), _) if is_tail(rule) => {
                 let redirect_to = device(*index)?;

@@ -38,6 +38,7 @@ pub(super) const fn around(hook: &Hook) -> (usize, usize) {
         Hook::Ingress { .. } => (0, 1),
         Hook::Egress { .. }
         | Hook::Prerouting
+        | Hook::Output
         | Hook::Called
         | Hook::Switched { .. }
         | Hook::Other(_) => (0, 0),

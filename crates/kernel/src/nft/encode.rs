@@ -4,11 +4,11 @@
 use super::edit::{Edit, Edits};
 use super::rule::{self, End};
 use super::{
-    DELCHAIN, DELRULE, DELTABLE, HOOK_EGRESS, HOOK_INGRESS, HOOK_POSTROUTING, HOOK_PREROUTING,
-    NEWCHAIN, NEWRULE, NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY,
-    NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY,
-    NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_POSITION, NFTA_RULE_TABLE, NFTA_TABLE_NAME,
-    PRIORITY_MANGLE, PRIORITY_RAW, family, frame, label, message,
+    DELCHAIN, DELRULE, DELTABLE, HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING,
+    HOOK_PREROUTING, NEWCHAIN, NEWRULE, NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME,
+    NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM,
+    NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_POSITION, NFTA_RULE_TABLE,
+    NFTA_TABLE_NAME, PRIORITY_MANGLE, PRIORITY_RAW, family, frame, label, message,
 };
 use super::{object, sets};
 use crate::channel::Request;
@@ -266,6 +266,7 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
         }
         Hook::Postrouting { .. } => (HOOK_POSTROUTING, PRIORITY_MANGLE, None),
         Hook::Prerouting => (HOOK_PREROUTING, PRIORITY_RAW, None),
+        Hook::Output => (HOOK_OUTPUT, PRIORITY_MANGLE, None),
         Hook::Ingress { device, .. } => (HOOK_INGRESS, 0, Some(device)),
         Hook::Egress { device } => (HOOK_EGRESS, 0, Some(device)),
     };

@@ -2,6 +2,7 @@
 //! How each field is loaded into a register, and what its values look like
 //! there.
 
+use super::control_group;
 use nlink::netlink::nftables::{ByteorderOp, CtKey, Expr, MetaKey, PayloadBase, Register};
 use weirgate_state::{Field, IpVersion};
 
@@ -10,6 +11,8 @@ use weirgate_state::{Field, IpVersion};
 pub(super) enum Load {
     Meta(MetaKey),
     Connection(CtKey),
+    /// The control group of the sender's socket, so many levels below the root.
+    ControlGroup(u8),
     LinkLayer(u32, u32),
     Network(u32, u32),
     Transport(u32, u32),
@@ -71,6 +74,7 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
         Field::SourceMac => plain(Load::LinkLayer(6, 6)),
         Field::User => turned(Load::Meta(MetaKey::SkUid), 4),
         Field::Group => turned(Load::Meta(MetaKey::SkGid), 4),
+        Field::ControlGroup { level } => plain(Load::ControlGroup(level)),
         Field::Mark { mask } => masked(Load::Meta(MetaKey::Mark), mask.to_ne_bytes().to_vec()),
         // Turned, because decisions are compared by their order.
         Field::ConnectionMark { mask } => Source {
@@ -117,6 +121,7 @@ pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -
         Load::Connection(CtKey::AvgPkt) => Field::ConnectionMeanSize,
         Load::Connection(CtKey::Id) => Field::ConnectionId,
         Load::Connection(CtKey::Helper) => Field::Helper,
+        Load::ControlGroup(level) => Field::ControlGroup { level },
         Load::LinkLayer(6, 6) => Field::SourceMac,
         Load::Network(12, 4) => Field::Source(V4),
         Load::Network(8, 16) => Field::Source(V6),
@@ -154,6 +159,7 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             (value as u32).to_ne_bytes().to_vec()
         }
+        Field::ControlGroup { .. } => control_group::number(value),
         Field::ConnectionBytes | Field::ConnectionPackets | Field::ConnectionMeanSize => {
             last(8, value)
         }
@@ -183,6 +189,7 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
+        Field::ControlGroup { .. } => control_group::value(bytes)?,
         _ => whole,
     };
     (raw(field, netdev, found) == bytes).then_some(found)
@@ -219,6 +226,7 @@ pub(super) fn write(out: &mut Vec<Expr>, source: &Source, register: Register) {
             dreg: register,
             key,
         },
+        Load::ControlGroup(level) => control_group::load(level, register),
         Load::LinkLayer(offset, len) => payload(PayloadBase::LinkLayer, offset, len),
         Load::Network(offset, len) => payload(PayloadBase::Network, offset, len),
         Load::Transport(offset, len) => payload(PayloadBase::Transport, offset, len),

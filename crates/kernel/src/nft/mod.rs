@@ -3,6 +3,7 @@
 //! out in one transaction, rules read back expression by expression; switches and counters by
 //! themselves.
 
+mod control_group;
 pub(crate) mod decode;
 pub(crate) mod edit;
 pub(crate) mod encode;
@@ -59,6 +60,8 @@ pub(crate) const NFGENMSG: usize = 4;
 pub(crate) const HOOK_POSTROUTING: u32 = 4;
 /// `NF_INET_PRE_ROUTING`.
 pub(crate) const HOOK_PREROUTING: u32 = 0;
+/// `NF_INET_LOCAL_OUT`.
+pub(crate) const HOOK_OUTPUT: u32 = 3;
 /// `NF_NETDEV_INGRESS`.
 pub(crate) const HOOK_INGRESS: u32 = 0;
 /// `NF_NETDEV_EGRESS`.

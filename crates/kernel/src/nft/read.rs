@@ -2,6 +2,7 @@
 //! A rule from its nf_tables expressions. Only what `rule::write` writes is
 //! understood; everything else is named as unknown.
 
+use super::control_group;
 use super::field::{self, Load, Source};
 use super::rule::{self, End, REGISTERS};
 use super::sets::ConstantSet;
@@ -138,7 +139,10 @@ fn read_source(exprs: &[RuleExpr], slot: usize) -> Option<(Source, &[RuleExpr])>
             };
             (*dreg, load)
         }
-        _ => return None,
+        other => {
+            let (level, register) = control_group::loaded(other)?;
+            (register, Load::ControlGroup(level))
+        }
     };
     if !is_slot(register, slot) {
         return None;
@@ -385,6 +389,20 @@ fn read_effect(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr])
         ] if dreg == sreg => {
             let bytes = data.get(..2)?.try_into().ok()?;
             Some((Effect::MaxSegment(u16::from_be_bytes(bytes)), after))
+        }
+        [
+            RuleExpr::Meta {
+                key: MetaKey::Mark, ..
+            },
+            RuleExpr::Bitwise { mask, xor, .. },
+            RuleExpr::MetaSet {
+                key: MetaKey::Mark, ..
+            },
+            after @ ..,
+        ] => {
+            let mask = !word(mask)?;
+            let value = word(xor)?;
+            Some((Effect::Mark { mask, value }, after))
         }
         [
             RuleExpr::Ct {

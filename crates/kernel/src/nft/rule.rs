@@ -256,6 +256,17 @@ pub(super) fn dscp_word(version: IpVersion, dscp: u8) -> ([u8; 2], [u8; 2]) {
     }
 }
 
+/// Writes `value` into the bits of `mask` of the word in the first register.
+fn bits_written(mask: u32, value: u32) -> Expr {
+    Expr::Bitwise {
+        sreg: Register::R0,
+        dreg: Register::R0,
+        len: 4,
+        mask: (!mask).to_ne_bytes().to_vec(),
+        xor: value.to_ne_bytes().to_vec(),
+    }
+}
+
 fn write_effect(out: &mut Vec<Expr>, effect: &Effect, netdev: bool) {
     let register = Register::R0;
     match effect {
@@ -292,18 +303,23 @@ fn write_effect(out: &mut Vec<Expr>, effect: &Effect, netdev: bool) {
                 len: 2,
             },
         ]),
+        Effect::Mark { mask, value } => out.extend([
+            Expr::Meta {
+                dreg: register,
+                key: MetaKey::Mark,
+            },
+            bits_written(*mask, *value),
+            Expr::MetaSet {
+                key: MetaKey::Mark,
+                sreg: register,
+            },
+        ]),
         Effect::ConnectionMark { mask, value } => out.extend([
             Expr::Ct {
                 dreg: register,
                 key: CtKey::Mark,
             },
-            Expr::Bitwise {
-                sreg: register,
-                dreg: register,
-                len: 4,
-                mask: (!mask).to_ne_bytes().to_vec(),
-                xor: value.to_ne_bytes().to_vec(),
-            },
+            bits_written(*mask, *value),
             Expr::CtSet {
                 key: CtKey::Mark,
                 sreg: register,

@@ -7,6 +7,7 @@
 //! a set: 11 x 11 for IPv4, 11 for IPv6 without extension headers. An IPv6
 //! packet with extension headers is taken for one with payload.
 
+use super::control_group;
 use super::{DELSETELEM, NEWSET, NEWSETELEM, family, message};
 use crate::wire::Attrs;
 use nlink::netlink::AttrIter;
@@ -63,6 +64,7 @@ const TYPE_MARK: u32 = 19;
 const TYPE_CLASSID: u32 = 23;
 const TYPE_ETHERTYPE: u32 = 10;
 const TYPE_INET_SERVICE: u32 = 13;
+const TYPE_CGROUPV2: u32 = 46;
 
 /// One of the sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,6 +162,7 @@ fn key_type(key: Key) -> u32 {
         Key::Byte => TYPE_INET_PROTOCOL,
         Key::Short => TYPE_INET_SERVICE,
         Key::Long => TYPE_MARK,
+        Key::ControlGroup => TYPE_CGROUPV2,
     }
 }
 
@@ -171,12 +174,16 @@ fn key_of(number: u32) -> Option<Key> {
         Key::Byte,
         Key::Short,
         Key::Long,
+        Key::ControlGroup,
     ];
     all.into_iter().find(|key| key_type(*key) == number)
 }
 
 fn key_bytes(key: Key, value: u128) -> Vec<u8> {
-    value.to_be_bytes()[16 - key.bytes()..].to_vec()
+    match key {
+        Key::ControlGroup => control_group::number(value),
+        _ => value.to_be_bytes()[16 - key.bytes()..].to_vec(),
+    }
 }
 
 /// The head of a set and the names that all its messages bear.
@@ -543,9 +550,12 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
             let element = Attrs::of(element);
             let bytes = element.nest(NFTA_SET_ELEM_KEY).bytes(NFTA_DATA_VALUE)?;
             let bytes = bytes.get(..key.bytes())?;
-            let value = bytes
-                .iter()
-                .fold(0, |all, byte| all << 8 | u128::from(*byte));
+            let value = match key {
+                Key::ControlGroup => control_group::value(bytes)?,
+                _ => bytes
+                    .iter()
+                    .fold(0, |all, byte| all << 8 | u128::from(*byte)),
+            };
             let end = element.u32_be(NFTA_SET_ELEM_FLAGS).unwrap_or(0);
             let data = element.nest(NFTA_SET_ELEM_DATA);
             let data = data

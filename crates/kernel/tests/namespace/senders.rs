@@ -5,7 +5,8 @@
 use crate::harness::{apply, in_namespace, observe};
 use crate::scheme::{SITE, counters, tables};
 use std::net::UdpSocket;
-use weirgate_plan::verify;
+use weirgate_plan::{Options, plan_with, verify};
+use weirgate_state::{Content, Key, State};
 
 const RULES: &str = r#"
 [[rule]]
@@ -78,5 +79,76 @@ fn senders_are_told_apart() {
                 assert_eq!(more, wanted, "{user} {group} to {to}");
             }
         }
+    });
+}
+
+const GROUPS: &str = r#"
+[[rule]]
+name = "outer"
+class = "rest"
+cgroup = ["one", "one/two/three"]
+
+[[rule]]
+name = "inner"
+class = "good"
+cgroup = "one/two"
+"#;
+
+/// The numbers in a state's sets of control groups, by set.
+fn groups(state: &State) -> Vec<(String, Vec<u128>)> {
+    let sets = state.tables.iter().flat_map(|table| &table.sets);
+    let mut found: Vec<_> = sets
+        .filter(|set| set.key == Key::ControlGroup)
+        .map(|set| match &set.content {
+            Content::Refreshed(groups) => (set.name.clone(), groups.found.clone()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn control_groups_are_held_and_read_back() {
+    in_namespace(|kernel| async move {
+        let found = kernel.capabilities().await.unwrap();
+        assert!(found.control_groups, "{found:?}");
+        let mut state = tables(&format!("{SITE}{GROUPS}"));
+        // Numbers of both halves, so that none is cut off or turned round.
+        let mut number = 0x0000_0102_0304_0506_u128;
+        for set in state.tables.iter_mut().flat_map(|table| &mut table.sets) {
+            if let Content::Refreshed(groups) = &mut set.content {
+                groups.found = vec![number];
+                number += 1 << 40;
+            }
+        }
+        assert_eq!(groups(&state).len(), 3);
+        apply(&kernel, &state, None).await;
+        let after = observe(&kernel, &[&state]).await;
+        assert_eq!(verify(&after, &state), vec![]);
+        assert_eq!(groups(&after), groups(&state));
+        let again = plan_with(&after, &state, &Options::default()).unwrap();
+        assert!(again.steps.is_empty(), "{:?}", again.steps);
+        // nft reads the table as its own.
+        let text = crate::harness::run("nft list table inet weirgate");
+        for part in [
+            "type cgroupsv2",
+            "hook output priority mangle",
+            "socket cgroupv2 level 3 @cgroup_",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // Replaced in place, as the service does it.
+        let table = &state.tables[0];
+        let set = table.sets.iter().find(|set| set.key == Key::ControlGroup);
+        let set = set.unwrap();
+        kernel.refill(table, set, &[7, 9]).await.unwrap();
+        let now = kernel.refreshed(table, set).await.unwrap();
+        match now.content {
+            Content::Refreshed(groups) => assert_eq!(groups.found, [7, 9]),
+            other => panic!("{other:?}"),
+        }
+        let after = observe(&kernel, &[&state]).await;
+        assert_eq!(verify(&after, &state), vec![]);
     });
 }

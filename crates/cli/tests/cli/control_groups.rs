@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules by control group: real groups, real senders in them, and the service
+//! that follows groups that are made again.
+
+use crate::namespace::Namespace;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_secs(8);
+/// The group that holds those of the test.
+const TOP: &str = "weirgate-test";
+
+/// A namespace whose `/run/cgroup` is the hierarchy of version 2.
+struct Site {
+    place: Namespace,
+}
+
+impl Site {
+    fn new() -> Self {
+        let place = Namespace::new();
+        place.run("mkdir /run/cgroup");
+        place.run("mount -t cgroup2 none /run/cgroup");
+        place.run("ip addr add 10.9.0.1/24 dev wan");
+        place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev wan");
+        let site = Self { place };
+        site.clear();
+        site.make("");
+        site
+    }
+
+    /// The directory of a group below the test's own.
+    fn folder(&self, group: &str) -> PathBuf {
+        let root = format!("/proc/{}/root/run/cgroup", self.place.holder());
+        PathBuf::from(root).join(TOP).join(group)
+    }
+
+    fn make(&self, group: &str) {
+        fs::create_dir(self.folder(group)).unwrap();
+    }
+
+    fn unmake(&self, group: &str) {
+        let begin = Instant::now();
+        // A process that has ended leaves its group a moment later.
+        while let Err(error) = fs::remove_dir(self.folder(group)) {
+            assert!(begin.elapsed() < SOON, "{group}: {error}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn clear(&self) {
+        for group in ["a/b", "a", "c", ""] {
+            // What a test that failed left is there or not.
+            let _ = fs::remove_dir(self.folder(group));
+        }
+    }
+
+    /// The counters that count a datagram of a program in a group; of one in
+    /// none of the test's for `None`.
+    #[track_caller]
+    fn counted(&self, group: Option<&str>) -> Vec<&'static str> {
+        let before = self.counters();
+        let enter = group.map_or_else(String::new, |group| {
+            format!("echo 0 > /run/cgroup/{TOP}/{group}/cgroup.procs; ")
+        });
+        let script = format!("{enter}echo x > /dev/udp/10.9.0.2/9");
+        let ended = self.place.command("bash").args(["-c", &script]).output();
+        let ended = ended.unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        let after = self.counters();
+        let more = before.iter().zip(&after).filter(|(b, a)| a.1 > b.1);
+        more.map(|(one, _)| one.0).collect()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let read = |name: &'static str| {
+            let line = format!("nft list counter inet weirgate up_{name}");
+            let text = self.place.run(&line);
+            let packets = text.split("packets ").nth(1).unwrap_or_default();
+            let count = packets.split(' ').next().unwrap_or_default();
+            (name, count.parse().unwrap())
+        };
+        ["outer", "inner", "other"].map(read).to_vec()
+    }
+
+    /// The rules with their numbers, which a table that is left alone keeps.
+    fn rules(&self) -> String {
+        let text = self.place.run("nft -a list table inet weirgate");
+        let rules = text.lines().filter(|line| line.contains("# handle"));
+        rules.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Waits until a group's packets are counted so; how long it took.
+    #[track_caller]
+    fn comes_to_count(&self, group: &str, wanted: &[&str]) -> Duration {
+        let begin = Instant::now();
+        loop {
+            let found = self.counted(Some(group));
+            if found == wanted {
+                return begin.elapsed();
+            }
+            assert!(begin.elapsed() < SOON, "{group}: {found:?}");
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn senders_are_told_apart_and_followed() {
+    let site = Site::new();
+    let place = &site.place;
+    site.make("a");
+    site.make("a/b");
+    place
+        .weirgate("apply control-groups.toml")
+        .says(0, &["there is no control group weirgate-test/c now"]);
+    let rules = site.rules();
+    place.weirgate("plan control-groups.toml").says(0, &[]);
+    place.weirgate("show").says(0, &[]);
+    // The deepest group decides, and a group stands for those below it: the
+    // rule on `a` comes first.
+    assert_eq!(site.counted(None), [""; 0]);
+    assert_eq!(site.counted(Some("a")), ["outer"]);
+    assert_eq!(site.counted(Some("a/b")), ["outer"]);
+    assert_eq!(site.counted(Some("")), [""; 0]);
+    // A group that comes is in force after the next apply, which does nothing
+    // else.
+    site.make("c");
+    assert_eq!(site.counted(Some("c")), [""; 0]);
+    let again = place.weirgate("apply control-groups.toml");
+    again.says(0, &[]);
+    assert!(again.out.contains("nothing to change"), "{again:?}");
+    assert_eq!(site.counted(Some("c")), ["other"]);
+    assert_eq!(site.rules(), rules);
+    // One that is made again has another number, and nobody says so.
+    site.unmake("c");
+    site.make("c");
+    assert_eq!(site.counted(Some("c")), [""; 0]);
+    // The service puts it right when it starts, and follows from then on.
+    let log = tempfile::tempdir().unwrap();
+    let file = fs::File::create(log.path().join("log")).unwrap();
+    let keeper = Service(
+        place
+            .command(crate::program::WEIRGATE)
+            .arg("keep")
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .unwrap(),
+    );
+    site.comes_to_count("c", &["other"]);
+    for _ in 0..3 {
+        site.unmake("c");
+        site.make("c");
+        let took = site.comes_to_count("c", &["other"]);
+        println!("followed after {took:?}");
+    }
+    // So too below one that is made again itself, and where nothing was.
+    site.unmake("a/b");
+    site.unmake("a");
+    site.make("a");
+    site.make("a/b");
+    site.comes_to_count("a/b", &["outer"]);
+    site.comes_to_count("a", &["outer"]);
+    site.unmake("c");
+    assert_eq!(site.rules(), rules);
+    place.weirgate("plan control-groups.toml").says(0, &[]);
+    let told = fs::read_to_string(log.path().join("log")).unwrap();
+    assert!(told.contains("control groups came, went"), "{told}");
+    assert!(!told.contains("not followed"), "{told}");
+    drop(keeper);
+    // The deeper rule first takes its own.
+    place
+        .weirgate("apply control-groups-inner.toml")
+        .says(0, &[]);
+    assert_eq!(site.counted(Some("a/b")), ["inner"]);
+    assert_eq!(site.counted(Some("a")), ["outer"]);
+    place.weirgate("remove").says(0, &[]);
+}
+
+#[test]
+fn a_machine_without_the_hierarchy_is_told() {
+    let place = Namespace::new();
+    // Nothing of version 2 is mounted in this mount namespace.
+    let mounts = place.run("cat /proc/self/mounts");
+    for line in mounts.lines() {
+        let mut fields = line.split(' ').skip(1);
+        if let (Some(at), Some("cgroup2")) = (fields.next(), fields.next()) {
+            place.run(&format!("umount {at}"));
+        }
+    }
+    place
+        .weirgate("apply control-groups.toml")
+        .says(0, &["no hierarchy of control groups of version 2"]);
+    place.weirgate("plan control-groups.toml").says(0, &[]);
+    place.weirgate("remove").says(0, &[]);
+    place
+        .weirgate("export control-groups.toml")
+        .says(0, &["a script follows no control groups"]);
+}

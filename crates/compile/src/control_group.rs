@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules by control group.
+//!
+//! The kernel tells the sender's control group at output, not at postrouting,
+//! where the rules stand (`nft_socket_validate`). So a chain at output gives
+//! each group of the policy a number, writes the deepest one that a packet is
+//! of into bits of its mark, and the rules look at those bits. The bits are
+//! cleared of what somebody else wrote there.
+//!
+//! What the kernel compares is a group's number, which another one has that is
+//! made later under the same path. It stands in a set of its own for each path,
+//! whose elements crate `keep` replaces as groups come and go.
+
+use crate::codes;
+use crate::naming;
+use std::collections::BTreeSet;
+use weirgate_document::Problems;
+use weirgate_policy::{ControlGroup, Policy, When};
+use weirgate_state::{
+    Capabilities, Chain, Content, Effect, Field, Hook, Key, Match, Origin, Refreshed, Rule, Set,
+    Verdict,
+};
+
+/// The chain's name.
+const CHAIN: &str = "senders";
+
+/// The control groups of a policy, numbered from 1.
+pub(crate) struct Groups {
+    mask: u32,
+    numbered: Vec<ControlGroup>,
+}
+
+impl Groups {
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let groups = policy.control_groups().into_iter();
+        Self {
+            mask: policy.control_group_mask,
+            numbered: groups.map(|group| group.value.clone()).collect(),
+        }
+    }
+
+    /// The numbers of the groups that fit, in place in the mark.
+    fn marks(&self, fits: impl Fn(&ControlGroup) -> bool) -> Vec<u32> {
+        let all = self.numbered.iter().zip(1..);
+        let found = all.filter(|(group, _)| fits(group));
+        found
+            .map(|(_, number): (_, u32)| number << self.mask.trailing_zeros())
+            .collect()
+    }
+
+    /// The ways to be of a control group that is asked for, or of one below it:
+    /// one for each number, since marks stand in the host's order, in which no
+    /// set holds them. What only passes through may bear a mark of others.
+    pub(crate) fn ways(&self, when: &When) -> Vec<Vec<Match>> {
+        let asked = &when.control_groups;
+        if asked.is_empty() {
+            return vec![Vec::new()];
+        }
+        let marks = self.marks(|group| asked.iter().any(|one| group.is_within(&one.value)));
+        let field = Field::Mark { mask: self.mask };
+        let own = Match::text(Field::InputDevice, "");
+        if marks.len() == self.numbered.len() {
+            return vec![vec![own, Match::one(field, 0).negated()]];
+        }
+        marks
+            .into_iter()
+            .map(|mark| vec![own.clone(), Match::one(field, mark.into())])
+            .collect()
+    }
+}
+
+/// The chain that numbers packets by their senders' control groups, with its
+/// sets; `None` where no rule asks.
+pub(crate) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
+    let groups = policy.control_groups();
+    if groups.is_empty() {
+        return None;
+    }
+    let mask = policy.control_group_mask;
+    let mut numbered: Vec<_> = groups.into_iter().zip(1_u32..).collect();
+    // The deepest that holds decides.
+    numbered.sort_by_key(|(group, number)| (u8::MAX - group.value.level(), *number));
+    let mut names = BTreeSet::new();
+    let mut rules: Vec<Rule> = Vec::new();
+    for (group, number) in numbered {
+        let line = match policy.sources.included(&group.span) {
+            Some(_) => 0,
+            None => group.line,
+        };
+        let origin = Origin::new(line, format!("control group {}", group.value));
+        let name = set_name(&group.value, &mut names);
+        sets.push(Set {
+            name: name.clone(),
+            key: Key::ControlGroup,
+            content: Content::Refreshed(Refreshed {
+                names: vec![group.value.path().to_owned()],
+                every: 0,
+                found: Vec::new(),
+            }),
+            origin: origin.clone(),
+        });
+        let level = group.value.level();
+        let value = number << mask.trailing_zeros();
+        rules.push(Rule {
+            matches: vec![Match::within(Field::ControlGroup { level }, &name)],
+            counter: None,
+            effects: vec![Effect::Mark { mask, value }],
+            verdict: Verdict::Final,
+            origin,
+        });
+    }
+    rules.push(Rule {
+        matches: vec![Match::one(Field::Mark { mask }, 0).negated()],
+        counter: None,
+        effects: vec![Effect::Mark { mask, value: 0 }],
+        verdict: Verdict::Final,
+        origin: Origin::new(0, "of no control group of the policy"),
+    });
+    Some(Chain {
+        name: CHAIN.to_owned(),
+        hook: Hook::Output,
+        rules: rules.into(),
+    })
+}
+
+/// A name made of the path, so that a set stays where others come and go.
+fn set_name(group: &ControlGroup, taken: &mut BTreeSet<String>) -> String {
+    let name = format!("cgroup_{}", naming::digest(group.path()));
+    let mut free = name.clone();
+    let mut number = 2;
+    while !taken.insert(free.clone()) {
+        free = format!("{name}_{number}");
+        number += 1;
+    }
+    free
+}
+
+/// What the kernel must have for it.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let groups = policy.control_groups();
+    let Some(first) = groups.first().filter(|_| !kernel.control_groups) else {
+        return;
+    };
+    problems.error(
+        codes::CONTROL_GROUP,
+        first.span.clone(),
+        format!("{release} cannot tell the control group of what it sends"),
+        "load or build nft_socket (CONFIG_NFT_SOCKET, CONFIG_SOCK_CGROUP_DATA), or write `uid`",
+    );
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The control group of a packet's sender as nf_tables has it: loaded by the
+//! expression `socket` (`nft_socket_init`, net/netfilter/nft_socket.c), which
+//! nlink does not model for this key, and numbered in the host's order.
+
+use crate::wire::Attrs;
+use nlink::netlink::nftables::{Expr, RawExpr, Register, RuleExpr};
+
+const NAME: &str = "socket";
+const NFTA_SOCKET_KEY: u16 = 1;
+const NFTA_SOCKET_DREG: u16 = 2;
+const NFTA_SOCKET_LEVEL: u16 = 3;
+/// `NFT_SOCKET_CGROUPV2`.
+const CONTROL_GROUP: u32 = 3;
+
+/// The expression that puts the group of a level into a register.
+pub(super) fn load(level: u8, register: Register) -> Expr {
+    let mut attributes = Vec::new();
+    let words = [
+        (NFTA_SOCKET_KEY, CONTROL_GROUP),
+        (NFTA_SOCKET_DREG, register as u32),
+        (NFTA_SOCKET_LEVEL, u32::from(level)),
+    ];
+    for (kind, value) in words {
+        // Each is as long as its header of four bytes and one word.
+        attributes.extend(8_u16.to_ne_bytes());
+        attributes.extend(kind.to_ne_bytes());
+        attributes.extend(value.to_be_bytes());
+    }
+    RawExpr::new(NAME, attributes).into()
+}
+
+/// Level and register of an expression that [`load`] makes.
+pub(super) fn loaded(expr: &RuleExpr) -> Option<(u8, Register)> {
+    let RuleExpr::Unknown { name, data, .. } = expr else {
+        return None;
+    };
+    let attributes = Attrs::of(data);
+    let is_group = attributes.u32_be(NFTA_SOCKET_KEY) == Some(CONTROL_GROUP);
+    if name != NAME || !is_group {
+        return None;
+    }
+    let level = u8::try_from(attributes.u32_be(NFTA_SOCKET_LEVEL)?).ok()?;
+    let number = attributes.u32_be(NFTA_SOCKET_DREG)?;
+    // A group's number takes two words, which is why it stands in the first.
+    let mut registers = [Register::R0, Register::Reg32_00].into_iter();
+    let register = registers.find(|register| *register as u32 == number)?;
+    Some((level, register))
+}
+
+/// A group's number as registers and sets hold it.
+pub(super) fn number(value: u128) -> Vec<u8> {
+    (value as u64).to_ne_bytes().to_vec()
+}
+
+/// The number that [`number`] makes these bytes of.
+pub(super) fn value(bytes: &[u8]) -> Option<u128> {
+    let bytes = bytes.get(..8)?.try_into().ok()?;
+    Some(u64::from_ne_bytes(bytes).into())
+}

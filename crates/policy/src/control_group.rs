@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Control groups (version 2) as conditions: their paths, and the bits of a
+//! packet's mark in which a packet's group is numbered.
+
+use crate::codes;
+use crate::matching::number;
+use crate::model::{Policy, Rule, When};
+use std::fmt;
+use weirgate_document::{Problems, Span, Value};
+
+/// The bits of a packet's mark without `[marks]`: 15 groups.
+pub(crate) const MASK: u32 = 0xf000_0000;
+/// The most bits: every group is a rule that each of the machine's own packets
+/// is tried on.
+const MOST_BITS: u32 = 8;
+/// The deepest path. The kernel counts to 255 (`nft_socket_init`).
+const DEEPEST: usize = 32;
+/// Bytes of a part (`NAME_MAX`) and of the whole.
+const LONGEST: (usize, usize) = (255, 1024);
+
+/// The path of a control group, from below the root of the hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ControlGroup(String);
+
+impl ControlGroup {
+    pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
+        let wrong = |what: &str| {
+            let right = "write it from below the root, such as `system.slice/backup.service`: \
+                         `systemctl show -p ControlGroup UNIT` tells it, with a `/` before it \
+                         that is left out here";
+            Err((format!("`{text}` {what}"), right.to_owned()))
+        };
+        if text.starts_with('/') {
+            return wrong("begins with a `/`");
+        }
+        if text.len() > LONGEST.1 || text.split('/').any(|part| part.len() > LONGEST.0) {
+            return wrong("is longer than the path of a control group can be");
+        }
+        if text.split('/').any(|part| ["", ".", ".."].contains(&part)) {
+            return wrong("has a part that is empty, `.` or `..`");
+        }
+        if text.split('/').count() > DEEPEST {
+            return wrong("is more than 32 levels deep");
+        }
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return wrong("has a space or a control character in it");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The path, without a `/` before it.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+
+    /// How many levels below the root it is, from 1 to 32.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        // At most 32 parts were read.
+        self.0.split('/').count() as u8
+    }
+
+    /// Whether it is the other group, or below it.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let rest = self.0.strip_prefix(&other.0);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for ControlGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reads the bits of `[marks]`.
+pub(crate) fn mask(text: &str) -> Result<u32, (String, String)> {
+    let mask = number(text)?;
+    let run = mask.checked_shr(mask.trailing_zeros()).unwrap_or(0);
+    if mask == 0 || run & run.wrapping_add(1) != 0 || run.count_ones() > MOST_BITS {
+        return Err((
+            format!("`{text}` is not 1 to {MOST_BITS} bits that stand together"),
+            "write a mask such as `0xf0000000`, which has room for 15 control groups".to_owned(),
+        ));
+    }
+    Ok(mask)
+}
+
+impl Policy {
+    /// The control groups that rules ask for, each once, in the order in which
+    /// they are named.
+    #[must_use]
+    pub fn control_groups(&self) -> Vec<&Value<ControlGroup>> {
+        let mut found: Vec<&Value<ControlGroup>> = Vec::new();
+        for when in self.rules.iter().flat_map(conditions) {
+            for one in &when.control_groups {
+                if !found.iter().any(|known| known.value == one.value) {
+                    found.push(one);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn conditions(rule: &Rule) -> impl Iterator<Item = &When> {
+    std::iter::once(&rule.when).chain(&rule.services)
+}
+
+/// The bits must have room for all groups, and be nobody else's.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    let groups = policy.control_groups();
+    // A service's own place is in another text.
+    let asks = |rule: &&Rule| conditions(rule).any(|when| !when.control_groups.is_empty());
+    let Some(place) = policy.rules.iter().find(asks).map(span) else {
+        return;
+    };
+    let bits = policy.control_group_mask;
+    let room = (bits >> bits.trailing_zeros()) as usize;
+    if groups.len() > room {
+        problems.error(
+            codes::CONTROL_GROUP,
+            place.clone(),
+            format!(
+                "rules name {} control groups, the bits {bits:#010x} have room for {room}",
+                groups.len()
+            ),
+            "give `[marks]` a `cgroup` of more bits, at most 8, or name a group above several",
+        );
+    }
+    let own = [
+        ("kept decisions", policy.mark_mask),
+        ("what payloads betray", policy.payload_mask()),
+    ];
+    for (whose, others) in own {
+        if bits & others != 0 {
+            problems.error(
+                codes::MARK,
+                place.clone(),
+                format!(
+                    "control groups would be numbered in {bits:#010x} of the mark, and {others:#010x} \
+                     are the bits of {whose}"
+                ),
+                "give `[marks]` other bits for `cgroup`",
+            );
+        }
+    }
+    for rule in &policy.rules {
+        let asked = conditions(rule).chain(&rule.never);
+        let mut marks = asked.filter_map(|when| when.mark.as_ref());
+        if marks.any(|mark| mark.value.mask & bits != 0) {
+            problems.error(
+                codes::MARK,
+                rule.span.clone(),
+                format!("{bits:#010x} of the mark says which control group sent a packet"),
+                "look at other bits, or give `[marks]` other bits for `cgroup`",
+            );
+        }
+    }
+}
+
+/// Where a rule asks for a control group.
+fn span(rule: &Rule) -> Span {
+    let own = rule.when.control_groups.first();
+    own.map_or_else(|| rule.span.clone(), |one| one.span.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(text: &str) -> ControlGroup {
+        ControlGroup::read(text).unwrap()
+    }
+
+    #[test]
+    fn a_group_is_within_those_above_it_only() {
+        assert!(group("a/b").is_within(&group("a")));
+        assert!(group("a").is_within(&group("a")));
+        assert!(!group("a").is_within(&group("a/b")));
+        assert!(!group("ab").is_within(&group("a")));
+        assert_eq!(group("system.slice/a.service").level(), 2);
+    }
+
+    #[test]
+    fn paths_are_bounded() {
+        for wrong in ["", "/", "/a", "a/", "a//b", "a/../b", ".", "a b", "a\nb"] {
+            assert!(ControlGroup::read(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(ControlGroup::read(&["a"; 32].join("/")).is_ok());
+        assert!(ControlGroup::read(&["a"; 33].join("/")).is_err());
+        assert!(ControlGroup::read(&"a".repeat(255)).is_ok());
+        assert!(ControlGroup::read(&"a".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn bits_stand_together() {
+        assert_eq!(mask("0xf0000000"), Ok(0xf000_0000));
+        assert_eq!(mask("0xff"), Ok(0xff));
+        for wrong in ["0", "0x1ff", "0x5", "0xffffffff"] {
+            assert!(mask(wrong).is_err(), "{wrong}");
+        }
+    }
+}

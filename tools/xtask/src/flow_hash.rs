@@ -246,7 +246,8 @@ pub fn run_in_lab() -> Result<()> {
         ..Limits::default()
     };
     let lab = Lab::open(&options, &mut |_| ())?;
-    let output = lab.execute(&[&base, "flow-hash", "--inside"], 1, limits)?;
+    let words = [&*base, "flow-hash", "--inside"];
+    let output = lab.execute(&words, &[], (1, limits), &mut |_| ())?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     match text.split_once('\n') {
         Some(("status: 0", said)) => println!("{}", said.trim_end()),

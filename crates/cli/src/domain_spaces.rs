@@ -13,6 +13,7 @@ use crate::exit::Failure;
 use anyhow::{Context as _, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
@@ -62,9 +63,21 @@ pub fn settle(domain: &mut Domain) -> anyhow::Result<()> {
 /// `CAP_SYS_ADMIN`, and `ip`, `tc` and `sysctl`.
 ///
 /// # Errors
-/// [`Failure::Refused`] where one of them fails.
+/// [`Failure::Input`] where it runs on a machine in use, [`Failure::Refused`]
+/// where one of them fails.
 pub fn build(domain: &Domain) -> Result<(), Failure> {
+    let devices = fs::read_to_string("/proc/self/net/dev")?;
+    if others_than_loopback(&devices) {
+        let why = "this is a part of `domain try`, for a machine without network devices";
+        return Err(Failure::Input(format!("weirgate: {why}")));
+    }
     built(domain).map_err(|error| Failure::Refused(format!("{error:#}")))
+}
+
+/// Whether a text such as `/proc/net/dev` names another device than `lo`.
+fn others_than_loopback(devices: &str) -> bool {
+    let names = devices.lines().filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim()).any(|name| name != "lo")
 }
 
 fn built(domain: &Domain) -> anyhow::Result<()> {

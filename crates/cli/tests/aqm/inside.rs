@@ -380,7 +380,7 @@ fn of_ones_own() {
         "load codel wan1 --replace --rate 1mbit --class 1:10,queue=mean",
         2,
     );
-    assert!(text.contains("`mean` is none"), "{text}");
+    assert!(text.contains("`mean` cannot be a class's queue"), "{text}");
     let flow = net::bulk(0);
     thread::sleep(Duration::from_secs(2));
     let busy = shown("wan0");

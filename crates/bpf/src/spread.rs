@@ -67,6 +67,13 @@ impl Spread {
         }
     }
 
+    /// Of every step that holds any: where it begins and ends in ns, and how many
+    /// it holds.
+    pub fn histogram(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let steps = self.steps.iter().enumerate().filter(|(_, count)| **count > 0);
+        steps.map(|(place, count)| (bound(place), bound(place + 1), u64::from(*count)))
+    }
+
     /// The mean in ns; nothing without any.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.count)

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
-use weirgate_linklayer::{Framing, ack};
+use weirgate_linklayer::{Framing, LinkLayer, ack};
 use weirgate_probe::{
-    BulkServer, Client, Cut, Direction, Fit, Icmp, Inference, Mtu, Progress, Server, Way,
+    BulkServer, Client, Cut, Direction, FULL, Fit, Icmp, Inference, Mtu, Progress, Server, Way,
     largest_packet, measure,
 };
 use weirgate_units::Rate;
@@ -253,24 +253,44 @@ impl Measured {
         text
     }
 
-    /// A policy's link section, as far as it is known.
+    /// A policy's link section, as far as it is known. A policy has one layer for
+    /// both directions: that of the direction of which it is known, and there
+    /// the other one's rate is what its IP packets take by it.
     fn link(&self) -> String {
-        let rate = |direction: &Direction| {
-            let wire = direction.layer.rate().unwrap_or(direction.ip_rate);
-            format!("\"{:.0}kbit\"", wire.as_kbit())
+        let ways = [&self.up, &self.down];
+        let known = ways.into_iter().find_map(|way| {
+            let fit = way.layer.layers.first()?;
+            Some((way, *fit))
+        });
+        let line = |name: &str, way: &Direction| {
+            let kbit = |rate: Rate| format!("{name} = \"{:.0}kbit\"", rate.as_kbit());
+            match (known, way.layer.rate()) {
+                (None, _) => kbit(way.ip_rate),
+                (Some(_), Some(wire)) => kbit(wire),
+                (Some((_, fit)), None) => match on_the_wire(way.ip_rate, fit) {
+                    Some(wire) => {
+                        format!("{} # not sure: by the other direction's layer", kbit(wire))
+                    }
+                    None => format!("{} # IP bytes: its layer is not known", kbit(way.ip_rate)),
+                },
+            }
         };
-        let layer = match self.up.layer.layers.first() {
-            Some(fit) => format!(
-                "{{ overhead = {}, relative-to = \"ip\", framing = \"{}\" }}",
+        let layer = match known {
+            Some((way, fit)) => format!(
+                "{{ overhead = {}, relative-to = \"ip\", framing = \"{}\" }}{}",
                 fit.overhead,
-                framing(fit.framing)
+                framing(fit.framing),
+                match way.layer.overhead() {
+                    Some(_) => "",
+                    None => " # the overhead is not sure, see above",
+                }
             ),
             None => "\"raw\" # not known: rates count IP bytes".to_owned(),
         };
         format!(
-            "[link]\ndevice = \"wan\" # towards the line\nup = {}\ndown = {}\nlayer = {layer}\n",
-            rate(&self.up),
-            rate(&self.down)
+            "[link]\ndevice = \"wan\" # towards the line\n{}\n{}\nlayer = {layer}\n",
+            line("up", &self.up),
+            line("down", &self.down)
         )
     }
 
@@ -289,6 +309,14 @@ impl Measured {
             "link": self.link(),
         })
     }
+}
+
+/// What packets of [`FULL`] bytes at a rate of IP bytes take on the wire.
+fn on_the_wire(ip_rate: Rate, fit: Fit) -> Option<Rate> {
+    let layer = LinkLayer::custom(fit.overhead, 0, fit.framing).ok()?;
+    let bits = u128::from(ip_rate.as_bits_per_second()) * u128::from(layer.wire_bytes(FULL));
+    let bits = u64::try_from(bits / u128::from(FULL)).ok()?;
+    Some(Rate::bits_per_second(bits))
 }
 
 /// The largest packet in words.
@@ -320,7 +348,7 @@ fn described(direction: &Direction) -> String {
     };
     let _ = writeln!(
         text,
-        "  {:.0} kbit/s of IP packets of 1400 bytes",
+        "  {:.0} kbit/s of IP packets of {FULL} bytes",
         direction.ip_rate.as_kbit()
     );
     let least = if direction.full { "" } else { "at least " };
@@ -363,4 +391,72 @@ fn values(direction: &Direction) -> Value {
         "buffer_bytes": direction.buffer.as_bytes(),
         "buffer_full": direction.full,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_units::{Size, Span};
+
+    fn direction(ip_kbit: u64, layers: &[(i32, u64)]) -> Direction {
+        let fit = |(overhead, kbit): &(i32, u64)| Fit {
+            framing: Framing::Atm,
+            overhead: *overhead,
+            rate: Rate::kbit(*kbit),
+            chi_squared: 1.0,
+        };
+        Direction {
+            ip_rate: Rate::kbit(ip_kbit),
+            layer: Inference {
+                cut: (!layers.is_empty()).then_some(Cut::Cells),
+                layers: layers.iter().map(fit).collect(),
+            },
+            queueing: Span::ZERO,
+            buffer: Size::bytes(0),
+            full: true,
+        }
+    }
+
+    fn link(up: Direction, down: Direction) -> String {
+        let measured = Measured {
+            host: String::from("there"),
+            address: SocketAddr::from(([192, 0, 2, 1], 9)),
+            idle: Duration::ZERO,
+            mtu: None,
+            up,
+            down,
+        };
+        measured.link()
+    }
+
+    #[test]
+    fn a_link_has_one_layer_and_says_what_is_not_sure() {
+        let both = link(direction(430, &[(32, 512)]), direction(1680, &[(32, 2000)]));
+        assert!(
+            both.contains("up = \"512kbit\"\ndown = \"2000kbit\"\n"),
+            "{both}"
+        );
+        assert!(!both.contains("not"), "{both}");
+        // 1400 bytes and 32 are 30 cells, 1590 bytes.
+        let one = link(direction(440, &[]), direction(1680, &[(32, 2000)]));
+        let up = "up = \"500kbit\" # not sure: by the other direction's layer\n";
+        assert!(one.contains(up), "{one}");
+        assert!(
+            one.contains("overhead = 32, relative-to = \"ip\", framing = \"atm\" }\n"),
+            "{one}"
+        );
+        let several = link(
+            direction(430, &[(32, 512), (36, 512)]),
+            direction(1680, &[]),
+        );
+        assert!(
+            several.contains("} # the overhead is not sure"),
+            "{several}"
+        );
+        let none = link(direction(430, &[]), direction(1680, &[]));
+        assert!(
+            none.contains("up = \"430kbit\"\ndown = \"1680kbit\"\nlayer = \"raw\""),
+            "{none}"
+        );
+    }
 }

@@ -92,6 +92,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         if let Some(kept) = kept {
             kept.result(&report(&seen), &document(&seen))?;
             kept.file("seconds.csv", &seconds(&seen))?;
+            kept.file("gaps.csv", &gaps_csv(&seen.ways))?;
         }
         let text = if arguments.json {
             document(&seen).to_string()
@@ -111,6 +112,50 @@ fn seconds(seen: &Seen) -> String {
         let _ = write!(text, "{second},{arrived},{left}\r\n");
         text
     })
+}
+
+/// Times from packet to packet by their steps, as narrow as they were counted:
+/// how many of those that arrived, how many of those that left.
+fn gaps(ways: &[SurveyWay; 2]) -> BTreeMap<(u64, u64), [u64; 2]> {
+    let mut steps: BTreeMap<(u64, u64), [u64; 2]> = BTreeMap::new();
+    for (way, seen) in ways.iter().enumerate() {
+        for (from, to, count) in seen.gaps.histogram() {
+            steps.entry((from, to)).or_default()[way] += count;
+        }
+    }
+    steps
+}
+
+fn gaps_csv(ways: &[SurveyWay; 2]) -> String {
+    let head = String::from("from_ns,to_ns,arrived,left\r\n");
+    let steps = gaps(ways).into_iter();
+    steps.fold(head, |mut text, ((from, to), [arrived, left])| {
+        let _ = write!(text, "{from},{to},{arrived},{left}\r\n");
+        text
+    })
+}
+
+/// The same in steps of two doublings, the widest of which ends at 17 s.
+fn wide_gaps(ways: &[SurveyWay; 2]) -> Vec<(String, [u64; 2])> {
+    let mut wide: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+    for ((_, to), counts) in gaps(ways) {
+        // The first power of four, in ns, that is not below the step's end.
+        let power = (to.max(1) - 1).checked_ilog2().map_or(0, |log| log / 2 + 1);
+        let sum = wide.entry(power).or_default();
+        sum[0] += counts[0];
+        sum[1] += counts[1];
+    }
+    let named = wide.into_iter().map(|(power, counts)| {
+        let end = 1_u64 << (2 * power);
+        // Below this there is but one step.
+        let name = if end <= 4096 {
+            format!("under {}", span(end))
+        } else {
+            format!("{} to {}", span(end / 4), span(end))
+        };
+        (name, counts)
+    });
+    named.collect()
 }
 
 async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<Seen, Failure> {
@@ -280,6 +325,21 @@ fn report(seen: &Seen) -> String {
             let _ = writeln!(text, "and {} more, in --json", rows.len() - MOST);
         }
     }
+    let wide = wide_gaps(&seen.ways);
+    if !wide.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{:<22} {:>7} {:>11} {:>13} {:>11}",
+            "packet to packet", "", "arrives", "", "leaves"
+        );
+    }
+    for (name, [arrives, leaves]) in wide {
+        let _ = writeln!(
+            text,
+            "{name:<22} {:>7} {arrives:>11} {:>13} {leaves:>11}",
+            "", ""
+        );
+    }
     text.truncate(text.trim_end().len());
     text
 }
@@ -328,7 +388,15 @@ fn document(seen: &Seen) -> Value {
     };
     let gaps = |gaps: &Spread| {
         let at = |part| gaps.at_most_ns(part);
-        json!({ "mean_ns": gaps.mean_ns(), "half_ns": at(500), "p95_ns": at(950), "p99_ns": at(990) })
+        let step = |(from, to, count)| json!({ "from_ns": from, "to_ns": to, "count": count });
+        let histogram: Vec<Value> = gaps.histogram().map(step).collect();
+        json!({
+            "mean_ns": gaps.mean_ns(),
+            "half_ns": at(500),
+            "p95_ns": at(950),
+            "p99_ns": at(990),
+            "histogram": histogram,
+        })
     };
     let way = |way: usize| {
         let seconds: Vec<u64> = seen.seconds.iter().map(|one| one[way] * 8).collect();

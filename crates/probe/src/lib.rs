@@ -48,7 +48,7 @@ pub use echo::{Echo, Icmp, Reflector};
 pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
 pub use iperf3::IPERF3_PORT;
 pub use irtt::{IRTT_PORT, Irtt};
-pub use measure::{Direction, Progress, measure};
+pub use measure::{Direction, FULL, Progress, measure};
 pub use message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
 pub use remote::{
     Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, largest_packet, remote,

@@ -21,7 +21,7 @@ const FIRST: u32 = 40;
 
 /// The IP size of full packets: less than any line's largest, so that nothing
 /// is fragmented.
-const FULL: u32 = 1400;
+pub const FULL: u32 = 1400;
 
 /// How long a buffer is filled at first, and at most.
 const FILL_S: f64 = 2.0;

@@ -55,6 +55,13 @@ fn what_passes_is_counted() {
     assert_eq!(leaves("sizes", "384 to 447"), counted(10, large));
     assert_eq!(found["leaves"]["all"], counted(50, small + large));
     assert!(found["leaves"]["gaps"]["mean_ns"].as_u64() > Some(0));
+    let steps = found["leaves"]["gaps"]["histogram"].as_array().unwrap();
+    let counts = steps.iter().map(|step| step["count"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), 49, "one less than packets: {steps:?}");
+    let bound = |step: &serde_json::Value, end: &str| step[end].as_u64().unwrap();
+    for pair in steps.windows(2) {
+        assert!(bound(&pair[0], "to_ns") <= bound(&pair[1], "from_ns"));
+    }
     assert_eq!(found["arrives"]["all"], counted(0, 0));
 
     let ended = place.weirgate("survey nowhere");
@@ -85,6 +92,7 @@ fn what_passes_is_counted() {
         String::from_utf8_lossy(&output.stdout).trim()
     );
     assert!(file("seconds.csv").starts_with("second,arrived_bytes,left_bytes\r\n"));
+    assert!(file("gaps.csv").starts_with("from_ns,to_ns,arrived,left\r\n"));
     let result: Value = serde_json::from_str(&file("result.json")).unwrap();
     assert!(result["seconds"].as_f64() >= Some(1.0), "{result}");
     assert!(file("setup.json").contains("\"survey\""));

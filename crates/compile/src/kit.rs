@@ -30,7 +30,8 @@ const RED_ON_WIRE: u64 = 2;
 const PIE_TARGET: Span = Span::from_millis(15);
 
 /// What of a policy the kit's shaper cannot do, and what would let it.
-pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
+#[must_use]
+pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
     for direction in Direction::BOTH.into_iter().filter(shaped) {
         let classes: Vec<&Class> = policy.classes_of(direction).collect();

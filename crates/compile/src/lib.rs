@@ -42,6 +42,7 @@ mod write;
 pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
 pub use following::following;
+pub use kit::misfit;
 pub use parts::{CappedHost, Parent};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,

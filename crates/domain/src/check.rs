@@ -3,8 +3,8 @@
 //! worst case of every service; and where not, the smallest change that fits.
 
 use crate::calculus::{NoDelay, delays};
-use crate::{Delay, Domain, Path, Port, PortId, Service};
-use std::collections::BTreeMap;
+use crate::{Behaviour, Delay, Domain, Path, Port, PortId, Service};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use weirgate_policy::{Direction, in_kbit};
 use weirgate_units::{Rate, Span};
@@ -106,7 +106,9 @@ pub fn check(domain: &Domain) -> Check {
         if let Some(delay) = &worst[at] {
             findings.extend(late(at, service, delay));
         }
+        findings.extend(unbounded(domain, at, service));
     }
+    findings.extend(unfit(domain, &ports));
     findings.sort_by_key(|finding| finding.line);
     Check {
         ports,
@@ -255,6 +257,45 @@ fn late(at: usize, service: &Service, delay: &Delay) -> Vec<Finding> {
         })
     });
     broken.collect()
+}
+
+/// A promise of time where what exceeds a profile waits in the same queue: no
+/// bound of that wait is derived.
+fn unbounded(domain: &Domain, at: usize, service: &Service) -> Option<Finding> {
+    let behaviour = domain.classes.get(&service.class)?.behaviour;
+    let levelled = matches!(behaviour, Behaviour::Af(_) | Behaviour::Drt { .. });
+    let timed = service.delay.is_some() || service.jitter.is_some();
+    (levelled && timed && domain.tells_levels()).then(|| Finding {
+        service: Some(at),
+        line: service.place.line,
+        what: format!(
+            "`{}` is promised a time in `{}` ({behaviour}), whose queue holds what exceeds \
+             profiles as well; no worst case is derived for it",
+            service.name, service.class
+        ),
+        changes: vec![
+            "promise times in a class of EF or a class selector".to_owned(),
+            "leave `engine = \"kit\"` out at one router: what exceeds profiles is then discarded \
+             at the edge"
+                .to_owned(),
+        ],
+    })
+}
+
+/// Routers of the kit that have no room for the domain's classes: one port of
+/// each tells, as all ports have the same classes.
+fn unfit(domain: &Domain, ports: &[Port]) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let kits = ports.iter().enumerate().filter(|(_, port)| {
+        let router = domain.routers.get(&port.router);
+        router.is_some_and(|router| router.kit)
+    });
+    let first = kits.filter(|(_, port)| seen.insert(port.router.clone()));
+    let refused = first.filter_map(|(at, port)| {
+        let error = crate::node::scheduled(domain, port, &BTreeMap::new()).err()?;
+        Some(unusable(domain, PortId(at), &error))
+    });
+    refused.collect()
 }
 
 fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &NoDelay) -> Finding {

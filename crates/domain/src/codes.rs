@@ -12,7 +12,11 @@ pub const CODES: &[(&str, &str)] = &[
     (WORD, "a word is not one of those that a field takes"),
     (UNKNOWN, "something is named that the file does not have"),
     (LIMIT, "a value is outside what a domain can carry out"),
-    (SHARE, "the parts of a link sum to more than the link"),
+    (
+        SHARE,
+        "the parts of a link sum to more than the link, or something is promised in a class that \
+         has no part of its own",
+    ),
     (LINK, "a link does not join two routers"),
     (PATH, "there is no way from one customer to the other"),
     (EMPTY, "the file describes nothing"),

@@ -40,11 +40,13 @@ impl Profile {
 /// What enters from a customer is measured class by class against the sum of
 /// what he was promised there: expedited forwarding and class selectors beyond
 /// it are discarded or lose their class, assured forwarding gets the drop
-/// precedence that it has earned, and code points of classes in which he was
+/// precedence that it has earned, or is discarded where some router does not tell
+/// precedences apart ([`Domain::tells_levels`]), and code points of classes in which he was
 /// promised nothing become those of the default behaviour. What leaves in
 /// expedited forwarding is held to what was promised of it on this port, with
-/// what may come at once there; a packet within its profile is never discarded,
-/// because the bound counts at least its bytes.
+/// what may come at once there, and discarded where nothing was; a packet within
+/// its profile, on its service's way, is never discarded, because the bound counts
+/// at least its bytes.
 #[must_use]
 pub fn conditioners(domain: &Domain, check: &Check, port: PortId) -> String {
     let mut text = String::new();
@@ -55,31 +57,39 @@ pub fn conditioners(domain: &Domain, check: &Check, port: PortId) -> String {
     if customers.any(|(_, one)| one.router == own.router && one.device == own.device) {
         entering(&mut text, domain, &own.router, &own.device);
     }
-    for load in check.loads.iter().filter(|load| load.port == port) {
-        let class = domain.classes.get(&load.class);
-        if class.is_none_or(|class| class.behaviour != Behaviour::Ef) {
-            continue;
-        }
-        let mut profile = Profile::default();
-        for number in &load.services {
-            let delay = check.delays.get(*number).and_then(Option::as_ref);
-            let hop = delay.and_then(|delay| delay.hops.iter().find(|hop| hop.port == port));
-            if let (Some(service), Some(hop)) = (domain.services.get(*number), hop) {
-                profile.add(service, hop.burst);
-            }
-        }
-        if profile.rate > 0 {
-            let _ = write!(
-                text,
-                "\n# What was promised of {}, with what may come at once here.\n\
-                 [[conditioner]]\nname = \"bound\"\nclass = \"{}\"\nmeter = \"bucket\"\n{}",
-                load.class,
-                load.class,
-                profile.text()
-            );
-        }
+    let mut classes = domain.classes.iter();
+    if let Some((name, _)) = classes.find(|(_, class)| class.behaviour == Behaviour::Ef) {
+        bound(&mut text, domain, check, port, name);
     }
     text
+}
+
+/// What leaves by a port in the class of expedited forwarding.
+fn bound(text: &mut String, domain: &Domain, check: &Check, port: PortId, class: &str) {
+    let mut profile = Profile::default();
+    let mut loads = check.loads.iter();
+    let load = loads.find(|load| load.port == port && load.class == class);
+    for number in load.iter().flat_map(|load| &load.services) {
+        let delay = check.delays.get(*number).and_then(Option::as_ref);
+        let hop = delay.and_then(|delay| delay.hops.iter().find(|hop| hop.port == port));
+        if let (Some(service), Some(hop)) = (domain.services.get(*number), hop) {
+            profile.add(service, hop.burst);
+        }
+    }
+    let conditioner = format!("[[conditioner]]\nname = \"bound\"\nclass = \"{class}\"\n");
+    let _ = if profile.rate > 0 {
+        write!(
+            text,
+            "\n# What was promised of {class}, with what may come at once here.\n\
+             {conditioner}meter = \"bucket\"\n{}",
+            profile.text()
+        )
+    } else {
+        write!(
+            text,
+            "\n# Nothing was promised of {class} here.\n{conditioner}green = \"drop\"\n"
+        )
+    };
 }
 
 /// What customers at a device may send.
@@ -102,12 +112,16 @@ fn entering(text: &mut String, domain: &Domain, router: &str, device: &str) {
             codes.join(", ")
         );
     };
+    let levels = domain.tells_levels();
     for (behaviour, profile) in profiles {
         let name = format!("in-{}", behaviour.to_string().to_lowercase());
         let codes = behaviour.code_points();
         let meter = profile.text();
         match behaviour {
             Behaviour::Ef => conditioner(&name, &codes, &format!("meter = \"bucket\"\n{meter}")),
+            Behaviour::Af(_) | Behaviour::Drt { .. } if !levels => {
+                conditioner(&name, &codes, &format!("meter = \"bucket\"\n{meter}"));
+            }
             Behaviour::ClassSelector(_) => conditioner(
                 &name,
                 &codes,

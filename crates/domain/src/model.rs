@@ -24,6 +24,17 @@ pub struct Domain {
     pub services: Vec<Service>,
 }
 
+impl Domain {
+    /// Whether every router tells drop precedences and importance apart, so that
+    /// what exceeds a profile may enter and be the first to go. Where one cannot,
+    /// it would take the room of what keeps to its profile, and is discarded at
+    /// the edge.
+    #[must_use]
+    pub fn tells_levels(&self) -> bool {
+        self.routers.values().all(|router| router.kit)
+    }
+}
+
 /// A place in the file: bytes, and the line from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {

@@ -5,7 +5,7 @@
 use crate::{Behaviour, Class, Domain, Port};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use weirgate_compile::{Scheduler, scheduler};
+use weirgate_compile::{Scheduler, misfit, scheduler};
 use weirgate_policy::{Direction, Policy};
 
 /// A port whose policy weirgate refuses; the domain asks for something there
@@ -186,6 +186,9 @@ pub(crate) fn scheduled(
         });
         return Err(refused(lines.collect()));
     };
+    if let Some((wrong, right)) = misfit(&policy).filter(|_| kit(domain, port)) {
+        return Err(refused(vec![format!("the kit's shaper: {wrong}: {right}")]));
+    }
     let found = scheduler(&policy, Direction::Up);
     let scheduler = found.ok_or_else(|| refused(vec!["its link has no rate".to_owned()]))?;
     Ok((policy, scheduler))

@@ -26,6 +26,35 @@ fn findings(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// What is held to nothing is promised nothing, and what a router has no room
+/// for is told before it is applied.
+#[test]
+fn what_no_router_could_hold_is_refused() {
+    let free = ROW.replace("class = \"gold\"", "class = \"rest\"");
+    let (_, problems) = parse(&free);
+    assert!(
+        problems
+            .iter()
+            .any(|one| one.message == "nothing can be promised in `rest`"),
+        "{problems:?}"
+    );
+    let mut many = ROW.replace(
+        "role = \"interior\"",
+        "role = \"interior\"\nengine = \"kit\"",
+    );
+    for number in 1..=7 {
+        let _ = write!(
+            many,
+            "\n[class.more-{number}]\nbehaviour = \"CS{number}\"\nshare = \"1%\"\n"
+        );
+    }
+    let found = findings(&many);
+    assert!(
+        found.iter().any(|one| one.contains("room for 8 classes")),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn the_example_keeps_what_it_promises() {
     let example = include_str!("../../../domains/university.toml");
@@ -137,7 +166,9 @@ fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
 
 /// Five routers in a ring, each with a customer, and services between them.
 fn ring(services: &[(&str, &str)]) -> String {
-    let mut text = "version = 1\n[class.rest]\nbehaviour = \"DF\"\nshare = \"100%\"\n".to_owned();
+    let mut text = "version = 1\n[class.books]\nbehaviour = \"AF1\"\nshare = \"60%\"\n\
+                    [class.rest]\nbehaviour = \"DF\"\nshare = \"40%\"\n"
+        .to_owned();
     for (one, next) in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "a")] {
         let _ = write!(
             text,
@@ -150,7 +181,7 @@ fn ring(services: &[(&str, &str)]) -> String {
         let _ = write!(
             text,
             "[[service]]\nname = \"{from}-to-{to}\"\nfrom = \"at-{from}\"\nto = \"at-{to}\"\n\
-             class = \"rest\"\nrate = \"1mbit\"\n"
+             class = \"books\"\nrate = \"1mbit\"\n"
         );
     }
     text
@@ -224,10 +255,17 @@ fn conditioners_hold_what_was_promised() {
         let entering = policy.conditioners.iter().filter(|one| one.enters).count();
         let customer = domain.customers.contains_key(&port.towards);
         assert_eq!(entering > 0, customer, "{text}");
+        // Expedited forwarding is held at every port, to nothing where nothing
+        // was promised.
+        assert_eq!(policy.conditioners.len(), entering + 1, "{text}");
         let voice = check.loads.iter().any(|load| {
             load.port == PortId(number) && load.class == "voice" && !load.services.is_empty()
         });
-        assert_eq!(policy.conditioners.len() > entering, voice, "{text}");
+        assert_ne!(
+            own.contains("class = \"voice\"\ngreen = \"drop\""),
+            voice,
+            "{text}"
+        );
         writeln!(texts, "## {} {}\n{own}", port.router, port.device).expect("a string");
     }
     insta::assert_snapshot!(texts);
@@ -244,6 +282,7 @@ role = "boundary"
 engine = "kit"
 [router.east]
 role = "boundary"
+engine = "kit"
 [[link]]
 between = ["west", "east"]
 devices = ["core0", "core0"]
@@ -273,7 +312,6 @@ class = "urgent"
 rate = "1mbit"
 packet = "1000B"
 burst = "4000B"
-delay = "60ms"
 "#;
     let domain = domain(text);
     let check = check(&domain);
@@ -301,7 +339,6 @@ delay = "60ms"
     };
     assert!(of("core0", "west").contains("queue = { kind = \"drt\", limit_bytes = 27600 }"));
     assert!(of("core0", "west").contains("queue = \"drt\""));
-    assert!(!of("core0", "east").contains("drt"));
     let entering = "nominal = \"1mbit\"\nburst = 4000\nurgency = \"real-time\"";
     assert!(
         of("alfa0", "west").contains(entering),
@@ -312,6 +349,37 @@ delay = "60ms"
         weirgate_domain::code_point(&domain, &domain.services[0]).to_string(),
         "RT6"
     );
+    // What waits there is not bounded by what was promised.
+    let timed = text.replace("burst = \"4000B\"", "burst = \"4000B\"\ndelay = \"60ms\"");
+    let found = findings(&timed);
+    assert!(
+        found
+            .iter()
+            .any(|one| one.contains("is promised a time in `urgent` (RT)")),
+        "{found:?}"
+    );
+
+    // One router that cannot tell levels apart, and excess stays outside.
+    let mixed = timed.replace(
+        "[router.east]\nrole = \"boundary\"\nengine = \"kit\"",
+        "[router.east]\nrole = \"boundary\"",
+    );
+    let domain = self::domain(&mixed);
+    let check = self::check(&domain);
+    assert!(check.findings.is_empty(), "{:?}", check.findings);
+    let entering = check.ports.iter().position(|one| one.device == "alfa0");
+    let text = conditioners(&domain, &check, PortId(entering.expect("a port")));
+    assert!(
+        text.contains("\nmeter = \"bucket\"\nrate = \"1mbit\"\nburst = 4000\n"),
+        "{text}"
+    );
+    assert!(!text.contains("nominal"), "{text}");
+    let east = check
+        .ports
+        .iter()
+        .find(|one| one.router == "east")
+        .expect("a port");
+    assert!(!policy_text(&domain, east, &[].into()).contains("drt"));
     let report = weirgate_domain::Report {
         domain: &domain,
         check: &check,

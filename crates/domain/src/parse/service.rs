@@ -3,7 +3,7 @@
 
 use super::{MOST, field};
 use crate::codes;
-use crate::{Class, Place, Service};
+use crate::{Behaviour, Class, Place, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Reader, Value};
 use weirgate_units::{Rate, Size, Span};
@@ -71,12 +71,13 @@ fn service(
         table.problems().error(codes::PATH, to.span, message, hint);
         return None;
     }
-    if classes
-        .get(&class.value)
-        .is_some_and(|one| one.share.is_none())
-    {
+    // What customers send in these two is held to nothing.
+    let free = [Behaviour::Default, Behaviour::LowerEffort];
+    let behaviour = classes.get(&class.value).map(|one| one.behaviour);
+    if behaviour.is_some_and(|behaviour| free.contains(&behaviour)) {
         let message = format!("nothing can be promised in `{}`", class.value);
-        let hint = "name a class that has a share";
+        let hint = "name a class of EF, AF, a class selector or DRT: what others send there is held \
+                    to what they were promised";
         let at = class.span.clone();
         table.problems().error(codes::SHARE, at, message, hint);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a day of 1,500 series costs, and how long a year takes to read: 300
-//! hosts, 80 of them active, and 8 classes both ways, a row a second. `make
+//! What a day of 1,500 series costs, how far a history of the usual size reaches
+//! with them, and how long a year takes to read: 300 hosts, 80 of them active, and
+//! 8 classes both ways, a row a second, with gauges as `watch` measures them. `make
 //! bench` runs it; it fails where a goal is missed.
 #![allow(clippy::print_stdout, reason = "the figures are its result")]
 
@@ -9,13 +10,20 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::process::ExitCode;
 use std::time::Instant;
-use weirgate_history::{History, Kind, Storage};
+use weirgate_history::{History, Kind, STEPS, Storage};
 
-/// The goals: bytes of a day as it came, milliseconds for a year's graph of one
-/// class, microseconds of processor time for a row.
+/// The goals: bytes of a day as it came, years that steps reach back, milliseconds
+/// for a year's graph of one class, microseconds of processor time for a row.
 const DAY_BYTES: u64 = 60_000_000;
+const YEARS: f64 = 5.0;
 const YEAR_MS: u128 = 200;
 const ROW_US: u128 = 10_000;
+/// What `weirgate watch` gives a history unless it is told otherwise.
+const SIZE: u64 = 512_000_000;
+/// After so many days there are chunks of the longest steps; rows so far apart
+/// make steps of a hundred rows each, in the time of a day by the second.
+const LONG_DAYS: i64 = 70;
+const LONG_ROW_MS: i64 = 60_000;
 
 struct Plain(File);
 
@@ -108,6 +116,108 @@ fn sources() -> Vec<Source> {
     all
 }
 
+/// All series, and what they are second by second.
+struct House {
+    sources: Vec<Source>,
+    /// Two counters of each source.
+    counters: Vec<[String; 2]>,
+    /// Round trips of the hosts that are active, one series each way.
+    trips: Vec<[String; 2]>,
+    /// Of every class what is measured: see [`Self::second`].
+    classes: Vec<[String; 7]>,
+    /// A class's mean wait and round trip in microseconds, which wander.
+    wandering: Vec<[u64; 2]>,
+    random: Random,
+}
+
+impl House {
+    fn new() -> Self {
+        let sources = sources();
+        let named = |what: &str, name: &str| format!("{what}{{{name}}}");
+        let counters = sources
+            .iter()
+            .map(|one| ["packets", "bytes"].map(|what| named(what, &one.name)));
+        let trips = (0..80).map(|host| {
+            ["rtt_inside", "rtt_outside"]
+                .map(|what| named(what, &format!("host=\"192.0.2.{host}\"")))
+        });
+        let measured = [
+            "waited",
+            "wait",
+            "wait_95th",
+            "rtt",
+            "rtt_95th",
+            "backlog",
+            "drops",
+        ];
+        let classes = sources[600..]
+            .iter()
+            .map(|one| measured.map(|what| named(what, &one.name)));
+        Self {
+            counters: counters.collect(),
+            trips: trips.collect(),
+            classes: classes.collect(),
+            wandering: vec![[8_000, 40_000]; sources.len() - 600],
+            sources,
+            random: Random(7),
+        }
+    }
+
+    /// What a second has. A class's waits are in microseconds added up, and as mean
+    /// and greatest, as they are measured: no two are alike. What
+    /// sends nothing has neither waits nor round trips.
+    fn second(&mut self) -> Vec<(&str, Kind, i64)> {
+        let random = &mut self.random;
+        let mut values = Vec::with_capacity(1504);
+        let mut sent = Vec::with_capacity(self.sources.len());
+        for (source, name) in self.sources.iter_mut().zip(&self.counters) {
+            let (packets, bytes) = source.second(random);
+            sent.push(packets);
+            values.push((&*name[0], Kind::Counter, packets));
+            values.push((&*name[1], Kind::Counter, bytes));
+        }
+        for (host, name) in self.trips.iter().enumerate() {
+            for (way, name) in name.iter().enumerate() {
+                if sent[2 * host + way] > 0 {
+                    let trip = 2_000 + 18_000 * way as u64;
+                    let trip = trip + random.below(trip / 2);
+                    values.push((&**name, Kind::Gauge, trip as i64));
+                }
+            }
+        }
+        for (class, name) in self.classes.iter().enumerate() {
+            let packets = sent[600 + class];
+            let [wait, trip] = &mut self.wandering[class];
+            for (value, mean) in [(&mut *wait, 8_000_u64), (&mut *trip, 40_000)] {
+                // A tenth of the way back to the mean, and up to a fifth of it off.
+                *value = (*value * 9 + mean) / 10 + random.below(mean / 5) - mean / 10;
+            }
+            let high = |value: u64, random: &mut Random| value * 2 + random.below(value / 2);
+            let waited = packets * (*wait as i64) + random.below(1 + packets as u64) as i64;
+            values.push((
+                &name[0],
+                Kind::Counter,
+                if packets > 0 { waited } else { 0 },
+            ));
+            if packets > 0 {
+                values.push((&name[1], Kind::Gauge, *wait as i64));
+                values.push((&name[2], Kind::Gauge, high(*wait, random) as i64));
+                values.push((&name[3], Kind::Gauge, *trip as i64));
+                values.push((&name[4], Kind::Gauge, high(*trip, random) as i64));
+            }
+            let backlog = if packets > 60 {
+                random.below(60_000)
+            } else {
+                0
+            };
+            values.push((&name[5], Kind::Gauge, backlog as i64));
+            let drops = if backlog > 50_000 { random.below(4) } else { 0 };
+            values.push((&name[6], Kind::Counter, drops as i64));
+        }
+        values
+    }
+}
+
 fn main() -> ExitCode {
     let path = std::env::args()
         .nth(1)
@@ -123,66 +233,66 @@ fn main() -> ExitCode {
 }
 
 fn run(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
-    let mut history = History::open(Plain(file), 192 << 20)?;
-    let mut random = Random(7);
-    let mut sources = sources();
-    let names: Vec<[String; 2]> = sources
-        .iter()
-        .map(|one| ["packets", "bytes"].map(|what| format!("{what}{{{}}}", one.name)))
-        .collect();
-    let backlogs: Vec<String> = names[600..]
-        .iter()
-        .flat_map(|name| (0..8).map(move |which| format!("gauge{which}{}", name[0])))
-        .collect();
-    let series = names.len() * 2 + backlogs.len();
+    let (history, spent) = filled(path, 86_400, 1000)?;
+    let row = spent / 86_400 / 1000;
+    let (day, _) = history.bytes_of(0).unwrap_or_default();
+    println!(
+        "{} series: a day is {:.1} MB as it came; a row takes {row} us",
+        history.series(0, i64::MAX)?.len(),
+        day as f64 / 1e6
+    );
+    let rows = LONG_DAYS * 86_400_000 / LONG_ROW_MS;
+    let (history, _) = filled(&format!("{path}.long"), rows, LONG_ROW_MS)?;
+    let last = STEPS.len() - 1;
+    let (bytes, room) = history.bytes_of(last).unwrap_or_default();
+    let (from, to) = history.status().spans[last].unwrap_or_default();
+    let year = 365.25 * 86_400_000.0;
+    let years = room as f64 / bytes.max(1) as f64 * (to - from) as f64 / year;
+    println!(
+        "a file of {} MB: {:.1} days of steps of two hours are {:.0} kB, so it reaches {years:.1} years back",
+        SIZE / 1_000_000,
+        (to - from) as f64 / 86_400_000.0,
+        bytes as f64 / 1e3
+    );
+    let (whole, room) = (day as f64, history.bytes_of(0).unwrap_or_default().1 as f64);
+    println!("and {:.1} days by the second", room / whole);
+    let year = year_of(&format!("{path}.year"))?;
+    println!("a year of a class's 6 series is read in {year} ms");
+    Ok(day <= DAY_BYTES && years >= YEARS && year <= YEAR_MS && row <= ROW_US)
+}
+
+fn file(path: &str) -> io::Result<Plain> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    Ok(Plain(options.open(path)?))
+}
+
+/// A history of so many rows, so far apart, and the nanoseconds that it took to
+/// append them.
+fn filled(
+    path: &str,
+    rows: i64,
+    apart: i64,
+) -> Result<(History<Plain>, u128), Box<dyn std::error::Error>> {
+    let mut history = History::open(file(path)?, SIZE)?;
+    let mut all = House::new();
     let mut spent = 0;
-    for second in 1..=86_400_i64 {
-        let mut values = Vec::with_capacity(series);
-        for (source, name) in sources.iter_mut().zip(&names) {
-            let (packets, bytes) = source.second(&mut random);
-            values.push((&*name[0], Kind::Counter, packets));
-            values.push((&*name[1], Kind::Counter, bytes));
-        }
-        for (place, name) in backlogs.iter().enumerate() {
-            let value = if place % 8 < 2 { random.below(60) } else { 0 };
-            values.push((&**name, Kind::Gauge, value as i64));
-        }
+    for row in 1..=rows {
+        let values = all.second();
         let started = Instant::now();
-        history.append(second * 1000, 1000, values)?;
-        if second % 5 == 0 {
+        history.append(row * apart, apart, values)?;
+        if row % 5 == 0 {
             history.commit()?;
         }
         spent += started.elapsed().as_nanos();
     }
-    let status = history.status();
-    let day: u64 = history.bytes_of_rows();
-    let row = spent / 86_400 / 1000;
-    println!(
-        "{series} series: a day is {:.1} MB as it came; a row takes {row} us",
-        day as f64 / 1e6
-    );
-    println!("reaches {:?}", status.spans);
-    let year = year(&format!("{path}.year"))?;
-    println!("a year of a class's 6 series is read in {year} ms");
-    Ok(day <= DAY_BYTES && year <= YEAR_MS && row <= ROW_US)
+    Ok((history, spent))
 }
 
 /// A year of half hours, which has at least as many numbers as one of steps of
 /// two hours: milliseconds to read six series of it.
-fn year(path: &str) -> Result<u128, Box<dyn std::error::Error>> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
-    let mut history = History::open(Plain(file), 192 << 20)?;
+fn year_of(path: &str) -> Result<u128, Box<dyn std::error::Error>> {
+    let mut history = History::open(file(path)?, SIZE)?;
     let mut random = Random(9);
     let names: Vec<String> = (0..1500).map(|number| format!("series{number}")).collect();
     for row in 1..=365 * 48_i64 {

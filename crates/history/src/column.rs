@@ -2,7 +2,8 @@
 //! One series' numbers, compressed without loss: Golomb-Rice codes whose
 //! parameter follows the numbers, as in ITU-T T.87 (JPEG-LS) A.5, with runs of
 //! zeros as its A.7 has them. Of two predictions, the least value and the value
-//! before, the shorter is kept.
+//! before, the shorter is kept. Where somebody sends and pauses by turns, zeros
+//! stand apart, as runs, so that none costs what its neighbours do.
 
 use crate::bits::{Bytes, Reader, Writer, put_varint, unzigzag, zigzag};
 
@@ -14,6 +15,9 @@ const CONSTANT: u8 = 1;
 const ABOVE: u8 = 2;
 const CHANGES: u8 = 3;
 const WITH_GAPS: u8 = 4;
+const WITH_ZEROS: u8 = 8;
+/// Zeros that stand apart are tried where they are one number of so many.
+const SOME_ZEROS: usize = 16;
 
 /// As many ones as this, and a number is written out behind its width.
 const LONGEST: u32 = 16;
@@ -118,40 +122,79 @@ pub(crate) fn encode(values: &[i64]) -> Vec<u8> {
     let Some((first, least)) = present.first().zip(present.iter().min()) else {
         return vec![NOTHING];
     };
-    let gaps = if present.len() < values.len() {
-        WITH_GAPS
-    } else {
-        0
-    };
-    if present.iter().all(|value| value == first) {
-        let mut bytes = vec![CONSTANT | gaps];
-        put_varint(&mut bytes, zigzag(*first));
-        if gaps != 0 {
-            let mut bits = Writer::default();
-            put_gaps(&mut bits, values);
-            bytes.extend(bits.finish());
-        }
-        return bytes;
+    let gaps = present.len() < values.len();
+    let mut runs = Runs::default();
+    if gaps {
+        runs.add(WITH_GAPS, values.iter().map(|value| *value != ABSENT));
     }
+    let together = shorter(&present, *least, &runs);
+    let zeros = present.iter().filter(|value| **value == 0).count();
+    if zeros * SOME_ZEROS < present.len() || present.iter().all(|value| value == first) {
+        return together;
+    }
+    runs.add(WITH_ZEROS, present.iter().map(|value| *value != 0));
+    let others: Vec<i64> = present.into_iter().filter(|value| *value != 0).collect();
+    let least = others.iter().min().copied().unwrap_or_default();
+    let apart = shorter(&others, least, &runs);
+    if apart.len() < together.len() {
+        apart
+    } else {
+        together
+    }
+}
+
+/// What is left out of the numbers, and where: runs by turns.
+#[derive(Default)]
+struct Runs {
+    flags: u8,
+    lengths: Vec<u64>,
+}
+
+impl Runs {
+    fn add(&mut self, flag: u8, there: impl Iterator<Item = bool>) {
+        self.flags |= flag;
+        let (mut now, mut run) = (true, 0);
+        for one in there {
+            if one == now {
+                run += 1;
+            } else {
+                self.lengths.push(run);
+                (now, run) = (one, 1);
+            }
+        }
+        self.lengths.push(run);
+    }
+
+    fn put(&self, bits: &mut Writer) {
+        for length in &self.lengths {
+            bits.gamma(length + 1);
+        }
+    }
+}
+
+/// The shorter of both predictions; one number alone where all are the same.
+fn shorter(numbers: &[i64], least: i64, runs: &Runs) -> Vec<u8> {
+    let first = numbers.first().copied().unwrap_or_default();
     let coded = |mode: u8, base: i64, numbers: &mut dyn Iterator<Item = u64>| {
-        let mut bytes = vec![mode | gaps];
+        let mut bytes = vec![mode | runs.flags];
         put_varint(&mut bytes, zigzag(base));
         let mut bits = Writer::default();
-        if gaps != 0 {
-            put_gaps(&mut bits, values);
+        runs.put(&mut bits);
+        if mode != CONSTANT {
+            write(&mut bits, numbers);
         }
-        write(&mut bits, numbers);
         bytes.extend(bits.finish());
         bytes
     };
-    let mut above = present
-        .iter()
-        .map(|value| value.wrapping_sub(*least) as u64);
-    let above = coded(ABOVE, *least, &mut above);
-    let mut changes = present
+    if numbers.iter().all(|value| *value == first) {
+        return coded(CONSTANT, first, &mut std::iter::empty());
+    }
+    let mut above = numbers.iter().map(|value| value.wrapping_sub(least) as u64);
+    let above = coded(ABOVE, least, &mut above);
+    let mut changes = numbers
         .windows(2)
         .map(|pair| zigzag(pair[1].wrapping_sub(pair[0])));
-    let changes = coded(CHANGES, *first, &mut changes);
+    let changes = coded(CHANGES, first, &mut changes);
     if changes.len() < above.len() {
         changes
     } else {
@@ -159,23 +202,8 @@ pub(crate) fn encode(values: &[i64]) -> Vec<u8> {
     }
 }
 
-/// Lengths of runs, of values and gaps by turns.
-fn put_gaps(bits: &mut Writer, values: &[i64]) {
-    let mut there = true;
-    let mut run = 0;
-    for value in values {
-        if (*value != ABSENT) == there {
-            run += 1;
-        } else {
-            bits.gamma(run + 1);
-            there = !there;
-            run = 1;
-        }
-    }
-    bits.gamma(run + 1);
-}
-
-fn get_gaps(bits: &mut Reader<'_>, count: usize) -> Option<Vec<bool>> {
+/// Runs by turns, of what is there and what is left out.
+fn get_runs(bits: &mut Reader<'_>, count: usize) -> Option<Vec<bool>> {
     let mut there = true;
     let mut known = Vec::with_capacity(count);
     while known.len() < count {
@@ -193,21 +221,22 @@ fn get_gaps(bits: &mut Reader<'_>, count: usize) -> Option<Vec<bool>> {
 pub(crate) fn decode(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
     let mut bytes = Bytes(bytes);
     let head = bytes.byte()?;
-    let mode = head & !WITH_GAPS;
+    let mode = head & !(WITH_GAPS | WITH_ZEROS);
     if mode == NOTHING {
         return Some(vec![ABSENT; count]);
     }
     let base = bytes.signed()?;
     let mut bits = Reader::new(bytes.0);
-    let known = if head & WITH_GAPS == 0 {
-        None
-    } else {
-        Some(get_gaps(&mut bits, count)?)
-    };
-    let there = known
-        .as_ref()
-        .map_or(count, |known| known.iter().filter(|there| **there).count());
-    let present: Vec<i64> = match mode {
+    let mut left_out = Vec::new();
+    let mut there = count;
+    for (flag, value) in [(WITH_GAPS, ABSENT), (WITH_ZEROS, 0)] {
+        if head & flag != 0 {
+            let known = get_runs(&mut bits, there)?;
+            there = known.iter().filter(|there| **there).count();
+            left_out.push((known, value));
+        }
+    }
+    let mut numbers: Vec<i64> = match mode {
         CONSTANT => vec![base; there],
         ABOVE => read(&mut bits, there)?
             .into_iter()
@@ -225,12 +254,13 @@ pub(crate) fn decode(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
         }
         _ => return None,
     };
-    let Some(known) = known else {
-        return Some(present);
-    };
-    let mut present = present.into_iter();
-    let mut next = |there: bool| if there { present.next() } else { Some(ABSENT) };
-    known.into_iter().map(&mut next).collect()
+    // The other way round: zeros were left out of what was there.
+    for (known, value) in left_out.into_iter().rev() {
+        let mut present = numbers.into_iter();
+        let mut next = |there: bool| if there { present.next() } else { Some(value) };
+        numbers = known.into_iter().map(&mut next).collect::<Option<_>>()?;
+    }
+    Some(numbers)
 }
 
 #[cfg(test)]
@@ -270,6 +300,26 @@ mod tests {
         assert_eq!(encode(&[ABSENT; 900]).len(), 1);
         let one: Vec<i64> = (0..900).map(|i| i64::from(i == 400) * 70).collect();
         assert!(encode(&one).len() <= 20, "{}", encode(&one).len());
+    }
+
+    /// Who sends and pauses by turns costs what he sends, not what he might have.
+    #[test]
+    fn pauses_cost_next_to_nothing() {
+        let mut state = 7_u64;
+        let mut random = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 48) as i64
+        };
+        let values: Vec<i64> = (0..900)
+            .map(|second| if second % 18 < 6 { 1 + random() } else { 0 })
+            .collect();
+        let encoded = encode(&values);
+        assert_eq!(decode(&encoded, 900), Some(values));
+        // 300 numbers of sixteen bits, and fifty pauses of a byte or two.
+        let bits = encoded.len() * 8;
+        assert!(bits < 300 * 17 + 50 * 16, "{bits}");
     }
 
     #[test]

@@ -113,10 +113,12 @@ impl<S: Storage> History<S> {
         }
     }
 
-    /// The bytes that rows have which are kept as they came.
-    pub fn bytes_of_rows(&self) -> u64 {
-        let places = self.rings[0].places.iter();
-        places.map(|place| u64::from(place.head.length)).sum()
+    /// The bytes that rows have which are kept in one of [`STEPS`], by its place
+    /// there, and how many that ring may have.
+    pub fn bytes_of(&self, step: usize) -> Option<(u64, u64)> {
+        let places = self.rings.get(step)?.places.iter();
+        let length = places.map(|place| u64::from(place.head.length)).sum();
+        Some((length, self.layout.rings.get(step)?.size))
     }
 
     /// The storage, as it is.

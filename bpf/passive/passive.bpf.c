@@ -48,6 +48,11 @@ struct standing {
 	u32 priority;
 	u32 merged; /* several segments in one packet */
 	u32 ip_bytes;
+	/* To which host of the inside it goes, where those are told apart: the
+	 * version of IP, 0 for none; and whether it could be marked. */
+	u32 version;
+	u32 address[4];
+	u32 unmarked;
 };
 
 /* A number that is awaited. */
@@ -95,6 +100,10 @@ struct host {
 	u64 beyond_ns;
 	u64 here_count; /* round trips from here to it */
 	u64 here_ns;
+	u64 dropped; /* of what it was sent, in the device's queue */
+	u64 marked; /* with ECN's CE, there */
+	u64 timed; /* packets that left the queue */
+	u64 waited_ns; /* their waits, added up */
 };
 
 struct passive_totals {
@@ -215,6 +224,17 @@ static __always_inline struct host *host_of(u32 ifindex, struct tuple *tuple,
 	return bpf_map_lookup_elem(&hosts, &key);
 }
 
+/* The host that a packet in a queue goes to, as long as it is remembered. */
+static __always_inline struct host *awaiting(struct standing *standing)
+{
+	struct host_key key = { standing->ifindex, standing->version };
+
+	if (!standing->version)
+		return 0;
+	__builtin_memcpy(key.address, standing->address, 16);
+	return bpf_map_lookup_elem(&hosts, &key);
+}
+
 static __always_inline void turned(struct tuple *to, struct tuple *from)
 {
 	*to = *from;
@@ -315,8 +335,10 @@ static __always_inline void classed(struct segment *segment,
 		before->priority = priority;
 }
 
+/* `queued`, for what leaves, gets whom it is for. */
 static __always_inline void seen(struct sk_buff *skb, struct device *device,
-				 u32 ifindex, u32 out, u64 now)
+				 u32 ifindex, u32 out, u64 now,
+				 struct standing *queued)
 {
 	struct segment segment = {};
 	struct host *host = 0;
@@ -336,6 +358,14 @@ static __always_inline void seen(struct sk_buff *skb, struct device *device,
 		return;
 	if (device->what & DEVICE_HOSTS) {
 		host = host_of(ifindex, &segment.tuple, out);
+		if (queued) {
+			u32 ecn = ecn_of(network, segment.tuple.version);
+
+			queued->version = segment.tuple.version;
+			__builtin_memcpy(queued->address,
+					 segment.tuple.address[1], 16);
+			queued->unmarked = ecn && ecn != ECN_CE;
+		}
 		shared = (struct skb_shared_info *)(skb->head + skb->end);
 		bpf_core_read(&merged, sizeof(merged), &shared->gso_segs);
 		if (host && out) {
@@ -387,8 +417,8 @@ int BPF_PROG(passive_queued, struct sk_buff *skb)
 	/* Whole, or the verifier sees half of an address calculated with. */
 	barrier_var(before);
 	standing_now.ip_bytes = skb->len - (u32)before;
+	seen(skb, device, ifindex, 1, now, &standing_now);
 	bpf_map_update_elem(&standing, &key, &standing_now, BPF_ANY);
-	seen(skb, device, ifindex, 1, now);
 	return 0;
 }
 
@@ -397,9 +427,20 @@ static __always_inline void leaves(struct sk_buff *skb, u32 ifindex, u64 now)
 {
 	u64 key = (u64)skb;
 	struct standing *came = bpf_map_lookup_elem(&standing, &key);
+	struct host *host;
 
 	if (came && came->ifindex == ifindex &&
 	    came->merged == merged_in(skb)) {
+		host = awaiting(came);
+		if (host) {
+			u8 *network = skb->head + skb->network_header;
+
+			__sync_fetch_and_add(&host->timed, 1);
+			__sync_fetch_and_add(&host->waited_ns, now - came->ns);
+			if (came->unmarked &&
+			    ecn_of(network, came->version) == ECN_CE)
+				__sync_fetch_and_add(&host->marked, 1);
+		}
 		add(ifindex, came->priority, OF_WAIT, now - came->ns);
 		add(ifindex, came->priority, OF_BYTES, came->ip_bytes);
 	} else {
@@ -436,7 +477,7 @@ int BPF_PROG(passive_arrived, struct sk_buff *skb)
 
 	device = watched(skb->dev, &ifindex);
 	if (device && device->line == ifindex)
-		seen(skb, device, ifindex, 0, bpf_ktime_get_ns());
+		seen(skb, device, ifindex, 0, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 
@@ -445,7 +486,14 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(passive_dropped, struct sk_buff *skb)
 {
 	u64 key = (u64)skb;
+	struct standing *came = bpf_map_lookup_elem(&standing, &key);
+	struct host *host;
 
+	if (!came)
+		return 0;
+	host = awaiting(came);
+	if (host)
+		__sync_fetch_and_add(&host->dropped, 1);
 	bpf_map_delete_elem(&standing, &key);
 	return 0;
 }

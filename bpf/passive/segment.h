@@ -17,6 +17,7 @@ enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_TIMESTAMPS = 8 };
 struct segment {
 	struct tuple tuple;
 	u32 ip_bytes; /* as the kernel has it: several segments in one, maybe */
+	u32 ecn; /* RFC 3168 section 5 */
 	u32 tcp;
 	u32 stamps; /* whether numbers are timestamps, else of the sequence */
 	u32 asks; /* whether an answer to `number` will come */
@@ -24,6 +25,20 @@ struct segment {
 	u32 answers; /* whether it answers */
 	u32 answered; /* a timestamp, or all of the sequence before it */
 };
+
+/* RFC 3168 section 5 */
+enum { ECN_CE = 3 };
+
+/* The two ECN bits of a packet of this version of IP; 0 where they cannot be
+ * read. */
+static __always_inline u32 ecn_of(const u8 *network, u32 version)
+{
+	u8 head[2];
+
+	if (bpf_probe_read_kernel(head, sizeof(head), network))
+		return 0;
+	return version == 4 ? head[1] & 3 : head[1] >> 4 & 3;
+}
 
 static __always_inline u32 long_of(const u8 *bytes)
 {

@@ -19,7 +19,7 @@ const DEVICES: &str = "devices";
 const SPREADS: &str = "spreads";
 const HOSTS: &str = "hosts";
 const TOTALS: &str = "totals";
-const HOST_BYTES: usize = 64;
+const HOST_BYTES: usize = 96;
 
 /// `DEVICE_HOSTS`.
 const WITH_HOSTS: u32 = 1;
@@ -87,6 +87,15 @@ pub struct Host {
     pub here_count: u64,
     /// Their sum in ns.
     pub here_ns: u64,
+    /// Packets to it that were dropped in the device's queue.
+    pub dropped: u64,
+    /// Packets to it that were marked there (ECN's CE), but by programs that do so
+    /// before the queue.
+    pub marked: u64,
+    /// Packets to it that left the queue.
+    pub timed: u64,
+    /// Their waits there, added up, in ns.
+    pub waited_ns: u64,
 }
 
 /// Looks on until it is dropped. Nothing that it does can change a packet.
@@ -179,7 +188,7 @@ impl Passive {
             let (words, (numbers, _)) = (words(key), value.as_chunks::<8>());
             let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_ne_bytes).collect();
             let (Some(&[ifindex, version]), Some(&numbers)) =
-                (words.first_chunk(), numbers.first_chunk::<8>())
+                (words.first_chunk(), numbers.first_chunk::<12>())
             else {
                 return;
             };
@@ -200,7 +209,16 @@ impl Passive {
                 received_packets,
                 rest @ ..,
             ] = numbers;
-            let [beyond_count, beyond_ns, here_count, here_ns] = rest;
+            let [
+                beyond_count,
+                beyond_ns,
+                here_count,
+                here_ns,
+                dropped,
+                marked,
+                timed,
+                waited_ns,
+            ] = rest;
             let host = Host {
                 sent_bytes,
                 sent_packets,
@@ -210,6 +228,10 @@ impl Passive {
                 beyond_ns,
                 here_count,
                 here_ns,
+                dropped,
+                marked,
+                timed,
+                waited_ns,
             };
             hosts.extend(address.map(|address| ((ifindex, address), host)));
         })?;

@@ -53,6 +53,7 @@ fn what_passes_tells_waits_and_round_trips() {
 #[test]
 fn hosts_are_counted_and_bounded() {
     println!("{}", in_the_guest("passive::hosts"));
+    println!("{}", in_the_guest("passive::hosts_in_a_queue"));
 }
 
 #[test]

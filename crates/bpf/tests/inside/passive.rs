@@ -254,3 +254,60 @@ fn hosts() {
     net::probe(0, FAST, 10, Duration::from_millis(5));
     assert_eq!(passive.hosts().expect("a map"), before);
 }
+
+/// What a host's packets met in the queue: those that were dropped and those that
+/// left are all that were sent, waits follow from the rate, and what the queue
+/// marked with ECN is known, but not what came marked.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn hosts_in_a_queue() {
+    let _far = shaped("0ms");
+    net::run(
+        "tc qdisc replace dev wan0 parent 1:20 codel limit 100 target 1s ce_threshold 10ms ecn",
+    );
+    let (passive, wan) = passive("wan0", true);
+    let far = "10.0.0.2".parse().expect("an address");
+    let host = || {
+        let mut hosts = passive.hosts().expect("a map");
+        hosts.remove(&(wan, far)).unwrap_or_default()
+    };
+    let (burst, on_the_wire) = (150_u32, 1_000_u32);
+    let send = |class: u32, ecn: u8| {
+        // One socket alone may not have so many on their way.
+        let sockets: Vec<UdpSocket> = (0..3)
+            .map(|_| {
+                let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
+                socket.connect(("10.0.0.2", 7)).expect("an address");
+                net::classify(&socket, class);
+                rustix::net::sockopt::set_ip_tos(&socket, ecn).expect("a code point");
+                socket
+            })
+            .collect();
+        let before = host();
+        for number in 0..burst as usize {
+            let _ = sockets[number % 3].send(&vec![0; on_the_wire as usize - 42]);
+        }
+        sleep(Duration::from_secs(2));
+        let now = host();
+        (
+            now.dropped - before.dropped,
+            now.timed - before.timed,
+            now.waited_ns - before.waited_ns,
+            now.marked - before.marked,
+        )
+    };
+    let (dropped, left, waited, marked) = send(FAST, 0);
+    println!("a burst: {dropped} dropped, {left} left after {waited} ns together");
+    assert_eq!(dropped + left, u64::from(burst));
+    assert!((45..=50).contains(&dropped));
+    let each = f64::from(on_the_wire) * 8.0 / 2e6;
+    let truth = (left - 1) as f64 / 2.0 * each * left as f64;
+    assert!(apart(waited as f64 / 1e9, truth) < 0.05);
+    assert_eq!(marked, 0);
+    // Two and a half packets are within 10 ms; all behind them are marked.
+    let (_, left, _, marked) = send(SLOW, 2);
+    println!("of {left} that left, {marked} were marked");
+    assert!((left - 4..left).contains(&marked));
+    let (.., marked) = send(SLOW, 3);
+    assert_eq!(marked, 0);
+}

@@ -52,13 +52,13 @@ function round(value, unit) {
 }
 
 // A graph of `lines` and their `sums` over a time: each has a name and points, a
-// line also those of the time before, moved to this one. `pick` is called with
-// the time that is dragged over.
+// line also those of the time before, moved to this one, and `rough` ones, which
+// are estimated. `pick` is called with the time that is dragged over.
 export function figure(graph, { lines, sums, gauge, events }, start, end, pick) {
   const width = across(), height = 240, left = 72, right = 8, top = 8, bottom = 24;
   let most = 0;
   for (const line of lines) {
-    for (const p of [...line.points, ...line.old]) {
+    for (const p of [...line.points, ...line.rough, ...line.old]) {
       most = Math.max(most, (gauge ? p[4] : p[2]) * graph.factor);
     }
   }
@@ -70,7 +70,7 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
   const x = (time) => left + (time - start) / (end - start) * (width - left - right);
   const y = (value) => height - bottom - value / most * (height - top - bottom);
   const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
-  const values = lines.flatMap((line) => line.points.map((p) => (gauge ? p[4] : p[2]) * graph.factor));
+  const values = lines.flatMap((line) => [...line.points, ...line.rough].map((p) => (gauge ? p[4] : p[2]) * graph.factor));
   svg.setAttribute("aria-label", graph.title + ": " + lines.length + " series, at most " +
     human(values.reduce((one, other) => Math.max(one, other), 0), graph.unit));
   for (const value of levels) {
@@ -105,10 +105,14 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
   };
   lines.forEach((line, place) => {
     const look = "s" + place % 8 + (place >= 8 ? " d" + Math.floor(place / 8) % 3 : "");
+    const all = [...line.points, ...line.rough];
     if (gauge) svg.append(drawn("path", { d: area(line.points, x, y, graph.factor), class: "range s" + place % 8 }));
     svg.append(drawn("path", { d: path(line.old, x, y, (p) => p[2] * graph.factor), class: "before " + look }));
+    if (line.rough.length) {
+      svg.append(drawn("path", { d: path(line.rough, x, y, (p) => p[2] * graph.factor), class: "rough " + look }));
+    }
     svg.append(drawn("path", { d: path(line.points, x, y, (p) => p[2] * graph.factor), class: "now " + look }));
-    const peak = line.points.reduce((most, p) => Math.max(most, p[4] * graph.factor), 0);
+    const peak = all.reduce((most, p) => Math.max(most, p[4] * graph.factor), 0);
     entry(look, line.name + ", at most " + human(peak, graph.unit));
   });
   sums.forEach((sum, place) => {
@@ -181,8 +185,9 @@ function zoom(svg, timeAt, pick) {
 }
 
 // How the values of a series are spread, each by how long it held; `what` they
-// are of, `step` in milliseconds where each is a mean.
-export function histogram(what, points, step) {
+// are of, what `each` is, `step` in milliseconds where those of a longer time are
+// one, their mean.
+export function histogram(what, each, points, step) {
   const values = points.map((p) => [p[2] * 1e-6, (p[1] - p[0]) * (p[6] ?? 1)]).sort((one, other) => one[0] - other[0]);
   const all = values.reduce((sum, one) => sum + one[1], 0);
   if (!all) return [element("p", { textContent: "Nothing is known of this time." })];
@@ -199,7 +204,7 @@ export function histogram(what, points, step) {
   const highest = Math.max(...counts);
   const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
   svg.setAttribute("aria-label", "Histogram of " + what + ": half are at most " + human(below(0.5), "s"));
-  const each = (width - left - right) / bins;
+  const wide = (width - left - right) / bins;
   const y = (share) => height - bottom - share / highest * (height - top - bottom);
   for (const share of [0, highest / 2, highest]) {
     svg.append(drawn("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "axis" }));
@@ -207,8 +212,8 @@ export function histogram(what, points, step) {
     words.textContent = (share * 100).toFixed(share < 0.1 ? 1 : 0) + " %";
     svg.append(words);
   }
-  counts.forEach((share, place) => svg.append(drawn("rect", { x: left + place * each, y: y(share),
-    width: each - 1, height: height - bottom - y(share), class: "s0" })));
+  counts.forEach((share, place) => svg.append(drawn("rect", { x: left + place * wide, y: y(share),
+    width: wide - 1, height: height - bottom - y(share), class: "s0" })));
   for (const part of parts()) {
     const words = drawn("text", { x: left + part * (width - left - right), y: height - 6,
       "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle", class: "tick" });
@@ -222,7 +227,8 @@ export function histogram(what, points, step) {
     element("figure", {}, element("figcaption", { textContent: "Histogram: " + what }), svg),
     element("p", { textContent: cells.join("; ") + "." }),
     element("p", { textContent: bounds.map((bound) =>
-      (within(bound) * 100).toFixed(1) + " % within " + bound * 1e3 + " ms").join("; ") +
-      (step ? ". Each is a mean of " + Math.round(step / 1000) + " s." : ".") }),
+      (within(bound) * 100).toFixed(1) + " % within " + bound * 1e3 + " ms").join("; ") + "." }),
+    element("p", { className: "faint", textContent: "Parts are of the time, and each value is " + each +
+      (step ? "; those of " + Math.round(step / 1000) + " s are one, their mean" : "") + "." }),
   ];
 }

@@ -4,27 +4,17 @@
 "use strict";
 
 import { drawn, element, figure, histogram, human } from "./figures.js";
+import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, queueName, shown, title, wanted } from "./series.js";
 
 const byId = (id) => document.getElementById(id);
 const HOUR = 3600e3;
-let about = { legend: { links: [], classes: [], rules: [] }, span_ms: null };
+let about = { legend: policy.legend, span_ms: null };
 let now = null;
 let period = { hours: 12, end: 0 };
 // The period that the address asked for last.
 let asked;
 
 // ---- Now ----
-
-function className(labels) {
-  const name = labels.class;
-  return labels.direction ? labels.direction + " " + name : labels.device + " " + name;
-}
-
-// Where a class stands in the policy, so that it has the same colour everywhere.
-function inOrder() {
-  const order = new Map(about.legend.classes.map((one, place) => [one.device + " " + one.handle, place]));
-  return (labels) => order.get(labels.device + " " + labels.handle) ?? 1e6;
-}
 
 // Changes only what is another, so that the keyboard's place and what is marked
 // stay where they are from look to look.
@@ -56,6 +46,22 @@ const PROMISES = {
   unknown: ["unknown", "faint"],
 };
 
+// Whether a class got what it was promised, and how that is known.
+function promise(one) {
+  const [words, look] = PROMISES[one.promise] || ["", "faint"];
+  const by = one.judged_by === "estimated" ? ", by an estimate" : one.judged_by === "measured" ? ", measured" : "";
+  return element("span", { className: look, textContent: words + by });
+}
+
+// How long its packets waited: measured packet by packet where that is allowed and
+// some left, else estimated.
+function waited(n) {
+  if (n.wait_95th_seconds !== undefined) {
+    return human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s");
+  }
+  return n.estimated_wait_seconds ? "about " + human(n.estimated_wait_seconds, "s") : human(n.estimated_wait_seconds, "s");
+}
+
 // What waits, in packets and bytes.
 function waiting(n) {
   return n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0";
@@ -83,14 +89,6 @@ function showFlows(flows) {
     (flow.up_class || "–") + ", " + (flow.down_class || "–"),
     human(flow.down, "bit/s"), human(flow.up, "bit/s"),
   ]));
-}
-
-// The class whose queue it is, where the policy names it.
-function queueName(labels) {
-  const minor = labels.parent.split(":")[1];
-  const own = about.legend.classes.find((one) =>
-    one.device === labels.device && (one.handle === labels.parent || one.handle.split(":")[1] === minor));
-  return own ? own.direction + " " + own.name : labels.device + " " + labels.parent;
 }
 
 function showQueues(queues, tins, services) {
@@ -169,14 +167,11 @@ function showNow() {
   classes.sort((one, other) => place(one.labels) - place(other.labels));
   rows("classes", classes.map((one) => {
     const n = one.numbers;
-    const [words, look] = PROMISES[one.promise] || ["", "faint"];
     const rate = n.sent_bytes === undefined ? undefined : n.sent_bytes * 8;
     return [
-      className(one.labels), element("span", { className: look, textContent: words }),
+      className(one.labels), promise(one),
       human(rate, "bit/s"), one.guaranteed ? human(one.guaranteed, "bit/s") : "–",
-      // Measured packet by packet where that is allowed, else estimated.
-      n.wait_95th_seconds === undefined ? human(n.estimated_wait_seconds, "s")
-        : human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s"),
+      waited(n),
       human(n.rtt_outside_seconds, "s"),
       waiting(n),
       human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
@@ -222,7 +217,8 @@ function showNow() {
   if (connections) {
     byId("connections").textContent = connections.numbers.tracked + " connections are tracked, " +
       connections.numbers.unanswered + " without an answer" +
-      (connections.numbers.limit ? "; there may be " + connections.numbers.limit : "") + ".";
+      (connections.numbers.limit ? "; there may be " + connections.numbers.limit : "") +
+      (connections.numbers.unsorted ? "; the classes of " + connections.numbers.unsorted + " are not found yet" : "") + ".";
   }
   showHosts(of("host"));
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
@@ -241,6 +237,8 @@ function showNow() {
 
 // ---- Hosts ----
 
+const known = (value) => (value === undefined ? "not known" : human(value, ""));
+
 function showHosts(hosts) {
   const rate = (one) => (one.numbers.received_bytes || 0) + (one.numbers.sent_bytes || 0);
   hosts.sort((one, other) => rate(other) - rate(one));
@@ -251,25 +249,22 @@ function showHosts(hosts) {
       element("a", { href: "#hosts/" + encodeURIComponent(address), textContent: address }),
       human(n.received_bytes * 8, "bit/s"), human(n.sent_bytes * 8, "bit/s"),
       human(n.rtt_inside_seconds, "s"), human(n.rtt_outside_seconds, "s"),
+      // Of a queue that is not known nothing is; without packets there is no wait.
+      n.received_drops === undefined ? "not known" : human(n.wait_seconds, "s"),
+      known(n.backlog_packets), known(n.received_drops), known(n.received_marks),
     ];
   });
   byId("top-hosts").hidden = !hosts.length;
   // A node stands in one place only.
-  rows("top-hosts", cells.slice(0, 5).map(([host, ...others]) => [host.cloneNode(true), ...others]));
+  rows("top-hosts", cells.slice(0, 5).map(([host, ...others]) => [host.cloneNode(true), ...others.slice(0, 4)]));
   rows("hosts-rows", cells);
+  byId("noqueue").hidden = !hosts.length || hosts.every((one) => one.numbers.received_marks !== undefined);
   byId("nohosts").hidden = hosts.length > 0;
   byId("nohosts").textContent = about.without_packets
     ? "Packets that pass cannot be looked at: " + about.without_packets
     : about.legend.inside.length ? "No host was heard of yet."
       : "No device on the inside is known: the policy has no `lan`.";
 }
-
-const HOST_GRAPHS = [
-  { title: "Receives", metric: "host_received_bytes", unit: "bit/s", factor: 8 },
-  { title: "Sends", metric: "host_sent_bytes", unit: "bit/s", factor: 8 },
-  { title: "Round trip to it", metric: "host_rtt_inside_seconds", unit: "s", factor: 1e-6 },
-  { title: "Round trip outside", metric: "host_rtt_outside_seconds", unit: "s", factor: 1e-6 },
-];
 
 // One host's history, of the period that the history shows.
 async function showHost(address) {
@@ -281,81 +276,6 @@ async function showHost(address) {
 }
 
 // ---- History ----
-
-const LINK_RATES = ["link_rate_bits_per_second", "link_policy_bits_per_second", "link_tracked_bits_per_second"];
-
-const GRAPHS = [
-  { title: "Rate by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
-  { title: "Wait by class, measured", metric: "class_wait_seconds", unit: "s", factor: 1e-6 },
-  { title: "Wait by class, measured: 95 % wait no longer", metric: "class_wait_95th_seconds", unit: "s", factor: 1e-6 },
-  { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
-  { title: "Wait by class, estimated: the first classes", metric: "class_estimated_wait_seconds", unit: "s", factor: 1e-6, first: 2 },
-  { title: "Wait by class, estimated: all", metric: "class_estimated_wait_seconds", unit: "s", factor: 1e-6 },
-  { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
-  { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
-  { title: "Bytes waiting", metric: "class_backlog_bytes", unit: "B", factor: 1 },
-  { title: "Packets dropped by the second", metric: "class_drops", unit: "", factor: 1 },
-  { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
-  { title: "Connections by class", metric: "class_connections", unit: "", factor: 1 },
-  { title: "Received by device", metric: "device_received_bytes", unit: "bit/s", factor: 8 },
-];
-
-const LINK_GRAPHS = [
-  { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
-  { title: "Sent by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
-  { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
-  { title: "How much a round trip differs from the one before", metric: "probe_variation_seconds", unit: "s", factor: 1e-6 },
-  { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
-  { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
-  { title: "Dropped of what arrives, by the second", metric: "qdisc_drops", parent: "ingress", unit: "", factor: 1 },
-  { title: "Receive windows changed by the second", metric: "receive_rewritten_packets", unit: "", factor: 1 },
-  { title: "Delay by the queue management's own measure", metrics: ["qdisc_aqm_delay_seconds", "tin_delay_seconds"], unit: "s", factor: 1e-6 },
-];
-
-// What a histogram can be of.
-const SPREADS = {
-  probe_rtt_seconds: "round trips of the probe",
-  class_wait_seconds: "waits of",
-  class_rtt_outside_seconds: "round trips outside of",
-  class_estimated_wait_seconds: "estimated waits of",
-};
-
-function labelsOf(name) {
-  const labels = {};
-  for (const [, key, value] of name.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)) {
-    labels[key] = value.replace(/\\(.)/g, (_, letter) => (letter === "n" ? "\n" : letter));
-  }
-  return labels;
-}
-
-// Leaves of the policy first; what stands above them repeats their bytes.
-function wanted(names, graph) {
-  const metrics = graph.metrics || [graph.metric];
-  let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
-  if (graph.parent) own = own.filter((name) => labelsOf(name).parent === graph.parent);
-  if (metrics[0].startsWith("class_")) {
-    const known = own.filter((name) => labelsOf(name).direction);
-    if (known.length) own = known;
-    const place = inOrder();
-    own.sort((one, other) => place(labelsOf(one)) - place(labelsOf(other)));
-    if (graph.first) {
-      const seen = {};
-      own = own.filter((name) => (seen[labelsOf(name).device] = (seen[labelsOf(name).device] || 0) + 1) <= graph.first);
-    }
-  }
-  return own.slice(0, 24);
-}
-
-const title = (name) => {
-  const labels = labelsOf(name);
-  if (labels.class !== undefined) return className(labels);
-  if (name.startsWith("link_")) {
-    const words = { link_rate: "has", link_policy: "by the policy", link_tracked: "line as tracked" };
-    return labels.direction + " " + (words[name.split("_bits")[0]] || name);
-  }
-  if (labels.parent !== undefined) return queueName(labels) + (labels.tin === undefined ? "" : ", " + labels.tin);
-  return labels.probe || labels.host || labels.device || name;
-};
 
 async function get(path) {
   const answer = await fetch(path);
@@ -389,7 +309,7 @@ function span() {
   return [to - period.hours * HOUR, to];
 }
 
-const spreadName = (name) => SPREADS[name.split("{")[0]] + " " + title(name);
+const spreadName = (name) => SPREADS[name.split("{")[0]][0] + " " + title(name);
 
 // How the values of one series are spread: each as long as it held. `fresh` asks
 // which series there are.
@@ -411,7 +331,8 @@ async function showSpread(fresh) {
     if (!choice.value) return;
     const step = to - from > 20000e3 ? (to - from) / 20000 : 0;
     const data = await get("api/read?" + query([choice.value], from, to, step));
-    byId("spread").replaceChildren(...histogram(spreadName(choice.value), data.series[choice.value].points, step));
+    const each = SPREADS[choice.value.split("{")[0]][1];
+    byId("spread").replaceChildren(...histogram(spreadName(choice.value), each, data.series[choice.value].points, step));
   } catch (error) {
     byId("spread").textContent = "The history cannot be read: " + error.message;
   }
@@ -422,29 +343,51 @@ function pressed() {
     button.setAttribute("aria-pressed", String(Number(button.dataset.hours) === period.hours)));
 }
 
+// A step of whole steps of the history, so that what a point says is exact: some
+// 600 points for a graph, at most 1,200.
+function wholeStep(least) {
+  const own = [7200e3, 600e3, 60e3, 1e3].find((one) => one <= least) || 1e3;
+  return Math.max(1, Math.floor(least / own)) * own;
+}
+
 // Draws those graphs that something is known for, of the series that are
-// `chosen`.
+// `chosen`. A series that several show is asked for once.
 async function drawGraphs(place, graphs, chosen) {
   const mine = ++drawing;
   const [start, end] = span();
   pressed();
   byId("span").textContent = new Date(start).toLocaleString() + " to " + new Date(end).toLocaleString();
-  const step = Math.max(1000, (end - start) / 600);
+  const step = wholeStep((end - start) / 600);
+  const reader = (from, to) => {
+    const read = { series: {}, events: [] };
+    return async (names) => {
+      const more = names.filter((name) => !read.series[name]);
+      if (more.length) {
+        const data = await get("api/read?" + query(more, from, to, step));
+        Object.assign(read.series, data.series);
+        read.events = data.events;
+      }
+      return read;
+    };
+  };
   try {
     const known = (await get("api/series?from=" + Math.round(start) + "&to=" + Math.round(end))).series;
     const names = known.filter(chosen);
     const compare = Number(byId("compare").value);
     const back = compare === 1 ? end - start : compare * HOUR;
+    const now = reader(start, end);
+    const then = reader(start - back, end - back);
     const figures = [];
     const all = [];
     for (const graph of graphs) {
       const own = wanted(names, graph);
       if (!own.length) continue;
       all.push(...own);
-      const data = await get("api/read?" + query(own, start, end, step));
-      const before = back ? await get("api/read?" + query(own, start - back, end - back, step)) : null;
+      const data = await now(own);
+      const before = back ? await then(own) : null;
       if (mine !== drawing) return;
-      figures.push(figure(graph, shown(graph, own, data, before, back), start, end, pick));
+      const [words, contents] = shown(graph, own, data, before, back);
+      figures.push(figure({ ...graph, title: words }, contents, start, end, pick));
     }
     byId(place).replaceChildren(...figures);
     if (!figures.length) byId(place).textContent = "Nothing is known of this time.";
@@ -455,35 +398,9 @@ async function drawGraphs(place, graphs, chosen) {
   }
 }
 
-// What a graph shows of its series: those of the time before moved by `back`.
-function shown(graph, names, data, before, back) {
-  const lines = names.map((name) => ({ name: title(name), points: data.series[name].points,
-    old: before ? before.series[name].points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]) : [] }));
-  const gauge = names.some((name) => data.series[name].kind === "gauge");
-  return { lines, gauge, sums: graph.sum ? summed(names, data) : [], events: data.events };
-}
-
 function pick(start, end) {
   period = { hours: (end - start) / HOUR, end };
   showView();
-}
-
-// The sums of what goes one way through one device, where the policy names it.
-function summed(names, data) {
-  const groups = new Map();
-  for (const name of names) {
-    const labels = labelsOf(name);
-    if (!labels.direction) continue;
-    const all = groups.get(labels.direction) || new Map();
-    groups.set(labels.direction, all);
-    for (const p of data.series[name].points) {
-      const sum = all.get(p[0]) || [p[0], p[1], 0];
-      sum[2] += p[2];
-      all.set(p[0], sum);
-    }
-  }
-  return [...groups].map(([name, all]) =>
-    ({ name, points: [...all.values()].sort((one, other) => one[0] - other[0]) }));
 }
 
 function move(by, factor) {
@@ -535,6 +452,7 @@ function showView() {
 
 async function loadAbout() {
   about = await get("api/about");
+  policy.legend = about.legend;
   const history = about.history;
   const steps = history.spans_ms.map((span, place) => span &&
     (history.steps_ms[place] ? "steps of " + history.steps_ms[place] / 60000 + " min" : "as seen") +

@@ -56,6 +56,7 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
                 FullQueue::Bound(bound) => Some(bound.wait.as_nanos().div_ceil(1000)),
                 FullQueue::NoHardBound { .. } => None,
             };
+            let objective = class.objective.and_then(|objective| objective.delay);
             legend.classes.push(ClassLegend {
                 device: direction.device.clone(),
                 direction: way.to_owned(),
@@ -64,6 +65,7 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
                 guaranteed: class.guaranteed.wire.as_bits_per_second(),
                 maximum: class.maximum.wire.as_bits_per_second(),
                 bound,
+                objective: objective.map(|delay| delay.as_nanos().div_ceil(1000)),
             });
         }
     }

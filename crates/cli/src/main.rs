@@ -71,6 +71,7 @@ mod survey;
 mod top;
 mod top_inside;
 mod top_lines;
+mod top_passed;
 mod top_screen;
 mod track;
 mod trial;

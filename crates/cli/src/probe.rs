@@ -303,7 +303,7 @@ impl Measured {
             "mtu_exact": self.mtu.map(|mtu| mtu.exact),
             "up": values(&self.up),
             "down": values(&self.down),
-            "loaded_ms": self.waited().as_secs_f64() * 1e3,
+            "wait_under_load_ms": self.waited().as_secs_f64() * 1e3,
             "grade": grade(self.waited()),
             "asymmetry": self.asymmetry(),
             "link": self.link(),

@@ -281,7 +281,7 @@ impl Measured {
             "overhead_bytes_modulo_48": self.cells().map(|fit| fit.overhead),
             "up": way(&found.up),
             "down": way(&found.down),
-            "loaded_ms": time(self.waited()),
+            "wait_under_load_ms": time(self.waited()),
             "grade": self.waited().map(grade),
             "asymmetry": self.asymmetry(),
             "link": self.link(),

@@ -7,7 +7,7 @@ use crate::output;
 use crate::shape::in_runtime;
 use crate::top_lines::{Look, View, lines};
 use crate::top_screen::Screen;
-use crate::watch::every;
+use crate::watch::{every, wrong};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::IsTerminal as _;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_history::Event;
 use weirgate_keep::Place;
-use weirgate_watch::{Legend, Step, Steps};
+use weirgate_watch::{Legend, Step, Steps, Target, target};
 
 /// So many events are kept to be shown.
 const EVENTS: usize = 200;
@@ -36,6 +36,9 @@ pub struct Arguments {
     /// can be read.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// Send this host an ICMP echo at every look, with a code point of 0 to 63; may be repeated.
+    #[arg(long, value_name = "NAME=ADDRESS[,DSCP]", value_parser = target)]
+    probe: Vec<Target>,
 }
 
 /// `weirgate top`.
@@ -44,6 +47,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let legend = legend(state, arguments.policy.as_deref())?;
         let mut steps = Steps::open(legend.clone())?;
         steps.look_at_packets();
+        steps.probe(&arguments.probe).map_err(wrong)?;
         let here = Place::here(state).ok();
         let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
         let mut screen = if plain { None } else { Some(Screen::open()?) };

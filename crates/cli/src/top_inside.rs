@@ -7,7 +7,7 @@ use weirgate_history::Event;
 use weirgate_watch::{Change, Legend, Number, Object, Sort, Step};
 
 /// Milliseconds of a time in microseconds; a dash where it is not known.
-fn ms(time: Option<i64>) -> String {
+pub fn ms(time: Option<i64>) -> String {
     time.map_or(String::from("-"), |us| format!("{:.1}", us as f64 / 1000.0))
 }
 
@@ -56,6 +56,42 @@ pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     lines
 }
 
+/// What packets to hosts meet in the queue of their device, where that is known.
+pub fn hosts(all: &[&Change], step: &Step) -> Vec<String> {
+    let known = |one: &&&Change| one.value(Number::HostDrops).is_some();
+    if all.is_empty() || !all.iter().any(|one| known(&one)) {
+        return vec![
+            String::from(
+                "what waits for hosts, is dropped and is marked is not known: packets to \
+             them are not",
+            ),
+            String::from("shaped at the device that they are reached by"),
+        ];
+    }
+    let mut lines = vec![format!(
+        "{:<39} {:>8} {:>8} {:>9} {:>9}",
+        "host", "wait ms", "waiting", "drop/s", "mark/s"
+    )];
+    lines.extend(all.iter().filter(known).map(|one| {
+        let each = |number| {
+            let value = one.value(number);
+            value.map_or(String::from("not known"), |value| {
+                format!("{:.0}", second(value, step.interval))
+            })
+        };
+        let backlog = one.value(Number::HostBacklog).unwrap_or(0);
+        format!(
+            "{:<39} {:>8} {:>8.1} {:>9} {:>9}",
+            cut(one.object.label("host"), 39),
+            ms(one.value(Number::HostWait)),
+            backlog as f64 / 1000.0,
+            each(Number::HostDrops),
+            each(Number::HostMarks),
+        )
+    }));
+    lines
+}
+
 fn part_of_packets(one: &Change, bytes: Number, packets: Number) -> Option<f64> {
     let packets = one.value(packets).filter(|packets| *packets > 0)?;
     Some(one.value(bytes)? as f64 / packets as f64)
@@ -69,6 +105,17 @@ pub fn class_name(object: &Object) -> String {
     }
 }
 
+/// The class whose queue it is, where the policy names it; else its place.
+pub fn queue_name(object: &Object, legend: &Legend) -> String {
+    let parent = object.label("parent");
+    let own = parent.parse().ok();
+    let own = own.and_then(|handle| legend.class(object.label("device"), handle));
+    match own {
+        Some(class) => format!("{} {}", class.direction, class.name),
+        None => format!("{} {parent}", object.label("device")),
+    }
+}
+
 /// Queues and what their management says of itself.
 pub fn queues(step: &Step, legend: &Legend) -> Vec<String> {
     let mut lines = vec![format!(
@@ -79,13 +126,7 @@ pub fn queues(step: &Step, legend: &Legend) -> Vec<String> {
     let known = |value: Option<i64>| value.map_or(String::from("-"), |value| value.to_string());
     lines.extend(shown.map(|one| {
         let object = &one.object;
-        let parent = object.label("parent");
-        let own = parent.parse().ok();
-        let own = own.and_then(|handle| legend.class(object.label("device"), handle));
-        let name = match own {
-            Some(class) => format!("{} {}", class.direction, class.name),
-            None => format!("{} {parent}", object.label("device")),
-        };
+        let name = queue_name(object, legend);
         let probability = one.value(Number::QdiscProbability);
         let by = match (probability, one.value(Number::QdiscDropping)) {
             (Some(part), _) => format!("{:.2} %", part as f64 / 1e4),

@@ -2,10 +2,11 @@
 //! What `weirgate top` shows: lines that need no colour and fit 80 columns.
 
 use crate::top_inside as inside;
+use crate::top_passed as passed;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use weirgate_history::Event;
-use weirgate_watch::{Change, Legend, Number, Promise, Sort, Step};
+use weirgate_watch::{By, Change, Legend, Number, Promise, Sort, Step};
 
 /// What is shown of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,8 +22,11 @@ pub enum Part {
     Devices,
     /// Flows: those with most traffic.
     Flows,
-    /// Queues and what their management says of itself.
+    /// Queues and what their management says of itself, cake's tins, and what is
+    /// done to packets without a queue.
     Queues,
+    /// Connections, by the service that they are to.
+    Services,
     /// Rules and what they counted.
     Rules,
     /// What happened.
@@ -116,23 +120,31 @@ pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<Stri
         }
     }
     match view.part {
-        Part::Queues => add(inside::queues(step, legend)),
+        Part::Queues => {
+            add(inside::queues(step, legend));
+            add(passed::tins(step, legend));
+            add(passed::conditioners(step));
+            add(passed::windows(step));
+        }
+        Part::Services => add(passed::services(step)),
         Part::Rules => add(inside::rules(step, legend)),
         Part::Events => add(inside::events(step, look.events.iter())),
         _ => {}
     }
     if shown(Part::Hosts) {
-        add(hosts(step, blind, view, most));
+        let (hosts, lines) = hosts(step, blind, view, most);
+        add(lines);
+        if view.part == Part::Hosts {
+            add(inside::hosts(&hosts, step));
+        }
     }
     if shown(Part::Flows) {
-        add(flows(
-            step,
-            if view.part == Part::All {
-                FEW_FLOWS
-            } else {
-                most
-            },
-        ));
+        let few = if view.part == Part::All {
+            FEW_FLOWS
+        } else {
+            most
+        };
+        add(passed::flows(step, few, width));
     }
     if shown(Part::Devices) {
         add(devices(step, most));
@@ -192,23 +204,39 @@ fn shown_classes(step: &Step) -> Vec<&Change> {
 
 fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     let mut lines = vec![format!(
-        "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>9}",
+        "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>10}",
         "class", "rate", "pkt/s", "drop/s", "waits", "wait ms", "promise"
     )];
     lines.extend(all.iter().map(|one| class_line(one, step)));
+    let estimated = |one: &&Change| {
+        let wait = one.value(Number::ClassMeanWait);
+        wait.or(one.value(Number::ClassWait).filter(|wait| *wait == 0))
+            .is_none()
+    };
+    if all.iter().any(estimated) {
+        lines.push(String::from(
+            "~ is estimated, not measured packet by packet",
+        ));
+    }
     lines
 }
 
-/// Hosts, those with most first: what they are sent and send, and the round
-/// trips of their TCP on either side of here.
-fn hosts(step: &Step, blind: Option<&str>, view: View, most: usize) -> Vec<String> {
+/// Hosts, those with most first, and their lines: what they are sent and send, and
+/// the round trips of their TCP on either side of here.
+fn hosts<'a>(
+    step: &'a Step,
+    blind: Option<&str>,
+    view: View,
+    most: usize,
+) -> (Vec<&'a Change>, Vec<String>) {
     let mut hosts: Vec<&Change> = of(step, Sort::Host).collect();
     if hosts.is_empty() {
-        return match (blind, view.part) {
+        let lines = match (blind, view.part) {
             (Some(why), _) => vec![format!("hosts: {why}")],
             (None, Part::Hosts) => vec![String::from("no host was heard of")],
             (None, _) => Vec::new(),
         };
+        return (hosts, lines);
     }
     let value = |one: &Change, number| one.value(number).unwrap_or(0);
     let down = |one: &Change| value(one, Number::HostReceivedBytes);
@@ -241,7 +269,7 @@ fn hosts(step: &Step, blind: Option<&str>, view: View, most: usize) -> Vec<Strin
     let ms = |number: Option<i64>| {
         number.map_or(String::from("-"), |us| format!("{:.1}", us as f64 / 1000.0))
     };
-    lines.extend(hosts.into_iter().take(most).map(|one| {
+    lines.extend(hosts.iter().take(most).map(|one| {
         format!(
             "{:<39} {:>11} {:>11} {:>7} {:>7}",
             cut(one.object.label("host"), 39),
@@ -251,33 +279,7 @@ fn hosts(step: &Step, blind: Option<&str>, view: View, most: usize) -> Vec<Strin
             ms(one.value(Number::HostBeyond))
         )
     }));
-    lines
-}
-
-/// Flows with most traffic; nothing where the connection table does not tell.
-fn flows(step: &Step, most: usize) -> Vec<String> {
-    if step.flows.is_empty() {
-        return Vec::new();
-    }
-    let end = |address: std::net::IpAddr, port: u16| match port {
-        0 => address.to_string(),
-        port => std::net::SocketAddr::new(address, port).to_string(),
-    };
-    let mut lines = vec![format!(
-        "{:<6}{:<24}{:<24}{:>12}{:>12}",
-        "flow", "host", "remote", "down", "up"
-    )];
-    lines.extend(step.flows.iter().take(most).map(|flow| {
-        format!(
-            "{:<6}{:<24}{:<24}{:>12}{:>12}",
-            flow.protocol,
-            cut(&end(flow.host, flow.host_port), 23),
-            cut(&end(flow.remote, flow.remote_port), 23),
-            human(flow.down as f64),
-            human(flow.up as f64)
-        )
-    }));
-    lines
+    (hosts, lines)
 }
 
 fn devices(step: &Step, most: usize) -> Vec<String> {
@@ -328,9 +330,16 @@ fn class_line(one: &Change, step: &Step) -> String {
     let number = |number| one.value(number);
     let known = |text: Option<String>| text.unwrap_or_else(|| String::from("-"));
     // Measured packet by packet where that is allowed, else estimated.
-    let wait = number(Number::ClassMeanWait).or(number(Number::ClassWait));
-    let wait = wait.map(|wait| format!("{:.1}", wait as f64 / 1000.0));
-    let promise = match one.promise {
+    let wait = match (number(Number::ClassMeanWait), number(Number::ClassWait)) {
+        (Some(mean), _) => Some(format!("{:.1}", mean as f64 / 1000.0)),
+        (None, Some(0)) => Some(String::from("0.0")),
+        (None, wait) => wait.map(|wait| format!("~{:.1}", wait as f64 / 1000.0)),
+    };
+    let rough = match one.verdict.and_then(|verdict| verdict.by) {
+        Some(By::Estimated) => "~",
+        _ => "",
+    };
+    let promise = match one.verdict.map(|verdict| verdict.promise) {
         None => "",
         Some(Promise::Idle) => "idle",
         Some(Promise::Kept) => "kept",
@@ -338,11 +347,12 @@ fn class_line(one: &Change, step: &Step) -> String {
         Some(Promise::Wait) => "WAIT LONG",
         Some(Promise::Unknown) => "?",
     };
+    let promise = format!("{rough}{promise}");
     let by_second = |value: Option<i64>| {
         known(value.map(|value| format!("{:.0}", second(value, step.interval))))
     };
     format!(
-        "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>9}",
+        "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>10}",
         cut(&name, 22),
         known(number(Number::ClassSentBytes).map(|sent| human(bits(sent, step.interval)))),
         by_second(number(Number::ClassSentPackets)),
@@ -407,7 +417,7 @@ mod tests {
                 numbers: Vec::new(),
             },
             values,
-            promise: None,
+            verdict: None,
         }
     }
 
@@ -445,7 +455,7 @@ mod tests {
         };
         let found = lines(&look, &Legend::default(), view, 80);
         assert!(
-            found[1].contains("12.35 Mbit") && found[1].chars().count() <= 80,
+            found[2].contains("12.35 Mbit") && found[2].chars().count() <= 80,
             "{found:?}"
         );
         let order = |order| {
@@ -459,7 +469,7 @@ mod tests {
                 "{lines:#?}"
             );
             let first = |line: &String| line.split(' ').next().unwrap_or_default().to_owned();
-            lines[1..].iter().map(first).collect::<Vec<_>>()
+            lines[1..4].iter().map(first).collect::<Vec<_>>()
         };
         let (seven, ten) = ("192.0.2.7", "192.0.2.10");
         assert_eq!(order(Order::Rate), [seven, long, ten]);

@@ -10,8 +10,7 @@ use tokio::sync::mpsc;
 use weirgate_watch::Legend;
 
 /// The last line: what keys do.
-const KEYS: &str =
-    "a)ll c)lasses h)osts f)lows u:queues r)ules e)vents d)evices o)rder p)ause q)uit";
+const KEYS: &str = "a)ll c)lass h)ost f)low u:queue s)ervice r)ule e)vent d)ev o)rder p)ause q)uit";
 
 /// What a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +67,7 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
             b'd' => Some(Key::Show(Part::Devices)),
             b'f' => Some(Key::Show(Part::Flows)),
             b'u' => Some(Key::Show(Part::Queues)),
+            b's' => Some(Key::Show(Part::Services)),
             b'r' => Some(Key::Show(Part::Rules)),
             b'e' => Some(Key::Show(Part::Events)),
             b'o' => Some(Key::Order),

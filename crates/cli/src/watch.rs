@@ -16,10 +16,10 @@ use weirgate_keep::Place;
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Config, FileStorage, Listen, Target, Tls, WatchError, serve, target};
 
-/// What a history may grow to. Of 1,500 series a row of a step takes 1.8 kB, so
-/// the last ring, 16 % of the file, holds the 21,900 rows of five years, and the
-/// first two days by the second.
-const SIZE_MB: u64 = 256;
+/// What a history may grow to. Of 1,504 series a row of a step of two hours takes
+/// 3.5 kB (`weirgate-history`, example `day`), so the last ring, 16 % of the file,
+/// holds five years of them, and the first five days by the second.
+const SIZE_MB: u64 = 512;
 
 /// What `weirgate watch` takes.
 #[derive(clap::Args)]
@@ -209,7 +209,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
     })
 }
 
-fn wrong(error: WatchError) -> Failure {
+pub fn wrong(error: WatchError) -> Failure {
     match error {
         WatchError::Kernel(_) => Failure::Other(error.into()),
         _ => Failure::Input(format!("weirgate: {error}")),

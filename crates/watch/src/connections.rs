@@ -17,9 +17,10 @@ const MOST_SERVICES: usize = 32;
 const SILENT: u32 = 60;
 /// Flows that are shown.
 const MOST_FLOWS: usize = 20;
-/// Connections whose class is found at one reading, and readings after which it
-/// is found again: it may follow from bytes or time.
-const SORTED: usize = 400;
+/// Connections whose class is found for each look that passed since the reading
+/// before, and readings after which it is found again: it may follow from bytes
+/// or time.
+pub(crate) const SORTED: usize = 40;
 const OLD: u32 = 30;
 /// With more connections, the flows' rates are left out.
 const MANY: usize = 50_000;
@@ -85,6 +86,7 @@ pub struct Flow {
 
 struct Known {
     sorted: Option<Sorted>,
+    /// Readings since its class was found.
     age: u32,
     /// What it was told by.
     by: (u32, bool),
@@ -95,6 +97,11 @@ struct Known {
 pub(crate) struct Connections {
     seats: BTreeMap<(u8, u16), u32>,
     known: BTreeMap<Tuple, Known>,
+    /// Where in the table the next reading begins to find classes: behind the
+    /// last one that there was time for, so that none waits for ever.
+    next: usize,
+    /// Connections whose class was not found yet.
+    unsorted: u64,
     before: BTreeMap<Tuple, (u64, u64)>,
     read: Option<Instant>,
     pub(crate) objects: Vec<Object>,
@@ -104,15 +111,17 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Takes the table as it is now. `limit` is how many there may be.
+    /// Takes the table as it is now. `limit` is how many there may be, `room` for
+    /// how many the class may be found.
     pub(crate) fn take(
         &mut self,
         all: &[Connection],
         subnets: &[Subnet],
-        sorter: &Sorter,
+        (sorter, room): (&Sorter, usize),
         limit: Option<u64>,
         now: Instant,
     ) {
+        self.sort(all, subnets, sorter, room);
         let count = |is: fn(&Connection) -> bool| all.iter().filter(|one| is(one)).count() as u64;
         let mut numbers = vec![
             (Number::ConnectionsTracked, all.len() as u64),
@@ -120,6 +129,9 @@ impl Connections {
             (Number::ConnectionsMarked, count(|one| one.mark != 0)),
         ];
         numbers.extend(limit.map(|limit| (Number::ConnectionsLimit, limit)));
+        if sorter.0.is_some() {
+            numbers.push((Number::ConnectionsUnsorted, self.unsorted));
+        }
         self.objects = vec![Object {
             sort: Sort::Connections,
             identity: String::new(),
@@ -128,7 +140,6 @@ impl Connections {
             numbers,
         }];
         self.services(all);
-        self.sort(all, subnets, sorter);
         self.flows(all, now);
     }
 
@@ -179,45 +190,68 @@ impl Connections {
         }
     }
 
-    /// Finds the classes of those that are new, and counts by class.
-    fn sort(&mut self, all: &[Connection], subnets: &[Subnet], sorter: &Sorter) {
+    /// Finds classes of at most `room` connections: of those that are new or have
+    /// another mark, in the table's order from where the reading before stopped,
+    /// then of those whose class was found longest ago. Then counts by class.
+    fn sort(&mut self, all: &[Connection], subnets: &[Subnet], sorter: &Sorter, mut room: usize) {
         self.classes.clear();
+        self.unsorted = 0;
+        let mut before = std::mem::take(&mut self.known);
         let Some(sorter) = &sorter.0 else {
-            self.known.clear();
             return;
         };
-        let mut before = std::mem::take(&mut self.known);
-        let mut room = SORTED;
-        for one in all {
-            let by = (one.mark, one.answered);
-            let known = before.remove(&one.original);
-            let fresh = known
+        let found = |one: &Connection| Known {
+            sorted: sorter(one, subnets),
+            age: 0,
+            by: (one.mark, one.answered),
+        };
+        let begin = self.next.min(all.len());
+        let mut old: Vec<(u32, &Connection)> = Vec::new();
+        for place in (begin..all.len()).chain(0..begin) {
+            let one = &all[place];
+            let known = before.remove(&one.original).map(|known| Known {
+                age: known.age + 1,
+                ..known
+            });
+            let same = known
                 .as_ref()
-                .is_some_and(|known| known.by == by && known.age < OLD);
+                .is_some_and(|known| known.by == (one.mark, one.answered));
             let known = match known {
-                Some(known) if fresh || room == 0 => Known {
-                    age: known.age + 1,
-                    ..known
-                },
-                None if room == 0 => continue,
-                _ => {
-                    room -= 1;
-                    Known {
-                        sorted: sorter(one, subnets),
-                        age: 0,
-                        by,
+                Some(known) if same => {
+                    if known.age >= OLD {
+                        old.push((known.age, one));
                     }
+                    known
+                }
+                _ if room > 0 => {
+                    room -= 1;
+                    if room == 0 {
+                        self.next = place + 1;
+                    }
+                    found(one)
+                }
+                Some(known) => known,
+                None => {
+                    self.unsorted += 1;
+                    continue;
                 }
             };
-            if let Some(sorted) = &known.sorted {
-                for (way, class) in [("up", &sorted.up), ("down", &sorted.down)] {
-                    if let Some(class) = class {
-                        *self.classes.entry((way, class.clone())).or_default() += 1;
-                    }
-                }
-            }
             self.known.insert(one.original, known);
         }
+        old.sort_by_key(|(age, one)| (std::cmp::Reverse(*age), one.original));
+        for (_, one) in old.into_iter().take(room) {
+            self.known.insert(one.original, found(one));
+        }
+        let mut counts: BTreeMap<(&'static str, &str), u64> = BTreeMap::new();
+        for sorted in self.known.values().filter_map(|one| one.sorted.as_ref()) {
+            for (way, class) in [("up", &sorted.up), ("down", &sorted.down)] {
+                if let Some(class) = class {
+                    *counts.entry((way, class)).or_default() += 1;
+                }
+            }
+        }
+        let owned = |((way, class), count): ((_, &str), _)| ((way, class.to_owned()), count);
+        self.classes = counts.into_iter().map(owned).collect();
     }
 
     fn flows(&mut self, all: &[Connection], now: Instant) {
@@ -299,6 +333,7 @@ fn protocol(number: u8) -> String {
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
     use weirgate_kernel::Carried;
 
@@ -362,7 +397,7 @@ mod tests {
             connection(1, 1001, 443, 0),
             connection(2, 1002, 22, 100),
         ];
-        found.take(&all, &[], &sorter(), Some(256_000), begin);
+        found.take(&all, &[], (&sorter(), 400), Some(256_000), begin);
         let whole = &found.objects[0];
         assert_eq!(whole.number(Number::ConnectionsTracked), Some(3));
         assert_eq!(whole.number(Number::ConnectionsUnanswered), Some(1));
@@ -371,7 +406,13 @@ mod tests {
         assert_eq!(found.classes[&("up", String::from("web"))], 2);
         assert!(found.flows.is_empty());
         all[0] = connection(1, 1000, 443, 1100);
-        found.take(&all, &[], &sorter(), None, begin + Duration::from_secs(10));
+        found.take(
+            &all,
+            &[],
+            (&sorter(), 400),
+            None,
+            begin + Duration::from_secs(10),
+        );
         let flows = &found.flows;
         assert_eq!(flows.len(), 1);
         assert_eq!((flows[0].up, flows[0].down), (800, 8000));
@@ -387,7 +428,7 @@ mod tests {
                 .map(|port| connection(1, 1000, 1 + round * 2_000 + port, 100))
                 .collect();
             let now = begin + Duration::from_secs(u64::from(round) * 10);
-            found.take(&all, &[], &sorter(), None, now);
+            found.take(&all, &[], (&sorter(), 400), None, now);
             assert!(found.objects.len() <= MOST_SERVICES + 2);
             assert!(found.flows.len() <= MOST_FLOWS);
             let sum: u64 = found
@@ -396,7 +437,57 @@ mod tests {
                 .filter_map(|one| one.number(Number::ServiceConnections))
                 .sum();
             assert_eq!(sum, 2_000);
-            assert_eq!(found.known.len(), SORTED);
+            assert_eq!(found.known.len(), 400);
+            let unsorted = found.objects[0].number(Number::ConnectionsUnsorted);
+            assert_eq!(unsorted, Some(1_600));
         }
+    }
+
+    /// 2,000 connections stay, more than can be sorted before they are due again,
+    /// while 10 others come and go at each reading at the head of the table: each
+    /// of them gets its class, and gets it anew.
+    #[test]
+    fn no_connection_waits_for_ever_for_its_class() {
+        let stay: Vec<Connection> = (0..2_000_u16)
+            .map(|place| connection(3, 10_000 + place, 443, 100))
+            .collect();
+        let renamed = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&renamed);
+        let by_time = Sorter(Some(Arc::new(move |one: &Connection, _: &[Subnet]| {
+            let class = if asked.load(Ordering::Relaxed) {
+                "late"
+            } else {
+                "early"
+            };
+            Some(Sorted {
+                host: (one.original.source, one.original.source_port),
+                remote: (one.original.destination, one.original.destination_port),
+                opened_inside: true,
+                up: Some(String::from(class)),
+                down: None,
+            })
+        })));
+        let mut found = Connections::default();
+        let begin = Instant::now();
+        let mut read = |round: u16, room: usize| {
+            let passing = (0..10).map(|place| connection(4, 1 + place, 1 + round, 100));
+            let all: Vec<Connection> = passing.chain(stay.iter().cloned()).collect();
+            let now = begin + Duration::from_secs(u64::from(round) * 20);
+            found.take(&all, &[], (&by_time, room), None, now);
+            let of = |class: &str| {
+                let key = ("up", String::from(class));
+                found.classes.get(&key).copied().unwrap_or(0)
+            };
+            let unsorted = found.objects[0].number(Number::ConnectionsUnsorted);
+            // Nothing goes missing silently.
+            assert_eq!(of("early") + of("late") + unsorted.unwrap(), 2_010);
+            (of("early"), of("late"), unsorted.unwrap())
+        };
+        let rounds: Vec<_> = (0..70).map(|round| read(round, 40)).collect();
+        assert_eq!(rounds[0].2, 1_970);
+        assert!(rounds[69].2 <= 10, "{:?}", rounds[69]);
+        renamed.store(true, Ordering::Relaxed);
+        let rounds: Vec<_> = (70..170).map(|round| read(round, 40)).collect();
+        assert!(rounds[99].0 <= 10, "{:?}", rounds[99]);
     }
 }

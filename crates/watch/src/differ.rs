@@ -2,8 +2,8 @@
 //! What changed from one look to the next. Counters that wrap, begin anew or
 //! go away never show as a spike: what is not known is not there.
 
-use crate::legend::Promise;
 use crate::object::{Metric, Number, Object, Sort, Width};
+use crate::promise::Verdict;
 use std::collections::BTreeMap;
 
 /// An object and what its numbers did.
@@ -15,7 +15,7 @@ pub struct Change {
     /// without those of which that is not known.
     pub values: Vec<(Number, i64)>,
     /// Whether a class of the legend got what it was promised.
-    pub promise: Option<Promise>,
+    pub verdict: Option<Verdict>,
 }
 
 impl Change {
@@ -81,7 +81,7 @@ impl Differ {
                 changes.push(Change {
                     object,
                     values,
-                    promise: None,
+                    verdict: None,
                 });
             }
         }

@@ -3,7 +3,7 @@
 //! have, the one that it has now, and what `[track]` takes the line's to be.
 
 use crate::differ::Change;
-use crate::legend::Legend;
+use crate::legend::{ClassLegend, Legend};
 use crate::object::{Number, Object, Sort};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
@@ -65,26 +65,27 @@ pub(crate) fn objects(
     legend.links.iter().map(one).collect()
 }
 
-/// What a class of this device and direction is guaranteed at the rate that the
-/// link has now: with a slower line all guarantees are less in proportion.
-pub(crate) fn guaranteed_now(
-    changes: &[Change],
-    device: &str,
-    direction: &str,
-    guaranteed: u64,
-) -> u64 {
+/// A class's promises at the rate that its link has now: with a slower line all
+/// guarantees are less in proportion, and the bounds of waits longer.
+pub(crate) fn at_rate(changes: &[Change], class: &ClassLegend) -> ClassLegend {
     let link = changes.iter().find(|one| {
         one.object.sort == Sort::Link
-            && one.object.label("device") == device
-            && one.object.label("direction") == direction
+            && one.object.label("device") == class.device
+            && one.object.label("direction") == class.direction
     });
     let number = |number| link.and_then(|link| link.object.number(number));
-    match number(Number::LinkRate).zip(number(Number::LinkPolicy)) {
-        Some((rate, policy)) if rate < policy && policy > 0 => {
-            (u128::from(guaranteed) * u128::from(rate) / u128::from(policy)) as u64
-        }
-        _ => guaranteed,
+    let mut class = class.clone();
+    if let Some((rate, policy)) = number(Number::LinkRate).zip(number(Number::LinkPolicy))
+        && (1..policy).contains(&rate)
+    {
+        let scaled = |value: u64, by: u64, of: u64| {
+            let scaled = u128::from(value) * u128::from(by) / u128::from(of);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        class.guaranteed = scaled(class.guaranteed, rate, policy);
+        class.bound = class.bound.map(|bound| scaled(bound, policy, rate));
     }
+    class
 }
 
 #[cfg(test)]
@@ -124,8 +125,20 @@ mod tests {
         assert_eq!(found[0].number(Number::LinkRate), Some(800_000));
         assert_eq!(found[0].number(Number::LinkLine), Some(810_000));
         let changes = Differ::default().step(found);
-        assert_eq!(guaranteed_now(&changes, "wan", "up", 100_000), 80_000);
-        assert_eq!(guaranteed_now(&changes, "wan", "down", 100_000), 100_000);
+        let mut class = ClassLegend {
+            device: String::from("wan"),
+            direction: String::from("up"),
+            name: String::from("voice"),
+            handle: Handle::new(2, 0x10),
+            guaranteed: 100_000,
+            maximum: 1_000_000,
+            bound: Some(40_000),
+            objective: None,
+        };
+        let now = at_rate(&changes, &class);
+        assert_eq!((now.guaranteed, now.bound), (80_000, Some(50_000)));
+        class.direction = String::from("down");
+        assert_eq!(at_rate(&changes, &class), class);
         // A device that is not there has no rate.
         let found = objects(&legend, &[], &[]);
         assert_eq!(found[0].numbers, [(Number::LinkPolicy, 1_000_000)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Asks the kernel, and makes objects of its answers.
 
-use crate::connections::{Connections, Flow};
+use crate::connections::{Connections, Flow, SORTED};
 use crate::kits::Kits;
 use crate::legend::Legend;
 use crate::line::{self, LineNow};
@@ -30,8 +30,10 @@ pub struct Looker {
     kernel: Kernel,
     legend: Legend,
     lines: Vec<LineNow>,
-    /// Looks until the connection table is read again.
+    /// Looks until the connection table is read again, and how many there were
+    /// between the last two readings.
     rest: u32,
+    between: u32,
     connections: Connections,
     /// Why rules and connections are not looked at.
     refused: Option<String>,
@@ -50,6 +52,7 @@ impl Looker {
             legend,
             lines: Vec::new(),
             rest: 0,
+            between: CONNECTIONS_EVERY,
             connections: Connections::default(),
             refused: None,
             kits: Kits::default(),
@@ -77,6 +80,7 @@ impl Looker {
         // Classes of connections may be others.
         self.connections = Connections::default();
         self.rest = 0;
+        self.between = CONNECTIONS_EVERY;
     }
 
     /// Takes what `[track]` has the line to be.
@@ -142,10 +146,12 @@ impl Looker {
             let subnets = self.kernel.subnets().await?;
             let sorter = &self.legend.sorter;
             let limit = self.kernel.connection_limit();
+            let room = SORTED.saturating_mul(self.between as usize);
             self.connections
-                .take(&all, &subnets, sorter, limit, Instant::now());
+                .take(&all, &subnets, (sorter, room), limit, Instant::now());
             let more = u32::try_from(all.len() / CONNECTIONS_EACH).unwrap_or(u32::MAX);
-            self.rest = CONNECTIONS_EVERY.saturating_add(more);
+            self.between = CONNECTIONS_EVERY.saturating_add(more);
+            self.rest = self.between;
         }
         self.rest -= 1;
         objects.extend(self.connections.objects.iter().cloned());
@@ -423,6 +429,7 @@ mod tests {
             guaranteed: 1_000_000,
             maximum: 1_000_000,
             bound: None,
+            objective: None,
         };
         let mut legend = Legend {
             classes: vec![class("all")],

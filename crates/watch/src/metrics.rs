@@ -130,7 +130,7 @@ mod tests {
                 numbers: vec![(Number::ProbeRtt, 1500), (Number::ProbeSent, 3)],
             },
             values: Vec::new(),
-            promise: None,
+            verdict: None,
         };
         let text = openmetrics(&[change], &[Own::one("weirgate_x", "y", true, 3)]);
         let name = "{probe=\"a\\\"} 1\\n# EOF\\\\\u{fffd}[2J\"}";

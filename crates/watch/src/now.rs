@@ -2,14 +2,15 @@
 //! The last look as JSON: for the page, for `top --json`, for scripts.
 
 use crate::differ::Change;
-use crate::legend::{ClassLegend, Legend, Promise, promise};
-use crate::line::guaranteed_now;
+use crate::legend::{ClassLegend, Legend};
+use crate::line::at_rate;
 use crate::object::{Number, Object, Sort, Width};
+use crate::promise::{Promise, Wait, judge};
 use serde_json::{Map, Value, json};
 
 /// `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`:
 /// counters by the second, gauges as they are, times in seconds. A class that
-/// the legend knows has its `promise`, too.
+/// the legend knows has its `promise`, too, and by what its wait was judged.
 pub fn now(time: i64, interval: i64, changes: &[Change], legend: &Legend) -> Value {
     let objects: Vec<Value> = changes
         .iter()
@@ -39,7 +40,8 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
         "numbers": numbers,
     });
     if let Some(class) = class_of(&change.object, &legend.classes) {
-        whole["promise"] = json!(change.promise);
+        whole["promise"] = json!(change.verdict.map(|verdict| verdict.promise));
+        whole["judged_by"] = json!(change.verdict.and_then(|verdict| verdict.by));
         whole["guaranteed"] = json!(class.guaranteed);
         whole["maximum"] = json!(class.maximum);
     }
@@ -62,11 +64,11 @@ pub(crate) fn conclude(
     interval: i64,
     waited: impl Fn(&Object) -> bool,
 ) {
-    let now = |class: &ClassLegend, changes: &[Change]| ClassLegend {
-        guaranteed: guaranteed_now(changes, &class.device, &class.direction, class.guaranteed),
-        ..class.clone()
-    };
-    let classes: Vec<ClassLegend> = legend.classes.iter().map(|one| now(one, changes)).collect();
+    let classes: Vec<ClassLegend> = legend
+        .classes
+        .iter()
+        .map(|class| at_rate(changes, class))
+        .collect();
     for change in changes
         .iter_mut()
         .filter(|one| one.object.sort == Sort::Class)
@@ -97,9 +99,20 @@ pub(crate) fn conclude(
         let Some((class, sent)) = class.zip(sent) else {
             continue;
         };
-        let found = promise(class, both, sent, wait.map(|wait| wait as u64), interval);
-        change.promise = Some(found);
-        let code = match found {
+        let measured = change
+            .value(Number::ClassMeanWait)
+            .zip(change.value(Number::ClassHighWait));
+        let wait = match (measured, wait) {
+            (Some((mean, high)), _) => Wait::Measured {
+                mean: mean as u64,
+                high: high as u64,
+            },
+            (None, Some(wait)) => Wait::Estimated(wait as u64),
+            (None, None) => Wait::Unknown,
+        };
+        let found = judge(class, both, sent, wait, interval);
+        change.verdict = Some(found);
+        let code = match found.promise {
             Promise::Idle | Promise::Kept => 0,
             Promise::Rate => 1,
             Promise::Wait => 2,
@@ -134,7 +147,7 @@ mod tests {
                 numbers: Vec::new(),
             },
             values,
-            promise: None,
+            verdict: None,
         }
     }
 
@@ -149,13 +162,15 @@ mod tests {
                 guaranteed: 80_000,
                 maximum: 100_000,
                 bound: Some(200_000),
+                objective: None,
             }],
             ..Legend::default()
         };
         let judged = |sent, backlog, waited| {
             let mut changes = [class(sent, backlog)];
             conclude(&mut changes, &legend, 500, |_| waited);
-            (changes[0].value(Number::ClassWait), changes[0].promise)
+            let promise = changes[0].verdict.map(|verdict| verdict.promise);
+            (changes[0].value(Number::ClassWait), promise)
         };
         assert_eq!(judged(Some(0), 0, true), (Some(0), Some(Promise::Idle)));
         // 5,000 bytes in half a second: 1,000 more take 0.1 s.
@@ -178,6 +193,18 @@ mod tests {
             judged(Some(4_000), 1_000, false),
             (Some(100_000), Some(Promise::Idle))
         );
+        // What was measured counts, whatever is estimated.
+        let mut changes = [class(Some(5_000), 3_000)];
+        let waits = [
+            (Number::ClassMeanWait, 80_000),
+            (Number::ClassHighWait, 150_000),
+        ];
+        changes[0].values.extend(waits);
+        conclude(&mut changes, &legend, 500, |_| true);
+        assert_eq!(changes[0].value(Number::ClassWait), Some(300_000));
+        let shown = now(1, 500, &changes, &legend);
+        assert_eq!(shown["objects"][0]["promise"], "kept");
+        assert_eq!(shown["objects"][0]["judged_by"], "measured");
         let shown = now(1, 500, &[class(Some(5_000), 0)], &legend);
         assert_eq!(shown["objects"][0]["numbers"]["sent_bytes"], 10_000.0);
     }

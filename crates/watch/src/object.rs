@@ -122,7 +122,7 @@ metrics! {
     ClassBacklogBytes: Class "backlog_bytes" Gauge / 1 "Bytes waiting.";
     ClassBacklogPackets: Class "backlog_packets" Gauge / 1 "Packets waiting.";
     ClassWait: Class "estimated_wait_seconds" Gauge / 1_000_000 "How long what waits takes to leave at the rate of the last interval.";
-    ClassUnkept: Class "promise_broken" Gauge / 1 "1 while the class waits and gets less than its guarantee, 2 while it waits longer than its bound, else 0.";
+    ClassUnkept: Class "promise_broken" Gauge / 1 "1 while the class waits and gets less than its guarantee, 2 while its packets wait longer than its bound or objective, else 0.";
     QdiscDelay: Qdisc "aqm_delay_seconds" Gauge / 1_000_000 "Wait of the packet that left last, as the queue management has it; of cake the mean of the tin where it is longest.";
     QdiscPeak: Qdisc "aqm_peak_delay_seconds" Gauge / 1_000_000 "Of cake: the longest wait of late.";
     QdiscProbability: Qdisc "aqm_probability" Gauge / 1_000_000 "The probability by which it drops or marks, from 0 to 1.";
@@ -137,6 +137,7 @@ metrics! {
     ConnectionsUnanswered: Connections "unanswered" Gauge / 1 "Those that no answer was seen of.";
     ConnectionsMarked: Connections "marked" Gauge / 1 "Those that have a mark.";
     ConnectionsLimit: Connections "limit" Gauge / 1 "How many the kernel tracks at most.";
+    ConnectionsUnsorted: Connections "unsorted" Gauge / 1 "Those whose class was not found yet, so that they count for none: it is found of at most 40 new ones a look.";
     ServiceConnections: Service "connections" Gauge / 1 "Connections that are tracked to it.";
     ServiceUnanswered: Service "unanswered" Gauge / 1 "Those that no answer was seen of.";
     ProbeSent: Probe "sent" Counter / 1 "Probes sent.";
@@ -144,7 +145,7 @@ metrics! {
     ProbeRtt: Probe "rtt_seconds" Gauge / 1_000_000 "Round-trip time of the last probe that was answered.";
     ProbeVariation: Probe "variation_seconds" Gauge / 1_000_000 "How much that differs from the one before.";
     ClassTimed: Class "timed_packets" Counter / 1 "Packets whose wait was measured, one by one.";
-    ClassWaited: Class "waited_seconds" Counter / 1_000_000_000 "Their waits in the device's queue, added up.";
+    ClassWaited: Class "waited_seconds" Counter / 1_000_000 "Their waits in the device's queue, added up.";
     ClassIpBytes: Class "ip_bytes" Counter / 1 "IP bytes of those packets: what sent_bytes has more is the link layer's.";
     ClassConnections: Class "connections" Gauge / 1 "Tracked connections whose packets of this direction have the class.";
     ClassMeanWait: Class "wait_seconds" Gauge / 1_000_000 "Mean wait of the packets that left since the look before.";
@@ -180,6 +181,10 @@ metrics! {
     HostReceivedPackets: Host "received_packets" Counter / 1 "Packets that the host was sent.";
     HostBeyond: Host "rtt_outside_seconds" Gauge / 1_000_000 "Mean round trip of its TCP segments, from here to where they go and back, since the look before.";
     HostHere: Host "rtt_inside_seconds" Gauge / 1_000_000 "Mean round trip of TCP segments from here to the host and back, since the look before.";
+    HostDrops: Host "received_drops" Counter / 1 "Packets to the host that the queue of its device dropped, where packets are shaped there.";
+    HostMarks: Host "received_marks" Counter / 1 "Packets to the host that were marked with ECN in that queue.";
+    HostWait: Host "wait_seconds" Gauge / 1_000_000 "Mean wait there of its packets that left since the look before.";
+    HostBacklog: Host "backlog_packets" Gauge / 1_000 "Packets to the host that waited there in the mean since the look before: the waits of those that left, by the time.";
 }
 
 impl Number {

@@ -2,7 +2,7 @@
 //! The page's files, which are part of the program.
 
 /// A path, its type and its content.
-pub(crate) static FILES: [(&str, &str, &str); 4] = [
+pub(crate) static FILES: [(&str, &str, &str); 5] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -17,6 +17,11 @@ pub(crate) static FILES: [(&str, &str, &str); 4] = [
         "/figures.js",
         "text/javascript; charset=utf-8",
         include_str!("../../../web/figures.js"),
+    ),
+    (
+        "/series.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../../web/series.js"),
     ),
     (
         "/watch.css",

@@ -6,6 +6,7 @@ use crate::legend::Legend;
 use crate::object::{Number, Object, Sort};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Instant;
 use weirgate_bpf::{
     BpfError, Host, PASSIVE_DEVICES, Passive, PassiveDevice, Spread, SpreadOf, Way,
 };
@@ -27,6 +28,17 @@ pub(crate) struct Passing {
     hosts: BTreeMap<(u32, IpAddr), Seat>,
     /// Hosts that were known at the look before.
     known: BTreeSet<(u32, IpAddr)>,
+    /// When that was.
+    looked: Option<Instant>,
+}
+
+/// What is known of the queue of a host's device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Queue {
+    /// Its marks are seen: they are made in the queue, not before it.
+    marks: bool,
+    /// Since the look before, in ns.
+    passed: u64,
 }
 
 /// A host that has numbers.
@@ -46,6 +58,7 @@ impl Passing {
             spreads: BTreeMap::new(),
             hosts: BTreeMap::new(),
             known: BTreeSet::new(),
+            looked: None,
         })
     }
 
@@ -57,7 +70,9 @@ impl Passing {
         legend: &Legend,
         objects: &mut Vec<Object>,
     ) -> Result<(), BpfError> {
-        self.passive.watch(&wanted(devices, shaped, legend))?;
+        self.passive.watch(&wanted(devices, &shaped, legend))?;
+        let now = Instant::now();
+        let passed = self.looked.replace(now).map(|before| now - before);
         let spreads = self.passive.spreads()?;
         let numbers: BTreeMap<&str, u32> = devices
             .iter()
@@ -81,13 +96,24 @@ impl Passing {
             .iter()
             .map(|(name, index)| (*index, *name))
             .collect();
+        // Where packets to hosts are shaped, their queue is known.
+        let queues: BTreeMap<u32, Queue> = devices
+            .iter()
+            .filter(|device| shaped(device))
+            .filter_map(|device| {
+                let passed = u64::try_from(passed?.as_nanos()).ok()?;
+                let marks = !of_the_kit(device);
+                Some((device.index, Queue { marks, passed }))
+            })
+            .collect();
         let hosts = self.passive.hosts()?;
         self.seat(&hosts);
         for ((ifindex, address), seat) in &mut self.hosts {
             let device = names.get(ifindex).copied().unwrap_or_default();
             let now = hosts.get(&(*ifindex, *address)).copied();
             let now = now.unwrap_or_default();
-            let mut object = host(device, *address, &now, &seat.last);
+            let queue = queues.get(ifindex).copied();
+            let mut object = host(device, *address, &now, &seat.last, queue);
             object.begins = std::mem::take(&mut seat.new);
             objects.push(object);
             seat.last = now;
@@ -135,7 +161,7 @@ impl Passing {
 /// without a policy, those that are shaped.
 fn wanted(
     devices: &[DeviceOverview],
-    shaped: impl Fn(&DeviceOverview) -> bool,
+    shaped: &impl Fn(&DeviceOverview) -> bool,
     legend: &Legend,
 ) -> Vec<PassiveDevice> {
     let number = |name: &str| {
@@ -187,7 +213,7 @@ fn class(
     // Nothing yet is a count as well, so that the first packets count.
     let waits = spreads.get(&of(Way::Wait)).unwrap_or(&nothing);
     numbers.push((Number::ClassTimed, waits.count));
-    numbers.push((Number::ClassWaited, waits.sum_ns));
+    numbers.push((Number::ClassWaited, waits.sum_ns / 1000));
     let bytes = spreads.get(&of(Way::Bytes)).unwrap_or(&nothing);
     numbers.push((Number::ClassIpBytes, bytes.sum_ns));
     let gauges = [
@@ -202,7 +228,14 @@ fn class(
     }
 }
 
-fn host(device: &str, address: IpAddr, now: &Host, last: &Host) -> Object {
+/// Whether weirgate's own disciplines shape there: a program makes their marks, and
+/// before the queue.
+fn of_the_kit(device: &DeviceOverview) -> bool {
+    let mut kinds = device.counters.qdiscs.iter().map(|qdisc| &*qdisc.kind);
+    kinds.any(|kind| kind.starts_with("weir"))
+}
+
+fn host(device: &str, address: IpAddr, now: &Host, last: &Host, queue: Option<Queue>) -> Object {
     let mut numbers = vec![
         (Number::HostSentBytes, now.sent_bytes),
         (Number::HostSentPackets, now.sent_packets),
@@ -223,6 +256,21 @@ fn host(device: &str, address: IpAddr, now: &Host, last: &Host) -> Object {
     let here = mean(now.here_ns, last.here_ns, now.here_count, last.here_count);
     numbers.extend(beyond.map(|us| (Number::HostBeyond, us)));
     numbers.extend(here.map(|us| (Number::HostHere, us)));
+    if let Some(queue) = queue {
+        numbers.push((Number::HostDrops, now.dropped));
+        if queue.marks {
+            numbers.push((Number::HostMarks, now.marked));
+        }
+        let wait = mean(now.waited_ns, last.waited_ns, now.timed, last.timed);
+        numbers.extend(wait.map(|us| (Number::HostWait, us)));
+        // By Little's law, in thousandths.
+        let waited = now.waited_ns.saturating_sub(last.waited_ns);
+        let thousandths = u128::from(waited) * 1000 / u128::from(queue.passed.max(1));
+        numbers.push((
+            Number::HostBacklog,
+            u64::try_from(thousandths).unwrap_or(u64::MAX),
+        ));
+    }
     Object {
         sort: Sort::Host,
         identity: String::new(),
@@ -251,13 +299,46 @@ mod tests {
             ..last
         };
         let address: IpAddr = "192.0.2.7".parse().expect("an address");
-        let object = host("lan", address, &now, &last);
+        let object = host("lan", address, &now, &last, None);
+        assert_eq!(object.number(Number::HostDrops), None);
         assert_eq!(object.number(Number::HostSentBytes), Some(30));
         assert_eq!(object.number(Number::HostBeyond), Some(6_000));
         assert_eq!(object.number(Number::HostHere), None);
         assert_eq!(object.label("host"), "192.0.2.7");
         // It was forgotten, and came back.
-        let object = host("lan", address, &Host::default(), &now);
+        let object = host("lan", address, &Host::default(), &now, None);
         assert_eq!(object.number(Number::HostBeyond), None);
+    }
+
+    #[test]
+    fn what_waited_for_a_host_follows_from_the_waits_of_what_left() {
+        let last = Host {
+            dropped: 1,
+            timed: 10,
+            waited_ns: 5_000_000_000,
+            ..Host::default()
+        };
+        // 100 packets of 25 ms each in a second: 2.5 waited in the mean.
+        let now = Host {
+            dropped: 4,
+            marked: 2,
+            timed: 110,
+            waited_ns: 7_500_000_000,
+            ..last
+        };
+        let address: IpAddr = "192.0.2.7".parse().expect("an address");
+        let queue = |marks| {
+            Some(Queue {
+                marks,
+                passed: 1_000_000_000,
+            })
+        };
+        let object = host("lan", address, &now, &last, queue(true));
+        assert_eq!(object.number(Number::HostDrops), Some(4));
+        assert_eq!(object.number(Number::HostMarks), Some(2));
+        assert_eq!(object.number(Number::HostWait), Some(25_000));
+        assert_eq!(object.number(Number::HostBacklog), Some(2_500));
+        let object = host("lan", address, &now, &last, queue(false));
+        assert_eq!(object.number(Number::HostMarks), None);
     }
 }

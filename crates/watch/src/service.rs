@@ -9,7 +9,7 @@ use crate::legend::Legend;
 use crate::line::LineNow;
 use crate::metrics::Own;
 use crate::object::series;
-use crate::probe::{Prober, Target};
+use crate::probe::Target;
 use crate::send::{Outlets, Sending};
 use crate::steps::Steps;
 use crate::storage::FileStorage;
@@ -236,7 +236,6 @@ fn wall() -> i64 {
 /// One look after the other, and where it goes.
 struct Round {
     steps: Steps,
-    probes: Vec<Prober>,
     history: Arc<Mutex<History<FileStorage>>>,
     committed: Instant,
     events: Vec<Event>,
@@ -255,10 +254,9 @@ impl Round {
     ) -> Result<Self, WatchError> {
         let mut steps = Steps::open(legend)?;
         steps.look_at_packets();
-        let probes = config.probes.iter().cloned().map(Prober::open);
+        steps.probe(&config.probes)?;
         Ok(Self {
             steps,
-            probes: probes.collect::<Result<_, _>>()?,
             history,
             committed: Instant::now(),
             events: vec![Event {
@@ -279,9 +277,7 @@ impl Round {
     }
 
     async fn once(&mut self, told: impl Fn(&str)) -> Option<Seen> {
-        let probes = self.probes.iter().map(Prober::tick).collect();
-        let stepped = self.steps.step_with(wall(), Instant::now(), probes).await;
-        let step = match stepped {
+        let step = match self.steps.step(wall(), Instant::now()).await {
             Ok(step) => step,
             Err(error) => {
                 // Said once, not every second.

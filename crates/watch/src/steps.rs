@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One look after the other, and what follows from two of them.
 
+use crate::WatchError;
 use crate::changes::Trees;
 use crate::connections::Flow;
 use crate::differ::{Change, Differ};
@@ -9,6 +10,7 @@ use crate::line::LineNow;
 use crate::look::Looker;
 use crate::now::{conclude, now};
 use crate::object::{Number, Object, Sort};
+use crate::probe::{Prober, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,6 +61,7 @@ pub struct Steps {
     /// For how many looks, one after the other, classes had packets waiting.
     waited: BTreeMap<String, u32>,
     events: Vec<Event>,
+    probes: Vec<Prober>,
 }
 
 impl Steps {
@@ -72,6 +75,7 @@ impl Steps {
             last: None,
             waited: BTreeMap::new(),
             events: Vec::new(),
+            probes: Vec::new(),
         })
     }
 
@@ -79,6 +83,13 @@ impl Steps {
     /// hosts.
     pub fn look_at_packets(&mut self) {
         self.looker.look_at_packets();
+    }
+
+    /// Sends each of these hosts an echo at every look from now on.
+    pub fn probe(&mut self, targets: &[Target]) -> Result<(), WatchError> {
+        let probes = targets.iter().cloned().map(Prober::open);
+        self.probes = probes.collect::<Result<_, _>>()?;
+        Ok(())
     }
 
     /// Takes what `[track]` has the line to be.
@@ -95,17 +106,9 @@ impl Steps {
     /// pause. `time` is the wall clock's, in milliseconds of Unix time; `passed`
     /// is that of a clock that nobody sets.
     pub async fn step(&mut self, time: i64, passed: Instant) -> Result<Option<Step>, KernelError> {
-        self.step_with(time, passed, Vec::new()).await
-    }
-
-    pub(crate) async fn step_with(
-        &mut self,
-        time: i64,
-        passed: Instant,
-        others: Vec<Object>,
-    ) -> Result<Option<Step>, KernelError> {
+        let probes: Vec<Object> = self.probes.iter().map(Prober::tick).collect();
         let (mut objects, devices) = self.looker.look().await?;
-        objects.extend(others);
+        objects.extend(probes);
         let interval = self.interval(time, passed);
         let legend = self.looker.legend();
         let happened = self.trees.step(&devices, legend, self.looker.lines());

@@ -11,7 +11,7 @@ mod running;
 
 use running::{config, telling};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -58,7 +58,10 @@ fn attribute<'v>(pairs: &'v Value, key: &str) -> Option<&'v str> {
 #[test]
 fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
     if !Path::new(RECEIVER).exists() {
-        println!("SKIPPED: {RECEIVER} is not there; `cargo xtask setup` builds it with Go");
+        // Beside the harness, which keeps what a test prints unless it fails.
+        let mut said = std::io::stderr().lock();
+        let why = "`cargo xtask setup` builds it with Go";
+        writeln!(said, "SKIPPED: {RECEIVER} is not there; {why}").unwrap();
         return;
     }
     let free = TcpListener::bind("127.0.0.1:0").unwrap();

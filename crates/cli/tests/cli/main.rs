@@ -23,6 +23,7 @@ mod full;
 mod here;
 mod input;
 mod kernel;
+mod kollegiegaarden;
 mod lab;
 mod names;
 mod namespace;

@@ -22,6 +22,12 @@ pub fn root() -> PathBuf {
         .unwrap()
 }
 
+/// Says that a test did not look at anything, and why: beside the harness, which
+/// keeps what a test prints unless it fails.
+pub fn skipped(why: &str) {
+    writeln!(std::io::stderr().lock(), "SKIPPED: {why}").unwrap();
+}
+
 /// How a run of the program ended.
 #[derive(Debug)]
 pub struct Ended {

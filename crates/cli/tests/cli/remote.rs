@@ -3,7 +3,7 @@
 //! a real iperf3 server, ICMP, and what is kept of a run.
 
 use crate::namespace::Namespace;
-use crate::program::{Ended, WEIRGATE};
+use crate::program::{Ended, WEIRGATE, skipped};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -45,7 +45,7 @@ fn probe(place: &Namespace, words: &[&str]) -> Ended {
 #[test]
 fn an_irtt_server_of_its_makers_answers() {
     if Command::new("irtt").arg("version").output().is_err() {
-        eprintln!("SKIPPED: irtt is not installed");
+        skipped("irtt (package irtt) is not installed");
         return;
     }
     let (place, _server) = line();

@@ -4,16 +4,13 @@
 //! metrics with the Prometheus project's own parser.
 
 use crate::namespace::Namespace;
-use crate::program::{Ended, WEIRGATE, root};
+use crate::program::{Ended, WEIRGATE, root, skipped};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
-use weirgate_history::Kind;
-use weirgate_watch::FileStorage;
 
 /// A service in a namespace, with packets upstream.
 pub struct Watch {
@@ -199,7 +196,22 @@ fn what_is_shown_is_what_passed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    watch.look(|now| class(now, "rest").is_some_and(|one| one["promise"] == "kept"));
+    // Judged by what its packets waited, as they can be looked at.
+    watch.look(|now| {
+        class(now, "rest")
+            .is_some_and(|one| one["promise"] == "kept" && one["judged_by"] == "measured")
+    });
+    // By a policy with a shorter queue they wait too long.
+    let strict = std::fs::read_to_string(root().join("tests/cli/flows.toml")).unwrap();
+    let file = watch.folder.path().join("strict.toml");
+    std::fs::write(&file, strict.replace("pfifo 50", "pfifo 2")).unwrap();
+    let words = format!("top --once --json --every 1s --policy {}", file.display());
+    let top = watch.place.weirgate(&words);
+    assert_eq!(top.status, 0, "{top:?}");
+    let top: Value = serde_json::from_str(&top.out).unwrap();
+    let rest = class(&top, "rest").unwrap();
+    assert_eq!(rest["promise"], "wait", "{rest}");
+    assert_eq!(rest["judged_by"], "measured", "{rest}");
     flood.kill().unwrap();
     flood.wait().unwrap();
     let state: Value = watch.json("api/about");
@@ -224,6 +236,10 @@ fn what_is_shown_is_what_passed() {
     let host = "host=\"10.8.0.77\"";
     assert_eq!(watch.counted("host_received_packets", host).1, 25);
     assert_eq!(watch.counted("host_received_bytes", host).1, 25 * 128);
+    // What was sent to it went through a queue, which dropped nothing.
+    assert_eq!(watch.counted("host_received_drops", host).1, 0);
+    let (_, waits) = watch.points("host_wait_seconds", host);
+    assert!(!waits.is_empty());
     metrics(&watch);
     // What was sent before may be forgotten by now: a connection without an answer
     // is kept for half a minute.
@@ -396,7 +412,7 @@ fn alert_rules_do_as_they_say() {
     ] {
         let mut command = Command::new("promtool");
         let Ok(output) = command.args(words).current_dir(&folder).output() else {
-            eprintln!("SKIPPED: promtool (package prometheus) is not installed");
+            skipped("promtool (package prometheus) is not installed");
             return;
         };
         assert!(output.status.success(), "{output:?}");
@@ -466,90 +482,5 @@ fn page(watch: &Watch) {
             }
             watch.browser(fragment, &options);
         }
-    }
-}
-
-/// The classes of Kollegiegaarden's production view (ADSL-10.3/10.4) and their
-/// waits there, the mean and the worst, in milliseconds.
-const KOLLEGIEGAARDEN: [(&str, i64, i64); 4] = [
-    ("10", 30, 93),
-    ("20", 30, 93),
-    ("30", 120, 355),
-    ("50", 300, 864),
-];
-
-/// Nine months of rows by the minute until now (ADSL-10.1/10.2).
-pub fn nine_months(path: &Path) {
-    let mut history = FileStorage::open(path, 32_000_000).unwrap();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_millis() as i64;
-    let names = KOLLEGIEGAARDEN.map(|(class, ..)| {
-        let labels =
-            format!("{{device=\"wan\",direction=\"up\",class=\"{class}\",handle=\"2:{class}\"}}");
-        [
-            "class_sent_bytes",
-            "class_estimated_wait_seconds",
-            "class_backlog_bytes",
-            "class_drops",
-        ]
-        .map(|metric| format!("{metric}{labels}"))
-    });
-    let minutes = 275 * 1440_i64;
-    for minute in 1..=minutes {
-        // A day's rise and fall, and once a day the worst.
-        let day = ((minute % 1440) - 720).abs();
-        let values = names
-            .iter()
-            .zip(KOLLEGIEGAARDEN)
-            .flat_map(|(name, (_, mean, worst))| {
-                let wait = if minute % 1440 == 1140 {
-                    worst
-                } else {
-                    mean * (360 + day) / 720
-                };
-                [
-                    (&*name[0], Kind::Counter, 40_000 * (720 - day / 2)),
-                    (&*name[1], Kind::Gauge, wait * 1000),
-                    (&*name[2], Kind::Gauge, wait * 20),
-                    (&*name[3], Kind::Counter, mean / 100),
-                ]
-            });
-        history
-            .append(now - (minutes - minute) * 60_000, 60_000, values)
-            .unwrap();
-        if minute % 300 == 0 {
-            history.commit().unwrap();
-        }
-    }
-    history.commit().unwrap();
-}
-
-#[test]
-fn twelve_hours_and_nine_months_are_one_click() {
-    let watch = Watch::start(nine_months);
-    for (hours, button) in [(12, "id=\"twelve\""), (6600, "id=\"nine\"")] {
-        let page = watch.browser(&format!("#history/{hours}"), &["--dump-dom"]);
-        let place = page.find(button).unwrap();
-        let tag = &page[page[..place].rfind('<').unwrap()..];
-        let tag = &tag[..tag.find('>').unwrap()];
-        assert!(tag.contains("aria-pressed=\"true\""), "{tag}");
-        for part in [
-            "all classes up",
-            "Wait by class, estimated: the first classes",
-            "up 10, at most 93.0 ms",
-            "up 30, at most 355.0 ms",
-            "up 50, at most 864.0 ms",
-            "Bytes waiting",
-            "Packets dropped by the second",
-        ] {
-            assert!(page.contains(part), "{part} in {hours} h: {page}");
-        }
-    }
-    if let Some(folder) = std::env::var_os("WEIRGATE_PICTURES") {
-        let file = root().join(folder).join("nine-months.png");
-        let shot = format!("--screenshot={}", file.display());
-        watch.browser("#history/6600", &[&shot, "--window-size=1280,1400"]);
     }
 }

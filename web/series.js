@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// What series are of and what they are called, by the policy's legend, and which
+// of them each graph shows.
+
+// The policy's names of classes; the page sets it.
+export const policy = { legend: { links: [], classes: [], rules: [] } };
+
+export function className(labels) {
+  const name = labels.class;
+  return labels.direction ? labels.direction + " " + name : labels.device + " " + name;
+}
+
+// Where a class stands in the policy, so that it has the same colour everywhere.
+export function inOrder() {
+  const order = new Map(policy.legend.classes.map((one, place) => [one.device + " " + one.handle, place]));
+  return (labels) => order.get(labels.device + " " + labels.handle) ?? 1e6;
+}
+
+// The class whose queue it is, where the policy names it.
+export function queueName(labels) {
+  const minor = labels.parent.split(":")[1];
+  const own = policy.legend.classes.find((one) =>
+    one.device === labels.device && (one.handle === labels.parent || one.handle.split(":")[1] === minor));
+  return own ? own.direction + " " + own.name : labels.device + " " + labels.parent;
+}
+
+export const HOST_GRAPHS = [
+  { title: "Receives", metric: "host_received_bytes", unit: "bit/s", factor: 8 },
+  { title: "Sends", metric: "host_sent_bytes", unit: "bit/s", factor: 8 },
+  { title: "Round trip to it", metric: "host_rtt_inside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Round trip outside", metric: "host_rtt_outside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Wait here of what it is sent", metric: "host_wait_seconds", unit: "s", factor: 1e-6 },
+  { title: "Packets waiting for it, in the mean", metric: "host_backlog_packets", unit: "", factor: 1e-3 },
+  { title: "Dropped here of what it is sent, by the second", metric: "host_received_drops", unit: "", factor: 1 },
+  { title: "Marked here of what it is sent, by the second", metric: "host_received_marks", unit: "", factor: 1 },
+];
+
+const LINK_RATES = ["link_rate_bits_per_second", "link_policy_bits_per_second", "link_tracked_bits_per_second"];
+
+export const GRAPHS = [
+  { title: "Rate by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
+  { title: "Wait of the first classes", metric: "class_wait_seconds", rough: "class_estimated_wait_seconds", unit: "s", factor: 1e-6, first: 2 },
+  { title: "Wait by class", metric: "class_wait_seconds", rough: "class_estimated_wait_seconds", unit: "s", factor: 1e-6 },
+  { title: "Wait by class, measured: 95 % wait no longer", metric: "class_wait_95th_seconds", unit: "s", factor: 1e-6 },
+  { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
+  { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
+  { title: "Bytes waiting", metric: "class_backlog_bytes", unit: "B", factor: 1 },
+  { title: "Packets dropped by the second", metric: "class_drops", unit: "", factor: 1 },
+  { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
+  { title: "Connections by class", metric: "class_connections", unit: "", factor: 1 },
+  { title: "Received by device", metric: "device_received_bytes", unit: "bit/s", factor: 8 },
+];
+
+export const LINK_GRAPHS = [
+  { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
+  { title: "Sent by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
+  { title: "Round trips of probes", metric: "probe_rtt_seconds", unit: "s", factor: 1e-6 },
+  { title: "How much a round trip differs from the one before", metric: "probe_variation_seconds", unit: "s", factor: 1e-6 },
+  { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
+  { title: "Round trips of TCP by class, to the outside", metric: "class_rtt_outside_seconds", unit: "s", factor: 1e-6 },
+  { title: "Dropped of what arrives, by the second", metric: "qdisc_drops", parent: "ingress", unit: "", factor: 1 },
+  { title: "Receive windows changed by the second", metric: "receive_rewritten_packets", unit: "", factor: 1 },
+  { title: "Delay by the queue management's own measure", metrics: ["qdisc_aqm_delay_seconds", "tin_delay_seconds"], unit: "s", factor: 1e-6 },
+];
+
+// What a histogram can be of, and what each of its values is.
+export const SPREADS = {
+  probe_rtt_seconds: ["round trips of the probe", "one echo"],
+  class_wait_seconds: ["mean waits of", "the mean of the packets that left in one look, not a single packet"],
+  class_wait_95th_seconds: ["waits that 95 of 100 packets did not exceed, of", "what 95 of 100 packets of one look did not exceed"],
+  class_rtt_outside_seconds: ["mean round trips outside of", "the mean of one look, not a single round trip"],
+  class_estimated_wait_seconds: ["estimated waits of", "an estimate at one look"],
+};
+
+export function labelsOf(name) {
+  const labels = {};
+  for (const [, key, value] of name.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)) {
+    labels[key] = value.replace(/\\(.)/g, (_, letter) => (letter === "n" ? "\n" : letter));
+  }
+  return labels;
+}
+
+// What a series is of: the same for all metrics of one class.
+const labelText = (name) => name.slice(name.indexOf("{"));
+
+// Leaves of the policy first; what stands above them repeats their bytes. Of
+// metrics that are measured, and estimated where they are not, those of both.
+export function wanted(names, graph) {
+  const metrics = graph.metrics || [graph.metric, ...(graph.rough ? [graph.rough] : [])];
+  let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
+  if (graph.parent) own = own.filter((name) => labelsOf(name).parent === graph.parent);
+  if (metrics[0].startsWith("class_")) {
+    const named = own.filter((name) => labelsOf(name).direction);
+    if (named.length) own = named;
+    const place = inOrder();
+    own.sort((one, other) => place(labelsOf(one)) - place(labelsOf(other)));
+    if (graph.first) {
+      const seen = {};
+      own = own.filter((name) => {
+        const first = (seen[labelsOf(name).device] ||= new Set());
+        if (first.size < graph.first) first.add(labelText(name));
+        return first.has(labelText(name));
+      });
+    }
+  }
+  return own.slice(0, graph.rough ? 48 : 24);
+}
+
+export const title = (name) => {
+  const labels = labelsOf(name);
+  if (labels.class !== undefined) return className(labels);
+  if (name.startsWith("link_")) {
+    const words = { link_rate: "has", link_policy: "by the policy", link_tracked: "line as tracked" };
+    return labels.direction + " " + (words[name.split("_bits")[0]] || name);
+  }
+  if (labels.parent !== undefined) return queueName(labels) + (labels.tin === undefined ? "" : ", " + labels.tin);
+  return labels.probe || labels.host || labels.device || name;
+};
+
+// What a graph is called, and what it shows of its series: those of the time
+// before moved by `back`. Of what is measured only at times, the estimate stands
+// before and after.
+export function shown(graph, names, data, before, back) {
+  const points = (name) => data.series[name].points;
+  const old = (name) => !before ? []
+    : before.series[name].points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]);
+  const isRough = (name) => Boolean(graph.rough) && name.startsWith(graph.rough + "{");
+  const measured = names.some((name) => !isRough(name));
+  const line = (all) => {
+    const exact = all.find((name) => !isRough(name));
+    const estimate = all.find(isRough);
+    if (!measured) return { name: title(estimate), points: points(estimate), rough: [], old: old(estimate) };
+    const own = exact ? points(exact) : [];
+    const [from, to] = own.length ? [own[0][0], own[own.length - 1][1]] : [Infinity, Infinity];
+    const rough = estimate ? points(estimate).filter((p) => p[1] <= from || p[0] >= to) : [];
+    // Of a class that was silent there is nothing to estimate.
+    const silent = rough.every((p) => p[4] === 0);
+    return { name: title(all[0]), points: own, rough: silent ? [] : rough, old: exact ? old(exact) : [] };
+  };
+  const classes = new Map();
+  for (const name of names) {
+    const of = graph.rough ? labelText(name) : name;
+    classes.set(of, [...(classes.get(of) || []), name]);
+  }
+  const lines = [...classes.values()].map(line)
+    .filter((one) => !graph.rough || one.points.length || one.rough.length || one.old.length);
+  const how = !graph.rough ? "" : !measured ? ", estimated"
+    : lines.some((one) => one.rough.length) ? ", measured; dotted: estimated" : ", measured";
+  const gauge = names.some((name) => data.series[name].kind === "gauge");
+  return [graph.title + how, { lines, gauge, sums: graph.sum ? summed(names, data) : [], events: data.events }];
+}
+
+// The sums of what goes one way through one device, where the policy names it.
+function summed(names, data) {
+  const groups = new Map();
+  for (const name of names) {
+    const labels = labelsOf(name);
+    if (!labels.direction) continue;
+    const all = groups.get(labels.direction) || new Map();
+    groups.set(labels.direction, all);
+    for (const p of data.series[name].points) {
+      const sum = all.get(p[0]) || [p[0], p[1], 0];
+      sum[2] += p[2];
+      all.set(p[0], sum);
+    }
+  }
+  return [...groups].map(([name, all]) =>
+    ({ name, points: [...all.values()].sort((one, other) => one[0] - other[0]) }));
+}

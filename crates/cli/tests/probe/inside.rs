@@ -6,16 +6,45 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+/// What carries packets on a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    /// Cells of 48 bytes of 53 (ATM).
+    Cells,
+    /// Code words of 65 bytes for 64, which run on across packets (PTM, ITU-T
+    /// G.992.3 annex N): what packets get is 64/65 of the line's rate.
+    Words,
+    /// Bytes as they are (Ethernet).
+    Bytes,
+}
+
 /// A kind of line.
 #[derive(Debug, Clone, Copy)]
 struct Line {
-    cells: bool,
+    layer: Layer,
     /// Bytes beside the IP packet.
     overhead: i32,
     /// Rates on the wire, up and down.
     kbit: [u32; 2],
     /// Packets that the buffers hold.
     room: [u32; 2],
+}
+
+impl Line {
+    fn cells(&self) -> bool {
+        self.layer == Layer::Cells
+    }
+
+    /// Bits by the second of what the line carries, up (0) or down (1): with cells
+    /// those of whole cells, without code words.
+    fn rate(&self, at: usize) -> f64 {
+        let rate = f64::from(self.kbit[at]) * 1e3;
+        if self.layer == Layer::Words {
+            rate * 64.0 / 65.0
+        } else {
+            rate
+        }
+    }
 }
 
 /// Runs a command line that must succeed.
@@ -65,14 +94,14 @@ impl Ends {
 
     /// Makes the line; `before` is what packets meet beside it, in netem's words.
     fn lay(line: &Line, before: &str) {
-        let cut = if line.cells { " 48 5" } else { " 0 0" };
-        for (place, kbit, room) in [
-            ("near", line.kbit[0], line.room[0]),
-            ("far", line.kbit[1], line.room[1]),
+        let cut = if line.cells() { " 48 5" } else { " 0 0" };
+        for (place, rate, room) in [
+            ("near", line.rate(0), line.room[0]),
+            ("far", line.rate(1), line.room[1]),
         ] {
             // What the device counts has 14 bytes of Ethernet in it.
             run(&format!(
-                "tc -n {place} qdisc replace dev {place}0 root netem{before} rate {kbit}kbit \
+                "tc -n {place} qdisc replace dev {place}0 root netem{before} rate {rate:.0}bit \
                  {}{cut} limit {room}",
                 line.overhead - 14
             ));
@@ -114,7 +143,7 @@ impl Score {
     /// The wire bytes of an IP packet of 1400 bytes.
     fn full(line: &Line) -> f64 {
         let frame = f64::from(1400 + line.overhead);
-        if line.cells {
+        if line.cells() {
             (frame / 48.0).ceil() * 53.0
         } else {
             frame
@@ -126,10 +155,10 @@ impl Score {
             let value = value.as_f64().unwrap_or(0.0);
             (value / true_one - 1.0).abs() <= part
         };
-        let rate = f64::from(line.kbit[at]) * 1e3;
+        let rate = line.rate(at);
         let ip_rate = rate * 1400.0 / Self::full(line);
         self.all += 1;
-        self.cells += usize::from(found["cells"] == line.cells);
+        self.cells += usize::from(found["cells"] == line.cells());
         self.overheads += usize::from(found["overhead_bytes"] == line.overhead);
         let rates = close(&found["wire_rate_bits"], rate, 0.02)
             && close(&found["ip_rate_bits"], ip_rate, 0.02);
@@ -158,13 +187,13 @@ fn score(lines: &[Line]) -> Score {
 fn two_lines() {
     let lines = [
         Line {
-            cells: true,
+            layer: Layer::Cells,
             overhead: 28,
             kbit: [512, 2000],
             room: [40, 60],
         },
         Line {
-            cells: false,
+            layer: Layer::Bytes,
             overhead: 22,
             kbit: [10_000, 50_000],
             room: [100, 200],
@@ -178,9 +207,8 @@ fn two_lines() {
     );
 }
 
-/// Half of them in cells, half in bytes, overheads from 8 to 48. Code words of
-/// 65 for 64 run on across packets (ITU-T G.992.3 annex N), so that such a line
-/// is one of bytes with 64/65 of the rate.
+/// Half of them in cells, a quarter in code words, a quarter in bytes, overheads
+/// from 8 to 48.
 fn kinds() -> Vec<Line> {
     let rates = [
         [128, 1024],
@@ -190,7 +218,7 @@ fn kinds() -> Vec<Line> {
         [10_000, 50_000],
     ];
     let line = |number: usize| Line {
-        cells: number.is_multiple_of(2),
+        layer: [Layer::Cells, Layer::Bytes, Layer::Cells, Layer::Words][number % 4],
         overhead: 8 + number as i32 * 40 / 39,
         kbit: rates[number % rates.len()],
         room: [20 + number as u32, 30 + 2 * number as u32],
@@ -234,7 +262,7 @@ fn forty_lines_by_echoes() {
         for before in VARIED {
             let found = Ends::echoed(&line, before);
             println!("{line:?},{before}: cells {}", found["cells"]);
-            let right = found["cells"] == line.cells;
+            let right = found["cells"] == line.cells();
             assert!(right || found["cells"].is_null(), "{found}");
             assert!(right || !before.is_empty(), "{found}");
             assert_eq!(found["mtu_bytes"], 1500, "{found}");

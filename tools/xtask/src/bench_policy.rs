@@ -101,6 +101,11 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// A process in it, by which others find it.
+    pub fn pid(&self) -> u32 {
+        self.holder.id()
+    }
+
     /// A command in it, its words between single spaces.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new("nsenter");

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weirgate watch` costs with 300 hosts, 80 of them active, eight classes
-//! both ways, a look a second, and all numbers sent by remote write and OTLP.
+//! both ways, a look a second, and all numbers sent by remote write and OTLP. Half
+//! of what hosts are sent is TCP, which they answer, so that round trips cost what
+//! they cost.
 //!
-//! Everything happens in a network namespace of its own. What packets are timed
-//! by counts too: the kernel says how long its BPF programs ran.
+//! Everything happens in two network namespaces of its own, a router's and one for
+//! all hosts. What packets are timed by counts too: the kernel says how long its
+//! BPF programs ran, and what their maps take.
 
 use crate::bench::{Figure, Goal};
 use crate::bench_policy::Namespace;
+use crate::bench_traffic::{CLASSES, PORT, RECEIVER};
 use crate::run;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-const CLASSES: u16 = 8;
-const HOSTS: u16 = 300;
-const ACTIVE: u16 = 80;
-/// Datagrams by the second: down to each active host in turn, and up.
-const DOWN: u32 = 2_000;
-const UP: u32 = 500;
 
 /// Before it is measured, and while it is.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -33,7 +30,6 @@ const MEASURED: Duration = Duration::from_mins(1);
 /// that Linux runs on here.
 const TICKS: f64 = 100.0;
 
-const RECEIVER: &str = "127.0.0.1:9000";
 const WATCH: &str = "127.0.0.1:9617";
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -52,9 +48,10 @@ fn policy() -> String {
         if class + 1 < CLASSES {
             let _ = write!(
                 text,
-                "[[rule]]\nclass = \"class{class}\"\nprotocol = \"udp\"\nremote-port = {}\n\
-                 keep = true\n",
-                5_000 + class
+                "[[rule]]\nclass = \"class{class}\"\nprotocol = [\"tcp\", \"udp\"]\nremote-port = {0}\n\
+                 keep = true\n\
+                 [[rule]]\nclass = \"class{class}\"\nprotocol = [\"tcp\", \"udp\"]\nlocal-port = {0}\n",
+                PORT + class
             );
         }
     }
@@ -74,13 +71,25 @@ impl Drop for Ended {
 /// The figures.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let place = Namespace::new()?;
+    let hosts = Namespace::new()?;
+    // All hosts are one machine, which has all of their addresses.
+    run(&mut hosts.command("ip link del lan"))?;
+    run(&mut place.command(&format!("ip link set inside netns {}", hosts.pid())))?;
+    for line in [
+        "ip link set lo up",
+        "ip link set inside up",
+        "ip addr add 10.8.255.254/16 dev inside",
+        "ip route add local 10.8.1.0/24 dev lo",
+        "ip route add local 10.8.2.0/24 dev lo",
+    ] {
+        run(&mut hosts.command(line))?;
+    }
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("policy.toml");
     fs::write(&file, policy())?;
     for line in [
         "ip link set lo up",
         "ip link set wan arp off",
-        "ip link set lan arp off",
         "ip addr add 10.9.0.1/24 dev wan",
         "ip addr add 10.8.0.1/16 dev lan",
     ] {
@@ -90,6 +99,8 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let apply = format!("{weirgate} apply {}", file.display());
     run(place.command(&apply).stdout(Stdio::null()))?;
     let own = std::env::current_exe()?.display().to_string();
+    let answering = hosts.command(&format!("{own} bench-watch --hosts")).spawn();
+    let _answering = Ended(answering.context("the hosts")?);
     let inside = place
         .command(&format!("{own} bench-watch --inside"))
         .spawn();
@@ -123,6 +134,7 @@ fn measured(place: &Namespace, own: &str, pid: u32) -> Result<Vec<Figure>> {
         .output()?;
     let series = String::from_utf8_lossy(&output.stdout);
     let series = series.trim().parse().context("how many series there are")?;
+    let (memory, maps) = (memory(pid)?, sum_of_descriptors(pid, "memlock:")? / 1e6);
     let beside = |what, value| Figure {
         what,
         value,
@@ -140,9 +152,11 @@ fn measured(place: &Namespace, own: &str, pid: u32) -> Result<Vec<Figure>> {
             value: part(after.0 + after.1, before.0 + before.1),
             goal: Goal::AtMost(2.0),
         },
+        beside("watch: its process' memory at most, MB", memory),
+        beside("watch: its BPF maps, MB", maps),
         Figure {
-            what: "watch: memory at most, MB",
-            value: memory(pid)?,
+            what: "watch: memory with its BPF maps, MB",
+            value: memory + maps,
             goal: Goal::AtMost(60.0),
         },
     ])
@@ -155,17 +169,22 @@ fn spent(pid: u32) -> Result<(f64, f64)> {
     let rest = stat.rsplit(") ").next().unwrap_or_default();
     let ticks = rest.split(' ').skip(11).take(2);
     let ticks: f64 = ticks.filter_map(|one| one.parse::<f64>().ok()).sum();
-    let mut nanoseconds = 0.0;
+    let nanoseconds = sum_of_descriptors(pid, "run_time_ns:")?;
+    Ok((ticks / TICKS, nanoseconds / 1e9))
+}
+
+/// A number that the kernel tells of some of a process' descriptors, added up: of
+/// programs how long they ran, of maps (and of programs) the bytes they take.
+fn sum_of_descriptors(pid: u32, name: &str) -> Result<f64> {
+    let mut sum = 0.0;
     for file in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
         let Ok(text) = fs::read_to_string(file?.path()) else {
             continue;
         };
-        let time = text
-            .lines()
-            .find_map(|line| line.strip_prefix("run_time_ns:"));
-        nanoseconds += time.map_or(0.0, |time| time.trim().parse().unwrap_or(0.0));
+        let number = text.lines().find_map(|line| line.strip_prefix(name));
+        sum += number.map_or(0.0, |number| number.trim().parse().unwrap_or(0.0));
     }
-    Ok((ticks / TICKS, nanoseconds / 1e9))
+    Ok(sum)
 }
 
 fn memory(pid: u32) -> Result<f64> {
@@ -174,67 +193,6 @@ fn memory(pid: u32) -> Result<f64> {
     let kb = line.and_then(|line| line.trim().split(' ').next());
     let kb: f64 = kb.context("VmHWM")?.parse()?;
     Ok(kb * 1024.0 / 1e6)
-}
-
-/// In the namespace: takes what is delivered, and sends to all hosts.
-pub fn inside() -> Result<()> {
-    let receiver = TcpListener::bind(RECEIVER)?;
-    thread::spawn(move || {
-        for stream in receiver.incoming().flatten() {
-            thread::spawn(move || taken(&stream));
-        }
-    });
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    let host = |number: u16| format!("10.8.{}.{}", 1 + number / 200, 1 + number % 200);
-    for number in 0..HOSTS {
-        socket.send_to(&[0; 100], format!("{}:4000", host(number)))?;
-    }
-    let begin = Instant::now();
-    for count in 0_u32.. {
-        // One in eight is for somebody who is seldom heard of.
-        let number = if count % 8 == 7 {
-            count / 8 % u32::from(HOSTS)
-        } else {
-            count % u32::from(ACTIVE)
-        };
-        let number = number as u16;
-        let port = 5_000 + count as u16 % CLASSES;
-        // A full queue is the gate's matter, not the sender's.
-        let _ = socket.send_to(&[0; 400], format!("{}:{port}", host(number)));
-        if count.is_multiple_of(DOWN / UP) {
-            let _ = socket.send_to(&[0; 400], format!("10.9.0.2:{port}"));
-        }
-        let due = Duration::from_secs_f64(f64::from(count) / f64::from(DOWN));
-        sleep(due.saturating_sub(begin.elapsed()));
-    }
-    Ok(())
-}
-
-/// Takes requests and says so, until the connection ends.
-fn taken(stream: &TcpStream) {
-    let mut to = stream;
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if !matches!(reader.read_line(&mut line), Ok(1..)) {
-                return;
-            }
-            let line = line.to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap_or(0);
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-        }
-        let body = std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink());
-        let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
-        if body.is_err() || to.write_all(answer).is_err() {
-            return;
-        }
-    }
 }
 
 /// In the namespace: prints how many series watch has.

@@ -7,6 +7,7 @@
 mod aqm;
 mod bench;
 mod bench_policy;
+mod bench_traffic;
 mod bench_watch;
 mod bursts;
 mod campaign;
@@ -49,6 +50,9 @@ enum Task {
         /// Send and receive, as in its namespace.
         #[arg(long, hide = true)]
         inside: bool,
+        /// Take and answer, as in the namespace of the hosts.
+        #[arg(long, hide = true)]
+        hosts: bool,
         /// Print how many series there are, as in its namespace.
         #[arg(long, hide = true)]
         series: bool,
@@ -137,7 +141,8 @@ fn main() -> ExitCode {
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),
-        Task::BenchWatch { inside: true, .. } => bench_watch::inside(),
+        Task::BenchWatch { inside: true, .. } => bench_traffic::router(),
+        Task::BenchWatch { hosts: true, .. } => bench_traffic::hosts(),
         Task::BenchWatch { series: true, .. } => bench_watch::series(),
         Task::BenchWatch { .. } => bench::run_watch(&root()),
         Task::Deb => deb::build(&root()),

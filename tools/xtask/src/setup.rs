@@ -79,6 +79,21 @@ const PACKAGES: [(&str, &str, &str); 16] = [
     ),
 ];
 
+/// Programs of packages that start a service of their own, so that they are not
+/// installed unasked: the program, its package, and what it is for.
+const OTHERS: [(&str, &str, &str); 2] = [
+    (
+        "promtool",
+        "prometheus",
+        "a test runs the tests of the alert rules with it",
+    ),
+    (
+        "irtt",
+        "irtt",
+        "a test measures round trips with its server",
+    ),
+];
+
 /// The oldest Rust that builds this.
 const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 
@@ -90,8 +105,21 @@ const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")]
 pub fn run() -> Result<()> {
     rust()?;
     packages()?;
+    others();
     collector();
     Ok(())
+}
+
+/// Tells which tests will be skipped, and why.
+#[allow(clippy::print_stdout, reason = "set-up tells what it finds")]
+fn others() {
+    for (program, package, why) in OTHERS {
+        if Command::new(program).arg("--help").output().is_err() {
+            println!(
+                "missing: {program} ({why}); that test is skipped without the package {package}"
+            );
+        }
+    }
 }
 
 /// Builds the OpenTelemetry collector's receiver, with which a test of crate

@@ -19,6 +19,7 @@ mod calculus;
 mod check;
 mod codes;
 mod edge;
+mod mend;
 mod model;
 mod node;
 mod parse;

@@ -19,12 +19,14 @@ mod calculus;
 mod check;
 mod codes;
 mod edge;
+mod mend;
 mod model;
 mod node;
 mod parse;
 mod report;
 mod route;
 mod together;
+mod verified;
 mod verify;
 
 pub use behaviour::Behaviour;

@@ -70,11 +70,10 @@ pub fn build(root: &Path) -> Result<()> {
             put(&policy, &documents.join("policies").join(name), 0o644)?;
         }
     }
-    put(
-        &root.join("packaging/systemd/track.conf"),
-        &documents.join("systemd/track.conf"),
-        0o644,
-    )?;
+    for file in ["names.conf", "track.conf"] {
+        let from = root.join("packaging/systemd").join(file);
+        put(&from, &documents.join("systemd").join(file), 0o644)?;
+    }
     for file in ["grafana.json", "alerts.yaml"] {
         let from = root.join("packaging/monitoring").join(file);
         put(&from, &documents.join("monitoring").join(file), 0o644)?;

@@ -44,7 +44,7 @@ mod window;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use condition::{
-    CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITIONERS, Condition, ConditionAction,
+    CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITION_PORTS, CONDITIONERS, Condition, ConditionAction,
     ConditionCount, ConditionMaps, ConditionRecord, ConditionRule,
 };
 pub use error::BpfError;

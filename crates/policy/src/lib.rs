@@ -28,6 +28,7 @@
 //! assert_eq!(policy.expect("it is right").classes[0].name.value, "all");
 //! ```
 
+mod carried;
 mod class;
 mod codes;
 mod conditioner;
@@ -66,6 +67,7 @@ mod verdict;
 mod when;
 
 pub use codes::{CODES, Code};
+pub use carried::Carried;
 pub use conditioner::Conditioner;
 pub use control_group::ControlGroup;
 pub use engine::Engine;

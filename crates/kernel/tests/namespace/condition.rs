@@ -15,6 +15,10 @@ fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
         classes: Vec::new(),
         source: vec![("10.9.0.0".parse().unwrap(), 24)],
         destination: Vec::new(),
+        protocols: Vec::new(),
+        source_ports: Vec::new(),
+        destination_ports: Vec::new(),
+        smallest: 0,
         codes,
         meter: Some(ColourMeter::Bucket {
             rate: Rate::kbit(rate),

@@ -70,7 +70,11 @@ impl Spread {
     /// Of every step that holds any: where it begins and ends in ns, and how many
     /// it holds.
     pub fn histogram(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let steps = self.steps.iter().enumerate().filter(|(_, count)| **count > 0);
+        let steps = self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
         steps.map(|(place, count)| (bound(place), bound(place + 1), u64::from(*count)))
     }
 

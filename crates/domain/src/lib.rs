@@ -25,6 +25,7 @@ mod parse;
 mod report;
 mod route;
 mod together;
+mod verified;
 mod verify;
 
 pub use behaviour::Behaviour;

@@ -148,8 +148,8 @@ pub struct Service {
     pub delay: Option<Span>,
     /// The most by which two packets' delays differ.
     pub jitter: Option<Span>,
-    /// Whether none of its packets is lost to a full queue.
-    pub lossless: bool,
+    /// The most of its packets that is lost, to a full queue or on the way.
+    pub loss: Option<Share>,
     /// Where it is written.
     pub place: Place,
 }

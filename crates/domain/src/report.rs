@@ -119,10 +119,11 @@ fn service_text(
     )?;
     promise(f, "delay", service.delay, delay.worst())?;
     promise(f, "jitter", service.jitter, delay.variation())?;
-    if service.lossless {
+    if let Some(loss) = service.loss {
         writeln!(
             f,
-            "  loss: none to a full queue, as each has room for what may come at once"
+            "  loss: promised at most {loss}; none to a full queue, as each has room for what may \
+             come at once"
         )?;
     }
     for hop in &delay.hops {

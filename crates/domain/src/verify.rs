@@ -5,13 +5,11 @@
 use crate::{Behaviour, Check, Domain, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use weirgate_policy::in_kbit;
-use weirgate_units::{Dscp, Span};
+use weirgate_units::{Dscp, Share, Span};
 
-/// The part of what was sent that must arrive where no loss is promised not to
-/// be: a datagram in a hundred is what a measurement of some seconds can tell
-/// from none.
-const ENOUGH: f64 = 0.99;
+/// The part of what was sent that may be missing where no less is promised: a
+/// datagram in a hundred is what a measurement of some seconds can tell from none.
+const MISSING: Share = Share::percent(1);
 
 /// A service's traffic as it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,10 +42,11 @@ impl Measured {
         self.received as f64 * packet as f64 * 8.0 / self.seconds.max(1e-9)
     }
 
-    /// Packets that did not arrive.
+    /// The part that did not arrive, 1 for all of it.
     #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.received)
+    pub fn lost(&self) -> f64 {
+        let lost = self.sent.saturating_sub(self.received);
+        lost as f64 / self.sent.max(1) as f64
     }
 }
 
@@ -60,8 +59,20 @@ pub enum Quantity {
     Delay,
     /// The most by which times differ.
     Jitter,
-    /// That nothing is lost.
+    /// The most that is lost.
     Loss,
+}
+
+impl Quantity {
+    /// In what it is measured.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Rate => "kbit/s",
+            Self::Delay | Self::Jitter => "ms",
+            Self::Loss => "%",
+        }
+    }
 }
 
 impl fmt::Display for Quantity {
@@ -75,15 +86,15 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// A specification beside its figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A specification beside its figure, both in the unit of the quantity.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// What of the service.
     pub quantity: Quantity,
-    /// What was promised, in words.
-    pub promised: String,
-    /// What was measured, in words.
-    pub measured: String,
+    /// What was promised.
+    pub promised: f64,
+    /// What was measured.
+    pub measured: f64,
     /// Whether it is kept.
     pub kept: bool,
 }
@@ -99,20 +110,19 @@ pub fn code_point(domain: &Domain, service: &Service) -> Dscp {
     point.unwrap_or_default()
 }
 
-/// Every specification of a service beside what was measured.
+/// Every specification of a service beside what was measured. A rate is kept
+/// where what was sent arrived: a sender that stays strictly within its profile
+/// may send a little less than it.
 #[must_use]
 pub fn verdicts(service: &Service, measured: &Measured) -> Vec<Verdict> {
-    let promised = service.rate.as_bits_per_second() as f64;
-    let rate = measured.rate_bits(service.packet.as_bytes());
-    let whole = measured.received > 0 && measured.received as f64 >= measured.sent as f64 * ENOUGH;
-    // A sender that keeps strictly to its profile may fall short of it.
-    let short = rate < promised * ENOUGH;
-    let all_sent = if whole && short { ", all sent" } else { "" };
+    let any = measured.received > 0;
+    let lost = measured.lost();
+    let may_be_lost = service.loss.map_or(MISSING, |loss| loss.max(MISSING));
     let mut all = vec![Verdict {
         quantity: Quantity::Rate,
-        promised: in_kbit(service.rate),
-        measured: format!("{:.1} kbit/s{all_sent}", rate / 1e3),
-        kept: whole,
+        promised: service.rate.as_bits_per_second() as f64 / 1e3,
+        measured: measured.rate_bits(service.packet.as_bytes()) / 1e3,
+        kept: any && lost <= may_be_lost.as_f64(),
     }];
     let times = [
         (Quantity::Delay, service.delay, measured.worst()),
@@ -122,19 +132,18 @@ pub fn verdicts(service: &Service, measured: &Measured) -> Vec<Verdict> {
         if let Some(promised) = promised {
             all.push(Verdict {
                 quantity,
-                promised: format!("at most {promised}"),
-                measured: format!("{:.2} ms", found.as_millis_f64()),
-                kept: measured.received > 0 && found <= promised,
+                promised: promised.as_millis_f64(),
+                measured: found.as_millis_f64(),
+                kept: any && found <= promised,
             });
         }
     }
-    if service.lossless {
-        let lost = measured.lost();
+    if let Some(promised) = service.loss {
         all.push(Verdict {
             quantity: Quantity::Loss,
-            promised: "none".to_owned(),
-            measured: format!("{lost} of {} packets", measured.sent),
-            kept: lost == 0 && measured.received > 0,
+            promised: promised.as_f64() * 100.0,
+            measured: lost * 100.0,
+            kept: any && lost <= promised.as_f64(),
         });
     }
     all
@@ -220,123 +229,6 @@ impl Verification<'_> {
         }
         let left: BTreeSet<PortId> = passed.difference(&cleared).map(|(_, port)| *port).collect();
         left.into_iter().collect()
-    }
-
-    fn cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, found) in &self.routers {
-            match found {
-                Found::AsPlanned => {}
-                Found::Differs(steps) => {
-                    writeln!(
-                        f,
-                        "\nThe router `{name}` is not as the domain says. To be changed there:"
-                    )?;
-                    for step in steps {
-                        writeln!(f, "  {step}")?;
-                    }
-                }
-                Found::Unknown(why) => {
-                    writeln!(f, "\nThe router `{name}` could not be asked: {why}")?;
-                }
-            }
-        }
-        if !self.services.iter().any(Fate::broken) {
-            return Ok(());
-        }
-        let suspects = self.suspects();
-        let of = |port: &PortId| self.check.ports.get(port.0);
-        let names: Vec<String> = suspects
-            .iter()
-            .filter_map(of)
-            .map(|port| format!("{} of {}", port.device, port.router))
-            .collect();
-        let differing: Vec<&str> = suspects
-            .iter()
-            .filter_map(of)
-            .map(|port| port.router.as_str())
-            .filter(|name| {
-                let found = self.routers.get(*name);
-                found.is_some_and(|found| *found != Found::AsPlanned)
-            })
-            .collect();
-        match (differing.first(), names.is_empty()) {
-            (Some(first), _) => writeln!(
-                f,
-                "\nWhat is broken passes the router `{first}`, which is the likely cause."
-            ),
-            (None, false) => writeln!(
-                f,
-                "\n{}What they pass and no kept service of their class does: {}.",
-                if self.routers.is_empty() {
-                    ""
-                } else {
-                    "Every router of the broken services has its policy. "
-                },
-                names.join(", ")
-            ),
-            (None, true) => writeln!(
-                f,
-                "\nEvery port that a broken service passes carries kept services of its class as \
-                 well: look at the customers' own machines and lines."
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Verification<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Measured {}.", self.when)?;
-        for (name, customer) in &self.domain.customers {
-            let all = self.domain.services.iter().zip(&self.services);
-            let own: Vec<(&Service, &Fate)> =
-                all.filter(|(service, _)| service.from == *name).collect();
-            if own.is_empty() {
-                continue;
-            }
-            writeln!(f, "\nCustomer {name}, at {}", customer.router)?;
-            for (service, fate) in own {
-                let rate = in_kbit(service.rate);
-                writeln!(
-                    f,
-                    "  {}: {rate} to {} in `{}`",
-                    service.name, service.to, service.class
-                )?;
-                match fate {
-                    Fate::NotMeasured(why) => writeln!(f, "    not measured: {why}")?,
-                    Fate::Judged(verdicts) => {
-                        for verdict in verdicts {
-                            self.line(f, service, verdict)?;
-                        }
-                    }
-                }
-            }
-        }
-        self.cause(f)?;
-        if self.sound() {
-            writeln!(f, "\nEverything that was promised is kept.")?;
-        }
-        Ok(())
-    }
-}
-
-impl Verification<'_> {
-    fn line(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        service: &Service,
-        verdict: &Verdict,
-    ) -> fmt::Result {
-        let word = if verdict.kept { "kept" } else { "BROKEN" };
-        let key = (service.name.clone(), verdict.quantity);
-        let since = self.since.get(&key).map(|(_, when)| when.as_str());
-        writeln!(
-            f,
-            "    {:<6}  promised {:<16} measured {:<22} {word} since {}",
-            verdict.quantity,
-            verdict.promised,
-            verdict.measured,
-            since.unwrap_or(&self.when)
-        )
     }
 
     /// What is remembered for the next time: of what was judged now, since

@@ -45,7 +45,7 @@ fn what_no_router_could_hold_is_refused() {
     for number in 1..=7 {
         let _ = write!(
             many,
-            "\n[class.more-{number}]\nbehaviour = \"CS{number}\"\nshare = \"1%\"\n"
+            "\n[class.more-{number}]\nbehaviour = \"CS{number}\"\nshare = \"0.1%\"\n"
         );
     }
     let found = findings(&many);
@@ -194,7 +194,7 @@ fn services_in_a_circle_are_named() {
     assert_eq!(
         found,
         [
-            "60: the worst case cannot be derived: a-to-c, b-to-d, c-to-e, d-to-a, e-to-b follow one \
+            "63: the worst case cannot be derived: a-to-c, b-to-d, c-to-e, d-to-a, e-to-b follow one \
           another in a circle, a to b, b to c, c to d, d to e, e to a [take one of these services \
           away, or change a link's `delay` so that one of them goes another way]"
         ]

@@ -42,6 +42,12 @@ fn a_promise_is_judged_by_its_figure() {
         let all = verdicts(service, measured).into_iter();
         all.map(|one| (one.quantity, one.kept)).collect()
     };
+    let mut some = service.clone();
+    for (percent, kept) in [("0.1%", false), ("1%", true)] {
+        some.loss = Some(percent.parse().unwrap());
+        let loss = verdicts(&some, &measured(625, 624))[3];
+        assert_eq!((loss.quantity, loss.kept), (Quantity::Loss, kept));
+    }
     let all = [
         Quantity::Rate,
         Quantity::Delay,
@@ -49,7 +55,7 @@ fn a_promise_is_judged_by_its_figure() {
         Quantity::Loss,
     ];
     assert_eq!(kept(&measured(625, 625)), all.map(|one| (one, true)));
-    // One packet is lost, of which only the promise of no loss speaks.
+    // One packet of 625 is lost, of which only the promise of no loss speaks.
     let one = all.map(|one| (one, one != Quantity::Loss));
     assert_eq!(kept(&measured(625, 624)), one);
     // Nothing arrives: nothing is kept.
@@ -86,10 +92,15 @@ fn it_is_said_since_when() {
     let (_, since) = verification(&domain, fates(625), "first", Since::new());
     let (text, since) = verification(&domain, fates(624), "second", since);
     assert!(text.contains("kept since first"), "{text}");
+    let page = text.lines().count();
+    assert!(page < 66, "{page} lines: {text}");
     assert!(
-        text.contains("1 of 625 packets       BROKEN since second"),
+        text.contains(
+            "telephone of alfa: a loss of 0 % was promised, 0.16 % measured, BROKEN since second"
+        ),
         "{text}"
     );
+    insta::assert_snapshot!(text);
     // What was not measured is remembered as it was.
     let none = vec![Fate::NotMeasured("no reason".to_owned()); domain.services.len()];
     let (text, since) = verification(&domain, none, "third", since);

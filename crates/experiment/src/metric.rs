@@ -86,6 +86,8 @@ pub enum Quantity {
     Cwnd,
     /// Bytes sent and not acknowledged.
     Outstanding,
+    /// Smoothed round trip, as the sender has it.
+    Srtt,
     /// Segments sent again.
     Retransmitted,
     /// Time until a connection was established.
@@ -268,7 +270,7 @@ const TIMES: &[Statistic] = &[
 ];
 
 #[rustfmt::skip]
-const GRAMMAR: [Row; 39] = [
+const GRAMMAR: [Row; 40] = [
     row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
     row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
     row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
@@ -278,6 +280,7 @@ const GRAMMAR: [Row; 39] = [
     row(Quantity::Jitter,        "jitter",        Subject::Flow,        "ms",           MEAN),
     row(Quantity::Cwnd,          "cwnd",          Subject::Flow,        "bytes",        &[Statistic::Max]),
     row(Quantity::Outstanding,   "outstanding",   Subject::Flow,        "bytes",        MEAN_MAX),
+    row(Quantity::Srtt,          "srtt",          Subject::Flow,        "ms",           MEAN_MAX),
     row(Quantity::Retransmitted, "retransmitted", Subject::Flow,        "segments",     ONLY),
     row(Quantity::Connect,       "connect",       Subject::Flow,        "s",            MEAN_P95),
     row(Quantity::Response,      "response",      Subject::Flow,        "s",            MEAN_P95),
@@ -474,6 +477,7 @@ impl Metric {
             | Quantity::Jitter
             | Quantity::Cwnd
             | Quantity::Outstanding
+            | Quantity::Srtt
             | Quantity::Retransmitted
             | Quantity::Connect
             | Quantity::Response

@@ -28,6 +28,7 @@
 //! | `reordered.FLOW.packets` | datagrams received after one with a larger number (RFC 4737 section 3) |
 //! | `jitter.FLOW.mean_ms` | mean of the interarrival jitter of RFC 3550 section 6.4.1 after each datagram |
 //! | `cwnd`, `outstanding` | of samples of the sender's TCP state; of a group the sum over its members; not of short flows, whose samples are not told apart |
+//! | `srtt.FLOW.*_ms` | the smoothed round trip of samples of the sender's TCP state, each connection's by itself; not of short flows |
 //! | `retransmitted.FLOW.segments` | segments that senders sent again in the window; not of short flows |
 //! | `connect`, `response` | of connections started in the window, to established and to the last byte |
 //! | `slowdown.FLOW.*_ratio` | response over the time that the same bytes take, handshake included, where the line has nothing else to do and the sender waits for nothing |

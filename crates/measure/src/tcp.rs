@@ -38,14 +38,14 @@ fn is_of_short_flows(run: &Run, subject: &Subject) -> bool {
     entry(run, subject).is_some_and(|entry| matches!(entry.kind, TrafficKind::ShortFlows { .. }))
 }
 
-/// `cwnd`, `outstanding`, `retransmitted` from samples of the senders.
+/// `cwnd`, `outstanding`, `srtt`, `retransmitted` from samples of the senders.
 fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     // A member whose transfer ended is no longer sampled; it stops counting
     // in the group's sum after two sampling intervals.
     let stale = run.experiment.sampling.tcp.as_nanos().saturating_mul(2);
     let mut latest: BTreeMap<u16, &TcpSample> = BTreeMap::new();
     let mut retransmitted = None;
-    let (mut cwnd, mut outstanding) = (Vec::new(), Vec::new());
+    let (mut cwnd, mut outstanding, mut srtt) = (Vec::new(), Vec::new(), Vec::new());
     let own = |sample: &&TcpSample| subject.members.contains(&usize::from(sample.flow));
     for sample in run.recording.tcp.iter().filter(own) {
         let before = latest
@@ -67,6 +67,8 @@ fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
         };
         cwnd.push(sum(fresh().map(|s| s.cwnd_bytes)));
         outstanding.push(sum(fresh().map(|s| s.outstanding_bytes)));
+        // Before the first acknowledgement there is none.
+        srtt.extend((sample.srtt_us > 0).then(|| u64::from(sample.srtt_us) * 1000));
     }
     let name = &subject.name;
     let (cwnd, outstanding) = (Sorted::new(cwnd), Sorted::new(outstanding));
@@ -84,6 +86,11 @@ fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
         Statistic::Max,
         exact(outstanding.max()),
     );
+    let srtt = Sorted::new(srtt);
+    let mean = srtt.mean().map(|ns| ns / 1e6);
+    figures.put(Quantity::Srtt, name, Statistic::Mean, mean);
+    let longest = exact(srtt.max()).map(|ns| ns / 1e6);
+    figures.put(Quantity::Srtt, name, Statistic::Max, longest);
     figures.put(
         Quantity::Retransmitted,
         name,

@@ -58,36 +58,52 @@ fn tunnels_by_inner_and_outer_code_point() {
     in_the_guest("tunnels::inner_and_outer");
 }
 
-/// `domain try` of a small domain with lines that take time and customers of
-/// both IP versions; a promise that is broken there is an exit status.
+/// `domain try FILE`: its status and what it says.
+fn tried(file: &str, more: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
+        .args(["domain", "try", file].iter().chain(more))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let noted = String::from_utf8_lossy(&output.stderr);
+    println!("{said}{noted}");
+    (output.status.code(), said)
+}
+
+/// A small domain with lines that take time and customers of both IP versions.
 #[test]
 fn a_domain_is_tried_before_it_is_built() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/domain/small.toml");
-    let tried = |more: &[&str]| {
-        let words = ["domain", "try", file, "--time", "2s"];
-        let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
-            .args(words.iter().chain(more))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let noted = String::from_utf8_lossy(&output.stderr);
-        println!("{said}{noted}");
-        (output.status.code(), said)
-    };
-    let (status, said) = tried(&["--beside", "3mbit"]);
+    let (status, said) = tried(file, &["--time", "2s", "--beside", "3mbit"]);
     assert_eq!(status, Some(0), "{said}");
     assert!(
         said.contains("Everything that was promised is kept."),
         "{said}"
     );
     // 15 ms of travel to the other end, and no more than the wait beside it.
-    for line in said
-        .lines()
-        .filter(|line| line.contains("delay   promised"))
-    {
-        let measured = line.split_once("measured").unwrap().1.trim();
-        let ms: f64 = measured.split(' ').next().unwrap().parse().unwrap();
-        assert!((15.0..30.0).contains(&ms), "{line}");
-    }
-    assert_eq!(said.matches("delay   promised").count(), 2, "{said}");
+    let kept = said.lines().filter(|line| line.contains(" kept since "));
+    let delays = kept.map(|line| {
+        let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
+        // Rate, delay, jitter, loss, state.
+        let delay = cells[cells.len() - 4].trim();
+        delay.split(' ').next().unwrap().parse::<f64>().unwrap()
+    });
+    let delays: Vec<f64> = delays.collect();
+    assert_eq!(delays.len(), 2, "{said}");
+    assert!(
+        delays.iter().all(|ms| (15.0..30.0).contains(ms)),
+        "{delays:?}"
+    );
+}
+
+/// The example: eight routers, forty customers, on one page.
+#[test]
+fn the_university_is_tried() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../domains/university.toml");
+    let (status, said) = tried(file, &["--time", "2s", "--beside", "1mbit"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.starts_with("Measured "), "{said}");
+    assert!(said.contains("Of 120 promises 120 are kept."), "{said}");
+    assert_eq!(said.matches(" kept since ").count(), 60, "{said}");
+    assert!(said.lines().count() <= 66, "one page: {said}");
 }

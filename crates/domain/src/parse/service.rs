@@ -6,7 +6,7 @@ use crate::codes;
 use crate::{Behaviour, Class, Place, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Reader, Value};
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::{Rate, Share, Size, Span};
 
 /// The smallest and the largest IP packet of a service.
 const SMALLEST: Size = Size::bytes(20);
@@ -63,7 +63,7 @@ fn service(
     let burst = size(table, "burst", (packet, MOST_BURST)).unwrap_or(packet);
     let delay = field::bounded(table, "delay", (Span::from_micros(1), LONGEST));
     let jitter = field::bounded(table, "jitter", (Span::ZERO, LONGEST));
-    let lossless = table.boolean("lossless").is_some_and(|flag| flag.value);
+    let loss = field::bounded(table, "loss", (Share::default(), Share::WHOLE));
     let (from, to, class) = (from?, to?, class?);
     if from.value == to.value {
         let message = format!("`{}` sends to itself", from.value);
@@ -91,7 +91,7 @@ fn service(
         packet,
         delay,
         jitter,
-        lossless,
+        loss,
         place,
     })
 }

@@ -253,7 +253,7 @@ fn senders_state_by_hand() {
         at_ns: at_ms * MS,
         cwnd_bytes: 2 * outstanding_bytes,
         outstanding_bytes,
-        srtt_us: 0,
+        srtt_us: u32::try_from(outstanding_bytes).unwrap() * 10,
         retransmits,
     };
     recording.tcp = vec![
@@ -271,6 +271,9 @@ fn senders_state_by_hand() {
             ("a.outstanding.up.mean_bytes", Some(1833.0)), // (1000 + 4000 + 500) / 3
             ("a.cwnd.up.max_bytes", Some(8000.0)),
             ("a.outstanding.up#1.max_bytes", Some(1000.0)),
+            ("a.srtt.up.mean_ms", Some(15.0)),
+            ("a.srtt.up.max_ms", Some(30.0)),
+            ("b.srtt.up.max_ms", Some(8.0)),
             ("a.retransmitted.up.segments", Some(3.0)),
             ("b.retransmitted.up.segments", Some(5.0)),
             ("retransmitted.up.segments", Some(8.0)),

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A verification on one page: a line for each service with what was measured of
+//! what was promised, what is broken in words, and what can be the cause.
+
+use crate::{Fate, Found, PortId, Quantity, Service, Verdict, Verification};
+use std::fmt;
+
+/// The quantities, in the order of their columns.
+const COLUMNS: [Quantity; 4] = [
+    Quantity::Rate,
+    Quantity::Delay,
+    Quantity::Jitter,
+    Quantity::Loss,
+];
+
+impl fmt::Display for Verification<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let judged = self.services.iter().filter_map(|fate| match fate {
+            Fate::Judged(verdicts) => Some(verdicts),
+            Fate::NotMeasured(_) => None,
+        });
+        let (kept, broken): (Vec<&Verdict>, _) = judged.flatten().partition(|one| one.kept);
+        let all = kept.len() + broken.len();
+        write!(
+            f,
+            "Measured {}. Of {all} promises {} are kept",
+            self.when,
+            kept.len()
+        )?;
+        if broken.is_empty() {
+            writeln!(f, ".")?;
+        } else {
+            writeln!(f, ", {} BROKEN.", broken.len())?;
+        }
+        self.table(f)?;
+        self.broken(f)?;
+        self.cause(f)?;
+        if self.sound() {
+            writeln!(f, "\nEverything that was promised is kept.")?;
+        }
+        Ok(())
+    }
+}
+
+impl Verification<'_> {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows = vec![
+            ["customer", "service", "to", "class"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        rows[0].extend(COLUMNS.map(|one| format!("{one}, {}", one.unit())));
+        rows[0].push("measured of promised".to_owned());
+        for name in self.domain.customers.keys() {
+            let all = self.domain.services.iter().zip(&self.services);
+            let mut customer = name.as_str();
+            for (service, fate) in all.filter(|(service, _)| service.from == *name) {
+                let mut row = [customer, &service.name, &service.to, &service.class]
+                    .map(str::to_owned)
+                    .to_vec();
+                row.extend(COLUMNS.map(|quantity| cell(fate, quantity)));
+                row.push(self.state(service, fate));
+                rows.push(row);
+                customer = "";
+            }
+        }
+        let wide = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..rows[0].len()).map(wide).collect();
+        writeln!(f)?;
+        for row in &rows {
+            let cells = row.iter().zip(&widths);
+            let cells: Vec<String> = cells.map(|(cell, wide)| format!("{cell:<wide$}")).collect();
+            writeln!(f, "{}", cells.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// In one word, and since when: of a broken service since the first of its
+    /// broken promises, of a kept one since the last of all is kept.
+    fn state(&self, service: &Service, fate: &Fate) -> String {
+        let verdicts = match fate {
+            Fate::NotMeasured(_) => return "not measured".to_owned(),
+            Fate::Judged(verdicts) => verdicts,
+        };
+        let since = |kept: bool| {
+            let own = verdicts.iter().filter(move |one| one.kept == kept);
+            own.map(|one| self.since(service, one.quantity))
+        };
+        if fate.broken() {
+            format!("BROKEN since {}", since(false).min().unwrap_or(&self.when))
+        } else {
+            format!("kept since {}", since(true).max().unwrap_or(&self.when))
+        }
+    }
+
+    fn since(&self, service: &Service, quantity: Quantity) -> &str {
+        let key = (service.name.clone(), quantity);
+        self.since
+            .get(&key)
+            .map_or(self.when.as_str(), |(_, when)| when)
+    }
+
+    /// What is broken or was not measured, each in a sentence.
+    fn broken(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lead = "\n";
+        for (service, fate) in self.domain.services.iter().zip(&self.services) {
+            let (name, from) = (&service.name, &service.from);
+            match fate {
+                Fate::NotMeasured(why) => {
+                    writeln!(f, "{lead}{name} of {from} was not measured: {why}")?;
+                    lead = "";
+                }
+                Fate::Judged(verdicts) => {
+                    for one in verdicts.iter().filter(|one| !one.kept) {
+                        let unit = one.quantity.unit();
+                        writeln!(
+                            f,
+                            "{lead}{name} of {from}: a {} of {} {unit} was promised, {} {unit} \
+                             measured, BROKEN since {}",
+                            one.quantity,
+                            stated(one.promised),
+                            found(one),
+                            self.since(service, one.quantity)
+                        )?;
+                        lead = "";
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, found) in &self.routers {
+            match found {
+                Found::AsPlanned => {}
+                Found::Differs(steps) => {
+                    writeln!(
+                        f,
+                        "\nThe router `{name}` is not as the domain says. To be changed there:"
+                    )?;
+                    for step in steps {
+                        writeln!(f, "  {step}")?;
+                    }
+                }
+                Found::Unknown(why) => {
+                    writeln!(f, "\nThe router `{name}` could not be asked: {why}")?;
+                }
+            }
+        }
+        if !self.services.iter().any(Fate::broken) {
+            return Ok(());
+        }
+        let suspects = self.suspects();
+        let of = |port: &PortId| self.check.ports.get(port.0);
+        let names: Vec<String> = suspects
+            .iter()
+            .filter_map(of)
+            .map(|port| format!("{} of {}", port.device, port.router))
+            .collect();
+        let differing: Vec<&str> = suspects
+            .iter()
+            .filter_map(of)
+            .map(|port| port.router.as_str())
+            .filter(|name| {
+                let found = self.routers.get(*name);
+                found.is_some_and(|found| *found != Found::AsPlanned)
+            })
+            .collect();
+        match (differing.first(), names.is_empty()) {
+            (Some(first), _) => writeln!(
+                f,
+                "\nWhat is broken passes the router `{first}`, which is the likely cause."
+            ),
+            (None, false) => writeln!(
+                f,
+                "\n{}What they pass and no kept service of their class does: {}.",
+                if self.routers.is_empty() {
+                    ""
+                } else {
+                    "Every router of the broken services has its policy. "
+                },
+                names.join(", ")
+            ),
+            (None, true) => writeln!(
+                f,
+                "\nEvery port that a broken service passes carries kept services of its class as \
+                 well: look at the customers' own machines and lines."
+            ),
+        }
+    }
+}
+
+/// Measured of promised; what is broken bears a mark.
+fn cell(fate: &Fate, quantity: Quantity) -> String {
+    let Fate::Judged(verdicts) = fate else {
+        return "-".to_owned();
+    };
+    let mut own = verdicts.iter();
+    let one = own.find(|one| one.quantity == quantity);
+    one.map_or_else(
+        || "-".to_owned(),
+        |one| {
+            let mark = if one.kept { "" } else { "!" };
+            format!("{} of {}{mark}", found(one), stated(one.promised))
+        },
+    )
+}
+
+/// What was promised: as it was written.
+fn stated(value: f64) -> String {
+    let digits = format!("{value:.4}");
+    let digits = digits.trim_end_matches('0');
+    digits.trim_end_matches('.').to_owned()
+}
+
+/// What was measured: rates with one decimal, all else with two.
+fn found(verdict: &Verdict) -> String {
+    match verdict.quantity {
+        Quantity::Rate => format!("{:.1}", verdict.measured),
+        _ => format!("{:.2}", verdict.measured),
+    }
+}

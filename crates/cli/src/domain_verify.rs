@@ -6,6 +6,7 @@ use crate::change::calendar;
 use crate::domain_apply::Texts;
 use crate::domain_end::{Answer, Arrived, Order, Sending, Trip};
 use crate::domain_ssh::Ssh;
+use crate::domain_way::Place;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::{Context as _, bail};
@@ -23,6 +24,7 @@ use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Quantity, Service, Since, Verification, code_point,
     verdicts,
 };
+use weirgate_policy::{Ports, Protocol};
 use weirgate_units::{Rate, Span};
 
 /// How it is measured.
@@ -106,10 +108,13 @@ struct End {
     input: ChildStdin,
     output: Receiver<String>,
     at: SocketAddr,
+    /// Ports of services that have one of their own; none where it is taken.
+    ports: BTreeMap<usize, Option<u16>>,
 }
 
 impl End {
-    fn start(ssh: &Ssh, host: &str, address: IpAddr, number: u64) -> anyhow::Result<Self> {
+    fn start(ssh: &Ssh, host: &str, wanted: &Wanted, number: u64) -> anyhow::Result<Self> {
+        let address = wanted.address;
         let mut child = ssh
             .start(host, &["domain", "end"])
             .with_context(|| format!("reach {host}"))?;
@@ -121,13 +126,28 @@ impl End {
             input,
             output: lines(output),
             at: SocketAddr::new(address, 0),
+            ports: BTreeMap::new(),
         };
-        end.tell(&Order::Listen { address, number })?;
+        end.tell(&Order::Listen {
+            address,
+            number,
+            places: wanted.places.clone(),
+        })?;
         match end.hear(PATIENCE)? {
-            Answer::Listening(port) => end.at.set_port(port),
+            Answer::Listening(port, ports) => {
+                end.at.set_port(port);
+                end.ports = wanted.services.iter().copied().zip(ports).collect();
+            }
             other => bail!("{host}: {}", unexpected(&other)),
         }
         Ok(end)
+    }
+
+    /// Where a service's packets go.
+    fn place(&self, service: usize) -> Option<SocketAddr> {
+        let own = self.ports.get(&service).copied();
+        let port = own.unwrap_or(Some(self.at.port()))?;
+        Some(SocketAddr::new(self.at.ip(), port))
     }
 
     fn tell(&mut self, order: &Order) -> anyhow::Result<()> {
@@ -194,16 +214,59 @@ fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr);
     Ok([end(&service.from)?, end(&service.to)?])
 }
 
+/// What a customer's machine is to do.
+struct Wanted {
+    address: IpAddr,
+    /// Services with a place of their own, and those places.
+    services: Vec<usize>,
+    places: Vec<Place>,
+}
+
+impl Wanted {
+    fn at(address: IpAddr) -> Self {
+        Self {
+            address,
+            services: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// The place of a service whose packets are selected, here at its end.
+    fn add(&mut self, number: usize, service: &Service) {
+        let tcp = by_connection(service);
+        if tcp || !service.select.ports.is_empty() {
+            let ports = pairs(&service.select.ports);
+            self.services.push(number);
+            self.places.push(Place { tcp, ports });
+        }
+    }
+}
+
+/// Whether a service's packets can only be those of a connection.
+fn by_connection(service: &Service) -> bool {
+    service.select.protocols == [Protocol::TCP]
+}
+
+fn pairs(ports: &[Ports]) -> Vec<(u16, u16)> {
+    ports.iter().map(|one| (one.from, one.to)).collect()
+}
+
 /// Every service's fate.
 fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
-    let mut wanted: BTreeMap<&str, IpAddr> = BTreeMap::new();
+    let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
     let pairs: Vec<_> = domain
         .services
         .iter()
         .map(|service| ends(domain, service))
         .collect();
-    for (host, address) in pairs.iter().flatten().flatten() {
-        wanted.insert(host, *address);
+    let ends = domain.services.iter().zip(&pairs).enumerate();
+    for (at, (service, pair)) in ends {
+        let Ok([(from, here), (to, there)]) = pair else {
+            continue;
+        };
+        wanted.entry(from).or_insert_with(|| Wanted::at(*here));
+        let receiver = wanted.entry(to).or_insert_with(|| Wanted::at(*there));
+        receiver.add(at, service);
     }
     let number = number()?;
     let mut failed: BTreeMap<&str, String> = BTreeMap::new();
@@ -211,8 +274,8 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
     let started: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = wanted
             .iter()
-            .map(|(host, address)| {
-                let start = move || End::start(ssh, host, *address, number);
+            .map(|(host, wanted)| {
+                let start = move || End::start(ssh, host, wanted, number);
                 (*host, scope.spawn(start))
             })
             .collect();
@@ -234,11 +297,16 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
     }
     let mut orders: BTreeMap<&str, Vec<Sending>> = BTreeMap::new();
     let mut beside = BTreeSet::new();
+    let mut taken = BTreeSet::new();
     for (at, (service, pair)) in domain.services.iter().zip(&pairs).enumerate() {
         let Ok([(from, _), (to, _)]) = pair else {
             continue;
         };
-        let Some(target) = open.get(to).map(|end| end.at) else {
+        let Some(end) = open.get(to) else {
+            continue;
+        };
+        let Some(target) = end.place(at) else {
+            taken.insert(at);
             continue;
         };
         let point = code_point(domain, service).value();
@@ -246,6 +314,8 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         own.push(Sending {
             flow: flow(at as u32, point),
             to: target,
+            tcp: by_connection(service),
+            from: self::pairs(&service.select.from_ports),
             dscp: point,
             packet: u16::try_from(service.packet.as_bytes()).unwrap_or(FULL),
             rate: service.rate.as_bits_per_second(),
@@ -255,7 +325,9 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         if let Some(rate) = settings.beside.filter(|_| beside.insert((from, to))) {
             own.push(Sending {
                 flow: flow(BESIDE + at as u32, 0),
-                to: target,
+                to: end.at,
+                tcp: false,
+                from: Vec::new(),
                 dscp: 0,
                 packet: FULL,
                 rate: rate.as_bits_per_second(),
@@ -276,6 +348,9 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
             if let Some(why) = failed.get(host).or_else(|| result.failed.get(*host)) {
                 return Fate::NotMeasured(format!("{host}: {why}"));
             }
+        }
+        if taken.contains(&at) {
+            return Fate::NotMeasured(format!("{to}: something else has all of its `ports`"));
         }
         let id = flow(at as u32, code_point(domain, service).value());
         let Some((sent, took)) = result.sent.get(&id) else {

@@ -192,48 +192,48 @@ fn what_cannot_be_told_apart_is_refused() {
     assert_eq!(
         with("\"10.3.0.0/24\", \"2001:db8:3::/48\"", "\"10.0.0.0/8\""),
         [
-            "46: N110 10.0.0.0/8 and 10.1.0.0/24 of `alfa` overlap; what is sent there is measured \
+            "48: N110 10.0.0.0/8 and 10.1.0.0/24 of `alfa` overlap; what is sent there is measured \
              by whose address it is; write each customer's own networks"
         ]
     );
     assert_eq!(
         with("\"10.3.0.0/24\", ", ""),
-        ["45: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
+        ["47: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
           its network"]
     );
     assert_eq!(
         with("\"10.3.0.0/24\"", "\"10.3.0.1/24\""),
         [
-            "46: N110 `10.3.0.1/24` has bits set beyond its first 24; write `10.3.0.0/24` for the \
+            "48: N110 `10.3.0.1/24` has bits set beyond its first 24; write `10.3.0.0/24` for the \
              network, or the address without a length",
-            "45: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
+            "47: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
              its network"
         ]
     );
     let nine: Vec<String> = (0..9).map(|number| format!("\"10.4.{number}.0/24\"")).collect();
     assert_eq!(
         with("\"10.3.0.0/24\"", &format!("\"10.3.0.0/24\", {}", nine[..7].join(", "))),
-        ["46: N105 `networks` lists 9; write at most 8: a conditioner tells no more apart"]
+        ["48: N105 `networks` lists 9; write at most 8: a conditioner tells no more apart"]
     );
     assert_eq!(
         with("protocol = \"tcp\"\nports = [\"443\"]\nfrom-ports = [\"20000-20010\"]", "ports = 5061"),
         [
-            "102: N111 what `web` selects could be of `calls` on line 90 as well; give them ports \
+            "97: N111 what `web` selects could be of `calls` on line 85 as well; give them ports \
              of their own, or `networks` to their receivers"
         ]
     );
     assert_eq!(
         with("protocol = \"tcp\"", "protocol = \"esp\""),
         [
-            "106: N111 a service's packets are not selected by esp; write `tcp` or `udp`; other \
+            "102: N111 a service's packets are not selected by esp; write `tcp` or `udp`; other \
              packets are marked where they are sent"
         ]
     );
     assert_eq!(
         with("ports = [\"443\"]", "ports = [\"0\", \"9-8\"]"),
         [
-            "107: N111 no packet has port 0; write ports from 1 to 65535",
-            "107: N111 `9-8` runs backwards; write `8-9`"
+            "103: N111 no packet has port 0; write ports from 1 to 65535",
+            "103: N111 `9-8` runs backwards; write `8-9`"
         ]
     );
     assert_eq!(
@@ -264,7 +264,7 @@ fn more_promises_than_conditioners_are_named() {
     port_policy(&many(25), "alfa");
     let findings = check(&many(27)).findings;
     assert_eq!(findings.len(), 1, "{findings:#?}");
-    assert_eq!(findings[0].line, 34);
+    assert_eq!(findings[0].line, 35);
     assert_eq!(
         findings[0].what,
         "alfa0 of west has to tell 32 promises of `alfa` apart, by class and receiver (30) or by \

@@ -37,7 +37,7 @@ install: build
 	install -D -m 755 target/release/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
 	install -D -m 755 target/release/weirgate-guest $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-guest
 	install -d -m 755 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate
-	cp -r experiments policies $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate/
+	cp -r experiments policies domains $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate/
 
 deb: setup
 	@cargo xtask deb

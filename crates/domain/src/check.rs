@@ -3,6 +3,7 @@
 //! worst case of every service; and where not, the smallest change that fits.
 
 use crate::calculus::{NoDelay, delays};
+use crate::mend::{self, TIMED};
 use crate::{Behaviour, Delay, Domain, Path, Port, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -87,6 +88,10 @@ impl Outcome {
     }
 }
 
+/// Of so many late services changes beside that of the promise are looked for;
+/// each takes some twenty derivations of the whole domain.
+const SEARCHED: usize = 2;
+
 /// Adds up, derives and compares.
 #[must_use]
 pub fn check(domain: &Domain) -> Check {
@@ -104,10 +109,8 @@ pub fn check(domain: &Domain) -> Check {
             Err(reason) => findings.push(no_delay(domain, &ports, &paths, &reason)),
         }
     }
+    findings.extend(late(domain, &worst));
     for (at, service) in domain.services.iter().enumerate() {
-        if let Some(delay) = &worst[at] {
-            findings.extend(late(at, service, delay));
-        }
         findings.extend(unbounded(domain, at, service));
     }
     findings.extend(unfit(domain, &ports));
@@ -172,7 +175,7 @@ fn loads(
 fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
     let promised = load.promised.as_bits_per_second();
     let guaranteed = load.guaranteed.as_bits_per_second();
-    let over = promised.checked_sub(guaranteed).filter(|over| *over > 0)?;
+    promised.checked_sub(guaranteed).filter(|over| *over > 0)?;
     let port = &ports[load.port.0];
     let class = domain.classes.get(&load.class)?;
     let names: Vec<&str> = load
@@ -190,45 +193,7 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
         in_kbit(load.guaranteed),
         names.join(", ")
     );
-    let mut changes = Vec::new();
-    // The service that can give the most gives the excess.
-    let largest = load
-        .services
-        .iter()
-        .max_by_key(|at| domain.services[**at].rate)?;
-    let largest = &domain.services[*largest];
-    let wire = largest.wire_rate(&port.layer.layer).as_bits_per_second();
-    if wire > over {
-        let ip = u128::from(largest.rate.as_bits_per_second());
-        let left = ip * u128::from(wire - over) / u128::from(wire.max(1));
-        let left = u64::try_from(left).unwrap_or(u64::MAX) / 1000 * 1000;
-        changes.push(format!(
-            "promise `{}` {} in place of {}",
-            largest.name,
-            in_kbit(Rate::bits_per_second(left)),
-            in_kbit(largest.rate)
-        ));
-    }
-    if let (Some(share), 1..) = (class.share, guaranteed) {
-        // Shares are of one whole, so that what is needed is in proportion.
-        let own = u128::from(share.as_millionths());
-        let needed = (own * u128::from(promised)).div_ceil(u128::from(guaranteed));
-        let free = 1_000_000_u128.saturating_sub(taken(domain) - own);
-        // In tenths of a per cent, rounded up.
-        let tenths = needed.div_ceil(1000);
-        if tenths * 1000 <= free {
-            changes.push(format!(
-                "give `{}` a share of {}.{} %",
-                load.class,
-                tenths / 10,
-                tenths % 10
-            ));
-        }
-        let rate = u128::from(port.rate.as_bits_per_second());
-        let rate = (rate * u128::from(promised)).div_ceil(u128::from(guaranteed));
-        let kbit = u64::try_from(rate.div_ceil(1000)).unwrap_or(u64::MAX);
-        changes.push(format!("a link of {}", in_kbit(Rate::kbit(kbit))));
-    }
+    let changes = mend::overload(domain, port, load);
     Some(Finding {
         service: None,
         line: class.place.line,
@@ -237,30 +202,30 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
     })
 }
 
-/// All shares of the domain's classes.
-fn taken(domain: &Domain) -> u128 {
-    let shares = domain.classes.values().filter_map(|class| class.share);
-    shares.map(|share| u128::from(share.as_millionths())).sum()
-}
-
-fn late(at: usize, service: &Service, delay: &Delay) -> Vec<Finding> {
-    let promises = [
-        ("delay", service.delay, delay.worst()),
-        ("jitter", service.jitter, delay.variation()),
-    ];
-    let broken = promises.into_iter().filter_map(|(field, stated, worst)| {
-        let stated = stated?;
-        (Outcome::of(Some(stated), worst) == Outcome::Broken).then(|| Finding {
+/// Promises of time that the worst case breaks.
+fn late(domain: &Domain, worst: &[Option<Delay>]) -> Vec<Finding> {
+    let broken = domain.services.iter().zip(worst).enumerate();
+    let broken = broken.flat_map(|(at, (service, delay))| {
+        let over = TIMED.iter().filter_map(move |timed| {
+            let (stated, worst) = ((timed.promised)(service)?, (timed.worst)(delay.as_ref()?));
+            (Outcome::of(Some(stated), worst) == Outcome::Broken).then_some((timed, stated, worst))
+        });
+        over.map(move |(timed, stated, worst)| (at, service, timed, stated, worst))
+    });
+    broken
+        .enumerate()
+        .map(|(number, (at, service, timed, stated, worst))| Finding {
             service: Some(at),
             line: service.place.line,
             what: format!(
-                "`{}` is promised a {field} of {stated}; at worst it is {worst}",
-                service.name
+                "`{}` is promised a {} of {stated}; at worst it is {:.2} ms",
+                service.name,
+                timed.field,
+                worst.as_millis_f64()
             ),
-            changes: vec![format!("promise {worst}")],
+            changes: mend::late(domain, at, *timed, number < SEARCHED),
         })
-    });
-    broken.collect()
+        .collect()
 }
 
 /// A promise of time where what exceeds a profile waits in the same queue: no

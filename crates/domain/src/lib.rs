@@ -20,6 +20,7 @@ mod check;
 mod codes;
 mod contract;
 mod edge;
+mod mend;
 mod model;
 mod node;
 mod parse;

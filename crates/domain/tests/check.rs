@@ -133,7 +133,7 @@ fn what_exceeds_a_class_is_refused_with_link_sum_and_change() {
         found[0],
         "39: core0 of west towards one: 3094 kbit/s are promised in `voice`, which has 2993.696 \
          kbit/s there; the sum of telephone [promise `telephone` 2515 kbit/s in place of 2600 \
-         kbit/s | give `voice` a share of 31.1 % | a link of 10336 kbit/s]"
+         kbit/s | a link of 10336 kbit/s at core0 of west | give `voice` a share of 31.1%]"
     );
     // Each change alone is enough there.
     for changed in [
@@ -154,14 +154,37 @@ fn what_exceeds_a_class_is_refused_with_link_sum_and_change() {
 
 #[test]
 fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
-    let text = ROW.replace("delay = \"30ms\"", "delay = \"8ms\"");
+    let text = ROW.replace("delay = \"30ms\"", "delay = \"12.8ms\"");
     let found = findings(&text);
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert!(found[0].contains("`telephone` is promised a delay of 8ms; at worst it is "));
-    let change = checked(&text).findings[0].changes[0].clone();
-    let least = change.strip_prefix("promise ").expect("a domain");
-    let mended = ROW.replace("delay = \"30ms\"", &format!("delay = \"{least}\""));
-    assert_eq!(findings(&mended), Vec::<String>::new());
+    assert!(found[0].contains("`telephone` is promised a delay of 12800us; at worst it is "));
+    let changes = checked(&text).findings[0].changes.clone();
+    assert_eq!(
+        changes,
+        [
+            "promise a delay of 13.4ms",
+            "a burst of 400B for `telephone` in place of 1kB",
+            "a link of 16818 kbit/s at core0 of west",
+        ]
+    );
+    // Each alone is enough, and a little less is not.
+    for (from, enough, less) in [
+        (
+            "delay = \"12.8ms\"",
+            "delay = \"13.4ms\"",
+            "delay = \"13.3ms\"",
+        ),
+        ("burst = \"1000B\"", "burst = \"400B\"", "burst = \"600B\""),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"16818kbit\"",
+            "rate = \"15mbit\"",
+        ),
+    ] {
+        let mended = text.replacen(from, enough, 1);
+        assert_eq!(findings(&mended), Vec::<String>::new(), "{enough}");
+        assert_eq!(findings(&text.replacen(from, less, 1)).len(), 1, "{less}");
+    }
 }
 
 /// Five routers in a ring, each with a customer, and services between them.
@@ -271,12 +294,8 @@ fn conditioners_hold_what_was_promised() {
     insta::assert_snapshot!(texts);
 }
 
-/// Two delay classes by six importance levels: each is a class with all of its
-/// code points, customers' packets get their importance by what they were
-/// promised, and a router that cannot tell levels apart is named.
-#[test]
-fn urgency_and_importance_are_two_things() {
-    let text = r#"version = 1
+/// A camera in the urgent class of two routers of the kit.
+const CAMERA: &str = r#"version = 1
 [router.west]
 role = "boundary"
 engine = "kit"
@@ -313,7 +332,13 @@ rate = "1mbit"
 packet = "1000B"
 burst = "4000B"
 "#;
-    let domain = domain(text);
+
+/// Two delay classes by six importance levels: each is a class with all of its
+/// code points, customers' packets get their importance by what they were
+/// promised.
+#[test]
+fn urgency_and_importance_are_two_things() {
+    let domain = domain(CAMERA);
     let check = check(&domain);
     assert!(check.findings.is_empty(), "{:?}", check.findings);
     let policies: Vec<String> = (check.ports.iter().enumerate())
@@ -349,8 +374,14 @@ burst = "4000B"
         weirgate_domain::code_point(&domain, &domain.services[0]).to_string(),
         "RT6"
     );
-    // What waits there is not bounded by what was promised.
-    let timed = text.replace("burst = \"4000B\"", "burst = \"4000B\"\ndelay = \"60ms\"");
+}
+
+/// What exceeds profiles waits with what keeps to them where routers tell levels
+/// apart, so that no time is promised there; else it stays outside, and the
+/// router that cannot tell them is named.
+#[test]
+fn times_and_levels_do_not_go_together() {
+    let timed = CAMERA.replace("burst = \"4000B\"", "burst = \"4000B\"\ndelay = \"60ms\"");
     let found = findings(&timed);
     assert!(
         found
@@ -364,8 +395,8 @@ burst = "4000B"
         "[router.east]\nrole = \"boundary\"\nengine = \"kit\"",
         "[router.east]\nrole = \"boundary\"",
     );
-    let domain = self::domain(&mixed);
-    let check = self::check(&domain);
+    let domain = domain(&mixed);
+    let check = check(&domain);
     assert!(check.findings.is_empty(), "{:?}", check.findings);
     let entering = check.ports.iter().position(|one| one.device == "alfa0");
     let text = conditioners(&domain, &check, PortId(entering.expect("a port")));

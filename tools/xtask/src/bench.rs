@@ -67,6 +67,7 @@ pub fn run_all(root: &Path) -> Result<()> {
     let before = load();
     let mut figures = of_experiment(root)?;
     figures.push(of_try(root)?);
+    figures.push(of_domain(root)?);
     figures.extend(bench_policy::figures(root)?);
     figures.extend(bench_watch::figures(root)?);
     report(&figures, &before)?;
@@ -163,6 +164,19 @@ fn of_try(root: &Path) -> Result<Figure> {
         what: "`weirgate try`, wall s",
         value: start.elapsed().as_secs_f64(),
         goal: Goal::AtMost(90.0),
+    })
+}
+
+/// How long the check of eight routers, forty customers and sixty services takes.
+fn of_domain(root: &Path) -> Result<Figure> {
+    let start = Instant::now();
+    run(weirgate(root)
+        .args(["domain", "check", "domains/university.toml"])
+        .stdout(Stdio::null()))?;
+    Ok(Figure {
+        what: "`weirgate domain check` of eight routers, wall s",
+        value: start.elapsed().as_secs_f64(),
+        goal: Goal::AtMost(1.0),
     })
 }
 

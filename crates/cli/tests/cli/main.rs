@@ -9,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod advise;
 mod announce;
 mod arriving;
 mod browser;

@@ -58,7 +58,7 @@ fn what_passes_is_counted() {
     let steps = found["leaves"]["gaps"]["histogram"].as_array().unwrap();
     let counts = steps.iter().map(|step| step["count"].as_u64().unwrap());
     assert_eq!(counts.sum::<u64>(), 49, "one less than packets: {steps:?}");
-    let bound = |step: &serde_json::Value, end: &str| step[end].as_u64().unwrap();
+    let bound = |step: &Value, end: &str| step[end].as_u64().unwrap();
     for pair in steps.windows(2) {
         assert!(bound(&pair[0], "to_ns") <= bound(&pair[1], "from_ns"));
     }

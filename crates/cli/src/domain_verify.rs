@@ -6,7 +6,7 @@ use crate::change::calendar;
 use crate::domain_apply::Texts;
 use crate::domain_end::{Answer, Arrived, Order, Sending, Trip};
 use crate::domain_ssh::Ssh;
-use crate::domain_way::Place;
+use crate::domain_way::{Wanted, by_connection, pairs};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::{Context as _, bail};
@@ -24,7 +24,6 @@ use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Quantity, Service, Since, Verification, code_point,
     verdicts,
 };
-use weirgate_policy::{Ports, Protocol};
 use weirgate_units::{Rate, Span};
 
 /// How it is measured.
@@ -214,53 +213,15 @@ fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr);
     Ok([end(&service.from)?, end(&service.to)?])
 }
 
-/// What a customer's machine is to do.
-struct Wanted {
-    address: IpAddr,
-    /// Services with a place of their own, and those places.
-    services: Vec<usize>,
-    places: Vec<Place>,
-}
-
-impl Wanted {
-    fn at(address: IpAddr) -> Self {
-        Self {
-            address,
-            services: Vec::new(),
-            places: Vec::new(),
-        }
-    }
-
-    /// The place of a service whose packets are selected, here at its end.
-    fn add(&mut self, number: usize, service: &Service) {
-        let tcp = by_connection(service);
-        if tcp || !service.select.ports.is_empty() {
-            let ports = pairs(&service.select.ports);
-            self.services.push(number);
-            self.places.push(Place { tcp, ports });
-        }
-    }
-}
-
-/// Whether a service's packets can only be those of a connection.
-fn by_connection(service: &Service) -> bool {
-    service.select.protocols == [Protocol::TCP]
-}
-
-fn pairs(ports: &[Ports]) -> Vec<(u16, u16)> {
-    ports.iter().map(|one| (one.from, one.to)).collect()
-}
-
 /// Every service's fate.
 fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
     let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
-    let pairs: Vec<_> = domain
+    let parties: Vec<_> = domain
         .services
         .iter()
         .map(|service| ends(domain, service))
         .collect();
-    let ends = domain.services.iter().zip(&pairs).enumerate();
-    for (at, (service, pair)) in ends {
+    for (at, (service, pair)) in domain.services.iter().zip(&parties).enumerate() {
         let Ok([(from, here), (to, there)]) = pair else {
             continue;
         };
@@ -298,7 +259,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
     let mut orders: BTreeMap<&str, Vec<Sending>> = BTreeMap::new();
     let mut beside = BTreeSet::new();
     let mut taken = BTreeSet::new();
-    for (at, (service, pair)) in domain.services.iter().zip(&pairs).enumerate() {
+    for (at, (service, pair)) in domain.services.iter().zip(&parties).enumerate() {
         let Ok([(from, _), (to, _)]) = pair else {
             continue;
         };
@@ -315,7 +276,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
             flow: flow(at as u32, point),
             to: target,
             tcp: by_connection(service),
-            from: self::pairs(&service.select.from_ports),
+            from: pairs(&service.select.from_ports),
             dscp: point,
             packet: u16::try_from(service.packet.as_bytes()).unwrap_or(FULL),
             rate: service.rate.as_bits_per_second(),
@@ -338,7 +299,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
     }
     orders.retain(|host, _| open.contains_key(host));
     let result = traffic(&mut open, &orders, settings.time + PATIENCE);
-    let fates = domain.services.iter().zip(&pairs).enumerate();
+    let fates = domain.services.iter().zip(&parties).enumerate();
     let fate = |(at, (service, pair)): (usize, (&Service, &Result<_, String>))| {
         let [(from, _), (to, _)]: &[(&str, IpAddr); 2] = match pair {
             Ok(pair) => pair,

@@ -14,6 +14,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_domain::Service;
+use weirgate_policy::{Ports, Protocol};
 
 /// Where a service's packets go that are selected by what they carry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,47 @@ pub struct Place {
     pub tcp: bool,
     /// The ports that will do, from..=to; none is any.
     pub ports: Vec<(u16, u16)>,
+}
+
+/// What a customer's machine is to do.
+pub struct Wanted {
+    /// Where it listens.
+    pub address: IpAddr,
+    /// Services with a place of their own.
+    pub services: Vec<usize>,
+    /// Those places.
+    pub places: Vec<Place>,
+}
+
+impl Wanted {
+    /// To listen, and no more.
+    pub fn at(address: IpAddr) -> Self {
+        Self {
+            address,
+            services: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// The place of a service whose packets are selected, here at its end.
+    pub fn add(&mut self, number: usize, service: &Service) {
+        let tcp = by_connection(service);
+        if tcp || !service.select.ports.is_empty() {
+            let ports = pairs(&service.select.ports);
+            self.services.push(number);
+            self.places.push(Place { tcp, ports });
+        }
+    }
+}
+
+/// Whether a service's packets can only be those of a connection.
+pub fn by_connection(service: &Service) -> bool {
+    service.select.protocols == [Protocol::TCP]
+}
+
+/// Ports from..=to, as they are told.
+pub fn pairs(ports: &[Ports]) -> Vec<(u16, u16)> {
+    ports.iter().map(|one| (one.from, one.to)).collect()
 }
 
 /// What is tried in order until one is free: the ports of a list, or any.
@@ -127,6 +170,8 @@ impl Way {
                 SocketAddr::V6(_) => AddressFamily::INET6,
             };
             let socket = net::socket(family, SocketType::STREAM, None)?;
+            // A port of an earlier measurement will do.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
             net::bind(&socket, &own)?;
             // Connecting and sending wait for no longer.
             sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;

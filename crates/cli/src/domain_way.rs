@@ -11,7 +11,6 @@ use rustix::net::{self, AddressFamily, SocketType, sockopt};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_domain::Service;

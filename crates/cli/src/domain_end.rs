@@ -168,18 +168,11 @@ impl End {
             } => self.listen(address, number, &places),
             Order::Prepare(flows) => self.prepare(flows),
             Order::Send => Ok(self.send()),
-            Order::Tell => {
-                Ok(Answer::Arrived(self.arrivals.lock().clone()))
-            }
+            Order::Tell => Ok(Answer::Arrived(self.arrivals.lock().clone())),
         }
     }
 
-    fn listen(
-        &mut self,
-        address: IpAddr,
-        number: u64,
-        places: &[Place],
-    ) -> anyhow::Result<Answer> {
+    fn listen(&mut self, address: IpAddr, number: u64, places: &[Place]) -> anyhow::Result<Answer> {
         self.arrivals = Arrivals::of(number);
         let any = Place {
             tcp: false,

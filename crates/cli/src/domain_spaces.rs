@@ -48,10 +48,18 @@ pub fn settle(domain: &mut Domain) -> anyhow::Result<()> {
     for router in domain.routers.values_mut() {
         router.host = None;
     }
-    let known: Vec<Prefix> = domain.customers.values().flat_map(Customer::scope).collect();
+    let known: Vec<Prefix> = domain
+        .customers
+        .values()
+        .flat_map(Customer::scope)
+        .collect();
     let mut free = (FIRST.to_bits()..)
         .map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
-        .filter(|address| !known.iter().any(|one| one.contains(Prefix::single(*address))));
+        .filter(|address| {
+            !known
+                .iter()
+                .any(|one| one.contains(Prefix::single(*address)))
+        });
     for (name, customer) in &mut domain.customers {
         customer.host = Some(name.clone());
         let own = customer.networks.first().copied().map(first_host);

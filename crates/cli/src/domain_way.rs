@@ -264,12 +264,17 @@ mod tests {
         let taken = UdpSocket::bind((HERE, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
         let only = |tcp, ports| Place { tcp, ports };
-        assert_eq!(listening.at(HERE, &only(false, vec![(port, port)]), &arrivals), None);
+        assert_eq!(
+            listening.at(HERE, &only(false, vec![(port, port)]), &arrivals),
+            None
+        );
         let next = port.checked_add(1).unwrap();
         let range = only(false, vec![(port, port), (next, next.saturating_add(40))]);
         let found = listening.at(HERE, &range, &arrivals).unwrap();
         assert_eq!(listening.at(HERE, &range, &arrivals), Some(found));
-        let stream = listening.at(HERE, &only(true, Vec::new()), &arrivals).unwrap();
+        let stream = listening
+            .at(HERE, &only(true, Vec::new()), &arrivals)
+            .unwrap();
         for (tcp, to) in [(false, found), (true, stream)] {
             let flow = flow(to, tcp, Vec::new());
             let mut way = Way::open(HERE, &flow, Duration::from_secs(5)).unwrap();
@@ -281,7 +286,11 @@ mod tests {
             assert_ne!(packet, answer);
         }
         // From a port that was asked for.
-        let free = UdpSocket::bind((HERE, 0)).unwrap().local_addr().unwrap().port();
+        let free = UdpSocket::bind((HERE, 0))
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let from = flow(found, false, vec![(port, port), (free, free)]);
         let Way::Datagrams(socket) = Way::open(HERE, &from, Duration::from_secs(5)).unwrap() else {
             panic!("datagrams");

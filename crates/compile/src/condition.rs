@@ -62,11 +62,11 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
     let carried = &wanted.carried;
     let local = (nets(&wanted.local), ports(&carried.local_ports));
     let remote = (nets(&wanted.remote), ports(&carried.remote_ports));
-    let ((source, source_ports), (destination, destination_ports)) =
-        match wanted.direction(policy) {
-            Direction::Up => (local, remote),
-            Direction::Down => (remote, local),
-        };
+    let ((source, source_ports), (destination, destination_ports)) = match wanted.direction(policy)
+    {
+        Direction::Up => (local, remote),
+        Direction::Down => (remote, local),
+    };
     let protocols: BTreeSet<u8> = carried.protocols.iter().map(|one| one.value.0).collect();
     let smallest = wanted.smallest.map_or(0, |size| size.as_bytes());
     let named = wanted.dscp.iter();

@@ -184,10 +184,9 @@ fn does(text: &mut String, contract: &Contract, levels: bool) {
             write!(text, "meter = \"bucket\"\n{meter}{green}")
         }
         // The reader refuses promises in the last two.
-        Behaviour::ClassSelector(_) | Behaviour::Default | Behaviour::LowerEffort => write!(
-            text,
-            "meter = \"bucket\"\n{meter}{green}red = \"CS0\"\n"
-        ),
+        Behaviour::ClassSelector(_) | Behaviour::Default | Behaviour::LowerEffort => {
+            write!(text, "meter = \"bucket\"\n{meter}{green}red = \"CS0\"\n")
+        }
     };
     if let Some(smallest) = contract.smallest {
         let _ = writeln!(text, "smallest = {}", smallest.as_bytes());

@@ -210,9 +210,7 @@ impl Select {
         let protocol = mine.is_empty()
             || others.is_empty()
             || mine.iter().any(|protocol| others.contains(protocol));
-        protocol
-            && ports(&self.ports, &other.ports)
-            && ports(&self.from_ports, &other.from_ports)
+        protocol && ports(&self.ports, &other.ports) && ports(&self.from_ports, &other.from_ports)
     }
 }
 

@@ -18,8 +18,13 @@ pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
     let found = domain.customers.iter().filter_map(|(name, customer)| {
         let contracts = contracts(domain, name);
         let count = contracts.len();
-        let over = (count + OTHERS).checked_sub(MOST).filter(|over| *over > 0)?;
-        let selecting = contracts.iter().filter(|one| !one.select.is_empty()).count();
+        let over = (count + OTHERS)
+            .checked_sub(MOST)
+            .filter(|over| *over > 0)?;
+        let selecting = contracts
+            .iter()
+            .filter(|one| !one.select.is_empty())
+            .count();
         Some(Finding {
             service: None,
             line: customer.place.line,
@@ -33,7 +38,8 @@ pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
             ),
             changes: vec![
                 format!("promise {over} less"),
-                "connect some of his hosts as a customer of their own, at another device".to_owned(),
+                "connect some of his hosts as a customer of their own, at another device"
+                    .to_owned(),
             ],
         })
     });
@@ -94,7 +100,11 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
 /// Names, of many only the first.
 fn joined(names: &BTreeSet<&str>) -> String {
     const SHOWN: usize = 8;
-    let first: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let first: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect();
     match names.len().checked_sub(SHOWN) {
         Some(more @ 1..) => format!("{} and {more} more", first.join(", ")),
         _ => first.join(", "),

@@ -140,7 +140,13 @@ fn what_is_left_open_is_said() {
     assert_eq!(
         names,
         [
-            "in-ef-calls", "in-af1-web", "in-ef", "in-cs5", "in-af1", "in-free", "in-rest",
+            "in-ef-calls",
+            "in-af1-web",
+            "in-ef",
+            "in-cs5",
+            "in-af1",
+            "in-free",
+            "in-rest",
             "bound"
         ]
     );
@@ -151,7 +157,10 @@ fn what_is_left_open_is_said() {
     let single = domain(&SCOPE.replace("networks", "#"));
     let notes = check(&single).notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(notes[0].ends_with("holds for their `address` alone."), "{notes:?}");
+    assert!(
+        notes[0].ends_with("holds for their `address` alone."),
+        "{notes:?}"
+    );
     let (text, _) = port_policy(&single, "alfa");
     assert!(text.contains("local-address = [\"10.2.0.1/32\"]"), "{text}");
 }
@@ -198,25 +207,33 @@ fn what_cannot_be_told_apart_is_refused() {
     );
     assert_eq!(
         with("\"10.3.0.0/24\", ", ""),
-        ["47: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
-          its network"]
+        [
+            "47: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
+          its network"
+        ]
     );
     assert_eq!(
         with("\"10.3.0.0/24\"", "\"10.3.0.1/24\""),
         [
             "48: N110 `10.3.0.1/24` has bits set beyond its first 24; write `10.3.0.0/24` for the \
-             network, or the address without a length",
-            "47: N110 `address` 10.3.0.1 is in none of `networks`; write an address that is, or add \
-             its network"
+             network, or the address without a length"
         ]
     );
-    let nine: Vec<String> = (0..9).map(|number| format!("\"10.4.{number}.0/24\"")).collect();
+    let nine: Vec<String> = (0..9)
+        .map(|number| format!("\"10.4.{number}.0/24\""))
+        .collect();
     assert_eq!(
-        with("\"10.3.0.0/24\"", &format!("\"10.3.0.0/24\", {}", nine[..7].join(", "))),
+        with(
+            "\"10.3.0.0/24\"",
+            &format!("\"10.3.0.0/24\", {}", nine[..7].join(", "))
+        ),
         ["48: N105 `networks` lists 9; write at most 8: a conditioner tells no more apart"]
     );
     assert_eq!(
-        with("protocol = \"tcp\"\nports = [\"443\"]\nfrom-ports = [\"20000-20010\"]", "ports = 5061"),
+        with(
+            "protocol = \"tcp\"\nports = [\"443\"]\nfrom-ports = [\"20000-20010\"]",
+            "ports = 5061"
+        ),
         [
             "97: N111 what `web` selects could be of `calls` on line 85 as well; give them ports \
              of their own, or `networks` to their receivers"
@@ -281,12 +298,36 @@ fn every_conditioner_has_a_name_of_its_own() {
         .replace("\"beta\"\nclass", &format!("\"{long}\"\nclass"))
         .replace("customer.beta", &format!("customer.{long}"));
     let own = domain(&text);
-    let names: Vec<String> = contracts(&own, "alfa").into_iter().map(|one| one.name).collect();
-    assert_eq!(names, ["in-ef-calls", "in-af1-web", "in-ef-2", "in-cs5-gamma", "in-af1-4"]);
+    let names: Vec<String> = contracts(&own, "alfa")
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "in-ef-calls",
+            "in-af1-web",
+            "in-ef-2",
+            "in-cs5-gamma",
+            "in-af1-4"
+        ]
+    );
     port_policy(&own, "alfa");
     let same = domain(&SCOPE.replace("name = \"calls\"", "name = \"beta\""));
-    let names: Vec<String> = contracts(&same, "alfa").into_iter().map(|one| one.name).collect();
-    assert_eq!(names, ["in-ef-beta", "in-af1-web", "in-ef-2", "in-cs5-gamma", "in-af1-beta"]);
+    let names: Vec<String> = contracts(&same, "alfa")
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "in-ef-beta",
+            "in-af1-web",
+            "in-ef-2",
+            "in-cs5-gamma",
+            "in-af1-beta"
+        ]
+    );
     port_policy(&same, "alfa");
 }
 

@@ -46,10 +46,7 @@ fn one(one: &Conditioner) -> String {
         let numbers: Vec<String> = one.protocols.iter().map(ToString::to_string).collect();
         whose.push(format!("protocol {}", numbers.join(" ")));
     }
-    for (way, ports) in [
-        ("from", &one.source_ports),
-        ("to", &one.destination_ports),
-    ] {
+    for (way, ports) in [("from", &one.source_ports), ("to", &one.destination_ports)] {
         if !ports.is_empty() {
             whose.push(format!("{way} port {}", ranges(ports)));
         }

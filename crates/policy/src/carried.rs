@@ -32,7 +32,10 @@ impl Carried {
             remote_ports: ports(table, "remote-port", groups),
         };
         if !(carried.local_ports.is_empty() && carried.remote_ports.is_empty()) {
-            let portless = carried.protocols.iter().filter(|one| !one.value.has_ports());
+            let portless = carried
+                .protocols
+                .iter()
+                .filter(|one| !one.value.has_ports());
             for protocol in portless {
                 table.problems().error(
                     codes::CONTRADICTION,

@@ -66,8 +66,8 @@ mod treatment;
 mod verdict;
 mod when;
 
-pub use codes::{CODES, Code};
 pub use carried::Carried;
+pub use codes::{CODES, Code};
 pub use conditioner::Conditioner;
 pub use control_group::ControlGroup;
 pub use engine::Engine;

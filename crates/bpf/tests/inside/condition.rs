@@ -323,7 +323,11 @@ fn carried() {
     }
     // Hop-by-hop options of 8 bytes, and destination options of 16.
     let mut made = frame(6, 17, 0, 7, 100);
-    extend(&mut made, 60, &[[17, 1, 1, 12].as_slice(), &[0; 12]].concat());
+    extend(
+        &mut made,
+        60,
+        &[[17, 1, 1, 12].as_slice(), &[0; 12]].concat(),
+    );
     extend(&mut made, 0, &[60, 0, 1, 4, 0, 0, 0, 0]);
     assert_eq!(code(&made), 2);
     // One header more than are gone through has no ports.

@@ -108,8 +108,10 @@ fn counted(customer: &str) -> BTreeMap<String, u64> {
 #[test]
 #[ignore = "a part of the next"]
 fn sender() {
-    for (number, networks) in [(4, ["10.2.0.1", "10.3.0.1"]), (6, ["2001:db8:2::1", "2001:db8:3::1"])]
-    {
+    for (number, networks) in [
+        (4, ["10.2.0.1", "10.3.0.1"]),
+        (6, ["2001:db8:2::1", "2001:db8:3::1"]),
+    ] {
         for case in &CASES {
             let to = networks[usize::from(case.to == "gamma")].parse().unwrap();
             let to = SocketAddr::new(to, case.port);
@@ -148,7 +150,10 @@ fn receivers_and_ports() {
         own.display()
     ));
     let seen: BTreeMap<&str, _> = ["beta", "gamma"].map(|name| (name, counted(name))).into();
-    println!("{}", run("ip netns exec west weirgate flows --conditioners"));
+    println!(
+        "{}",
+        run("ip netns exec west weirgate flows --conditioners")
+    );
     for case in &CASES {
         for version in [4, 6] {
             let of = |code: &str| seen[case.to][&format!("v{version}_{}_{code}", case.port)];
@@ -185,7 +190,11 @@ fn receivers_and_ports() {
     );
     // Something else at all of a service's ports is named.
     let taken = format!("{}/taken.toml", "/run");
-    fs::write(&taken, DOMAIN.replace("\"5060-5061\", \"16384\"", "\"5060\"")).unwrap();
+    fs::write(
+        &taken,
+        DOMAIN.replace("\"5060-5061\", \"16384\"", "\"5060\""),
+    )
+    .unwrap();
     let holder = std::process::Command::new("ip")
         .args(["netns", "exec", "beta"])
         .arg(&own)
@@ -193,7 +202,15 @@ fn receivers_and_ports() {
         .spawn();
     let mut holder = holder.unwrap();
     sleep(Duration::from_secs(1));
-    let (status, text) = domain(&["verify", &taken, "--ssh", SSH, "--time", "1s", "--measure-only"]);
+    let (status, text) = domain(&[
+        "verify",
+        &taken,
+        "--ssh",
+        SSH,
+        "--time",
+        "1s",
+        "--measure-only",
+    ]);
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert_eq!(status, 1, "{text}");

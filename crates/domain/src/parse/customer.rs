@@ -104,6 +104,8 @@ fn networks(
     let own = address.map(|address| (Prefix::single(address.value), address.span.clone()));
     if let Some((own, span)) = &own
         && !networks.is_empty()
+        // It may be in one that could not be read.
+        && !table.problems().has_errors()
         && !networks.iter().any(|network| network.value.contains(*own))
     {
         let message = format!("`address` {} is in none of `networks`", own.address);

@@ -12,7 +12,7 @@ use weirgate_state::{
     Arriving, Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName,
     Origin,
 };
-use weirgate_units::Handle;
+use weirgate_units::{Handle, Size};
 
 /// Classes that one conditioner tells apart (`CONDITION_CLASSES`).
 const MOST_CLASSES: usize = 8;
@@ -68,7 +68,7 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
         Direction::Down => (remote, local),
     };
     let protocols: BTreeSet<u8> = carried.protocols.iter().map(|one| one.value.0).collect();
-    let smallest = wanted.smallest.map_or(0, |size| size.as_bytes());
+    let smallest = wanted.smallest.map_or(0, Size::as_bytes);
     let named = wanted.dscp.iter();
     let codes = named.fold(0, |bits, code| bits | 1 << code.value.value());
     Conditioner {

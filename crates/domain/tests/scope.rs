@@ -113,12 +113,9 @@ fn conditioners_tell_receivers_and_ports_apart() {
 /// Without networks, a promise is by its class as before, and that is said.
 #[test]
 fn what_is_left_open_is_said() {
-    let open: String = SCOPE
-        .lines()
-        .filter(|line| !line.starts_with("networks") && !line.starts_with("address"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let open = open.replacen("packet = \"200B\"\n", "", 1);
+    let left = |line: &&str| !line.starts_with("networks") && !line.starts_with("address");
+    let open: Vec<&str> = SCOPE.lines().filter(left).collect();
+    let open = open.join("\n").replacen("packet = \"200B\"\n", "", 1);
     let own = domain(&open);
     let notes = check(&own).notes;
     assert_eq!(
@@ -175,7 +172,7 @@ fn small_packets_are_reckoned_where_they_are_measured() {
     let sizes: Vec<u64> = domain
         .services
         .iter()
-        .map(|one| one.smallest.map_or(0, |size| size.as_bytes()))
+        .map(|one| one.smallest.map_or(0, weirgate_units::Size::as_bytes))
         .collect();
     assert_eq!(sizes, [100, 200, 200, 200, 500, 100]);
     // 138 bytes of Ethernet for each 100: 500 kbit/s of both, and 200 kbit/s of
@@ -331,8 +328,10 @@ fn every_conditioner_has_a_name_of_its_own() {
     port_policy(&same, "alfa");
 }
 
-/// A random promise: to which of four customers, in which class, by which ports.
-fn promises() -> impl Strategy<Value = Vec<(usize, usize, Option<(bool, u16)>)>> {
+/// To which of four customers, in which class, by which ports: TCP's or UDP's.
+type Promise = (usize, usize, Option<(bool, u16)>);
+
+fn promises() -> impl Strategy<Value = Vec<Promise>> {
     let select = prop::option::of((any::<bool>(), 1_u16..12));
     prop::collection::vec((0_usize..4, 0_usize..3, select), 1..14)
 }

@@ -119,14 +119,15 @@ fn select(table: &mut Reader<'_, '_>) -> Select {
     let protocols = field::several(table, "protocol", codes::SELECT, MOST_SELECTED, measured);
     let mut ports = |key| field::several(table, key, codes::SELECT, MOST_SELECTED, Ports::read);
     let (to, from) = (ports("ports"), ports("from-ports"));
-    fn plain<T>(list: Vec<Value<T>>) -> Vec<T> {
-        list.into_iter().map(|one| one.value).collect()
-    }
     Select {
         protocols: plain(protocols),
         ports: plain(to),
         from_ports: plain(from),
     }
+}
+
+fn plain<T>(list: Vec<Value<T>>) -> Vec<T> {
+    list.into_iter().map(|one| one.value).collect()
 }
 
 /// Services of one sender that select the same packets; a packet has one class.

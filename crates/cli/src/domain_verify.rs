@@ -213,23 +213,12 @@ fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr);
     Ok([end(&service.from)?, end(&service.to)?])
 }
 
-/// Every service's fate.
-fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
-    let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
-    let parties: Vec<_> = domain
-        .services
-        .iter()
-        .map(|service| ends(domain, service))
-        .collect();
-    for (at, (service, pair)) in domain.services.iter().zip(&parties).enumerate() {
-        let Ok([(from, here), (to, there)]) = pair else {
-            continue;
-        };
-        wanted.entry(from).or_insert_with(|| Wanted::at(*here));
-        let receiver = wanted.entry(to).or_insert_with(|| Wanted::at(*there));
-        receiver.add(at, service);
-    }
-    let number = number()?;
+/// Starts every end at once: those that listen, and why the others do not.
+fn start<'d>(
+    ssh: &Ssh,
+    wanted: &BTreeMap<&'d str, Wanted>,
+    number: u64,
+) -> (BTreeMap<&'d str, End>, BTreeMap<&'d str, String>) {
     let mut failed: BTreeMap<&str, String> = BTreeMap::new();
     let mut open: BTreeMap<&str, End> = BTreeMap::new();
     let started: Vec<_> = thread::scope(|scope| {
@@ -256,6 +245,27 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
             }
         }
     }
+    (open, failed)
+}
+
+/// Every service's fate.
+fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
+    let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
+    let parties: Vec<_> = domain
+        .services
+        .iter()
+        .map(|service| ends(domain, service))
+        .collect();
+    for (at, (service, pair)) in domain.services.iter().zip(&parties).enumerate() {
+        let Ok([(from, here), (to, there)]) = pair else {
+            continue;
+        };
+        wanted.entry(from).or_insert_with(|| Wanted::at(*here));
+        let receiver = wanted.entry(to).or_insert_with(|| Wanted::at(*there));
+        receiver.add(at, service);
+    }
+    let number = number()?;
+    let (mut open, failed) = start(ssh, &wanted, number);
     let mut orders: BTreeMap<&str, Vec<Sending>> = BTreeMap::new();
     let mut beside = BTreeSet::new();
     let mut taken = BTreeSet::new();

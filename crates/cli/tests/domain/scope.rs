@@ -6,6 +6,7 @@ use crate::inside::{SSH, domain};
 use crate::topology::run;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::sleep;
@@ -75,10 +76,11 @@ fn count_at(customer: &str) {
         for (version, family) in [(4, "ip"), (6, "ip6")] {
             for code in CODES {
                 let name = format!("v{version}_{}_{code}", case.port);
-                names += &format!(" counter {name} {{ }}\n");
-                rules += &format!(
-                    "  udp dport {} {family} dscp {code} counter name {name}\n",
-                    case.port
+                let _ = writeln!(names, " counter {name} {{ }}");
+                let port = case.port;
+                let _ = writeln!(
+                    rules,
+                    "  udp dport {port} {family} dscp {code} counter name {name}"
                 );
             }
         }
@@ -189,9 +191,9 @@ fn receivers_and_ports() {
         "{text}"
     );
     // Something else at all of a service's ports is named.
-    let taken = format!("{}/taken.toml", "/run");
+    let taken = "/run/taken.toml";
     fs::write(
-        &taken,
+        taken,
         DOMAIN.replace("\"5060-5061\", \"16384\"", "\"5060\""),
     )
     .unwrap();
@@ -204,7 +206,7 @@ fn receivers_and_ports() {
     sleep(Duration::from_secs(1));
     let (status, text) = domain(&[
         "verify",
-        &taken,
+        taken,
         "--ssh",
         SSH,
         "--time",
@@ -225,5 +227,5 @@ fn receivers_and_ports() {
 #[ignore = "a part of the one before"]
 fn holder() {
     let _port = UdpSocket::bind("10.2.0.1:5060").unwrap();
-    sleep(Duration::from_secs(600));
+    sleep(Duration::from_mins(10));
 }

@@ -8,6 +8,9 @@
  * Meters count bytes of IP packets, as RFC 2697 and 2698 do. What it lets go it
  * passes on to the filters that follow.
  *
+ * Which protocol a packet carries, and its ports, are looked up when the first
+ * conditioner asks for them that is about the packet by all else.
+ *
  * What is said of a conditioner has a number of its version; where that is
  * another than the one a meter began with, it begins anew.
  */
@@ -17,6 +20,7 @@
 #define CONDITIONERS 32
 #define CONDITION_CLASSES 8
 #define CONDITION_NETS 8
+#define CONDITION_PORTS 8
 #define CONDITION_NAME 32
 
 #define BPF_F_RECOMPUTE_CSUM 1
@@ -38,6 +42,18 @@ struct condition_net {
 	u32 length; /* of the mask in bits, for who reads this */
 };
 
+/* Ports from..to, both included; none begins with 0, which ends the list. */
+struct condition_ports {
+	u16 from;
+	u16 to;
+};
+
+/* What a conditioner asks of the transport header. */
+enum condition_asks {
+	CONDITION_PROTOCOL = 1,
+	CONDITION_PORT = 2,
+};
+
 /* One conditioner. */
 struct condition_rule {
 	struct meter_params meter;
@@ -54,6 +70,11 @@ struct condition_rule {
 	struct condition_net source[CONDITION_NETS];
 	struct condition_net destination[CONDITION_NETS];
 	char name[CONDITION_NAME];
+	u32 asks; /* enum condition_asks */
+	u32 smallest; /* a packet counts as so many bytes at least */
+	u32 protocols[8]; /* a bit for each that it is about */
+	struct condition_ports source_ports[CONDITION_PORTS];
+	struct condition_ports destination_ports[CONDITION_PORTS];
 };
 
 struct condition_state {
@@ -74,6 +95,9 @@ struct condition_packet {
 	u32 code;
 	u32 bytes; /* of the IP packet */
 	u32 class;
+	u32 looked; /* whether what follows is known */
+	u32 protocol;
+	u32 ports[2]; /* source, destination; 0 where none can be read */
 	u32 colour; /* what it is found to be */
 	u32 brings;
 	u64 now_ns;
@@ -173,7 +197,70 @@ static __always_inline int condition_in(const struct condition_net *nets,
 	return 0;
 }
 
-/* Whether a conditioner is about a packet: 1, or 0; 2 behind the last one. */
+/* Which protocol a packet carries, and where it has them its ports. A fragment
+ * but the first has none: what lies there is not the transport header. */
+__noinline u32 condition_carries(struct __sk_buff *skb,
+				 struct condition_packet *packet)
+{
+	u32 at, i, later;
+	u8 next[4];
+
+	if (!packet)
+		return 0;
+	packet->looked = 1;
+	packet->ports[0] = 0;
+	packet->ports[1] = 0;
+	if (packet->version == 4) {
+		at = (packet->head[0] & 0xf) * 4;
+		packet->protocol = packet->head[9];
+		later = at < 20 || tc_short(packet->head + 6) & 0x1fff;
+	} else {
+		at = 40;
+		packet->protocol = packet->head[6];
+		later = 0;
+		for (i = 0; i < EXTENSIONS && !later; i++) {
+			u32 fragment = packet->protocol == IPPROTO_FRAGMENT;
+
+			if (!fragment &&
+			    !tuple_is_extension((u8)packet->protocol))
+				break;
+			if (tc_load(skb, at, next, sizeof(next)))
+				return 0;
+			if (fragment)
+				later = tc_short(next + 2) & 0xfff8;
+			packet->protocol = next[0];
+			at += fragment ? 8 : (next[1] + 1) * 8;
+		}
+	}
+	if (later ||
+	    (packet->protocol != IPPROTO_DCCP &&
+	     !tuple_has_ports((u8)packet->protocol)) ||
+	    tc_load(skb, at, next, sizeof(next)))
+		return 0;
+	packet->ports[0] = tc_short(next);
+	packet->ports[1] = tc_short(next + 2);
+	return 1;
+}
+
+/* Whether a port is one of these; no ports are all. */
+static __always_inline int condition_port(const struct condition_ports *ports,
+					  u32 port)
+{
+	u32 i;
+
+	if (!ports[0].from)
+		return 1;
+	for (i = 0; i < CONDITION_PORTS; i++) {
+		if (!ports[i].from)
+			return 0;
+		if (ports[i].from <= port && port <= ports[i].to)
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a conditioner is about a packet: 1, or 0; 2 behind the last one, and
+ * 3 where it depends on what the packet carries, which is not known yet. */
 __noinline u32 condition_is(const struct condition_packet *packet, u32 index)
 {
 	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
@@ -193,10 +280,22 @@ __noinline u32 condition_is(const struct condition_packet *packet, u32 index)
 		if (i == CONDITION_CLASSES)
 			return 0;
 	}
-	return condition_in(rule->source, packet->address[0],
-			    packet->version) &&
-	       condition_in(rule->destination, packet->address[1],
-			    packet->version);
+	if (!condition_in(rule->source, packet->address[0], packet->version) ||
+	    !condition_in(rule->destination, packet->address[1],
+			  packet->version))
+		return 0;
+	if (!rule->asks)
+		return 1;
+	if (!packet->looked)
+		return 3;
+	if (rule->asks & CONDITION_PROTOCOL &&
+	    !(rule->protocols[packet->protocol >> 5 & 7] >>
+		      (packet->protocol & 31) &
+	      1))
+		return 0;
+	return !(rule->asks & CONDITION_PORT) ||
+	       (condition_port(rule->source_ports, packet->ports[0]) &&
+		condition_port(rule->destination_ports, packet->ports[1]));
 }
 
 /* Gives a packet its colour, and counts it. */
@@ -205,6 +304,7 @@ __noinline u32 condition_measure(struct condition_packet *packet, u32 index)
 	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
 	struct condition_state *state = bpf_map_lookup_elem(&instances, &index);
 	u32 colour = METER_GREEN;
+	u32 bytes;
 
 	if (!packet || !rule || !state)
 		return 0;
@@ -225,8 +325,11 @@ __noinline u32 condition_measure(struct condition_packet *packet, u32 index)
 		state->version = rule->version;
 	}
 	packet->now_ns = bpf_ktime_get_ns();
+	bytes = packet->bytes;
+	if (bytes < rule->smallest)
+		bytes = rule->smallest;
 	if (rule->metered)
-		colour = meter_colour(&state->vars, &rule->meter, packet->bytes,
+		colour = meter_colour(&state->vars, &rule->meter, bytes,
 				      packet->brings, packet->now_ns);
 	if (colour > METER_RED)
 		colour = METER_RED;
@@ -333,6 +436,10 @@ int condition(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	for (index = 0; index < CONDITIONERS; index++) {
 		found = condition_is(&packet, index);
+		if (found == 3) {
+			condition_carries(skb, &packet);
+			found = condition_is(&packet, index);
+		}
 		if (found)
 			break;
 	}

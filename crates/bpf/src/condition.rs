@@ -26,6 +26,8 @@ pub const CONDITIONERS: usize = 32;
 pub const CONDITION_CLASSES: usize = 8;
 /// See [`CONDITIONERS`].
 pub const CONDITION_NETS: usize = 8;
+/// Ranges of ports of each side.
+pub const CONDITION_PORTS: usize = 8;
 /// See [`CONDITIONERS`].
 pub const CONDITION_NAME: usize = 31;
 
@@ -41,7 +43,16 @@ const CLASSES_AT: usize = CODE_AT + 12;
 const SOURCE_AT: usize = CLASSES_AT + 4 + 4 * CONDITION_CLASSES;
 const DESTINATION_AT: usize = SOURCE_AT + CONDITION_NETS * NET;
 const NAME_AT: usize = DESTINATION_AT + CONDITION_NETS * NET;
-const RULE: usize = NAME_AT + CONDITION_NAME + 1;
+const ASKS_AT: usize = NAME_AT + CONDITION_NAME + 1;
+const SMALLEST_AT: usize = ASKS_AT + 4;
+const PROTOCOLS_AT: usize = SMALLEST_AT + 4;
+const SOURCE_PORTS_AT: usize = PROTOCOLS_AT + 256 / 8;
+const DESTINATION_PORTS_AT: usize = SOURCE_PORTS_AT + 4 * CONDITION_PORTS;
+const RULE: usize = DESTINATION_PORTS_AT + 4 * CONDITION_PORTS;
+
+/// `enum condition_asks`.
+const ASKS_PROTOCOL: u32 = 1;
+const ASKS_PORT: u32 = 2;
 
 /// Bytes of `struct condition_state`, and where in it what is.
 const STATE: usize = 136;
@@ -82,6 +93,15 @@ pub struct ConditionRule {
     pub source: Vec<(IpAddr, u8)>,
     /// To whom.
     pub destination: Vec<(IpAddr, u8)>,
+    /// Protocols that the packets carry, in ascending order; none is all.
+    pub protocols: Vec<u8>,
+    /// Ports from..=to that they come from, none below 1; none is all, and a
+    /// packet without readable ports has none of any.
+    pub source_ports: Vec<(u16, u16)>,
+    /// Ports that they go to.
+    pub destination_ports: Vec<(u16, u16)>,
+    /// A packet of fewer IP bytes is measured as one of so many; 0 for none.
+    pub smallest: u32,
 }
 
 /// What one conditioner has done.
@@ -316,10 +336,12 @@ fn encode(rule: &ConditionRule) -> Result<Vec<u8>, BpfError> {
     let too_many = rule.classes.len() > CONDITION_CLASSES
         || rule.source.len() > CONDITION_NETS
         || rule.destination.len() > CONDITION_NETS
+        || rule.source_ports.len() > CONDITION_PORTS
+        || rule.destination_ports.len() > CONDITION_PORTS
         || rule.name.len() > CONDITION_NAME;
     if too_many {
         return Err(BpfError::Classes(format!(
-            "conditioner `{}` has more classes, nets or bytes of a name than fit",
+            "conditioner `{}` has more classes, nets, ports or bytes of a name than fit",
             rule.name
         )));
     }
@@ -357,8 +379,59 @@ fn encode(rule: &ConditionRule) -> Result<Vec<u8>, BpfError> {
         bytes.resize(end, 0);
     }
     bytes.extend(rule.name.as_bytes());
-    bytes.resize(RULE, 0);
+    bytes.resize(ASKS_AT, 0);
+    encode_carried(rule, &mut bytes);
     Ok(bytes)
+}
+
+/// What it asks of the transport header, and what it measures at least.
+fn encode_carried(rule: &ConditionRule, bytes: &mut Vec<u8>) {
+    let protocol = if rule.protocols.is_empty() {
+        0
+    } else {
+        ASKS_PROTOCOL
+    };
+    let port = if rule.source_ports.is_empty() && rule.destination_ports.is_empty() {
+        0
+    } else {
+        ASKS_PORT
+    };
+    let mut protocols = [0_u32; 8];
+    for number in &rule.protocols {
+        protocols[usize::from(number >> 5)] |= 1 << (number & 31);
+    }
+    for word in [protocol | port, rule.smallest].iter().chain(&protocols) {
+        bytes.extend(word.to_ne_bytes());
+    }
+    let sides = [
+        (&rule.source_ports, DESTINATION_PORTS_AT),
+        (&rule.destination_ports, RULE),
+    ];
+    for (ports, end) in sides {
+        for (from, to) in ports {
+            bytes.extend(from.to_ne_bytes());
+            bytes.extend(to.to_ne_bytes());
+        }
+        bytes.resize(end, 0);
+    }
+}
+
+fn decode_ports(bytes: &[u8], from: usize) -> Vec<(u16, u16)> {
+    let port = |at: usize| {
+        let own = bytes.get(at..).and_then(|rest| rest.first_chunk());
+        own.map_or(0, |own| u16::from_ne_bytes(*own))
+    };
+    let places = (0..CONDITION_PORTS).map(|at| from + 4 * at);
+    let ports = places.map(|at| (port(at), port(at + 2)));
+    ports.take_while(|(from, _)| *from != 0).collect()
+}
+
+fn decode_protocols(bytes: &[u8]) -> Vec<u8> {
+    let named = |number: &u8| {
+        let at = PROTOCOLS_AT + 4 * usize::from(number >> 5);
+        half(bytes, at) >> (number & 31) & 1 != 0
+    };
+    (0..=u8::MAX).filter(named).collect()
 }
 
 /// `struct condition_net`.
@@ -426,6 +499,10 @@ fn decode(bytes: &[u8]) -> Option<ConditionRule> {
             .collect(),
         source: nets(SOURCE_AT)?,
         destination: nets(DESTINATION_AT)?,
+        protocols: decode_protocols(bytes),
+        source_ports: decode_ports(bytes, SOURCE_PORTS_AT),
+        destination_ports: decode_ports(bytes, DESTINATION_PORTS_AT),
+        smallest: half(bytes, SMALLEST_AT),
     })
 }
 
@@ -457,6 +534,10 @@ mod tests {
                 ("2001:db8::".parse().unwrap(), 33),
             ],
             destination: vec![("0.0.0.0".parse().unwrap(), 0)],
+            protocols: vec![0, 6, 17, 132, 255],
+            source_ports: vec![(1, 65_535)],
+            destination_ports: vec![(5_060, 5_061), (80, 80)],
+            smallest: 200,
         }
     }
 
@@ -471,6 +552,10 @@ mod tests {
             classes: Vec::new(),
             source: Vec::new(),
             destination: Vec::new(),
+            protocols: Vec::new(),
+            source_ports: Vec::new(),
+            destination_ports: Vec::new(),
+            smallest: 0,
             name: "n".repeat(CONDITION_NAME),
             ..full.clone()
         };
@@ -497,6 +582,10 @@ mod tests {
             },
             ConditionRule {
                 source: vec![("192.0.2.1".parse().unwrap(), 32); CONDITION_NETS + 1],
+                ..rule()
+            },
+            ConditionRule {
+                source_ports: vec![(1, 1); CONDITION_PORTS + 1],
                 ..rule()
             },
             ConditionRule {

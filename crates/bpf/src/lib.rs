@@ -44,8 +44,8 @@ mod window;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use condition::{
-    CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITIONERS, Condition, ConditionAction,
-    ConditionCount, ConditionMaps, ConditionRecord, ConditionRule,
+    CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITION_PORTS, CONDITIONERS, Condition,
+    ConditionAction, ConditionCount, ConditionMaps, ConditionRecord, ConditionRule,
 };
 pub use error::BpfError;
 pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};

@@ -91,6 +91,8 @@ fn streams_walk_the_states() {
 #[test]
 fn conditioners_colour_as_their_definitions() {
     println!("{}", in_the_guest("condition::choice"));
+    println!("{}", in_the_guest("condition::carried"));
+    println!("{}", in_the_guest("condition::smallest"));
     println!("{}", in_the_guest("condition::any_packet"));
     println!("{}", in_the_guest("condition::colours"));
 }

@@ -5,6 +5,7 @@
 //! It answers and counts only datagrams that hold the number which it was
 //! given at the beginning, so that nobody else can make it send.
 
+use crate::domain_way::{Listening, Place, Way, payload};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::{Context as _, bail};
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,6 +29,8 @@ pub enum Order {
         address: IpAddr,
         /// What every datagram holds.
         number: u64,
+        /// Places beside a port for all.
+        places: Vec<Place>,
     },
     /// What to send; round trips are measured at once.
     Prepare(Vec<Sending>),
@@ -41,8 +44,9 @@ pub enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It listens at this port.
-    Listening(u16),
+    /// It listens at the first port, and at these of the places; at none where
+    /// all of a place's ports are taken.
+    Listening(u16, Vec<Option<u16>>),
     /// The round trips by flow, in nanoseconds; none where no echo came.
     Prepared(BTreeMap<u32, Option<Trip>>),
     /// Packets that were sent, by flow, and for how long, in nanoseconds.
@@ -70,6 +74,10 @@ pub struct Sending {
     pub flow: u32,
     /// To whom.
     pub to: SocketAddr,
+    /// Whether by a connection.
+    pub tcp: bool,
+    /// Ports that it may come from, from..=to; none is any.
+    pub from: Vec<(u16, u16)>,
     /// The code point.
     pub dscp: u8,
     /// Bytes of each IP packet.
@@ -94,7 +102,7 @@ pub struct Arrived {
 }
 
 /// What a datagram begins with: number, kind, flow, place, time of sending.
-const HEAD: usize = 8 + 1 + 4 + 8 + 8;
+pub const HEAD: usize = 8 + 1 + 4 + 8 + 8;
 /// A packet that is counted, one that is answered, and the answer.
 const COUNTED: u8 = 0;
 const ECHO: u8 = 1;
@@ -123,36 +131,58 @@ pub fn run() -> Outcome {
 
 #[derive(Default)]
 struct End {
-    number: u64,
+    arrivals: Arrivals,
     own: Option<SocketAddr>,
-    arrived: Arc<Mutex<BTreeMap<u32, Arrived>>>,
-    ready: Vec<(Sending, UdpSocket)>,
+    listening: Listening,
+    ready: Vec<(Sending, Way)>,
+}
+
+/// What arrived by flow, of datagrams and messages with one number.
+#[derive(Clone, Default)]
+pub struct Arrivals {
+    number: u64,
+    flows: Arc<Mutex<BTreeMap<u32, Arrived>>>,
+}
+
+impl Arrivals {
+    /// Nothing yet of those with this number.
+    pub fn of(number: u64) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arrived>> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl End {
     fn carry_out(&mut self, order: Order) -> anyhow::Result<Answer> {
         match order {
-            Order::Listen { address, number } => self.listen(address, number),
+            Order::Listen {
+                address,
+                number,
+                places,
+            } => self.listen(address, number, &places),
             Order::Prepare(flows) => self.prepare(flows),
             Order::Send => Ok(self.send()),
-            Order::Tell => {
-                let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(Answer::Arrived(arrived.clone()))
-            }
+            Order::Tell => Ok(Answer::Arrived(self.arrivals.lock().clone())),
         }
     }
 
-    fn listen(&mut self, address: IpAddr, number: u64) -> anyhow::Result<Answer> {
-        let socket = UdpSocket::bind(SocketAddr::new(address, 0))
+    fn listen(&mut self, address: IpAddr, number: u64, places: &[Place]) -> anyhow::Result<Answer> {
+        self.arrivals = Arrivals::of(number);
+        let any = Place {
+            tcp: false,
+            ports: Vec::new(),
+        };
+        let mut at = |place: &Place| self.listening.at(address, place, &self.arrivals);
+        let port = at(&any)
             .with_context(|| format!("listen at {address}, the `address` of the customer"))?;
-        let own = socket.local_addr()?;
-        sockopt::set_socket_recv_buffer_size(&socket, 4 << 20)?;
-        self.number = number;
-        self.own = Some(own);
-        let arrived = Arc::clone(&self.arrived);
-        // It ends with the process.
-        thread::spawn(move || receive(&socket, number, &arrived));
-        Ok(Answer::Listening(own.port()))
+        self.own = Some(SocketAddr::new(address, port));
+        Ok(Answer::Listening(port, places.iter().map(at).collect()))
     }
 
     /// Opens each flow's socket and measures its way while it is empty.
@@ -162,16 +192,12 @@ impl End {
         };
         let mut trips = BTreeMap::new();
         for flow in flows {
-            let socket = UdpSocket::bind(SocketAddr::new(own.ip(), 0))?;
-            socket.connect(flow.to)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
-            if flow.to.is_ipv6() {
-                sockopt::set_ipv6_tclass(&socket, u32::from(flow.dscp) << 2)?;
-            } else {
-                sockopt::set_ip_tos(&socket, flow.dscp << 2)?;
-            }
-            trips.insert(flow.flow, self.trip(&flow, &socket));
-            self.ready.push((flow, socket));
+            // One without a way sends nothing, and is told apart by that.
+            let Ok(mut way) = Way::open(own.ip(), &flow, PATIENCE) else {
+                continue;
+            };
+            trips.insert(flow.flow, self.trip(&flow, &mut way));
+            self.ready.push((flow, way));
         }
         // What the echoes took of the profiles comes back.
         let refilled = self.ready.iter().map(|(flow, _)| gap(flow, flow.burst));
@@ -179,21 +205,22 @@ impl End {
         Ok(Answer::Prepared(trips))
     }
 
-    fn trip(&self, flow: &Sending, socket: &UdpSocket) -> Option<Trip> {
+    fn trip(&self, flow: &Sending, way: &mut Way) -> Option<Trip> {
+        let number = self.arrivals.number;
         let mut best: Option<Trip> = None;
         let mut packet = vec![0; payload(flow)];
         for place in 0..ECHOES {
             // Within the profile, as a router measures it.
             thread::sleep(gap(flow, u64::from(flow.packet)).min(PATIENCE));
             let sent = now();
-            head(&mut packet, self.number, ECHO, flow.flow, place, sent);
-            if socket.send(&packet).is_err() {
+            head(&mut packet, number, ECHO, flow.flow, place, sent);
+            if way.send(&packet).is_err() {
                 continue;
             }
             let mut answer = vec![0; packet.len()];
-            let mut read = |socket: &UdpSocket| -> io::Result<Option<Trip>> {
-                let length = socket.recv(&mut answer)?;
-                let Some(told) = Told::of(&answer[..length], self.number, ANSWER) else {
+            let mut read = |way: &mut Way| -> io::Result<Option<Trip>> {
+                let length = way.hear(&mut answer)?;
+                let Some(told) = Told::of(&answer[..length], number, ANSWER) else {
                     return Ok(None);
                 };
                 let same = told.place == place && told.flow == flow.flow;
@@ -203,7 +230,7 @@ impl End {
                 }))
             };
             // A late answer to an earlier echo is none; a lost one is one fewer.
-            if let Ok(Some(trip)) = read(socket) {
+            if let Ok(Some(trip)) = read(way) {
                 let shorter = best.is_none_or(|best| trip.round_ns < best.round_ns);
                 best = if shorter { Some(trip) } else { best };
             } else if place >= 2 && best.is_none() {
@@ -214,13 +241,13 @@ impl End {
     }
 
     fn send(&mut self) -> Answer {
-        let number = self.number;
+        let number = self.arrivals.number;
         let started: Vec<_> = self
             .ready
             .drain(..)
-            .map(|(flow, socket)| {
+            .map(|(flow, mut way)| {
                 let id = flow.flow;
-                (id, thread::spawn(move || stream(&flow, &socket, number)))
+                (id, thread::spawn(move || stream(&flow, &mut way, number)))
             })
             .collect();
         let ended = started
@@ -233,7 +260,9 @@ impl End {
 /// Sends a flow: its burst at once, then at its rate. A sender that is late
 /// catches up by at most its burst, so that the profile is kept to; so it is
 /// late by as little as the kernel can.
-fn stream(flow: &Sending, socket: &UdpSocket, number: u64) -> (u64, u64) {
+///
+/// What a connection did not take in time counts as sent, and so as lost.
+fn stream(flow: &Sending, way: &mut Way, number: u64) -> (u64, u64) {
     // Without it, timers are up to 50 us late (prctl(2), PR_SET_TIMERSLACK).
     let exact = NonZeroU64::new(1);
     let _ = rustix::thread::set_current_timer_slack(exact);
@@ -259,15 +288,16 @@ fn stream(flow: &Sending, socket: &UdpSocket, number: u64) -> (u64, u64) {
         }
         head(&mut packet, number, COUNTED, flow.flow, sent, now());
         // A packet that cannot be sent is as one that is lost on the way.
-        let _ = socket.send(&packet);
-        sent += 1;
+        let waited = way.send(&packet).unwrap_or_default();
+        let missed = waited.as_nanos() / gap.as_nanos().max(1);
+        sent += 1 + u64::try_from(missed).unwrap_or(u64::MAX);
         full = full.max(begin.elapsed()) + gap;
     }
     (sent, nanoseconds(begin.elapsed()))
 }
 
 /// Answers echoes and counts the rest, until the socket fails.
-fn receive(socket: &UdpSocket, number: u64, arrived: &Mutex<BTreeMap<u32, Arrived>>) {
+pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
     let mut packet = [0; 2048];
     let mut tos = None;
     loop {
@@ -278,21 +308,8 @@ fn receive(socket: &UdpSocket, number: u64, arrived: &Mutex<BTreeMap<u32, Arrive
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(_) => return,
         };
-        let came = now();
         let packet = &mut packet[..length];
-        if let Some(told) = Told::of(packet, number, COUNTED) {
-            let took = difference(came, told.time);
-            let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-            let flow = arrived.entry(told.flow).or_insert(Arrived {
-                packets: 0,
-                least_ns: took,
-                most_ns: took,
-            });
-            flow.packets += 1;
-            flow.least_ns = flow.least_ns.min(took);
-            flow.most_ns = flow.most_ns.max(took);
-        } else if let Some(told) = Told::of(packet, number, ECHO) {
-            let point = told.point;
+        if let Some(point) = answered(packet, arrivals) {
             if tos != Some(point) {
                 let set = if from.is_ipv6() {
                     sockopt::set_ipv6_tclass(socket, u32::from(point) << 2)
@@ -301,11 +318,38 @@ fn receive(socket: &UdpSocket, number: u64, arrived: &Mutex<BTreeMap<u32, Arrive
                 };
                 tos = set.is_ok().then_some(point);
             }
-            head(packet, number, ANSWER, told.flow, told.place, came);
             // An answer that cannot be sent is as one that is lost.
             let _ = socket.send_to(packet, from);
         }
     }
+}
+
+/// Counts a packet, or makes an echo its answer, to be sent back with this code
+/// point.
+pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
+    let came = now();
+    if let Some(told) = Told::of(packet, arrivals.number, COUNTED) {
+        let took = difference(came, told.time);
+        let mut arrived = arrivals.lock();
+        let flow = arrived.entry(told.flow).or_insert(Arrived {
+            packets: 0,
+            least_ns: took,
+            most_ns: took,
+        });
+        flow.packets += 1;
+        flow.least_ns = flow.least_ns.min(took);
+        flow.most_ns = flow.most_ns.max(took);
+        return None;
+    }
+    let told = Told::of(packet, arrivals.number, ECHO)?;
+    head(packet, arrivals.number, ANSWER, told.flow, told.place, came);
+    Some(told.point)
+}
+
+/// Makes a packet one that is answered.
+#[cfg(test)]
+pub fn echo(packet: &mut [u8], number: u64, flow: u32) {
+    head(packet, number, ECHO, flow, 0, now());
 }
 
 /// What a datagram says.
@@ -353,12 +397,6 @@ fn gap(flow: &Sending, bytes: u64) -> Duration {
     let bits = u128::from(bytes) * 8 * 1_000_000_000;
     let time = bits / u128::from(flow.rate.max(1));
     Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
-}
-
-/// Bytes of UDP payload of a flow's packets.
-fn payload(flow: &Sending) -> usize {
-    let headers = if flow.to.is_ipv6() { 48 } else { 28 };
-    usize::from(flow.packet).saturating_sub(headers).max(HEAD)
 }
 
 fn now() -> u64 {

@@ -15,9 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
-use weirgate_domain::Domain;
+use weirgate_domain::{Customer, Domain};
+use weirgate_policy::Prefix;
 use weirgate_units::Span;
 
 /// The only device of a customer.
@@ -47,16 +48,46 @@ pub fn settle(domain: &mut Domain) -> anyhow::Result<()> {
     for router in domain.routers.values_mut() {
         router.host = None;
     }
-    let stated = domain.customers.values().filter_map(|one| one.address);
-    let stated: BTreeSet<IpAddr> = stated.collect();
+    let known: Vec<Prefix> = domain
+        .customers
+        .values()
+        .flat_map(Customer::scope)
+        .collect();
     let mut free = (FIRST.to_bits()..)
         .map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
-        .filter(|address| !stated.contains(address));
+        .filter(|address| {
+            !known
+                .iter()
+                .any(|one| one.contains(Prefix::single(*address)))
+        });
     for (name, customer) in &mut domain.customers {
         customer.host = Some(name.clone());
-        customer.address = customer.address.or_else(|| free.next());
+        let own = customer.networks.first().copied().map(first_host);
+        customer.address = customer.address.or(own).or_else(|| free.next());
     }
     Ok(())
+}
+
+/// The first address of a network that a host may have.
+fn first_host(network: Prefix) -> IpAddr {
+    match network.address {
+        IpAddr::V4(address) => {
+            let next = u32::from(network.length < 31);
+            Ipv4Addr::from_bits(address.to_bits() + next).into()
+        }
+        IpAddr::V6(address) => {
+            let next = u128::from(network.length < 127);
+            Ipv6Addr::from_bits(address.to_bits() + next).into()
+        }
+    }
+}
+
+/// The addresses of a customer's machine: one in each of his networks.
+fn addresses(customer: &Customer) -> Vec<IpAddr> {
+    let own = customer.address;
+    let other = |network: &&Prefix| !own.is_some_and(|own| network.contains(Prefix::single(own)));
+    let others = customer.networks.iter().filter(other).copied();
+    own.into_iter().chain(others.map(first_host)).collect()
 }
 
 /// Builds it in the machine that this runs in. Needs `CAP_NET_ADMIN` and
@@ -107,17 +138,21 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
             at: Place::of(number, 1),
         };
         batches.line(port, own, customer.delay);
-        let Some(address) = customer.address else {
-            continue;
-        };
-        let host = Route::to_one(address);
-        batches.say(name, &format!("address add {} dev {ETH}", host.to));
-        let out = port.at.link_local();
-        let Route { to, all, via } = &host;
-        batches.say(name, &format!("route add {all} {via} {out} dev {ETH}"));
-        let there = own.at.link_local();
-        let way = format!("route add {to} {via} {there} dev {}", port.device);
-        batches.say(&customer.router, &way);
+        let (out, there) = (port.at.link_local(), own.at.link_local());
+        let mut versions = BTreeSet::new();
+        for address in addresses(customer) {
+            let Route { to, all, via } = &Route::to(Prefix::single(address));
+            let sure = if address.is_ipv6() { " nodad" } else { "" };
+            batches.say(name, &format!("address add {to} dev {ETH}{sure}"));
+            if versions.insert(address.is_ipv6()) {
+                batches.say(name, &format!("route add {all} {via} {out} dev {ETH}"));
+            }
+        }
+        for network in customer.scope() {
+            let Route { to, via, .. } = Route::to(network);
+            let way = format!("route add {to} {via} {there} dev {}", port.device);
+            batches.say(&customer.router, &way);
+        }
     }
     routes(domain, &mut batches);
     batches.run()?;
@@ -133,8 +168,7 @@ fn routes(domain: &Domain, batches: &mut Batches) {
     for router in domain.routers.keys() {
         let first = domain.first_ports(router);
         for customer in domain.customers.values() {
-            let (Some(port), Some(address)) = (first.get(&customer.router), customer.address)
-            else {
+            let Some(port) = first.get(&customer.router) else {
                 continue;
             };
             // Both ports of each link, in the links' order.
@@ -143,16 +177,18 @@ fn routes(domain: &Domain, batches: &mut Batches) {
                 continue;
             };
             let next = Place::of(number, 1 - end).link_local();
-            let Route { to, via, .. } = Route::to_one(address);
             let device = &link.devices[end];
-            batches.say(router, &format!("route add {to} {via} {next} dev {device}"));
+            for network in customer.scope() {
+                let Route { to, via, .. } = Route::to(network);
+                batches.say(router, &format!("route add {to} {via} {next} dev {device}"));
+            }
         }
     }
 }
 
-/// How a route to one address is written.
+/// How a route to a network is written.
 struct Route {
-    /// The address as a prefix.
+    /// The network.
     to: String,
     /// The prefix of all addresses of its version; `default` before a neighbour
     /// of IPv6 is taken for IPv6's own.
@@ -162,15 +198,15 @@ struct Route {
 }
 
 impl Route {
-    fn to_one(address: IpAddr) -> Self {
-        match address {
+    fn to(network: Prefix) -> Self {
+        match network.address {
             IpAddr::V4(_) => Self {
-                to: format!("{address}/32"),
+                to: network.to_string(),
                 all: "0.0.0.0/0",
                 via: "via inet6",
             },
             IpAddr::V6(_) => Self {
-                to: format!("{address}/128"),
+                to: network.to_string(),
                 all: "::/0",
                 via: "via",
             },

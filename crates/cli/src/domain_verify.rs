@@ -6,6 +6,7 @@ use crate::change::calendar;
 use crate::domain_apply::Texts;
 use crate::domain_end::{Answer, Arrived, Order, Sending, Trip};
 use crate::domain_ssh::Ssh;
+use crate::domain_way::{Wanted, by_connection, pairs};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::{Context as _, bail};
@@ -106,10 +107,13 @@ struct End {
     input: ChildStdin,
     output: Receiver<String>,
     at: SocketAddr,
+    /// Ports of services that have one of their own; none where it is taken.
+    ports: BTreeMap<usize, Option<u16>>,
 }
 
 impl End {
-    fn start(ssh: &Ssh, host: &str, address: IpAddr, number: u64) -> anyhow::Result<Self> {
+    fn start(ssh: &Ssh, host: &str, wanted: &Wanted, number: u64) -> anyhow::Result<Self> {
+        let address = wanted.address;
         let mut child = ssh
             .start(host, &["domain", "end"])
             .with_context(|| format!("reach {host}"))?;
@@ -121,13 +125,28 @@ impl End {
             input,
             output: lines(output),
             at: SocketAddr::new(address, 0),
+            ports: BTreeMap::new(),
         };
-        end.tell(&Order::Listen { address, number })?;
+        end.tell(&Order::Listen {
+            address,
+            number,
+            places: wanted.places.clone(),
+        })?;
         match end.hear(PATIENCE)? {
-            Answer::Listening(port) => end.at.set_port(port),
+            Answer::Listening(port, ports) => {
+                end.at.set_port(port);
+                end.ports = wanted.services.iter().copied().zip(ports).collect();
+            }
             other => bail!("{host}: {}", unexpected(&other)),
         }
         Ok(end)
+    }
+
+    /// Where a service's packets go.
+    fn place(&self, service: usize) -> Option<SocketAddr> {
+        let own = self.ports.get(&service).copied();
+        let port = own.unwrap_or(Some(self.at.port()))?;
+        Some(SocketAddr::new(self.at.ip(), port))
     }
 
     fn tell(&mut self, order: &Order) -> anyhow::Result<()> {
@@ -194,25 +213,19 @@ fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr);
     Ok([end(&service.from)?, end(&service.to)?])
 }
 
-/// Every service's fate.
-fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
-    let mut wanted: BTreeMap<&str, IpAddr> = BTreeMap::new();
-    let pairs: Vec<_> = domain
-        .services
-        .iter()
-        .map(|service| ends(domain, service))
-        .collect();
-    for (host, address) in pairs.iter().flatten().flatten() {
-        wanted.insert(host, *address);
-    }
-    let number = number()?;
+/// Starts every end at once: those that listen, and why the others do not.
+fn start<'d>(
+    ssh: &Ssh,
+    wanted: &BTreeMap<&'d str, Wanted>,
+    number: u64,
+) -> (BTreeMap<&'d str, End>, BTreeMap<&'d str, String>) {
     let mut failed: BTreeMap<&str, String> = BTreeMap::new();
     let mut open: BTreeMap<&str, End> = BTreeMap::new();
     let started: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = wanted
             .iter()
-            .map(|(host, address)| {
-                let start = move || End::start(ssh, host, *address, number);
+            .map(|(host, wanted)| {
+                let start = move || End::start(ssh, host, wanted, number);
                 (*host, scope.spawn(start))
             })
             .collect();
@@ -232,13 +245,39 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
             }
         }
     }
+    (open, failed)
+}
+
+/// Every service's fate.
+fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
+    let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
+    let parties: Vec<_> = domain
+        .services
+        .iter()
+        .map(|service| ends(domain, service))
+        .collect();
+    for (at, (service, pair)) in domain.services.iter().zip(&parties).enumerate() {
+        let Ok([(from, here), (to, there)]) = pair else {
+            continue;
+        };
+        wanted.entry(from).or_insert_with(|| Wanted::at(*here));
+        let receiver = wanted.entry(to).or_insert_with(|| Wanted::at(*there));
+        receiver.add(at, service);
+    }
+    let number = number()?;
+    let (mut open, failed) = start(ssh, &wanted, number);
     let mut orders: BTreeMap<&str, Vec<Sending>> = BTreeMap::new();
     let mut beside = BTreeSet::new();
-    for (at, (service, pair)) in domain.services.iter().zip(&pairs).enumerate() {
+    let mut taken = BTreeSet::new();
+    for (at, (service, pair)) in domain.services.iter().zip(&parties).enumerate() {
         let Ok([(from, _), (to, _)]) = pair else {
             continue;
         };
-        let Some(target) = open.get(to).map(|end| end.at) else {
+        let Some(end) = open.get(to) else {
+            continue;
+        };
+        let Some(target) = end.place(at) else {
+            taken.insert(at);
             continue;
         };
         let point = code_point(domain, service).value();
@@ -246,6 +285,8 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         own.push(Sending {
             flow: flow(at as u32, point),
             to: target,
+            tcp: by_connection(service),
+            from: pairs(&service.select.from_ports),
             dscp: point,
             packet: u16::try_from(service.packet.as_bytes()).unwrap_or(FULL),
             rate: service.rate.as_bits_per_second(),
@@ -255,7 +296,9 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         if let Some(rate) = settings.beside.filter(|_| beside.insert((from, to))) {
             own.push(Sending {
                 flow: flow(BESIDE + at as u32, 0),
-                to: target,
+                to: end.at,
+                tcp: false,
+                from: Vec::new(),
                 dscp: 0,
                 packet: FULL,
                 rate: rate.as_bits_per_second(),
@@ -266,7 +309,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
     }
     orders.retain(|host, _| open.contains_key(host));
     let result = traffic(&mut open, &orders, settings.time + PATIENCE);
-    let fates = domain.services.iter().zip(&pairs).enumerate();
+    let fates = domain.services.iter().zip(&parties).enumerate();
     let fate = |(at, (service, pair)): (usize, (&Service, &Result<_, String>))| {
         let [(from, _), (to, _)]: &[(&str, IpAddr); 2] = match pair {
             Ok(pair) => pair,
@@ -276,6 +319,9 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
             if let Some(why) = failed.get(host).or_else(|| result.failed.get(*host)) {
                 return Fate::NotMeasured(format!("{host}: {why}"));
             }
+        }
+        if taken.contains(&at) {
+            return Fate::NotMeasured(format!("{to}: something else has all of its `ports`"));
         }
         let id = flow(at as u32, code_point(domain, service).value());
         let Some((sent, took)) = result.sent.get(&id) else {

@@ -34,6 +34,7 @@ mod domain_spaces;
 mod domain_ssh;
 mod domain_try;
 mod domain_verify;
+mod domain_way;
 mod exit;
 mod explain;
 mod explain_input;

@@ -4,15 +4,15 @@
 
 use crate::codes;
 use crate::scheduler;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{Conditioner as Wanted, Direction, Policy, Prefix};
+use weirgate_policy::{Conditioner as Wanted, Direction, Policy, Ports, Prefix};
 use weirgate_state::{
     Arriving, Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName,
     Origin,
 };
-use weirgate_units::Handle;
+use weirgate_units::{Handle, Size};
 
 /// Classes that one conditioner tells apart (`CONDITION_CLASSES`).
 const MOST_CLASSES: usize = 8;
@@ -55,11 +55,20 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
             .map(|net| (net.value.address, net.value.length))
             .collect()
     };
-    let (local, remote) = (nets(&wanted.local), nets(&wanted.remote));
-    let (source, destination) = match wanted.direction(policy) {
+    let ports = |ports: &[Value<Ports>]| -> Vec<(u16, u16)> {
+        let each = ports.iter().map(|one| (one.value.from, one.value.to));
+        each.collect()
+    };
+    let carried = &wanted.carried;
+    let local = (nets(&wanted.local), ports(&carried.local_ports));
+    let remote = (nets(&wanted.remote), ports(&carried.remote_ports));
+    let ((source, source_ports), (destination, destination_ports)) = match wanted.direction(policy)
+    {
         Direction::Up => (local, remote),
         Direction::Down => (remote, local),
     };
+    let protocols: BTreeSet<u8> = carried.protocols.iter().map(|one| one.value.0).collect();
+    let smallest = wanted.smallest.map_or(0, Size::as_bytes);
     let named = wanted.dscp.iter();
     let codes = named.fold(0, |bits, code| bits | 1 << code.value.value());
     Conditioner {
@@ -67,12 +76,16 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
         classes: classes(policy, wanted),
         source,
         destination,
+        protocols: protocols.into_iter().collect(),
+        source_ports,
+        destination_ports,
         codes: if wanted.dscp.is_empty() {
             u64::MAX
         } else {
             codes
         },
         meter: wanted.meter,
+        smallest: u32::try_from(smallest).unwrap_or(u32::MAX),
         aware: wanted.aware,
         brings: if wanted.aware { PRECEDENCE } else { [0, 0] },
         actions: wanted.actions,

@@ -109,3 +109,25 @@ impl fmt::Display for Behaviour {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A higher selector is never served after a lower one. The least of them,
+    /// CS1, stands below the default: RFC 4594 section 4.10 made it that of
+    /// low-priority data.
+    #[test]
+    fn selectors_are_served_in_their_order() {
+        let place = |number| Behaviour::ClassSelector(number).priority();
+        for higher in 2..=7 {
+            assert!(place(higher) <= place(higher - 1), "CS{higher}");
+            assert!(place(higher) <= Behaviour::Default.priority());
+        }
+        // Network control before all of the others (11x000).
+        for control in [6, 7] {
+            assert!((1..=5).all(|other| place(control) < place(other)));
+        }
+        assert!(place(1) > Behaviour::Default.priority());
+    }
+}

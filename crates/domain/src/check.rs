@@ -23,6 +23,8 @@ pub struct Check {
     pub delays: Vec<Option<Delay>>,
     /// What cannot be kept.
     pub findings: Vec<Finding>,
+    /// What holds less than the file could say.
+    pub notes: Vec<String>,
 }
 
 /// The sum of promises in a class on a port.
@@ -112,6 +114,7 @@ pub fn check(domain: &Domain) -> Check {
         findings.extend(unbounded(domain, at, service));
     }
     findings.extend(unfit(domain, &ports));
+    findings.extend(crate::scope::findings(domain));
     findings.sort_by_key(|finding| finding.line);
     Check {
         ports,
@@ -119,6 +122,7 @@ pub fn check(domain: &Domain) -> Check {
         loads,
         delays: worst,
         findings,
+        notes: crate::scope::notes(domain),
     }
 }
 

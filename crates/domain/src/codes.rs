@@ -20,6 +20,15 @@ pub const CODES: &[(&str, &str)] = &[
     (LINK, "a link does not join two routers"),
     (PATH, "there is no way from one customer to the other"),
     (EMPTY, "the file describes nothing"),
+    (
+        NETWORK,
+        "networks of two customers overlap, or a customer's address is in none of his own",
+    ),
+    (
+        SELECT,
+        "what a service selects packets by cannot be used, or selects another service's packets \
+         as well",
+    ),
 ];
 
 pub(crate) const VERSION: &str = "N101";
@@ -31,3 +40,5 @@ pub(crate) const SHARE: &str = "N106";
 pub(crate) const LINK: &str = "N107";
 pub(crate) const PATH: &str = "N108";
 pub(crate) const EMPTY: &str = "N109";
+pub(crate) const NETWORK: &str = "N110";
+pub(crate) const SELECT: &str = "N111";

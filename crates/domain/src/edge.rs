@@ -3,9 +3,9 @@
 //! into the domain (RFC 2475 section 2.3.3), and expedited forwarding bounded
 //! by what was promised at every port (RFC 3246).
 
-use crate::{Behaviour, Check, Domain, PortId, Service};
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use crate::{Behaviour, Check, Contract, Domain, PortId, Service, contracts};
+use std::fmt::{Display, Write};
+use weirgate_policy::Ports;
 use weirgate_units::Rate;
 
 /// What several services may send together.
@@ -37,12 +37,11 @@ impl Profile {
 
 /// The conditioners of a port as text, to stand behind its policy.
 ///
-/// What enters from a customer is measured class by class against the sum of
-/// what he was promised there: expedited forwarding and class selectors beyond
+/// What enters from a customer is measured by each of his [`contracts`]: expedited forwarding and class selectors beyond
 /// it are discarded or lose their class, assured forwarding gets the drop
 /// precedence that it has earned, or is discarded where some router does not tell
 /// precedences apart ([`Domain::tells_levels`]), and code points of classes in which he was
-/// promised nothing become those of the default behaviour. What leaves in
+/// promised nothing, or nothing to that receiver, become those of the default behaviour. What leaves in
 /// expedited forwarding is held to what was promised of it on this port, with
 /// what may come at once there, and discarded where nothing was; a packet within
 /// its profile, on its service's way, is never discarded, because the bound counts
@@ -54,8 +53,9 @@ pub fn conditioners(domain: &Domain, check: &Check, port: PortId) -> String {
         return text;
     };
     let mut customers = domain.customers.iter();
-    if customers.any(|(_, one)| one.router == own.router && one.device == own.device) {
-        entering(&mut text, domain, &own.router, &own.device);
+    let here = customers.find(|(_, one)| one.router == own.router && one.device == own.device);
+    if let Some((customer, _)) = here {
+        entering(&mut text, domain, customer);
     }
     let mut classes = domain.classes.iter();
     if let Some((name, _)) = classes.find(|(_, class)| class.behaviour == Behaviour::Ef) {
@@ -92,73 +92,103 @@ fn bound(text: &mut String, domain: &Domain, check: &Check, port: PortId, class:
     };
 }
 
-/// What customers at a device may send.
-fn entering(text: &mut String, domain: &Domain, router: &str, device: &str) {
-    let mut profiles: BTreeMap<Behaviour, Profile> = BTreeMap::new();
-    for service in &domain.services {
-        let from = domain.customers.get(&service.from);
-        let here = from.is_some_and(|from| from.router == router && from.device == device);
-        let class = domain.classes.get(&service.class).filter(|_| here);
-        if let Some(class) = class {
-            let profile = profiles.entry(class.behaviour).or_default();
-            profile.add(service, service.burst.as_bytes());
-        }
-    }
-    let mut conditioner = |name: &str, codes: &[String], rest: &str| {
-        let codes: Vec<String> = codes.iter().map(|code| format!("\"{code}\"")).collect();
-        let _ = write!(
-            text,
-            "\n[[conditioner]]\nname = \"{name}\"\nat = \"enter\"\ndscp = [{}]\n{rest}",
-            codes.join(", ")
-        );
-    };
-    let levels = domain.tells_levels();
-    for (behaviour, profile) in profiles {
-        let name = format!("in-{}", behaviour.to_string().to_lowercase());
-        let codes = behaviour.code_points();
-        let meter = profile.text();
-        match behaviour {
-            Behaviour::Ef => conditioner(&name, &codes, &format!("meter = \"bucket\"\n{meter}")),
-            Behaviour::Af(_) | Behaviour::Drt { .. } if !levels => {
-                conditioner(&name, &codes, &format!("meter = \"bucket\"\n{meter}"));
-            }
-            Behaviour::ClassSelector(_) => conditioner(
-                &name,
-                &codes,
-                &format!("meter = \"bucket\"\n{meter}red = \"CS0\"\n"),
-            ),
-            Behaviour::Af(class) => conditioner(
-                &name,
-                &codes,
-                &format!(
-                    "meter = \"srtcm\"\n{meter}excess = {}\ngreen = \"AF{class}1\"\n\
-                     yellow = \"AF{class}2\"\nred = \"AF{class}3\"\n",
-                    profile.burst
-                ),
-            ),
-            // Within the promise 6, within twice that 4, beyond 2.
-            Behaviour::Drt { real_time } => {
-                let urgency = if real_time { "real-time" } else { "elastic" };
-                let rate = profile.rate();
-                conditioner(
-                    &name,
-                    &codes,
-                    &format!(
-                        "nominal = \"{rate}\"\nburst = {}\nurgency = \"{urgency}\"\n",
-                        profile.burst
-                    ),
-                );
-            }
-            // Who exceeds a promise of the default behaviour is as all others
-            // are: there is nothing below it that he did not ask for.
-            Behaviour::Default | Behaviour::LowerEffort => {}
-        }
+/// What a customer may send.
+fn entering(text: &mut String, domain: &Domain, customer: &str) {
+    for contract in contracts(domain, customer) {
+        let names = contract.services.iter();
+        let names = names.filter_map(|at| domain.services.get(*at));
+        let names: Vec<&str> = names.map(|service| service.name.as_str()).collect();
+        let _ = write!(text, "\n# {}.", names.join(", "));
+        conditioner(text, &contract.name);
+        whose(text, &contract);
+        does(text, &contract, domain.tells_levels());
     }
     let mut free = Behaviour::Default.code_points();
     free.extend(Behaviour::LowerEffort.code_points());
-    conditioner("in-free", &free, "green = \"pass\"\n");
-    text.push_str(
-        "\n# All else was promised nothing.\n[[conditioner]]\nname = \"in-rest\"\n\
-         at = \"enter\"\ngreen = \"CS0\"\n",
+    conditioner(text, "in-free");
+    list(text, "dscp", &free);
+    text.push_str("green = \"pass\"\n\n# All else was promised nothing.");
+    conditioner(text, "in-rest");
+    text.push_str("green = \"CS0\"\n");
+}
+
+fn conditioner(text: &mut String, name: &str) {
+    let _ = write!(
+        text,
+        "\n[[conditioner]]\nname = \"{name}\"\nat = \"enter\"\n"
     );
+}
+
+/// Which packets a contract is about. They enter the link's own device, so that
+/// for its policy the customer is outside and whom he sends to is inside.
+fn whose(text: &mut String, contract: &Contract) {
+    list(text, "local-address", &contract.to);
+    if contract.select.is_empty() {
+        list(text, "dscp", &contract.behaviour.code_points());
+        return;
+    }
+    let protocols = contract.select.protocols.iter();
+    let ports = |ports: &[Ports]| -> Vec<String> {
+        let each = ports.iter().map(|one| {
+            if one.from == one.to {
+                one.from.to_string()
+            } else {
+                format!("{}-{}", one.from, one.to)
+            }
+        });
+        each.collect()
+    };
+    list(text, "protocol", &protocols.collect::<Vec<_>>());
+    list(text, "local-port", &ports(&contract.select.ports));
+    list(text, "remote-port", &ports(&contract.select.from_ports));
+}
+
+fn list(text: &mut String, key: &str, elements: &[impl Display]) {
+    let quoted: Vec<String> = elements.iter().map(|one| format!("\"{one}\"")).collect();
+    if !quoted.is_empty() {
+        let _ = writeln!(text, "{key} = [{}]", quoted.join(", "));
+    }
+}
+
+/// What is done with them. Packets that are selected get the first code point of
+/// their behaviour, whatever they bring; others have one of it.
+fn does(text: &mut String, contract: &Contract, levels: bool) {
+    let profile = Profile {
+        rate: contract.rate.as_bits_per_second().div_ceil(8),
+        burst: contract.burst,
+    };
+    let first = contract.behaviour.code_points().into_iter().next();
+    let green = match first.filter(|_| !contract.select.is_empty()) {
+        Some(point) => format!("green = \"{point}\"\n"),
+        None => String::new(),
+    };
+    let meter = profile.text();
+    let _ = match contract.behaviour {
+        Behaviour::Af(class) if levels => write!(
+            text,
+            "meter = \"srtcm\"\n{meter}excess = {}\ngreen = \"AF{class}1\"\n\
+             yellow = \"AF{class}2\"\nred = \"AF{class}3\"\n",
+            profile.burst
+        ),
+        // Within the promise 6, within twice that 4, beyond 2.
+        Behaviour::Drt { real_time } if levels => {
+            let urgency = if real_time { "real-time" } else { "elastic" };
+            write!(
+                text,
+                "nominal = \"{}\"\nburst = {}\nurgency = \"{urgency}\"\n",
+                profile.rate(),
+                profile.burst
+            )
+        }
+        Behaviour::Ef | Behaviour::Af(_) | Behaviour::Drt { .. } => {
+            write!(text, "meter = \"bucket\"\n{meter}{green}")
+        }
+        // The reader refuses promises in the last two.
+        Behaviour::ClassSelector(_) | Behaviour::Default | Behaviour::LowerEffort => {
+            write!(text, "meter = \"bucket\"\n{meter}{green}red = \"CS0\"\n")
+        }
+    };
+    if let Some(smallest) = contract.smallest {
+        let _ = writeln!(text, "smallest = {}", smallest.as_bytes());
+    }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
 use weirgate_linklayer::LinkLayer;
+use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
 
 /// A domain that was read. Names are keys; links, customers' ports and
@@ -121,8 +122,24 @@ pub struct Customer {
     pub host: Option<String>,
     /// That machine's address within the domain.
     pub address: Option<IpAddr>,
+    /// What is stated of the networks there; [`Customer::scope`] is what they
+    /// are taken for.
+    pub networks: Vec<Prefix>,
     /// Where it is written.
     pub place: Place,
+}
+
+impl Customer {
+    /// The addresses that are there, as far as they are known: the stated
+    /// networks, else the machine's own address.
+    #[must_use]
+    pub fn scope(&self) -> Vec<Prefix> {
+        if self.networks.is_empty() {
+            self.address.map(Prefix::single).into_iter().collect()
+        } else {
+            self.networks.clone()
+        }
+    }
 }
 
 /// A service level specification (RFC 2475 section 2.3.2, RFC 3260 section 2):
@@ -144,6 +161,14 @@ pub struct Service {
     /// The size of its IP packets, which decides what they cost on the wire;
     /// the smallest, where sizes differ.
     pub packet: Size,
+    /// What a smaller packet is measured as at the edge, so that none takes more
+    /// of a line than was reckoned: the smallest packet that is stated among the
+    /// services that are measured together. None where one of them states none.
+    pub smallest: Option<Size>,
+    /// Protocols, and ports at the destination and at the source, by which the
+    /// boundary router finds its packets whatever code point they bring; where
+    /// none is stated, they are found by the code point of the class.
+    pub select: Select,
     /// The longest that a packet takes from boundary to boundary.
     pub delay: Option<Span>,
     /// The most by which two packets' delays differ.
@@ -154,13 +179,54 @@ pub struct Service {
     pub place: Place,
 }
 
+/// What a multi-field classifier looks at beside addresses (RFC 2475 section
+/// 2.3.1).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Select {
+    /// Protocols; none is all, or with ports those that have ports.
+    pub protocols: Vec<Protocol>,
+    /// Ports at the destination; none is all.
+    pub ports: Vec<Ports>,
+    /// Ports at the source; none is all.
+    pub from_ports: Vec<Ports>,
+}
+
+impl Select {
+    /// Whether it looks at nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.protocols.is_empty() && self.ports.is_empty() && self.from_ports.is_empty()
+    }
+
+    /// Whether some packet could be of both.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        let ports = |one: &[Ports], other: &[Ports]| {
+            let apart = |one: &Ports, other: &Ports| one.to < other.from || other.to < one.from;
+            let some = |one: &Ports| other.iter().any(|other| !apart(one, other));
+            one.is_empty() || other.is_empty() || one.iter().any(some)
+        };
+        let (mine, others) = (&self.protocols, &other.protocols);
+        let protocol = mine.is_empty()
+            || others.is_empty()
+            || mine.iter().any(|protocol| others.contains(protocol));
+        protocol && ports(&self.ports, &other.ports) && ports(&self.from_ports, &other.from_ports)
+    }
+}
+
 impl Service {
+    /// The size by which its cost on the wire is reckoned.
+    #[must_use]
+    pub fn reckoned(&self) -> Size {
+        self.smallest.unwrap_or(self.packet)
+    }
+
     /// Its rate in wire bytes a second where packets cost as `layer` says,
     /// rounded up.
     #[must_use]
     pub fn wire_rate(&self, layer: &LinkLayer) -> Rate {
-        let packet = u128::from(self.packet.as_bytes().max(1));
-        let wire = u128::from(layer.wire_bytes(self.packet_bytes()));
+        let packet = u128::from(self.reckoned().as_bytes().max(1));
+        let wire = u128::from(layer.wire_bytes(self.reckoned_bytes()));
         let bits = u128::from(self.rate.as_bits_per_second()) * wire;
         Rate::bits_per_second(u64::try_from(bits.div_ceil(packet)).unwrap_or(u64::MAX))
     }
@@ -171,11 +237,11 @@ impl Service {
         let packets = self
             .burst
             .as_bytes()
-            .div_ceil(self.packet.as_bytes().max(1));
-        packets.saturating_mul(u64::from(layer.wire_bytes(self.packet_bytes())))
+            .div_ceil(self.reckoned().as_bytes().max(1));
+        packets.saturating_mul(u64::from(layer.wire_bytes(self.reckoned_bytes())))
     }
 
-    fn packet_bytes(&self) -> u32 {
-        u32::try_from(self.packet.as_bytes()).unwrap_or(u32::MAX)
+    fn reckoned_bytes(&self) -> u32 {
+        u32::try_from(self.reckoned().as_bytes()).unwrap_or(u32::MAX)
     }
 }

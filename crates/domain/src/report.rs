@@ -49,6 +49,9 @@ impl fmt::Display for Report<'_> {
                 blind.join(", ")
             )?;
         }
+        for note in &check.notes {
+            writeln!(f, "{note}")?;
+        }
         self.loads(f)?;
         for (at, service) in domain.services.iter().enumerate() {
             if let Some(delay) = &check.delays[at] {

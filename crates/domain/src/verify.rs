@@ -100,11 +100,13 @@ pub struct Verdict {
 }
 
 /// The code point that a service's packets are sent with: that of its class,
-/// of assured forwarding the one with the lowest drop precedence.
+/// of assured forwarding the one with the lowest drop precedence. Those that the
+/// edge selects need none.
 #[must_use]
 pub fn code_point(domain: &Domain, service: &Service) -> Dscp {
-    let behaviour = domain.classes.get(&service.class);
-    let behaviour = behaviour.map_or(Behaviour::Default, |class| class.behaviour);
+    let class = domain.classes.get(&service.class);
+    let class = class.filter(|_| service.select.is_empty());
+    let behaviour = class.map_or(Behaviour::Default, |class| class.behaviour);
     let first = behaviour.code_points().into_iter().next();
     let point = first.and_then(|name| name.parse().ok());
     point.unwrap_or_default()

@@ -206,6 +206,10 @@ fn rule(one: &Conditioner) -> ConditionRule {
         classes: one.classes.iter().map(|class| class.as_u32()).collect(),
         source: one.source.clone(),
         destination: one.destination.clone(),
+        protocols: one.protocols.clone(),
+        source_ports: one.source_ports.clone(),
+        destination_ports: one.destination_ports.clone(),
+        smallest: one.smallest,
     }
 }
 
@@ -270,6 +274,10 @@ fn conditioner(rule: &ConditionRule) -> Option<Conditioner> {
             .collect(),
         source: rule.source.clone(),
         destination: rule.destination.clone(),
+        protocols: rule.protocols.clone(),
+        source_ports: rule.source_ports.clone(),
+        destination_ports: rule.destination_ports.clone(),
+        smallest: rule.smallest,
         codes: rule.codes,
         meter: rule.meter.map(|(kind, _)| meter(kind)),
         aware: rule.meter.is_some_and(|(_, aware)| aware),
@@ -366,6 +374,10 @@ mod tests {
                 classes: vec![Handle::new(2, 0x11)],
                 source: vec![("192.0.2.0".parse().unwrap(), 24)],
                 destination: vec![("fd00::".parse().unwrap(), 8)],
+                protocols: vec![17],
+                source_ports: vec![(1, 1023)],
+                destination_ports: vec![(53, 53), (5_060, 5_061)],
+                smallest: 80,
                 codes: 1 << 46,
                 meter,
                 aware: meter.is_some(),

@@ -42,6 +42,15 @@ fn one(one: &Conditioner) -> String {
             whose.push(format!("{way} {}", nets.join(" ")));
         }
     }
+    if !one.protocols.is_empty() {
+        let numbers: Vec<String> = one.protocols.iter().map(ToString::to_string).collect();
+        whose.push(format!("protocol {}", numbers.join(" ")));
+    }
+    for (way, ports) in [("from", &one.source_ports), ("to", &one.destination_ports)] {
+        if !ports.is_empty() {
+            whose.push(format!("{way} port {}", ranges(ports)));
+        }
+    }
     if one.codes != u64::MAX {
         whose.push(format!("dscp {}", codes(one.codes)));
     }
@@ -54,13 +63,27 @@ fn one(one: &Conditioner) -> String {
             format!(" aware of yellow {} and red {}", codes(yellow), codes(red))
         }
     };
-    let meter = one.meter.map_or_else(|| "no meter".to_owned(), meter);
+    let mut meter = one.meter.map_or_else(|| "no meter".to_owned(), meter);
+    if one.smallest > 0 {
+        meter = format!("{meter} of {} bytes a packet at least", one.smallest);
+    }
     let [green, yellow, red] = one.actions.map(action);
     format!(
         "{}: {}, {meter}{aware}, green {green} yellow {yellow} red {red}",
         one.name,
         whose.join(" ")
     )
+}
+
+fn ranges(ports: &[(u16, u16)]) -> String {
+    let each = ports.iter().map(|(from, to)| {
+        if from == to {
+            from.to_string()
+        } else {
+            format!("{from}-{to}")
+        }
+    });
+    each.collect::<Vec<_>>().join(" ")
 }
 
 fn codes(bits: u64) -> String {
@@ -142,6 +165,9 @@ mod tests {
             classes: vec![Handle::new(2, 0x11)],
             source: vec![("192.0.2.0".parse().unwrap(), 24)],
             destination: Vec::new(),
+            protocols: vec![6, 17],
+            source_ports: Vec::new(),
+            destination_ports: vec![(80, 80), (5_060, 5_061)],
             codes: 1 << 46,
             meter: Some(ColourMeter::TwoRate {
                 rate: Rate::kbit(1_000),
@@ -149,6 +175,7 @@ mod tests {
                 peak: Rate::kbit(2_000),
                 peak_burst: Size::bytes(6_000),
             }),
+            smallest: 200,
             aware: true,
             brings: [1 << 12, 1 << 14],
             actions: [
@@ -163,14 +190,17 @@ mod tests {
     fn all_of_it_is_said() {
         assert_eq!(
             one(&conditioner()),
-            "gold: class 2:11 from 192.0.2.0/24 dscp EF, trtcm 1mbit burst 3kB peak 2mbit burst \
-             6kB aware of yellow AF12 and red AF13, green pass yellow AF12 red drop"
+            "gold: class 2:11 from 192.0.2.0/24 protocol 6 17 to port 80 5060-5061 dscp EF, \
+             trtcm 1mbit burst 3kB peak 2mbit burst 6kB of 200 bytes a packet at least aware of yellow AF12 and red AF13, green pass yellow AF12 red drop"
         );
         let other = Conditioner {
             classes: Vec::new(),
             source: Vec::new(),
+            protocols: Vec::new(),
+            destination_ports: Vec::new(),
             codes: u64::MAX,
             meter: None,
+            smallest: 0,
             aware: false,
             ..conditioner()
         };

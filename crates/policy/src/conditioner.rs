@@ -3,6 +3,7 @@
 //! device, by which meter, and what is done with each colour (RFC 2475 section
 //! 2.3.3, RFC 3290).
 
+use crate::carried::Carried;
 use crate::codes;
 use crate::drt;
 use crate::group::{Groups, USABLE, usable};
@@ -36,10 +37,15 @@ pub struct Conditioner {
     pub local: Vec<Value<Prefix>>,
     /// Addresses of the outside host; none is all.
     pub remote: Vec<Value<Prefix>>,
+    /// What its packets carry.
+    pub carried: Carried,
     /// Code points that it is about; none is all.
     pub dscp: Vec<Value<Dscp>>,
     /// What it measures by; `None` takes every packet as green.
     pub meter: Option<ColourMeter>,
+    /// What a smaller packet is measured as: the minimum policed unit (RFC 2215
+    /// section 3.6).
+    pub smallest: Option<Size>,
     /// Whether the drop precedences of the assured forwarding classes that
     /// packets bring count as colours.
     pub aware: bool,
@@ -56,6 +62,9 @@ const MOST_NETS: usize = 8;
 /// `METER_MOST_BYTES_S`).
 const MOST_BURST: u64 = (1 << 29) - 1;
 const MOST_RATE: Rate = Rate::bits_per_second(100_000_000_000);
+
+/// What smaller packets may be measured as: an IP header to the largest packet.
+const SMALLEST: (u64, u64) = (20, 65_535);
 
 /// A burst that is not said: what the rate brings in that time, and at least two
 /// packets of 1500 bytes.
@@ -116,6 +125,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
     let classes = table.text_list("class").unwrap_or_default();
     let local = nets(&mut table, "local-address", groups);
     let remote = nets(&mut table, "remote-address", groups);
+    let carried = Carried::read(&mut table, groups);
     let dscp = table.parsed_list("dscp").unwrap_or_default();
     for key in ["class", "dscp"] {
         let empty = match key {
@@ -137,6 +147,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
         Some(meter) => *meter,
         None => kind.as_ref().and_then(|kind| meter(&mut table, kind.value)),
     };
+    let smallest = smallest(&mut table, meter.is_some() || unread);
     let aware = table.boolean("aware").is_some_and(|flag| flag.value);
     let kind = kind.map(|kind| kind.value);
     let actions = if nominal.is_some() {
@@ -162,8 +173,10 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
         classes,
         local,
         remote,
+        carried,
         dscp,
         meter,
+        smallest,
         aware,
         actions,
     })
@@ -369,6 +382,28 @@ fn size(table: &mut Reader<'_, '_>, kind: Kind, key: &'static str) -> Option<Val
         );
     }
     Some(found)
+}
+
+/// `smallest`, which only a meter heeds.
+fn smallest(table: &mut Reader<'_, '_>, metered: bool) -> Option<Size> {
+    let found = sized(table, "smallest")?;
+    let (least, most) = SMALLEST;
+    if !(least..=most).contains(&found.value.as_bytes()) {
+        table.problems().error(
+            codes::CONDITIONER,
+            found.span.clone(),
+            format!("`smallest` of {} is out of range", found.value),
+            format!("write from {least} to {most} bytes"),
+        );
+    } else if !metered && !table.problems().has_errors() {
+        table.problems().error(
+            codes::CONDITIONER,
+            found.span.clone(),
+            "`smallest` says what a meter takes small packets for, and there is none",
+            "write a `meter`, or leave `smallest` out",
+        );
+    }
+    Some(found.value)
 }
 
 fn interval(table: &mut Reader<'_, '_>, kind: Kind) -> Span {
@@ -601,6 +636,7 @@ fn hidden(policy: &Policy, one: &Conditioner, before: &[Conditioner], problems: 
             && other.classes.is_empty()
             && other.local.is_empty()
             && other.remote.is_empty()
+            && other.carried.is_empty()
             && other.dscp.is_empty()
     });
     if let Some(all) = all {

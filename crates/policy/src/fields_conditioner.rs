@@ -35,6 +35,21 @@ pub(crate) const CONDITIONER: TableFields = TableFields {
             List("198.51.100.0/24"),
             "Addresses of the outside host, prefixes or @groups",
         ),
+        field(
+            "protocol",
+            List("udp"),
+            "What packets carry: names or numbers",
+        ),
+        field(
+            "local-port",
+            List("5060"),
+            "Ports of the inside host, ranges or @groups",
+        ),
+        field(
+            "remote-port",
+            List("10000-20000"),
+            "Ports of the outside host, ranges or @groups",
+        ),
         field("dscp", List("EF"), "Code points: names or numbers"),
         field(
             "meter",
@@ -64,6 +79,11 @@ pub(crate) const CONDITIONER: TableFields = TableFields {
             "peak-burst",
             Size,
             "What may come at once at the peak rate (PBS); trtcm",
+        ),
+        field(
+            "smallest",
+            Size,
+            "What a smaller packet is measured as, in IP bytes",
         ),
         field("interval", Time, "What is averaged over; average, moving"),
         field("gain", Number, "The weight of the last interval; moving"),

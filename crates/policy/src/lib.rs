@@ -28,6 +28,7 @@
 //! assert_eq!(policy.expect("it is right").classes[0].name.value, "all");
 //! ```
 
+mod carried;
 mod class;
 mod codes;
 mod conditioner;
@@ -65,6 +66,7 @@ mod treatment;
 mod verdict;
 mod when;
 
+pub use carried::Carried;
 pub use codes::{CODES, Code};
 pub use conditioner::Conditioner;
 pub use control_group::ControlGroup;

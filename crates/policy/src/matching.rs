@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// What is wrong with an element, and what would be right.
-pub(crate) type Misread = (String, String);
+pub type Misread = (String, String);
 
 /// An upper-layer protocol: the number in the IPv4 header's protocol field, or
 /// in the last next-header field of IPv6.
@@ -46,7 +46,12 @@ impl Protocol {
         weirgate_state::PROTOCOLS_WITH_PORTS.contains(&self.0)
     }
 
-    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+    /// Reads a name or a number.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    pub fn read(text: &str) -> Result<Self, Misread> {
         if let Some(found) = crate::read::one_of(text, &PROTOCOLS) {
             return Ok(found);
         }
@@ -87,7 +92,12 @@ pub struct Ports {
 }
 
 impl Ports {
-    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+    /// Reads a port, or a range of them such as `5000-5010`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    pub fn read(text: &str) -> Result<Self, Misread> {
         let (from, to) = range(text, "a port", "such as `22` or `5000-5010`")?;
         if from == 0 {
             let hint = "write ports from 1 to 65535".to_owned();
@@ -208,13 +218,33 @@ impl Prefix {
         Ok(Self { address, length })
     }
 
+    /// Reads an address or a prefix without host bits.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    pub fn of_text(text: &str) -> Result<Self, Misread> {
+        Self::read(text).map_err(|error| match error {
+            NotPrefix::Unreadable(misread) | NotPrefix::HostBits(misread) => misread,
+        })
+    }
+
+    /// A single address.
+    #[must_use]
+    pub const fn single(address: IpAddr) -> Self {
+        let length = if address.is_ipv4() { 32 } else { 128 };
+        Self { address, length }
+    }
+
     /// Whether it is of IPv4.
     #[must_use]
     pub const fn is_v4(self) -> bool {
         self.address.is_ipv4()
     }
 
-    pub(crate) fn contains(self, other: Self) -> bool {
+    /// Whether all of another's addresses are its own.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
         self.is_v4() == other.is_v4()
             && self.length <= other.length
             && network(other.address, self.length) == self.address

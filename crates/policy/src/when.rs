@@ -215,7 +215,11 @@ fn with_groups<T: Clone>(
     list
 }
 
-fn ports(table: &mut Reader<'_, '_>, key: &'static str, groups: &Groups) -> Vec<Value<Ports>> {
+pub(crate) fn ports(
+    table: &mut Reader<'_, '_>,
+    key: &'static str,
+    groups: &Groups,
+) -> Vec<Value<Ports>> {
     let problems = table.problems();
     let members = |text: &Value<String>| {
         group::members(groups, text, "ports", problems, |group| &group.ports)

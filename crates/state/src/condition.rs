@@ -29,10 +29,23 @@ pub struct Conditioner {
     pub source: Vec<(IpAddr, u8)>,
     /// For whom.
     pub destination: Vec<(IpAddr, u8)>,
+    /// Protocols that packets carry, in ascending order; none is all.
+    #[serde(default)]
+    pub protocols: Vec<u8>,
+    /// Ports from..=to that they come from; none is all.
+    #[serde(default)]
+    pub source_ports: Vec<(u16, u16)>,
+    /// Ports that they go to.
+    #[serde(default)]
+    pub destination_ports: Vec<(u16, u16)>,
     /// The code points that it is about, a bit for each value.
     pub codes: u64,
     /// What it measures by; `None` takes every packet as green.
     pub meter: Option<ColourMeter>,
+    /// What a smaller packet is measured as, in IP bytes: the minimum policed
+    /// unit (RFC 2215 section 3.6). 0 measures every packet as it is.
+    #[serde(default)]
+    pub smallest: u32,
     /// Whether the colours that code points bring count.
     pub aware: bool,
     /// Code points that bring yellow and those that bring red, a bit for each;

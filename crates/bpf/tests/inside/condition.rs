@@ -32,6 +32,10 @@ fn rule(name: &str, meter: Option<(MeterKind, bool)>) -> ConditionRule {
         classes: Vec::new(),
         source: Vec::new(),
         destination: Vec::new(),
+        protocols: Vec::new(),
+        source_ports: Vec::new(),
+        destination_ports: Vec::new(),
+        smallest: 0,
     }
 }
 
@@ -216,6 +220,161 @@ fn choice() {
     let packets: Vec<u64> = counts.iter().map(|count| count.packets[0]).collect();
     assert_eq!(packets, [2, 0, 1, 2]);
     assert_eq!(maps.rules().expect("a map"), Some(changed));
+}
+
+/// A frame whose packet is a fragment: the first, or a later one.
+fn fragment(version: u8, protocol: u8, later: bool) -> Vec<u8> {
+    let mut made = frame(version, protocol, 0, 7, 100);
+    let bits = if later { 0x20b9_u16 } else { 0x2000 };
+    if version == 4 {
+        made[20..22].copy_from_slice(&bits.to_be_bytes());
+        made[24..26].fill(0);
+        let sum = checksum(&made[14..34]);
+        made[24..26].copy_from_slice(&sum.to_be_bytes());
+        return made;
+    }
+    // In IPv6 the offset stands before the bit of more to come.
+    let bits = if later { 0x05c9_u16 } else { 1 };
+    let mut extension = vec![protocol, 0];
+    extension.extend(bits.to_be_bytes());
+    extension.extend([0, 0, 0, 1]);
+    extend(&mut made, 44, &extension);
+    made
+}
+
+/// Puts an extension header before what an IPv6 packet carries.
+fn extend(frame: &mut Vec<u8>, number: u8, extension: &[u8]) {
+    frame[20] = number;
+    let length = u16::from_be_bytes([frame[18], frame[19]]) + extension.len() as u16;
+    frame[18..20].copy_from_slice(&length.to_be_bytes());
+    frame.splice(54..54, extension.iter().copied());
+}
+
+/// By protocol and ports, through extension headers; a fragment but the first
+/// has no ports, and what has none is not asked for any.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn carried() {
+    let marking = |name: &str, code| ConditionRule {
+        actions: [ConditionAction::Mark(code); 3],
+        ..rule(name, None)
+    };
+    let rules = [
+        ConditionRule {
+            protocols: vec![17, 33],
+            source_ports: vec![(1, 6), (8, 8)],
+            ..marking("from", 1)
+        },
+        ConditionRule {
+            protocols: vec![6, 17],
+            source_ports: vec![(7, 7)],
+            destination_ports: vec![(80, 80), (440, 443)],
+            ..marking("both", 2)
+        },
+        ConditionRule {
+            destination_ports: vec![(443, 443)],
+            ..marking("port", 3)
+        },
+        ConditionRule {
+            protocols: vec![17, 50, 255],
+            ..marking("protocol", 4)
+        },
+        marking("rest", 5),
+    ];
+    let program = Condition::load(&rules).unwrap_or_else(|error| panic!("{error}"));
+    let maps = program.maps().expect("maps");
+    assert_eq!(maps.rules().expect("a map").as_deref(), Some(&rules[..]));
+    let code = |frame: &[u8]| {
+        let (passed, after) = program.run(frame, 0).expect("a run");
+        assert!(passed);
+        let bits = u16::from_be_bytes([after[14], after[15]]);
+        if after[14] >> 4 == 4 {
+            bits >> 2 & 63
+        } else {
+            bits >> 6 & 63
+        }
+    };
+    for version in [4, 6] {
+        let plain = |protocol, flow| frame(version, protocol, 0, flow, 100);
+        let cases = [
+            (plain(17, 6), 1),
+            (plain(33, 8), 1),
+            (plain(6, 8), 3),
+            (plain(17, 7), 2),
+            (plain(6, 7), 2),
+            (plain(132, 7), 3),
+            (plain(17, 9), 3),
+            (plain(17, 0), 3),
+            // Without ports, whatever lies where they would be.
+            (plain(50, 7), 4),
+            (plain(255, 7), 4),
+            (plain(1, 7), 5),
+            (fragment(version, 17, false), 2),
+            (fragment(version, 17, true), 4),
+            (fragment(version, 6, true), 5),
+        ];
+        for (number, (made, expected)) in cases.iter().enumerate() {
+            assert_eq!(code(made), *expected, "{version}: case {number}");
+        }
+        // Cut before its ports.
+        let mut cut = plain(6, 7);
+        cut.truncate(if version == 4 { 36 } else { 56 });
+        assert_eq!(code(&cut), 5, "{version}");
+    }
+    // Hop-by-hop options of 8 bytes, and destination options of 16.
+    let mut made = frame(6, 17, 0, 7, 100);
+    extend(
+        &mut made,
+        60,
+        &[[17, 1, 1, 12].as_slice(), &[0; 12]].concat(),
+    );
+    extend(&mut made, 0, &[60, 0, 1, 4, 0, 0, 0, 0]);
+    assert_eq!(code(&made), 2);
+    // One header more than are gone through has no ports.
+    let mut made = frame(6, 17, 0, 7, 100);
+    extend(&mut made, 0, &[17, 0, 1, 4, 0, 0, 0, 0]);
+    for _ in 0..6 {
+        extend(&mut made, 0, &[0, 0, 1, 4, 0, 0, 0, 0]);
+    }
+    assert_eq!(code(&made), 5);
+    let counts = maps.counts().expect("a map");
+    let packets: Vec<u64> = counts.iter().map(|count| count.packets[0]).collect();
+    assert_eq!(packets, [4, 7, 8, 6, 7]);
+}
+
+/// Packets smaller than a conditioner says count as so many bytes, and are
+/// counted as what they are.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn smallest() {
+    // At a byte a second nothing comes back while this runs.
+    let metered = |name: &str, smallest| ConditionRule {
+        meter: Some((
+            MeterKind::Bucket {
+                rate: 1,
+                burst: 1_000,
+            },
+            false,
+        )),
+        smallest,
+        ..rule(name, None)
+    };
+    let passed = |smallest, size: usize| {
+        let rules = [metered("one", smallest)];
+        let program = Condition::load(&rules).unwrap_or_else(|error| panic!("{error}"));
+        let made = frame(4, UDP, 0, 7, size - 28);
+        let run = |_| program.run(&made, 0).expect("a run").0;
+        let passed = (0..20).map(run).filter(|passed| *passed).count();
+        let counts = program.maps().and_then(|maps| maps.counts()).expect("maps");
+        assert_eq!(counts[0].packets, [passed as u64, 0, 20 - passed as u64]);
+        assert_eq!(counts[0].bytes[0], (passed * size) as u64);
+        passed
+    };
+    assert_eq!(passed(0, 100), 10);
+    assert_eq!(passed(100, 100), 10);
+    assert_eq!(passed(200, 100), 5);
+    assert_eq!(passed(200, 250), 4);
+    assert_eq!(passed(1_001, 100), 0);
 }
 
 /// Cut, spoiled, padded: nothing but code points and their checksum is

@@ -11,6 +11,7 @@
 
 mod broken;
 mod inside;
+mod scope;
 mod topology;
 mod tunnels;
 
@@ -50,6 +51,13 @@ fn a_broken_router_is_named() {
 #[test]
 fn five_saturated_hops() {
     in_the_guest("inside::five_hops");
+}
+
+/// Promises to one receiver sent to another, packets found by their ports, of
+/// both IP versions.
+#[test]
+fn promises_hold_for_their_receiver_and_by_ports() {
+    in_the_guest("scope::receivers_and_ports");
 }
 
 /// Tunnels of both IP versions, classified by what is inside and outside.

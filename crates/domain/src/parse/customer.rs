@@ -6,7 +6,12 @@ use crate::codes;
 use crate::{Customer, Link, Place, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use weirgate_document::Reader;
+use weirgate_document::{Reader, Value};
+use weirgate_policy::Prefix;
+
+/// Networks of one customer, as a conditioner has of each side
+/// (`CONDITION_NETS`).
+const MOST_NETWORKS: usize = 8;
 
 /// The customers, and the names of all, those with mistakes included.
 pub(super) fn customers(
@@ -27,7 +32,7 @@ pub(super) fn customers(
             line: name.line,
         };
         names.insert(name.value.clone());
-        if let Some(customer) = customer(&mut table, routers, &mut used, place) {
+        if let Some(customer) = customer(&mut table, routers, &mut used, &customers, place) {
             customers.insert(name.value, customer);
         }
     }
@@ -38,6 +43,7 @@ fn customer(
     table: &mut Reader<'_, '_>,
     routers: &BTreeMap<String, Router>,
     used: &mut BTreeSet<(String, String)>,
+    others: &BTreeMap<String, Customer>,
     place: Place,
 ) -> Option<Customer> {
     let names = routers.keys().map(String::as_str);
@@ -56,6 +62,7 @@ fn customer(
     let layer = field::layer(table);
     let host = field::host(table);
     let address = table.parsed::<IpAddr>("address");
+    let networks = networks(table, address.as_ref(), others);
     let (router, device) = (router?, device?);
     if routers.get(&router.value).map(|one| one.role) == Some(Role::Interior) {
         let message = format!("`{}` is an interior router", router.value);
@@ -75,6 +82,54 @@ fn customer(
         delay,
         host,
         address: address.map(|address| address.value),
+        networks: networks.into_iter().map(|network| network.value).collect(),
         place,
     })
+}
+
+/// The networks of a customer: none is another's as well, and the machine that
+/// measures is in one of them.
+fn networks(
+    table: &mut Reader<'_, '_>,
+    address: Option<&Value<IpAddr>>,
+    others: &BTreeMap<String, Customer>,
+) -> Vec<Value<Prefix>> {
+    let networks = field::several(
+        table,
+        "networks",
+        codes::NETWORK,
+        MOST_NETWORKS,
+        Prefix::of_text,
+    );
+    let own = address.map(|address| (Prefix::single(address.value), address.span.clone()));
+    if let Some((own, span)) = &own
+        && !networks.is_empty()
+        // It may be in one that could not be read.
+        && !table.problems().has_errors()
+        && !networks.iter().any(|network| network.value.contains(*own))
+    {
+        let message = format!("`address` {} is in none of `networks`", own.address);
+        let hint = "write an address that is, or add its network";
+        let problems = table.problems();
+        problems.error(codes::NETWORK, span.clone(), message, hint);
+    }
+    let stated = networks.iter().map(|one| (one.value, one.span.clone()));
+    let scope: Vec<_> = match own {
+        Some(own) if networks.is_empty() => vec![own],
+        _ => stated.collect(),
+    };
+    for (network, span) in scope {
+        let shared = others.iter().find_map(|(name, other)| {
+            let other = other.scope().into_iter();
+            let mut met = other.filter(|one| one.contains(network) || network.contains(*one));
+            met.next().map(|met| (name, met))
+        });
+        if let Some((name, met)) = shared {
+            let message = format!("{network} and {met} of `{name}` overlap");
+            let hint = "what is sent there is measured by whose address it is; write each \
+                        customer's own networks";
+            table.problems().error(codes::NETWORK, span, message, hint);
+        }
+    }
+    networks
 }

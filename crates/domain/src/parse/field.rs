@@ -193,6 +193,37 @@ pub(super) fn device(reader: &Reader<'_, '_>, name: &Value<String>) -> bool {
     true
 }
 
+/// A list of texts, each read by `read`, of `most` elements at most.
+pub(super) fn several<T>(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    code: &'static str,
+    most: usize,
+    read: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Vec<Value<T>> {
+    let texts = reader.text_list(key).unwrap_or_default();
+    if let Some(one) = texts.get(most) {
+        let message = format!("`{key}` lists {}", texts.len());
+        let hint = format!("write at most {most}: a conditioner tells no more apart");
+        reader
+            .problems()
+            .error(codes::LIMIT, one.span.clone(), message, hint);
+    } else if texts.is_empty() && reader.has(key) && !reader.problems().has_errors() {
+        let hint = format!("write at least one element, or leave `{key}` out");
+        let message = format!("the list `{key}` is empty");
+        let place = reader.place(key);
+        reader.problems().error(codes::LIMIT, place, message, hint);
+    }
+    let mut list = Vec::new();
+    for text in texts {
+        match read(&text.value) {
+            Ok(found) => list.push(text.map(|_| found)),
+            Err((wrong, right)) => reader.problems().error(code, text.span, wrong, right),
+        }
+    }
+    list
+}
+
 /// How ssh calls a machine: `[USER@]HOST`. What could be taken for an option
 /// of a program, or for more than one word, is refused.
 pub(super) fn host(reader: &mut Reader<'_, '_>) -> Option<String> {

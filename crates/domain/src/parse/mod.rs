@@ -43,7 +43,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     let classes = classes(root);
     let (customers, names) = customer::customers(root, &routers, &links);
     let services = service::services(root, &names, &classes);
-    let domain = Domain {
+    let mut domain = Domain {
         routers,
         links,
         classes,
@@ -53,6 +53,8 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     if root.problems().has_errors() {
         return None;
     }
+    crate::contract::settle_smallest(&mut domain);
+    service::apart(&domain, root.problems());
     for (service, path) in domain.services.iter().zip(domain.paths()) {
         if path.is_none() {
             let message = format!(

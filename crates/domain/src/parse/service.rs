@@ -3,9 +3,10 @@
 
 use super::{MOST, field};
 use crate::codes;
-use crate::{Behaviour, Class, Place, Service};
+use crate::{Behaviour, Class, Domain, Place, Select, Service};
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_document::{Reader, Value};
+use weirgate_document::{Problems, Reader, Value};
+use weirgate_policy::{Ports, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
 
 /// The smallest and the largest IP packet of a service.
@@ -16,6 +17,8 @@ const MOST_BURST: Size = Size::bytes(1_000_000_000);
 /// The least and the most that a service is promised.
 const LEAST_RATE: Rate = Rate::kbit(1);
 const MOST_RATE: Rate = Rate::kbit(100_000_000);
+/// Elements of a list by which packets are selected (`CONDITION_PORTS`).
+const MOST_SELECTED: usize = 8;
 /// The longest delay that can be promised.
 const LONGEST: Span = Span::from_secs(60);
 
@@ -59,11 +62,13 @@ fn service(
     } else {
         table.missing("rate", "write what may be sent, such as `rate = \"1mbit\"`")
     };
-    let packet = size(table, "packet", (SMALLEST, LARGEST)).unwrap_or(LARGEST);
+    let stated = size(table, "packet", (SMALLEST, LARGEST));
+    let packet = stated.unwrap_or(LARGEST);
     let burst = size(table, "burst", (packet, MOST_BURST)).unwrap_or(packet);
     let delay = field::bounded(table, "delay", (Span::from_micros(1), LONGEST));
     let jitter = field::bounded(table, "jitter", (Span::ZERO, LONGEST));
     let loss = field::bounded(table, "loss", (Share::default(), Share::WHOLE));
+    let select = select(table);
     let (from, to, class) = (from?, to?, class?);
     if from.value == to.value {
         let message = format!("`{}` sends to itself", from.value);
@@ -89,11 +94,65 @@ fn service(
         rate: rate?,
         burst,
         packet,
+        smallest: stated,
+        select,
         delay,
         jitter,
         loss,
         place,
     })
+}
+
+/// `protocol`, `ports` and `from-ports`.
+fn select(table: &mut Reader<'_, '_>) -> Select {
+    let measured = |text: &str| {
+        let protocol = Protocol::read(text)?;
+        if [Protocol::TCP, Protocol::UDP].contains(&protocol) {
+            return Ok(protocol);
+        }
+        // What cannot be sent as it is cannot be verified.
+        Err((
+            format!("a service's packets are not selected by {protocol}"),
+            "write `tcp` or `udp`; other packets are marked where they are sent".to_owned(),
+        ))
+    };
+    let protocols = field::several(table, "protocol", codes::SELECT, MOST_SELECTED, measured);
+    let mut ports = |key| field::several(table, key, codes::SELECT, MOST_SELECTED, Ports::read);
+    let (to, from) = (ports("ports"), ports("from-ports"));
+    Select {
+        protocols: plain(protocols),
+        ports: plain(to),
+        from_ports: plain(from),
+    }
+}
+
+fn plain<T>(list: Vec<Value<T>>) -> Vec<T> {
+    list.into_iter().map(|one| one.value).collect()
+}
+
+/// Services of one sender that select the same packets; a packet has one class.
+pub(super) fn apart(domain: &Domain, problems: &Problems) {
+    let selecting = domain.services.iter().enumerate();
+    for (at, service) in selecting.filter(|(_, service)| !service.select.is_empty()) {
+        let anywhere = |name: &String| {
+            let customer = domain.customers.get(name);
+            customer.is_none_or(|customer| customer.scope().is_empty())
+        };
+        let same = |other: &&Service| {
+            let one_place = other.to == service.to || anywhere(&other.to) || anywhere(&service.to);
+            let selects = !other.select.is_empty() && other.select.meets(&service.select);
+            other.from == service.from && one_place && selects
+        };
+        if let Some(other) = domain.services[..at].iter().find(same) {
+            let message = format!(
+                "what `{}` selects could be of `{}` on line {} as well",
+                service.name, other.name, other.place.line
+            );
+            let hint = "give them ports of their own, or `networks` to their receivers";
+            let place = service.place.span.clone();
+            problems.error(codes::SELECT, place, message, hint);
+        }
+    }
 }
 
 fn name(table: &mut Reader<'_, '_>, used: &mut BTreeSet<String>) -> Option<String> {

@@ -154,7 +154,8 @@ pub(super) fn unused(
     if used.insert(port) {
         return true;
     }
-    let hint = "give each link a device of its own";
+    let hint = "give each line a device of its own, such as one for each VLAN: what comes in is measured by \
+                where it does";
     table
         .problems()
         .error(codes::NAME, at.span.clone(), message, hint);

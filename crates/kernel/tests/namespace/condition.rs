@@ -15,6 +15,10 @@ fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
         classes: Vec::new(),
         source: vec![("10.9.0.0".parse().unwrap(), 24)],
         destination: Vec::new(),
+        protocols: vec![17],
+        source_ports: Vec::new(),
+        destination_ports: vec![(9, 9), (5_060, 5_061)],
+        smallest: 1_000,
         codes,
         meter: Some(ColourMeter::Bucket {
             rate: Rate::kbit(rate),

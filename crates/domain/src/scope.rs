@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What conditioners at the edge have no room for, and what the file leaves
+//! open about whom and what a promise is about.
+
+use crate::{Domain, Finding, contracts};
+use std::collections::BTreeSet;
+
+/// Conditioners of one device and way (`CONDITIONERS` of
+/// `bpf/inbound/condition.bpf.c`).
+const MOST: usize = 32;
+
+/// Those for what was promised to nobody: the default and lower effort, and all
+/// else.
+const OTHERS: usize = 2;
+
+/// Customers with more contracts than their port has room for.
+pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
+    let found = domain.customers.iter().filter_map(|(name, customer)| {
+        let contracts = contracts(domain, name);
+        let count = contracts.len();
+        let over = (count + OTHERS)
+            .checked_sub(MOST)
+            .filter(|over| *over > 0)?;
+        let selecting = contracts
+            .iter()
+            .filter(|one| !one.select.is_empty())
+            .count();
+        Some(Finding {
+            service: None,
+            line: customer.place.line,
+            what: format!(
+                "{} of {} has to tell {count} promises of `{name}` apart, by class and receiver \
+                 ({}) or by what is selected ({selecting}), and has room for {}",
+                customer.device,
+                customer.router,
+                count - selecting,
+                MOST - OTHERS
+            ),
+            changes: vec![
+                format!("promise {over} less"),
+                "connect some of his hosts as a customer of their own, at another device"
+                    .to_owned(),
+            ],
+        })
+    });
+    found.collect()
+}
+
+/// What holds less than the file could say, a line for each kind.
+pub(crate) fn notes(domain: &Domain) -> Vec<String> {
+    let mut notes = Vec::new();
+    let receivers: BTreeSet<&str> = domain
+        .services
+        .iter()
+        .map(|service| service.to.as_str())
+        .filter(|name| {
+            let customer = domain.customers.get(*name);
+            customer.is_some_and(|customer| customer.scope().is_empty())
+        })
+        .collect();
+    if !receivers.is_empty() {
+        notes.push(format!(
+            "No `networks` are stated of {}: what is promised to them is measured wherever it is \
+             sent.",
+            joined(&receivers)
+        ));
+    }
+    let single: BTreeSet<&str> = domain
+        .services
+        .iter()
+        .map(|service| service.to.as_str())
+        .filter(|name| {
+            let customer = domain.customers.get(*name);
+            customer.is_some_and(|one| one.networks.is_empty() && one.address.is_some())
+        })
+        .collect();
+    if !single.is_empty() {
+        notes.push(format!(
+            "No `networks` are stated of {}: what is promised to them holds for their `address` \
+             alone.",
+            joined(&single)
+        ));
+    }
+    let open: BTreeSet<&str> = domain
+        .services
+        .iter()
+        .filter(|service| service.smallest.is_none())
+        .map(|service| service.name.as_str())
+        .collect();
+    if !open.is_empty() {
+        notes.push(format!(
+            "No smallest `packet` is measured of {}: the sums below reckon with the sizes that are \
+             stated, 1500 B where none is, and smaller packets take more of each line.",
+            joined(&open)
+        ));
+    }
+    notes
+}
+
+/// Names, of many only the first.
+fn joined(names: &BTreeSet<&str>) -> String {
+    const SHOWN: usize = 8;
+    let first: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    match names.len().checked_sub(SHOWN) {
+        Some(more @ 1..) => format!("{} and {more} more", first.join(", ")),
+        _ => first.join(", "),
+    }
+}

@@ -7,7 +7,7 @@
 //! that is cut off by the change thus returns without being reached. Where one
 //! refuses, or one of the confirmations fails, all others are told to return.
 
-use crate::domain_ssh::{Answer, Ssh};
+use crate::domain_ssh::{Answer, PATIENCE, Ssh};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub type Texts = BTreeMap<String, String>;
 
 /// Says what would change on each router.
 pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
-    let answers = ssh.ask_all(domain, &["plan", "-"], texts);
+    let answers = ssh.ask_all(domain, &["plan", "-"], texts, PATIENCE);
     let mut status = Status::Done;
     let mut wrong = Vec::new();
     for (name, answer) in &answers {
@@ -73,7 +73,10 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
     if adopt {
         words.push("--adopt");
     }
-    let answers = ssh.ask_all(domain, &words, texts);
+    // Whoever has its policy returns after `confirm`: half of that for each step
+    // leaves time to tell it what became of the others.
+    let patience = confirm / 2;
+    let answers = ssh.ask_all(domain, &words, texts, patience);
     let (done, failed): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !failed.is_empty() {
@@ -99,7 +102,7 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
         names.map(|name| (name, String::new())).collect()
     };
     let all = empty(&mut done.into_keys());
-    let answers = ssh.ask_all(domain, &["confirm"], &all);
+    let answers = ssh.ask_all(domain, &["confirm"], &all, patience);
     let (kept, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !lost.is_empty() {
@@ -154,11 +157,11 @@ fn returned(
         names.collect()
     };
     let mut stuck = Vec::new();
-    for (name, answer) in ssh.ask_all(domain, &["rollback"], &empty(confirmed)) {
+    for (name, answer) in ssh.ask_all(domain, &["rollback"], &empty(confirmed), PATIENCE) {
         // A first state has none before it: it is taken away.
         let first = !answer.done() && answer.err.contains("no earlier state");
         let host = crate::domain_ssh::host(domain, &name);
-        let back = answer.done() || (first && ssh.ask(host, &["remove"], "").done());
+        let back = answer.done() || (first && ssh.ask(host, &["remove"], "", PATIENCE).done());
         if !back {
             stuck.push(format!(
                 "{name}: it has its new policy, confirmed: {}",
@@ -172,7 +175,7 @@ fn returned(
         .chain(others.unsure)
         .cloned()
         .collect();
-    for (name, answer) in ssh.ask_all(domain, &["rollback", "--waiting"], &empty(&all)) {
+    for (name, answer) in ssh.ask_all(domain, &["rollback", "--waiting"], &empty(&all), PATIENCE) {
         let unsure = others.unsure.contains(&name) && !answer.err.contains("is taken back");
         if !answer.done() || unsure {
             stuck.push(format!(

@@ -8,9 +8,11 @@
 
 use clap::Args;
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::{Duration, Instant};
 use weirgate_domain::Domain;
 
 /// How other machines are reached.
@@ -22,7 +24,7 @@ pub struct Ssh {
     /// With ssh as it stands, keys come from the agent or from files without a passphrase, and
     /// nothing is asked.
     #[arg(long, value_name = "COMMAND", value_parser = words)]
-    #[arg(default_value = "ssh -o BatchMode=yes -o ConnectTimeout=10")]
+    #[arg(default_value = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5")]
     ssh: Words,
     /// How weirgate is called on the other machines.
     #[arg(long, value_name = "PROGRAM", default_value = "weirgate", value_parser = plain)]
@@ -60,6 +62,9 @@ pub struct Answer {
     /// What it said beside that.
     pub err: String,
 }
+
+/// For how long a machine is waited for that has not to be asked by a given time.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What ssh returns where it could not reach the machine (ssh(1)).
 const UNREACHED: i32 = 255;
@@ -106,33 +111,47 @@ impl Ssh {
         self.command(host, words).spawn()
     }
 
-    /// Runs weirgate on a machine to its end.
-    pub fn ask(&self, host: &str, words: &[&str], input: &str) -> Answer {
-        let failed = |error: io::Error| Answer {
+    /// Runs weirgate on a machine to its end, which is waited for so long; what
+    /// takes longer counts as not reached.
+    pub fn ask(&self, host: &str, words: &[&str], input: &str, patience: Duration) -> Answer {
+        let failed = |why: String| Answer {
             status: None,
             out: String::new(),
-            err: format!("{}: {error}", self.ssh.0.join(" ")),
+            err: format!("{}: {why}", self.ssh.0.join(" ")),
         };
         let child = self.command(host, words).stderr(Stdio::piped()).spawn();
         let mut child = match child {
             Ok(child) => child,
-            Err(error) => return failed(error),
+            Err(error) => return failed(error.to_string()),
         };
-        let pipe = child.stdin.take();
-        let output = thread::scope(|scope| {
-            scope.spawn(move || {
-                // One that ends without reading says why itself.
-                pipe.map(|mut pipe| pipe.write_all(input.as_bytes()))
-            });
-            child.wait_with_output()
+        let late = || format!("{host} has not answered for {} s", patience.as_secs());
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut to), Some(out), Some(err)) = pipes else {
+            return failed("its pipes are missing".to_owned());
+        };
+        let input = input.to_owned();
+        // One that ends without reading says why itself. What a machine that
+        // does not answer leaves open is left to these threads.
+        thread::spawn(move || to.write_all(input.as_bytes()));
+        let (out, err) = (all_of(out), all_of(err));
+        let end = Instant::now() + patience;
+        let rest = || end.saturating_duration_since(Instant::now());
+        let texts = out.recv_timeout(rest()).and_then(|out| {
+            let err = err.recv_timeout(rest())?;
+            Ok((out, err))
         });
-        match output {
-            Ok(output) => Answer {
-                status: output.status.code().filter(|code| *code != UNREACHED),
-                out: String::from_utf8_lossy(&output.stdout).into_owned(),
-                err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        if texts.is_err() {
+            // It may have ended just now.
+            let _ = child.kill();
+        }
+        match (texts, child.wait()) {
+            (Ok((out, err)), Ok(status)) => Answer {
+                status: status.code().filter(|code| *code != UNREACHED),
+                out,
+                err,
             },
-            Err(error) => failed(error),
+            (Err(_), _) => failed(late()),
+            (_, Err(error)) => failed(error.to_string()),
         }
     }
 
@@ -142,13 +161,17 @@ impl Ssh {
         domain: &Domain,
         words: &[&str],
         inputs: &BTreeMap<String, String>,
+        patience: Duration,
     ) -> BTreeMap<String, Answer> {
         thread::scope(|scope| {
             let started: Vec<_> = inputs
                 .iter()
                 .map(|(name, input)| {
                     let host = host(domain, name);
-                    (name, scope.spawn(move || self.ask(host, words, input)))
+                    (
+                        name,
+                        scope.spawn(move || self.ask(host, words, input, patience)),
+                    )
                 })
                 .collect();
             let ended = started.into_iter().map(|(name, thread)| {
@@ -162,6 +185,19 @@ impl Ssh {
             ended.collect()
         })
     }
+}
+
+/// All that a pipe brings, as text, when it has ended.
+fn all_of(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before a failure is all there is.
+        let _ = pipe.read_to_end(&mut bytes);
+        // Nobody may wait for it any more.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
 }
 
 /// How ssh calls a router.

@@ -5,7 +5,7 @@
 use crate::change::calendar;
 use crate::domain_apply::Texts;
 use crate::domain_end::{Answer, Arrived, Order, Sending, Trip};
-use crate::domain_ssh::Ssh;
+use crate::domain_ssh::{self, PATIENCE, Ssh};
 use crate::domain_way::{Wanted, by_connection, pairs};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
@@ -21,8 +21,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weirgate_domain::{
-    Check, Domain, Fate, Found, Measured, Quantity, Service, Since, Verification, code_point,
-    verdicts,
+    Check, Domain, Fate, Found, Measured, Quantity, Service, Since, State, Verification,
+    code_point, verdicts,
 };
 use weirgate_units::{Rate, Span};
 
@@ -40,7 +40,7 @@ pub struct Settings<'a> {
 
 /// How long an end is waited for, beside what it takes to send. Round trips of
 /// ten lost echoes for each of its services are in it.
-const PATIENCE: Duration = Duration::from_mins(2);
+const END_PATIENCE: Duration = Duration::from_mins(2);
 
 /// Flows of best-effort traffic are counted from here.
 const BESIDE: u32 = 1 << 20;
@@ -84,8 +84,8 @@ pub fn run(
 
 /// Whether each router is as planned.
 fn asked(domain: &Domain, texts: &Texts, ssh: &Ssh) -> BTreeMap<String, Found> {
-    let answers = ssh.ask_all(domain, &["plan", "-"], texts);
-    let found = |answer: &crate::domain_ssh::Answer| match answer.status {
+    let answers = ssh.ask_all(domain, &["plan", "-"], texts, PATIENCE);
+    let found = |answer: &domain_ssh::Answer| match answer.status {
         Some(0) => Found::AsPlanned,
         Some(1) if !answer.out.trim().is_empty() => {
             let steps = answer.out.lines().take_while(|line| !line.is_empty());
@@ -132,7 +132,7 @@ impl End {
             number,
             places: wanted.places.clone(),
         })?;
-        match end.hear(PATIENCE)? {
+        match end.hear(END_PATIENCE)? {
             Answer::Listening(port, ports) => {
                 end.at.set_port(port);
                 end.ports = wanted.services.iter().copied().zip(ports).collect();
@@ -308,7 +308,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         }
     }
     orders.retain(|host, _| open.contains_key(host));
-    let result = traffic(&mut open, &orders, settings.time + PATIENCE);
+    let result = traffic(&mut open, &orders, settings.time + END_PATIENCE);
     let fates = domain.services.iter().zip(&parties).enumerate();
     let fate = |(at, (service, pair)): (usize, (&Service, &Result<_, String>))| {
         let [(from, _), (to, _)]: &[(&str, IpAddr); 2] = match pair {
@@ -425,6 +425,7 @@ struct Remembered {
     service: String,
     what: String,
     kept: bool,
+    promised: f64,
     since: String,
 }
 
@@ -460,20 +461,24 @@ fn read(path: &Path) -> Result<Since, Failure> {
     let one = |one: Remembered| {
         let mut known = QUANTITIES.into_iter();
         let what = known.find(|known| known.to_string() == one.what)?;
-        Some(((one.service, what), (one.kept, one.since)))
+        let state = State {
+            kept: one.kept,
+            promised: one.promised,
+            when: one.since,
+        };
+        Some(((one.service, what), state))
     };
     Ok(all.into_iter().filter_map(one).collect())
 }
 
 fn write(path: &Path, since: &Since) -> Result<(), Failure> {
-    let all = since
-        .iter()
-        .map(|((service, what), (kept, since))| Remembered {
-            service: service.clone(),
-            what: what.to_string(),
-            kept: *kept,
-            since: since.clone(),
-        });
+    let all = since.iter().map(|((service, what), state)| Remembered {
+        service: service.clone(),
+        what: what.to_string(),
+        kept: state.kept,
+        promised: state.promised,
+        since: state.when.clone(),
+    });
     let all: Vec<Remembered> = all.collect();
     let text = format!("{}\n", serde_json::to_string_pretty(&all)?);
     fs::write(path, text).map_err(|error| {

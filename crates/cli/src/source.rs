@@ -11,6 +11,9 @@ use weirgate_document::{Problem, Severity};
 /// hand, and anything larger is a mistake.
 const LARGEST: u64 = 1 << 20;
 
+/// So many problems of a file are shown.
+const MOST_SHOWN: usize = 200;
+
 /// Reads a text file that somebody wrote.
 pub fn read(path: &Path) -> Result<String, Failure> {
     read_up_to(path, LARGEST)
@@ -84,7 +87,10 @@ pub fn judge<T>(
     problems: &[Problem],
     render: impl Fn(&Problem) -> String,
 ) -> Result<T, Failure> {
-    let shown: Vec<String> = problems.iter().map(render).collect();
+    let mut shown: Vec<String> = problems.iter().take(MOST_SHOWN).map(render).collect();
+    if let Some(more @ 1..) = problems.len().checked_sub(MOST_SHOWN) {
+        shown.push(format!("... and {more} more, of the lines that follow"));
+    }
     let errors = problems
         .iter()
         .filter(|problem| problem.severity == Severity::Error)

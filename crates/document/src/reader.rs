@@ -393,6 +393,23 @@ impl<'d, 'i> Reader<'d, 'i> {
         tables
     }
 
+    /// The same, of at most so many tables, which are those that the file begins
+    /// with, and the place of the first that is one too many: what stands in
+    /// those is not looked at.
+    pub fn tables_up_to(
+        &mut self,
+        key: &'static str,
+        most: usize,
+    ) -> (Vec<Reader<'d, 'i>>, Option<Span>) {
+        let mut tables = self.tables(key);
+        let excess = tables.get(most).map(Reader::span);
+        for table in tables.iter_mut().skip(most) {
+            table.open = true;
+        }
+        tables.truncate(most);
+        (tables, excess)
+    }
+
     /// Reports (code `D002`) that a field is missing and returns `None`, so
     /// that `reader.text("name").or_else(|| reader.missing("name", hint))` reads well.
     pub fn missing<T>(&self, key: &str, hint: &str) -> Option<T> {

@@ -18,8 +18,9 @@
 //! `b_s + r_s W` (Cruz, IEEE Trans. Inf. Theory 37(1), 1991, part II; RFC 3246
 //! and 2598 leave the method open).
 //!
-//! The end-to-end delay is the sum over ports of the wait, the time of the
-//! packet itself on the line, and the line's own delay. All but the waits is
+//! The end-to-end delay is the time on the sender's own line, and the sum over
+//! ports of the wait, the time of the packet itself on the line, and the line's
+//! own delay. All but the waits is
 //! the same for packets of one size, so that the sum of waits bounds the
 //! variation as well.
 //!
@@ -37,6 +38,10 @@ use weirgate_units::{Rate, Span};
 /// The worst case of one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delay {
+    /// The packet's own time on the sender's line.
+    pub first_sending: Span,
+    /// The time that a bit travels there.
+    pub first_travelling: Span,
     /// Port by port.
     pub hops: Vec<Hop>,
 }
@@ -59,11 +64,20 @@ pub struct Hop {
 }
 
 impl Delay {
-    /// The longest time from boundary to boundary.
+    /// The longest time from the sender's machine to the receiver's, where
+    /// nothing waits on the sender's line.
     #[must_use]
     pub fn worst(&self) -> Span {
         let each = |hop: &Hop| hop.wait + hop.sending + hop.travelling;
-        self.hops.iter().map(each).fold(Span::ZERO, |a, b| a + b)
+        let hops = self.hops.iter().map(each);
+        hops.fold(self.first_line(), |a, b| a + b)
+    }
+
+    /// The time on the sender's line, which no router of the domain has a queue
+    /// for.
+    #[must_use]
+    pub fn first_line(&self) -> Span {
+        self.first_sending + self.first_travelling
     }
 
     /// The most by which two packets of one size differ.
@@ -92,10 +106,9 @@ pub(crate) fn delays(
     ports: &[Port],
     paths: &[Option<Path>],
 ) -> Result<Vec<Option<Delay>>, NoDelay> {
-    let mut delays: Vec<Option<Delay>> = paths
-        .iter()
-        .map(|path| path.as_ref().map(|_| Delay { hops: Vec::new() }))
-        .collect();
+    let begun = domain.services.iter().zip(paths);
+    let begun = begun.map(|(service, path)| path.as_ref().map(|_| begun_at(domain, service)));
+    let mut delays: Vec<Option<Delay>> = begun.collect();
     // What each service has gained on its way so far, in time: its burst at
     // the next port is its profile's and what it sends in that time.
     for id in order(ports, paths).map_err(NoDelay::Circle)? {
@@ -154,6 +167,21 @@ pub(crate) fn delays(
         }
     }
     Ok(delays)
+}
+
+/// The delay of a service before the first port.
+fn begun_at(domain: &Domain, service: &Service) -> Delay {
+    let packet = u32::try_from(service.packet.as_bytes()).unwrap_or(u32::MAX);
+    let customer = domain.customers.get(&service.from);
+    let sending = customer.and_then(|customer| {
+        let layer = &customer.layer.layer;
+        layer.serialisation(customer.rate_from, packet)
+    });
+    Delay {
+        first_sending: sending.unwrap_or(Span::ZERO),
+        first_travelling: customer.map_or(Span::ZERO, |customer| customer.delay),
+        hops: Vec::new(),
+    }
 }
 
 /// The port before another on a path.

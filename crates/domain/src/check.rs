@@ -102,10 +102,17 @@ pub fn check(domain: &Domain) -> Check {
     for load in &loads {
         findings.extend(overload(domain, &ports, load));
     }
+    findings.extend(own_lines(domain));
     let mut worst = vec![None; paths.len()];
+    let mut notes = crate::scope::notes(domain);
     if findings.is_empty() {
         match delays(domain, &ports, &paths) {
             Ok(found) => worst = found,
+            Err(NoDelay::Circle(circle))
+                if !domain.services.iter().any(|one| bound(domain, one)) =>
+            {
+                notes.push(format!("{}.", in_circle(domain, &ports, &paths, &circle)));
+            }
             Err(reason) => findings.push(no_delay(domain, &ports, &paths, &reason)),
         }
     }
@@ -122,7 +129,7 @@ pub fn check(domain: &Domain) -> Check {
         loads,
         delays: worst,
         findings,
-        notes: crate::scope::notes(domain),
+        notes,
     }
 }
 
@@ -202,28 +209,61 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
     })
 }
 
+/// Customers whose own line cannot bring what was promised to them. Its queue is
+/// theirs, so that the sum of all classes is what counts.
+fn own_lines(domain: &Domain) -> Vec<Finding> {
+    let over = domain.customers.iter().filter_map(|(name, customer)| {
+        let own = domain.services.iter().filter(|one| one.from == *name);
+        let rates = own.map(|one| one.wire_rate(&customer.layer.layer).as_bits_per_second());
+        let sum = Rate::bits_per_second(rates.fold(0, u64::saturating_add));
+        (sum > customer.rate_from).then(|| Finding {
+            service: None,
+            line: customer.place.line,
+            what: format!(
+                "the line of `{name}` brings {}, and {} are promised to what is sent there",
+                in_kbit(customer.rate_from),
+                in_kbit(sum)
+            ),
+            changes: vec![
+                format!("a line of {} from `{name}`", in_kbit(sum)),
+                "promise less of what is sent there".to_owned(),
+            ],
+        })
+    });
+    over.collect()
+}
+
+/// Whether a promise needs a worst case: of time, of loss (a queue has room for
+/// what may come at once) and of expedited forwarding (whose bound at each port is
+/// that as well).
+fn bound(domain: &Domain, service: &Service) -> bool {
+    let class = domain.classes.get(&service.class);
+    let expedited = class.is_some_and(|class| class.behaviour == Behaviour::Ef);
+    expedited || service.delay.is_some() || service.jitter.is_some() || service.loss.is_some()
+}
+
 /// Promises of time that the worst case breaks.
 fn late(domain: &Domain, worst: &[Option<Delay>]) -> Vec<Finding> {
     let broken = domain.services.iter().zip(worst).enumerate();
     let broken = broken.flat_map(|(at, (service, delay))| {
         let over = TIMED.iter().filter_map(move |timed| {
-            let (stated, worst) = ((timed.promised)(service)?, (timed.worst)(delay.as_ref()?));
-            (Outcome::of(Some(stated), worst) == Outcome::Broken).then_some((timed, stated, worst))
+            let (stated, found) = ((timed.promised)(service)?, (timed.worst)(delay.as_ref()?));
+            (Outcome::of(Some(stated), found) == Outcome::Broken).then_some((timed, stated, found))
         });
-        over.map(move |(timed, stated, worst)| (at, service, timed, stated, worst))
+        over.map(move |(timed, stated, found)| (at, service, timed, stated, found))
     });
     broken
         .enumerate()
-        .map(|(number, (at, service, timed, stated, worst))| Finding {
+        .map(|(number, (at, service, timed, stated, found))| Finding {
             service: Some(at),
             line: service.place.line,
             what: format!(
                 "`{}` is promised a {} of {stated}; at worst it is {:.2} ms",
                 service.name,
                 timed.field,
-                worst.as_millis_f64()
+                found.as_millis_f64()
             ),
-            changes: mend::late(domain, at, *timed, number < SEARCHED),
+            changes: mend::late((domain, worst), at, *timed, number < SEARCHED),
         })
         .collect()
 }
@@ -270,37 +310,17 @@ fn unfit(domain: &Domain, ports: &[Port]) -> Vec<Finding> {
 fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &NoDelay) -> Finding {
     let line = domain.services.first().map_or(1, |one| one.place.line);
     match reason {
-        NoDelay::Circle(circle) => {
-            let way: Vec<String> = circle
-                .iter()
-                .map(|id| format!("{} to {}", ports[id.0].router, ports[id.0].towards))
-                .collect();
-            let turns = |path: &Path| {
-                let pairs = path.windows(2);
-                pairs
-                    .filter(|pair| circle.contains(&pair[0]) && circle.contains(&pair[1]))
-                    .count()
-            };
-            let names = domain.services.iter().zip(paths);
-            let names: Vec<&str> = names
-                .filter(|(_, path)| path.as_ref().is_some_and(|path| turns(path) > 0))
-                .map(|(service, _)| service.name.as_str())
-                .collect();
-            Finding {
-                service: None,
-                line,
-                what: format!(
-                    "the worst case cannot be derived: {} follow one another in a circle, {}",
-                    names.join(", "),
-                    way.join(", ")
-                ),
-                changes: vec![
-                    "take one of these services away, or change a link's `delay` so that one of \
-                     them goes another way"
-                        .to_owned(),
-                ],
-            }
-        }
+        NoDelay::Circle(circle) => Finding {
+            service: None,
+            line,
+            what: in_circle(domain, ports, paths, circle),
+            changes: vec![
+                "take one of these services away, or change a link's `delay` so that one of them \
+                 goes another way"
+                    .to_owned(),
+                "promise rates alone, and nothing of EF: they need no worst case".to_owned(),
+            ],
+        },
         NoDelay::Node(error) => Finding {
             service: None,
             line,
@@ -317,6 +337,28 @@ fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &No
             changes: Vec::new(),
         },
     }
+}
+
+/// What goes round, in words.
+fn in_circle(domain: &Domain, ports: &[Port], paths: &[Option<Path>], circle: &[PortId]) -> String {
+    let way: Vec<String> = circle
+        .iter()
+        .map(|id| format!("{} to {}", ports[id.0].router, ports[id.0].towards))
+        .collect();
+    let turns = |path: &Path| {
+        let mut pairs = path.windows(2);
+        pairs.any(|pair| circle.contains(&pair[0]) && circle.contains(&pair[1]))
+    };
+    let names = domain.services.iter().zip(paths);
+    let names: Vec<&str> = names
+        .filter(|(_, path)| path.as_ref().is_some_and(turns))
+        .map(|(service, _)| service.name.as_str())
+        .collect();
+    format!(
+        "the worst case cannot be derived: {} follow one another in a circle, {}",
+        names.join(", "),
+        way.join(", ")
+    )
 }
 
 fn unusable(domain: &Domain, id: PortId, error: &crate::NodeError) -> Finding {

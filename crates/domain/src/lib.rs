@@ -44,5 +44,5 @@ pub use report::Report;
 pub use route::{Path, Port, PortId};
 pub use together::{DIVIDER, divide, router_policies, together};
 pub use verify::{
-    Fate, Found, Measured, Quantity, Since, Verdict, Verification, code_point, verdicts,
+    Fate, Found, Measured, Quantity, Since, State, Verdict, Verification, code_point, verdicts,
 };

@@ -147,13 +147,17 @@ pub(crate) const TIMED: [Timed; 2] = [
     },
 ];
 
-/// What would let a service keep a promise of time that it now breaks. `search`
-/// looks for changes of the domain beside that of the promise, each of which
+/// What would let a service keep a promise of time that it now breaks, of a
+/// domain beside its worst cases. `search` looks for changes of the domain beside that of the promise, each of which
 /// costs several derivations of the whole domain.
-pub(crate) fn late(domain: &Domain, at: usize, timed: Timed, search: bool) -> Vec<String> {
-    let found = derived(domain);
+pub(crate) fn late(
+    (domain, before): (&Domain, &[Option<Delay>]),
+    at: usize,
+    timed: Timed,
+    search: bool,
+) -> Vec<String> {
     let service = &domain.services[at];
-    let delay = found.as_ref().and_then(|all| all.get(at)?.as_ref());
+    let delay = before.get(at).and_then(Option::as_ref);
     let (Some(promised), Some(delay)) = ((timed.promised)(service), delay) else {
         return Vec::new();
     };
@@ -162,7 +166,7 @@ pub(crate) fn late(domain: &Domain, at: usize, timed: Timed, search: bool) -> Ve
         part: part(promised.as_nanos(), possible.as_nanos()),
         words: format!("promise a {} of {}", timed.field, in_ms(possible)),
     }];
-    if let Some(before) = found.as_ref().filter(|_| search) {
+    if search {
         let enough = |changed: &Domain| keeps((domain, before), changed, at, timed);
         changes.extend(smaller_burst(domain, at, &enough));
         changes.extend(larger_share(domain, at, &enough));

@@ -114,6 +114,8 @@ pub struct Customer {
     pub device: String,
     /// What that line carries towards the customer.
     pub rate: Rate,
+    /// What it carries from there.
+    pub rate_from: Rate,
     /// What packets cost there.
     pub layer: Layer,
     /// How long a bit travels.

@@ -59,7 +59,13 @@ impl fmt::Display for Report<'_> {
             }
         }
         if check.findings.is_empty() {
-            return writeln!(f, "\nEverything that is promised can be kept.");
+            let reckoned = domain.services.iter().all(|one| one.smallest.is_some());
+            let while_ = if reckoned {
+                ""
+            } else {
+                ", while packets are no smaller than is reckoned"
+            };
+            return writeln!(f, "\nEverything that is promised can be kept{while_}.");
         }
         writeln!(f, "\nWhat cannot be kept:")?;
         for finding in &check.findings {
@@ -129,6 +135,15 @@ fn service_text(
              come at once"
         )?;
     }
+    writeln!(
+        f,
+        "    {:>10}  the line of {}: {:.2} ms on it, {:.2} ms travelling; what waits there is up to {}",
+        milliseconds(delay.first_line()),
+        service.from,
+        delay.first_sending.as_millis_f64(),
+        delay.first_travelling.as_millis_f64(),
+        service.from
+    )?;
     for hop in &delay.hops {
         let port = &ports[hop.port.0];
         writeln!(

@@ -100,37 +100,40 @@ impl Verification<'_> {
         let key = (service.name.clone(), quantity);
         self.since
             .get(&key)
-            .map_or(self.when.as_str(), |(_, when)| when)
+            .map_or(self.when.as_str(), |state| state.when.as_str())
     }
 
     /// What is broken or was not measured, each in a sentence.
     fn broken(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lead = "\n";
+        let mut sentences = Vec::new();
         for (service, fate) in self.domain.services.iter().zip(&self.services) {
             let (name, from) = (&service.name, &service.from);
             match fate {
                 Fate::NotMeasured(why) => {
-                    writeln!(f, "{lead}{name} of {from} was not measured: {why}")?;
-                    lead = "";
+                    sentences.push(format!("{name} of {from} was not measured: {why}"));
                 }
                 Fate::Judged(verdicts) => {
-                    for one in verdicts.iter().filter(|one| !one.kept) {
+                    let each = verdicts.iter().filter(|one| !one.kept).map(|one| {
                         let unit = one.quantity.unit();
-                        writeln!(
-                            f,
-                            "{lead}{name} of {from}: a {} of {} {unit} was promised, {} {unit} \
-                             measured, BROKEN since {}",
+                        format!(
+                            "a {} of {} {unit} was promised, {} {unit} measured, BROKEN since {}",
                             one.quantity,
                             stated(one.promised),
                             found(one),
                             self.since(service, one.quantity)
-                        )?;
-                        lead = "";
+                        )
+                    });
+                    let each: Vec<String> = each.collect();
+                    if !each.is_empty() {
+                        sentences.push(format!("{name} of {from}: {}", each.join("; ")));
                     }
                 }
             }
         }
-        Ok(())
+        if !sentences.is_empty() {
+            writeln!(f)?;
+        }
+        write_some(f, "", &sentences, "marked above")
     }
 
     fn cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,9 +145,7 @@ impl Verification<'_> {
                         f,
                         "\nThe router `{name}` is not as the domain says. To be changed there:"
                     )?;
-                    for step in steps {
-                        writeln!(f, "  {step}")?;
-                    }
+                    write_some(f, "  ", steps, "which `weirgate domain plan` has")?;
                 }
                 Found::Unknown(why) => {
                     writeln!(f, "\nThe router `{name}` could not be asked: {why}")?;
@@ -191,6 +192,24 @@ impl Verification<'_> {
                  well: look at the customers' own machines and lines."
             ),
         }
+    }
+}
+
+/// Lines of a kind on a page: where there are more, the first, and how many the
+/// others are and where they stand.
+fn write_some(
+    f: &mut fmt::Formatter<'_>,
+    indent: &str,
+    lines: &[String],
+    elsewhere: &str,
+) -> fmt::Result {
+    const MOST: usize = 6;
+    for line in lines.iter().take(MOST) {
+        writeln!(f, "{indent}{line}")?;
+    }
+    match lines.len().checked_sub(MOST) {
+        Some(more @ 1..) => writeln!(f, "{indent}... and {more} more, {elsewhere}"),
+        _ => Ok(()),
     }
 }
 

@@ -179,9 +179,20 @@ impl Fate {
     }
 }
 
-/// Since when something is as it is, by service and quantity: whether it is
-/// kept, and the first of the measurements in a row that said so, in words.
-pub type Since = BTreeMap<(String, Quantity), (bool, String)>;
+/// Since when something is as it is, by service and quantity.
+pub type Since = BTreeMap<(String, Quantity), State>;
+
+/// How a promise was found, measurement after measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// Whether it is kept.
+    pub kept: bool,
+    /// What was promised, in the unit of its quantity. Another promise is
+    /// another matter.
+    pub promised: f64,
+    /// The first of the measurements in a row that said so, in words.
+    pub when: String,
+}
 
 /// Everything that was found, to be shown.
 #[derive(Debug, Clone)]
@@ -243,11 +254,16 @@ impl Verification<'_> {
             };
             for verdict in verdicts {
                 let key = (service.name.clone(), verdict.quantity);
-                let same = since
-                    .get(&key)
-                    .is_some_and(|(kept, _)| *kept == verdict.kept);
+                let same = since.get(&key).is_some_and(|state| {
+                    (state.kept, state.promised) == (verdict.kept, verdict.promised)
+                });
                 if !same {
-                    since.insert(key, (verdict.kept, self.when.clone()));
+                    let state = State {
+                        kept: verdict.kept,
+                        promised: verdict.promised,
+                        when: self.when.clone(),
+                    };
+                    since.insert(key, state);
                 }
             }
         }

@@ -117,10 +117,11 @@ fn a_row_of_routers_keeps_what_is_promised() {
         Outcome::Kept
     );
     let waits = delay.worst().saturating_sub(delay.variation());
-    // Four links of 1 ms, and five times 238 B at 10 Mbit/s.
+    // Four links of 1 ms, and six times 238 B at 10 Mbit/s: five ports and the
+    // sender's own line.
     assert_eq!(
         waits,
-        Span::from_micros(4000 + 5 * 190) + Span::from_nanos(5 * 400)
+        Span::from_micros(4000 + 6 * 190) + Span::from_nanos(6 * 400)
     );
 }
 
@@ -154,15 +155,15 @@ fn what_exceeds_a_class_is_refused_with_link_sum_and_change() {
 
 #[test]
 fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
-    let text = ROW.replace("delay = \"30ms\"", "delay = \"12.8ms\"");
+    let text = ROW.replace("delay = \"30ms\"", "delay = \"13ms\"");
     let found = findings(&text);
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert!(found[0].contains("`telephone` is promised a delay of 12800us; at worst it is "));
+    assert!(found[0].contains("`telephone` is promised a delay of 13ms; at worst it is "));
     let changes = checked(&text).findings[0].changes.clone();
     assert_eq!(
         changes,
         [
-            "promise a delay of 13.4ms",
+            "promise a delay of 13.6ms",
             "a burst of 400B for `telephone` in place of 1kB",
             "a link of 16818 kbit/s at core0 of west",
         ]
@@ -170,9 +171,9 @@ fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
     // Each alone is enough, and a little less is not.
     for (from, enough, less) in [
         (
-            "delay = \"12.8ms\"",
-            "delay = \"13.4ms\"",
-            "delay = \"13.3ms\"",
+            "delay = \"13ms\"",
+            "delay = \"13.6ms\"",
+            "delay = \"13.5ms\"",
         ),
         ("burst = \"1000B\"", "burst = \"400B\"", "burst = \"600B\""),
         (
@@ -188,7 +189,7 @@ fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
 }
 
 /// Five routers in a ring, each with a customer, and services between them.
-fn ring(services: &[(&str, &str)]) -> String {
+fn ring(services: &[(&str, &str)], promised: &str) -> String {
     let mut text = "version = 1\n[class.books]\nbehaviour = \"AF1\"\nshare = \"60%\"\n\
                     [class.rest]\nbehaviour = \"DF\"\nshare = \"40%\"\n"
         .to_owned();
@@ -204,7 +205,7 @@ fn ring(services: &[(&str, &str)]) -> String {
         let _ = write!(
             text,
             "[[service]]\nname = \"{from}-to-{to}\"\nfrom = \"at-{from}\"\nto = \"at-{to}\"\n\
-             class = \"books\"\nrate = \"1mbit\"\n"
+             class = \"books\"\nrate = \"1mbit\"\n{promised}"
         );
     }
     text
@@ -213,19 +214,91 @@ fn ring(services: &[(&str, &str)]) -> String {
 #[test]
 fn services_in_a_circle_are_named() {
     let all = [("a", "c"), ("b", "d"), ("c", "e"), ("d", "a"), ("e", "b")];
-    let found = findings(&ring(&all));
+    let found = findings(&ring(&all, TIME));
     assert_eq!(
         found,
         [
             "63: the worst case cannot be derived: a-to-c, b-to-d, c-to-e, d-to-a, e-to-b follow one \
           another in a circle, a to b, b to c, c to d, d to e, e to a [take one of these services \
-          away, or change a link's `delay` so that one of them goes another way]"
+          away, or change a link's `delay` so that one of them goes another way | promise rates \
+          alone, and nothing of EF: they need no worst case]"
         ]
     );
     // Each change that is named is enough.
-    assert_eq!(findings(&ring(&all[1..])), Vec::<String>::new());
-    let slow = ring(&all).replacen("delay = \"1ms\"", "delay = \"9ms\"", 1);
+    assert_eq!(findings(&ring(&all[1..], TIME)), Vec::<String>::new());
+    let slow = ring(&all, TIME).replacen("delay = \"1ms\"", "delay = \"9ms\"", 1);
     assert_eq!(findings(&slow), Vec::<String>::new());
+    let rates = checked(&ring(&all, ""));
+    assert_eq!(rates.findings, []);
+    let notes = rates.notes.join("\n");
+    assert!(
+        notes.contains("cannot be derived: a-to-c, b-to-d"),
+        "{notes}"
+    );
+}
+
+/// A loss that is promised.
+const TIME: &str = "loss = \"1%\"\n";
+
+#[test]
+fn more_than_the_senders_own_line_brings_is_refused() {
+    let line = |rate: &str| {
+        let own = format!("device = \"x0\"\nrate = {rate}");
+        ring(&[("a", "c")], "").replacen("device = \"x0\"\nrate = \"10mbit\"", &own, 1)
+    };
+    let found = findings(&line("[\"10mbit\", \"1mbit\"]"));
+    assert_eq!(
+        found,
+        [
+            "10: the line of `at-a` brings 1000 kbit/s, and 1025.334 kbit/s are promised to what is \
+          sent there [a line of 1025.334 kbit/s from `at-a` | promise less of what is sent there]"
+        ]
+    );
+    assert_eq!(
+        findings(&line("[\"10mbit\", \"1026kbit\"]")),
+        Vec::<String>::new()
+    );
+}
+
+/// What can be read and would be carried out at the wrong machine, or nowhere.
+#[test]
+fn machines_and_versions_are_told_apart() {
+    let refused = |text: &str, says: &str| {
+        let (domain, problems) = parse(text);
+        assert!(domain.is_none(), "{text}");
+        let said: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
+        assert!(said.contains(&says), "{said:?}");
+    };
+    let text = ring(&[("a", "c")], "");
+    let hosts = text.replacen(
+        "[router.b]\nrole = \"boundary\"",
+        "[router.b]\nrole = \"boundary\"\nhost = \"a\"",
+        1,
+    );
+    refused(&hosts, "`a` and `b` are both the machine `a`");
+    let mut versions = text;
+    for (at, address) in [("a", "192.0.2.1"), ("c", "2001:db8::1")] {
+        let customer = format!("[customer.at-{at}]\n");
+        let with = format!("{customer}address = \"{address}\"\n");
+        versions = versions.replacen(&customer, &with, 1);
+    }
+    refused(&versions, "`at-a` and `at-c` have no IP version in common");
+}
+
+/// Far more than a file may hold is one problem, and soon said.
+#[test]
+fn too_many_services_are_one_problem() {
+    let many: Vec<(&str, &str)> = std::iter::repeat_n(("a", "c"), 6000).collect();
+    let mut text = String::new();
+    for (number, part) in ring(&many, "").split("name = \"a-to-c\"").enumerate() {
+        if number > 0 {
+            let _ = write!(text, "name = \"s{number}\"");
+        }
+        text.push_str(part);
+    }
+    let (_, problems) = parse(&text);
+    let said: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(said, ["there are more than 4096 services"]);
 }
 
 /// All mistakes of a file at once, each with its place and what would be right.

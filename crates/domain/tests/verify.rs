@@ -101,6 +101,13 @@ fn it_is_said_since_when() {
         "{text}"
     );
     insta::assert_snapshot!(text);
+    // Another promise is another matter, kept or not.
+    let mut other = domain.clone();
+    other.services[0].loss = Some("0.1%".parse().unwrap());
+    let judged = |service| Fate::Judged(verdicts(service, &measured(625, 624)));
+    let fates_then = other.services.iter().map(judged).collect();
+    let (text, _) = verification(&other, fates_then, "then", since.clone());
+    assert!(text.contains("BROKEN since then"), "{text}");
     // What was not measured is remembered as it was.
     let none = vec![Fate::NotMeasured("no reason".to_owned()); domain.services.len()];
     let (text, since) = verification(&domain, none, "third", since);

@@ -93,8 +93,9 @@ impl Far {
     pub fn stream(&self, each_second: u32) -> Stream {
         let stop = Arc::new(AtomicBool::new(false));
         let socket = self.socket.try_clone().unwrap();
+        // A machine that gives the sender no time for long loses nothing.
         socket
-            .set_read_timeout(Some(Duration::from_secs(2)))
+            .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
         // A busy machine may let the receiver wait.
         set_socket_recv_buffer_size_force(&socket, 16 << 20).unwrap();

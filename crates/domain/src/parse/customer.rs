@@ -36,7 +36,25 @@ pub(super) fn customers(
             customers.insert(name.value, customer);
         }
     }
+    measured_once(root, &customers);
     (customers, names)
+}
+
+/// Two customers whose services would be measured at one machine under two
+/// addresses: of one of them something else would be measured.
+fn measured_once(root: &Reader<'_, '_>, customers: &BTreeMap<String, Customer>) {
+    let mut reached: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, customer) in customers {
+        let Some(host) = customer.host.as_deref() else {
+            continue;
+        };
+        if let Some(other) = reached.insert(host, name) {
+            let message = format!("`{other}` and `{name}` are both the machine `{host}`");
+            let hint = "write a machine of each customer's own as `host`, or leave it out";
+            let place = customer.place.span.clone();
+            root.problems().error(codes::NAME, place, message, hint);
+        }
+    }
 }
 
 fn customer(
@@ -53,10 +71,9 @@ fn customer(
         (!table.has("device")).then(|| table.missing::<()>("device", hint));
         None
     });
-    let rate = field::rate(
+    let rates = field::both_ways(
         table,
-        "rate",
-        "write what the line carries towards the customer",
+        "write what the line carries towards the customer, and from there where that differs",
     );
     let delay = field::travelling(table);
     let layer = field::layer(table);
@@ -77,7 +94,8 @@ fn customer(
     Some(Customer {
         router: router.value,
         device: device.value,
-        rate: rate?,
+        rate: rates?[0],
+        rate_from: rates?[1],
         layer: layer?,
         delay,
         host,

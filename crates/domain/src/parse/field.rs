@@ -136,24 +136,34 @@ pub(super) fn within<T: PartialOrd + Display + Copy>(
     None
 }
 
-/// A required rate of a link.
-pub(super) fn rate(reader: &mut Reader<'_, '_>, key: &'static str, hint: &str) -> Option<Rate> {
+/// The required rates of a line: what it carries one way and the other, which is
+/// the same where one rate is written.
+pub(super) fn both_ways(reader: &mut Reader<'_, '_>, hint: &str) -> Option<[Rate; 2]> {
+    let key = "rate";
     if !reader.has(key) {
         return reader.missing(key, hint);
     }
-    bounded(reader, key, (SLOWEST, FASTEST))
+    let list = reader.parsed_list::<Rate>(key)?;
+    let inside = |value: &Value<Rate>| within(reader, key, value, (SLOWEST, FASTEST));
+    let rates: Vec<Rate> = list.iter().filter_map(inside).collect();
+    match rates[..] {
+        [both] => Some([both, both]),
+        [there, back] => Some([there, back]),
+        [] => None,
+        _ => {
+            let message = "a line has two directions";
+            let hint = "write one rate, or one for each direction";
+            let place = reader.place(key);
+            let problems = reader.problems();
+            problems.error(codes::LIMIT, place, message, hint);
+            None
+        }
+    }
 }
 
 /// How long a bit travels: no time where it is not stated.
 pub(super) fn travelling(reader: &mut Reader<'_, '_>) -> Span {
     bounded(reader, "delay", (Span::ZERO, FARTHEST)).unwrap_or(Span::ZERO)
-}
-
-/// Several rates, each of a link.
-pub(super) fn rates(reader: &mut Reader<'_, '_>, key: &'static str) -> Vec<Rate> {
-    let list = reader.parsed_list::<Rate>(key).unwrap_or_default();
-    let inside = |value: &Value<Rate>| within(reader, key, value, (SLOWEST, FASTEST));
-    list.iter().filter_map(inside).collect()
 }
 
 /// The link layer: `ethernet` where it is not stated.

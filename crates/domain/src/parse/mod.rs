@@ -55,6 +55,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     }
     crate::contract::settle_smallest(&mut domain);
     service::apart(&domain, root.problems());
+    service::of_one_version(&domain, root.problems());
     for (service, path) in domain.services.iter().zip(domain.paths()) {
         if path.is_none() {
             let message = format!(

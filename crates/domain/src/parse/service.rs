@@ -6,8 +6,35 @@ use crate::codes;
 use crate::{Behaviour, Class, Domain, Place, Select, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Problems, Reader, Value};
-use weirgate_policy::{Ports, Protocol};
+use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
+
+/// Services between customers of whom one is known by addresses of one IP version
+/// alone and the other by the other's.
+pub(super) fn of_one_version(domain: &Domain, problems: &Problems) {
+    for service in &domain.services {
+        let ends = [&service.from, &service.to].map(|name| domain.customers.get(name));
+        let [Some(from), Some(to)] = ends else {
+            continue;
+        };
+        let (sent, received) = (from.scope(), to.scope());
+        let six = |prefix: &Prefix| prefix.address.is_ipv6();
+        let apart = !sent.is_empty()
+            && !received.is_empty()
+            && !sent
+                .iter()
+                .any(|one| received.iter().any(|other| six(one) == six(other)));
+        if apart {
+            let message = format!(
+                "`{}` and `{}` have no IP version in common",
+                service.from, service.to
+            );
+            let hint = "add networks or an address of the other version to one of them";
+            let place = service.place.span.clone();
+            problems.error(codes::PATH, place, message, hint);
+        }
+    }
+}
 
 /// The smallest and the largest IP packet of a service.
 const SMALLEST: Size = Size::bytes(20);
@@ -27,12 +54,11 @@ pub(super) fn services(
     customers: &BTreeSet<String>,
     classes: &BTreeMap<String, Class>,
 ) -> Vec<Service> {
-    let mut tables = root.tables("service");
-    if let Some(table) = tables.get(MOST) {
+    let (mut tables, excess) = root.tables_up_to("service", MOST);
+    if let Some(place) = excess {
         let message = format!("there are more than {MOST} services");
         root.problems()
-            .error(codes::LIMIT, table.span(), message, "divide the domain");
-        tables.truncate(MOST);
+            .error(codes::LIMIT, place, message, "divide the domain");
     }
     let mut used = BTreeSet::new();
     let services = tables.iter_mut();

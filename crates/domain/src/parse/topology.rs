@@ -6,7 +6,6 @@ use crate::codes;
 use crate::{Link, Place, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Reader, Value};
-use weirgate_units::Rate;
 
 pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
     let mut routers = BTreeMap::new();
@@ -29,7 +28,23 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
             },
         );
     }
+    reached_once(root, &routers);
     routers
+}
+
+/// Two routers that ssh would reach as one machine: each would take the other's
+/// policy away.
+fn reached_once(root: &Reader<'_, '_>, routers: &BTreeMap<String, Router>) {
+    let mut reached: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, router) in routers {
+        let host = router.host.as_deref().unwrap_or(name);
+        if let Some(other) = reached.insert(host, name) {
+            let message = format!("`{other}` and `{name}` are both the machine `{host}`");
+            let hint = "write each router's own machine as its `host`";
+            let place = router.place.span.clone();
+            root.problems().error(codes::NAME, place, message, hint);
+        }
+    }
 }
 
 /// The engine that has the kit's disciplines.
@@ -70,12 +85,11 @@ fn role(table: &mut Reader<'_, '_>) -> Option<Role> {
 }
 
 pub(super) fn links(root: &mut Reader<'_, '_>, routers: &BTreeMap<String, Router>) -> Vec<Link> {
-    let mut tables = root.tables("link");
-    if let Some(table) = tables.get(MOST) {
+    let (mut tables, excess) = root.tables_up_to("link", MOST);
+    if let Some(place) = excess {
         let message = format!("there are more than {MOST} links");
         root.problems()
-            .error(codes::LIMIT, table.span(), message, "divide the domain");
-        tables.truncate(MOST);
+            .error(codes::LIMIT, place, message, "divide the domain");
     }
     let mut used = BTreeSet::new();
     let links = tables.iter_mut();
@@ -95,10 +109,7 @@ fn link(
     };
     let between = pair(table, "between", "the two routers that it joins");
     let devices = pair(table, "devices", "the device of each towards the other");
-    let rates = field::rates(table, "rate");
-    if !table.has("rate") {
-        table.missing::<()>("rate", "write what it carries, such as `rate = \"10mbit\"`");
-    }
+    let rates = field::both_ways(table, "write what it carries, such as `rate = \"10mbit\"`");
     let delay = field::travelling(table);
     let layer = field::layer(table);
     let (between, devices) = (between?, devices?);
@@ -120,19 +131,7 @@ fn link(
         let port = (between[end].value.clone(), devices[end].value.clone());
         sound &= unused(table, used, port, &devices[end]);
     }
-    let rates: [Rate; 2] = match rates[..] {
-        [both] => [both, both],
-        [there, back] => [there, back],
-        [] => return None,
-        _ => {
-            let message = "a link has two directions";
-            let hint = "write one rate, or one for each direction";
-            let place = table.place("rate");
-            table.problems().error(codes::LIMIT, place, message, hint);
-            return None;
-        }
-    };
-    let layer = layer?;
+    let (rates, layer) = (rates?, layer?);
     sound.then(|| Link {
         between: between.map(|name| name.value),
         devices: devices.map(|name| name.value),

@@ -4,8 +4,9 @@
 use crate::domain_apply::{self, Texts};
 use crate::domain_ssh::Ssh;
 use crate::exit::{Failure, Outcome, Status};
-use crate::{change, domain_end, domain_try, domain_verify, output, source};
+use crate::{change, domain_end, domain_try, domain_verify, domain_within, output, source};
 use clap::Subcommand;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_domain::{Check, Domain, Report, router_policies};
@@ -97,6 +98,13 @@ pub enum Command {
         #[command(flatten)]
         measure: domain_try::Measure,
     },
+    /// A program in a network namespace of this machine: what `try` has in place of ssh.
+    #[command(hide = true)]
+    Within {
+        space: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
+    },
     /// One end of a measurement; started by `verify`.
     #[command(hide = true)]
     End,
@@ -162,6 +170,7 @@ pub fn run(command: &Command) -> Outcome {
             Some(all) => domain_try::inside(all, (!only_build).then_some(measure)),
             None => Ok(Status::Differs),
         },
+        Command::Within { space, program } => domain_within::run(space, program),
         Command::End => domain_end::run(),
     }
 }

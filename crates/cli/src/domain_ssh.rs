@@ -90,7 +90,7 @@ impl Ssh {
     /// Namespaces of this machine in place of others: each host is one.
     pub fn namespaces() -> Self {
         Self {
-            ssh: Words(["ip", "netns", "exec"].map(str::to_owned).to_vec()),
+            ssh: Words(["weirgate", "domain", "within"].map(str::to_owned).to_vec()),
             remote: "weirgate".to_owned(),
         }
     }

@@ -35,6 +35,7 @@ mod domain_ssh;
 mod domain_try;
 mod domain_verify;
 mod domain_way;
+mod domain_within;
 mod exit;
 mod explain;
 mod explain_input;

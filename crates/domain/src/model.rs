@@ -171,7 +171,7 @@ pub struct Service {
     /// boundary router finds its packets whatever code point they bring; where
     /// none is stated, they are found by the code point of the class.
     pub select: Select,
-    /// The longest that a packet takes from boundary to boundary.
+    /// The longest that a packet takes from the sender's machine to the receiver's.
     pub delay: Option<Span>,
     /// The most by which two packets' delays differ.
     pub jitter: Option<Span>,

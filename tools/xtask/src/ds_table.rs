@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -26,8 +26,8 @@ const F5: u32 = 53_499;
 struct Sender {
     /// Its name in the experiment.
     flow: &'static str,
-    /// Mbit/s of 2^20 bits.
-    mbit: f64,
+    /// Mbit/s of 2^20 bits, where the thesis has the pair.
+    mbit: Option<f64>,
     /// Of datagrams: the jitter in ms, where it is stated.
     jitter: Option<f64>,
     /// What was lost, where it is stated.
@@ -56,7 +56,7 @@ const fn udp(flow: &'static str, mbit: f64, jitter: f64, lost: u32) -> Sender {
     let lost = Some(Lost::Of(lost, ALL));
     Sender {
         flow,
-        mbit,
+        mbit: Some(mbit),
         jitter,
         lost,
     }
@@ -67,7 +67,7 @@ const fn lost(flow: &'static str, mbit: f64, lost: u32, sent: u32) -> Sender {
     let lost = Some(Lost::Of(lost, sent));
     Sender {
         flow,
-        mbit,
+        mbit: Some(mbit),
         jitter: None,
         lost,
     }
@@ -80,9 +80,19 @@ const fn tcp(flow: &'static str, mbit: f64, lost: Option<u32>) -> Sender {
     };
     Sender {
         flow,
-        mbit,
+        mbit: Some(mbit),
         jitter: None,
         lost,
+    }
+}
+
+/// A sender of a pair that the thesis does not have.
+const fn ours(flow: &'static str) -> Sender {
+    Sender {
+        flow,
+        mbit: None,
+        jitter: None,
+        lost: None,
     }
 }
 
@@ -106,7 +116,7 @@ const fn pair(
 
 /// Of what TCP lost in DS-A4b the thesis prints more than can have been sent.
 #[rustfmt::skip]
-const PAIRS: [Pair; 33] = [
+const PAIRS: [Pair; 34] = [
     pair("DS-1.1", "ds-1.1", "half", "full", udp("flow1", 4.5, 9.294, 4926), udp("flow2", 4.6, 1.421, 4918)),
     pair("DS-1.2", "ds-1.1", "half-swapped", "full", udp("flow1", 4.5, 8.294, 5029), udp("flow2", 4.6, 1.345, 4913)),
     pair("DS-1.3", "ds-1.1", "priority-far", "full", udp("flow1", 7.0, 0.708, 0), udp("flow2", 2.1, 11.459, 9876)),
@@ -115,6 +125,7 @@ const PAIRS: [Pair; 33] = [
     pair("DS-1.6", "ds-1.6", "half", "full", udp("flow1", 6.9, 0.736, 100), tcp("flow2", 3.8, Some(0))),
     pair("DS-1.7", "ds-1.7", "half", "full", tcp("flow1", 3.5, None), tcp("flow2", 3.4, None)),
     pair("DS-2.1", "ds-2.1", "shaped", "full", udp("flow1", 1.1, 15.313, 11979), udp("flow2", 7.0, 0.268, 0)),
+    pair("DS-2.1, policed", "ds-2.1", "policed", "full", ours("flow1"), ours("flow2")),
     pair("DS-2.2", "ds-2.2", "shaped", "full", udp("flow1", 1.0, 21.664, 12255), tcp("flow2", 5.7, None)),
     pair("DS-3.1", "ds-1.1", "first-first", "full", udp("flow1", 7.0, 0.759, 0), udp("flow2", 2.2, 8.322, 9829)),
     pair("DS-3.2", "ds-1.1", "second-first", "full", udp("flow1", 2.2, 3.371, 9839), udp("flow2", 7.0, 0.735, 0)),
@@ -145,9 +156,10 @@ const PAIRS: [Pair; 33] = [
 /// A figure, and what is expected of it.
 type Figures = BTreeMap<(String, String, String), (f64, Option<f64>)>;
 
-/// Prints the tables of all outcomes in a folder.
+/// Prints the tables of all outcomes in a folder; with a document to check, says
+/// which of their lines it does not have.
 #[allow(clippy::print_stdout, reason = "the table is what is asked for")]
-pub fn run(folder: &Path) -> Result<()> {
+pub fn run(folder: &Path, check: Option<&Path>) -> Result<()> {
     let figures = read(folder)?;
     if figures.is_empty() {
         bail!(
@@ -155,29 +167,79 @@ pub fn run(folder: &Path) -> Result<()> {
             folder.display()
         );
     }
-    println!("| | first: thesis | theory | measured | second: thesis | theory | measured |");
-    println!("|---|---:|---:|---:|---:|---:|---:|");
-    for pair in &PAIRS {
-        println!(
-            "| {} | {} |",
-            pair.name,
-            pair.cells(|sender| goodput(&figures, pair, sender))
-        );
+    let lines = lines(&figures);
+    println!("{}", lines.join("\n"));
+    let Some(path) = check else { return Ok(()) };
+    let document = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let stated: BTreeSet<&str> = document.lines().collect();
+    let missing: Vec<&String> = lines
+        .iter()
+        .filter(|line| !line.is_empty() && !stated.contains(line.as_str()))
+        .collect();
+    match missing[..] {
+        [] => Ok(()),
+        [first, ..] => bail!(
+            "{}: {} lines are not as measured, the first: {first}",
+            path.display(),
+            missing.len()
+        ),
     }
-    println!();
-    println!(
+}
+
+fn lines(figures: &Figures) -> Vec<String> {
+    let measured = |pair: &&Pair| {
+        let metric = |sender: &Sender| format!("{}.goodput.{}.mean_kbit", pair.phase, sender.flow);
+        let mut senders = pair.senders.iter();
+        senders.any(|sender| pair.figure(figures, metric(sender)).is_some())
+    };
+    let mut lines = vec![
+        "| | first: thesis | theory | measured | second: thesis | theory | measured |".to_owned(),
+        "|---|---:|---:|---:|---:|---:|---:|".to_owned(),
+    ];
+    for pair in PAIRS.iter().filter(measured) {
+        let cells = pair.cells(|sender| goodput(figures, pair, sender));
+        lines.push(format!("| {} | {cells} |", pair.name));
+    }
+    lines.extend([
+        String::new(),
         "| | first: jitter, thesis | measured | lost, thesis | measured | second: jitter, thesis | \
          measured | lost, thesis | measured |"
-    );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
-    for pair in &PAIRS {
-        println!(
-            "| {} | {} |",
-            pair.name,
-            pair.cells(|sender| fate(&figures, pair, sender))
-        );
+            .to_owned(),
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
+    ]);
+    for pair in PAIRS.iter().filter(measured) {
+        let cells = pair.cells(|sender| fate(figures, pair, sender));
+        lines.push(format!("| {} | {cells} |", pair.name));
     }
-    Ok(())
+    lines.extend(ratios(figures));
+    lines
+}
+
+/// Of two flows in one class whose round trips are 1:4, how much more the near one
+/// has.
+fn ratios(figures: &Figures) -> Vec<String> {
+    let of = |arm: &str, flow: &str| {
+        let metric = format!("full.goodput.{flow}.mean_kbit");
+        let key = ("ds-rtt".to_owned(), arm.to_owned(), metric);
+        figures.get(&key).map(|(kbit, _)| *kbit)
+    };
+    let rows = ["red", "wred"].into_iter().filter_map(|arm| {
+        let (near, far) = (of(arm, "near")?, of(arm, "far")?);
+        Some(format!(
+            "| {arm} | {near:.0} | {far:.0} | {:.2} |",
+            near / far
+        ))
+    });
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let head = [
+        "",
+        "| | near, kbit/s | far | ratio |",
+        "|---|---:|---:|---:|",
+    ];
+    head.map(str::to_owned).into_iter().chain(rows).collect()
 }
 
 impl Pair {
@@ -199,7 +261,7 @@ fn goodput(figures: &Figures, pair: &Pair, sender: &Sender) -> String {
     let shown = |kbit: Option<f64>| kbit.map_or_else(|| "-".to_owned(), mbit);
     format!(
         "{} | {} | {}",
-        mbit(sender.mbit * BINARY),
+        shown(sender.mbit.map(|mbit| mbit * BINARY)),
         shown(theory.flatten()),
         shown(measured)
     )

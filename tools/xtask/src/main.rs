@@ -97,6 +97,9 @@ enum Task {
         /// Where outcomes are: what `weirgate lab run FILE --json` printed, as
         /// files with the ending `json`.
         folder: PathBuf,
+        /// Refuse lines that this document does not have: `docs/experiments.md`.
+        #[arg(long)]
+        check: Option<PathBuf>,
     },
     /// Compare hash functions for flows: how evenly they fill a table, and how fast.
     FlowHash {
@@ -155,7 +158,7 @@ fn main() -> ExitCode {
             weirgate,
             page,
         } => campaign::run(&root(), folder.as_deref(), weirgate.as_deref(), page),
-        Task::DsTable { folder } => ds_table::run(&folder),
+        Task::DsTable { folder, check } => ds_table::run(&folder, check.as_deref()),
         Task::FlowHash { inside: true, .. } => {
             flow_hash::run_inside();
             Ok(())

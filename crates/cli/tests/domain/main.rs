@@ -10,7 +10,9 @@
 )]
 
 mod broken;
+mod failing;
 mod inside;
+mod levels;
 mod scope;
 mod topology;
 mod tunnels;
@@ -21,7 +23,15 @@ use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(function: &str) {
     let own = OwnTests {
-        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "nft", "sysctl"],
+        programs: &[
+            env!("CARGO_BIN_EXE_weirgate"),
+            "ip",
+            "tc",
+            "nft",
+            "sysctl",
+            "sh",
+            "sleep",
+        ],
         variables: &[],
         seed: 1,
         limits: Limits {
@@ -45,6 +55,20 @@ fn eight_routers_and_forty_customers() {
 #[test]
 fn a_broken_router_is_named() {
     in_the_guest("broken::three_routers");
+}
+
+/// A router that does not answer, one that is cut off, a confirmation that is
+/// lost, and the end of whoever applies: all routers have what they had.
+#[test]
+fn whatever_fails_all_return() {
+    in_the_guest("failing::one_of_several");
+}
+
+/// Assured forwarding and DRT under the kit beside one who sends four times his
+/// contract.
+#[test]
+fn contracts_hold_beside_one_who_exceeds_his() {
+    in_the_guest("levels::beyond_contracts");
 }
 
 /// Expedited forwarding through five saturated ports.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate domain within`: runs a program in a network namespace of this
+//! machine, as `ip netns exec` does, but with all file systems as they are. That
+//! one hides the BPF file system, by which routers on one kernel share the kit's
+//! disciplines.
+
+use crate::exit::{Failure, Outcome};
+use anyhow::Context as _;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+/// Where `ip netns` keeps namespaces by name (ip-netns(8)).
+const SPACES: &str = "/run/netns";
+
+/// Becomes the program there.
+pub fn run(space: &str, program: &[OsString]) -> Outcome {
+    let [first, arguments @ ..] = program else {
+        return Err(Failure::Input("weirgate: name a program".to_owned()));
+    };
+    let path = Path::new(SPACES).join(space);
+    let file = File::open(&path).with_context(|| path.display().to_string())?;
+    let network = Some(LinkNameSpaceType::Network);
+    move_into_link_name_space(file.as_fd(), network)
+        .with_context(|| format!("entering {space}"))?;
+    let error = Command::new(first).args(arguments).exec();
+    Err(Failure::Other(anyhow::anyhow!(
+        "{}: {error}",
+        first.display()
+    )))
+}

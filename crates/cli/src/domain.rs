@@ -22,6 +22,9 @@ pub enum Command {
     Check {
         /// The domain file.
         domain: PathBuf,
+        /// Derive each service's worst case, port by port.
+        #[arg(long)]
+        details: bool,
     },
     /// Ask each router, over ssh, what its policy would change there.
     ///
@@ -113,7 +116,7 @@ pub enum Command {
 /// Runs one of them.
 pub fn run(command: &Command) -> Outcome {
     match command {
-        Command::Check { domain } => check(domain),
+        Command::Check { domain, details } => check(domain, *details),
         Command::Plan { domain, ssh } => {
             let Some((domain, _, texts)) = sound(domain)? else {
                 return Ok(Status::Differs);
@@ -181,11 +184,12 @@ fn read(path: &Path) -> Result<(Domain, Check), Failure> {
     Ok((domain, check))
 }
 
-fn check(path: &Path) -> Outcome {
+fn check(path: &Path, details: bool) -> Outcome {
     let (domain, check) = read(path)?;
     let report = Report {
         domain: &domain,
         check: &check,
+        details,
     };
     output::text(&report.to_string())?;
     Ok(if check.findings.is_empty() {
@@ -203,6 +207,7 @@ fn sound(path: &Path) -> Result<Option<(Domain, Check, Texts)>, Failure> {
         let report = Report {
             domain: &domain,
             check: &check,
+            details: false,
         };
         output::note(&report.to_string());
         return Ok(None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A domain's check as text: promises per port, the worst case of each
-//! service with its derivation, and what cannot be kept.
+//! service, with its derivation where that is asked for, and what cannot be kept.
 
 use crate::{Check, Delay, Domain, Outcome, Port, Service};
 use std::fmt;
@@ -14,6 +14,8 @@ pub struct Report<'c> {
     pub domain: &'c Domain,
     /// What was found.
     pub check: &'c Check,
+    /// Whether worst cases are derived port by port.
+    pub details: bool,
 }
 
 impl fmt::Display for Report<'_> {
@@ -54,8 +56,16 @@ impl fmt::Display for Report<'_> {
         }
         self.loads(f)?;
         for (at, service) in domain.services.iter().enumerate() {
-            if let Some(delay) = &check.delays[at] {
-                service_text(f, service, delay, &check.ports)?;
+            match &check.delays[at] {
+                Some(delay) if self.details => service_text(f, service, delay, &check.ports)?,
+                Some(delay) => {
+                    // A space above the first.
+                    if at == 0 {
+                        writeln!(f)?;
+                    }
+                    service_line(f, service, delay)?;
+                }
+                None => {}
             }
         }
         if check.findings.is_empty() {
@@ -82,33 +92,71 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn loads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = None;
-        for load in &self.check.loads {
-            if shown != Some(load.port) {
-                shown = Some(load.port);
-                let port = &self.check.ports[load.port.0];
-                writeln!(
-                    f,
-                    "\n{} of {}, towards {}, {} on the wire:",
-                    port.device,
-                    port.router,
-                    port.towards,
-                    in_kbit(port.rate)
-                )?;
-            }
-            let promised = load.promised.as_bits_per_second();
-            let guaranteed = load.guaranteed.as_bits_per_second();
-            let part = promised as f64 / guaranteed.max(1) as f64 * 100.0;
-            writeln!(
+        // The loads of a port follow one another.
+        for loads in self.check.loads.chunk_by(|one, next| one.port == next.port) {
+            let port = &self.check.ports[loads[0].port.0];
+            write!(
                 f,
-                "  {}: {} promised of {} ({part:.1} %)",
-                load.class,
-                in_kbit(load.promised),
-                in_kbit(load.guaranteed)
+                "\n{} of {}, towards {}, {} on the wire:",
+                port.device,
+                port.router,
+                port.towards,
+                in_kbit(port.rate)
+            )?;
+            let each = loads.iter().map(|load| {
+                let promised = load.promised.as_bits_per_second();
+                let guaranteed = load.guaranteed.as_bits_per_second();
+                let part = promised as f64 / guaranteed.max(1) as f64 * 100.0;
+                let promised = in_kbit(load.promised);
+                if self.details {
+                    let guaranteed = in_kbit(load.guaranteed);
+                    format!(
+                        "\n  {}: {promised} promised of {guaranteed} ({part:.1} %)",
+                        load.class
+                    )
+                } else {
+                    format!(" {} {promised} ({part:.1} %)", load.class)
+                }
+            });
+            let each: Vec<String> = each.collect();
+            write!(f, "{}", each.join(if self.details { "" } else { "," }))?;
+            if self.details {
+                writeln!(f)?;
+            }
+        }
+        if self.details { Ok(()) } else { writeln!(f) }
+    }
+}
+
+/// Who sends how much to whom.
+fn whose(service: &Service) -> String {
+    format!(
+        "{}: {} from {} to {} in `{}`",
+        service.name,
+        in_kbit(service.rate),
+        service.from,
+        service.to,
+        service.class
+    )
+}
+
+/// A service and its times in one line.
+fn service_line(f: &mut fmt::Formatter<'_>, service: &Service, delay: &Delay) -> fmt::Result {
+    write!(f, "{}", whose(service))?;
+    for (what, promised, worst) in [
+        ("delay", service.delay, delay.worst()),
+        ("jitter", service.jitter, delay.variation()),
+    ] {
+        if let Some(promised) = promised {
+            let outcome = Outcome::of(Some(promised), worst);
+            write!(
+                f,
+                "; {what} {} of {promised}, {outcome}",
+                milliseconds(worst)
             )?;
         }
-        Ok(())
     }
+    writeln!(f)
 }
 
 fn service_text(
@@ -117,15 +165,7 @@ fn service_text(
     delay: &Delay,
     ports: &[Port],
 ) -> fmt::Result {
-    writeln!(
-        f,
-        "\n{}: {} from {} to {} in `{}`",
-        service.name,
-        in_kbit(service.rate),
-        service.from,
-        service.to,
-        service.class
-    )?;
+    writeln!(f, "\n{}", whose(service))?;
     promise(f, "delay", service.delay, delay.worst())?;
     promise(f, "jitter", service.jitter, delay.variation())?;
     if let Some(loss) = service.loss {

@@ -315,11 +315,13 @@ fn a_broken_file_is_refused_with_everything_that_is_wrong() {
 fn the_report_shows_sums_and_derivations() {
     let domain = domain(ROW);
     let check = check(&domain);
-    let report = weirgate_domain::Report {
+    let report = |details| weirgate_domain::Report {
         domain: &domain,
         check: &check,
+        details,
     };
-    insta::assert_snapshot!(report.to_string());
+    insta::assert_snapshot!(report(true).to_string());
+    insta::assert_snapshot!("the_report_has_a_line_for_each", report(false).to_string());
 }
 
 #[test]
@@ -487,6 +489,7 @@ fn times_and_levels_do_not_go_together() {
     let report = weirgate_domain::Report {
         domain: &domain,
         check: &check,
+        details: false,
     }
     .to_string();
     assert!(

@@ -224,6 +224,7 @@ fn drop_precedences_are_told_apart_where_the_router_can() {
     let report = weirgate_domain::Report {
         domain: &domain,
         check: &check,
+        details: false,
     };
     let named = "AF's drop precedences are one at east, one, three, west:";
     assert!(report.to_string().contains(named), "{report}");

@@ -218,7 +218,7 @@ fn five_hops() {
     }
     let file = "/run/five.toml";
     plan.build(file);
-    let (status, text) = domain(&["check", file]);
+    let (status, text) = domain(&["check", file, "--details"]);
     assert_eq!(status, 0, "{text}");
     println!("{text}");
     let bound = milliseconds(&text, "jitter: promised", "at worst");

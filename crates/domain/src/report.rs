@@ -106,16 +106,16 @@ impl Report<'_> {
             let each = loads.iter().map(|load| {
                 let promised = load.promised.as_bits_per_second();
                 let guaranteed = load.guaranteed.as_bits_per_second();
-                let part = promised as f64 / guaranteed.max(1) as f64 * 100.0;
+                let used = promised as f64 / guaranteed.max(1) as f64 * 100.0;
                 let promised = in_kbit(load.promised);
                 if self.details {
                     let guaranteed = in_kbit(load.guaranteed);
                     format!(
-                        "\n  {}: {promised} promised of {guaranteed} ({part:.1} %)",
+                        "\n  {}: {promised} promised of {guaranteed} ({used:.1} %)",
                         load.class
                     )
                 } else {
-                    format!(" {} {promised} ({part:.1} %)", load.class)
+                    format!(" {} {promised} ({used:.1} %)", load.class)
                 }
             });
             let each: Vec<String> = each.collect();

@@ -7,8 +7,10 @@
 #include "segment.h"
 #include "spread.h"
 
-/* Protocols and ports that are told apart; of more, those seen last. */
+/* Protocols and ports that are told apart; of more, those seen last. Protocols
+ * alone are few, and never forgotten. */
 #define SERVICES 4096
+#define PROTOCOLS 512
 
 /* Steps of 64 bytes, the last for all that is larger. */
 #define SIZE_PLACES 6
@@ -45,6 +47,14 @@ struct {
 	__type(value, struct survey_count);
 } services SEC(".maps");
 
+/* Without a port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROTOCOLS);
+	__type(key, struct survey_service);
+	__type(value, struct survey_count);
+} protocols SEC(".maps");
+
 /* What arrives, and what leaves. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -60,14 +70,27 @@ static __always_inline void more(struct survey_count *count, u64 packets,
 	__sync_fetch_and_add(&count->bytes, bytes);
 }
 
+/* Counts a packet in a map of these. */
+static __always_inline void count_in(void *map, struct survey_service *service,
+				     u64 packets, u64 bytes)
+{
+	struct survey_count *count = bpf_map_lookup_elem(map, service);
+	struct survey_count fresh = {};
+
+	if (!count) {
+		bpf_map_update_elem(map, service, &fresh, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(map, service);
+	}
+	if (count)
+		more(count, packets, bytes);
+}
+
 /* A packet without its link's header. One that holds several segments counts as
  * these, each as large as the others. */
 static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 				   u32 bytes, u32 out)
 {
 	struct survey_service service = { skb->protocol, 0, out };
-	struct survey_count fresh = {};
-	struct survey_count *count;
 	struct survey_way *way;
 	struct skb_shared_info *shared;
 	struct tuple tuple = {};
@@ -84,6 +107,7 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 		segments = 1;
 	at = addresses(network, skb->protocol, &tuple);
 	service.protocol = tuple.protocol;
+	count_in(&protocols, &service, segments, bytes);
 	if (at && tuple_has_ports(tuple.protocol) &&
 	    !bpf_probe_read_kernel(ports, sizeof(ports), network + at)) {
 		u16 one = __builtin_bswap16(ports[0]);
@@ -91,13 +115,7 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 
 		service.port = one < other ? one : other;
 	}
-	count = bpf_map_lookup_elem(&services, &service);
-	if (!count) {
-		bpf_map_update_elem(&services, &service, &fresh, BPF_NOEXIST);
-		count = bpf_map_lookup_elem(&services, &service);
-	}
-	if (count)
-		more(count, segments, bytes);
+	count_in(&services, &service, segments, bytes);
 	way = bpf_map_lookup_elem(&ways, &out);
 	if (!way)
 		return;

@@ -14,6 +14,7 @@ const FILE: &str = "survey";
 
 /// Its maps.
 const SERVICES: &str = "services";
+const PROTOCOLS: &str = "protocols";
 const WAYS: &str = "ways";
 
 /// Bytes of `struct survey_count` and where in `struct survey_way` what is.
@@ -83,10 +84,20 @@ impl Survey {
 
     /// What passed so far, by protocol and port: the 4,096 that were seen last.
     pub fn services(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
-        let map = sized(FILE, SERVICES, COUNT_BYTES, self.programs.handle(SERVICES))?;
+        self.counts(SERVICES)
+    }
+
+    /// The same by protocol alone, with port 0: all that passed, also what was
+    /// forgotten of ports.
+    pub fn protocols(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
+        self.counts(PROTOCOLS)
+    }
+
+    fn counts(&self, name: &'static str) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
+        let map = sized(FILE, name, COUNT_BYTES, self.programs.handle(name))?;
         let batch = map
             .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
-            .map_err(failed(FILE, SERVICES, "read"))?;
+            .map_err(failed(FILE, name, "read"))?;
         let entry = |(key, value): (Vec<u8>, Vec<u8>)| {
             let key: &[u8; 8] = key.first_chunk()?;
             let service = SurveyService {

@@ -19,6 +19,8 @@ use weirgate_units::{ParseError, Rate, Span};
 
 /// Lines of a table.
 const MOST: usize = 15;
+/// Protocols of IP that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// What to look at.
 #[derive(clap::Args)]
@@ -61,9 +63,10 @@ struct Seen {
     time: Duration,
     rate: Option<Rate>,
     ways: [SurveyWay; 2],
+    protocols: BTreeMap<SurveyService, SurveyCount>,
     services: BTreeMap<SurveyService, SurveyCount>,
-    /// Bytes of every second, arriving and leaving.
-    seconds: Vec<[u64; 2]>,
+    /// Bytes of every second, arriving and leaving, and how long each was.
+    seconds: Vec<([u64; 2], Duration)>,
 }
 
 /// `weirgate survey`.
@@ -108,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn seconds(seen: &Seen) -> String {
     let head = String::from("second,arrived_bytes,left_bytes\r\n");
     let lines = seen.seconds.iter().enumerate();
-    lines.fold(head, |mut text, (second, [arrived, left])| {
+    lines.fold(head, |mut text, (second, ([arrived, left], _))| {
         let _ = write!(text, "{second},{arrived},{left}\r\n");
         text
     })
@@ -164,7 +167,7 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
     let mut term = signal(SignalKind::terminate())?;
     let start = Instant::now();
     let mut seconds = Vec::new();
-    let mut before = [0, 0];
+    let mut before = ([0, 0], start);
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.tick().await;
     let rest = tokio::time::sleep(arguments.time);
@@ -174,8 +177,9 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
             _ = ticks.tick() => {
                 let ways = survey.ways().map_err(wrong)?;
                 let now = [ways[0].all.bytes, ways[1].all.bytes];
-                seconds.push([now[0] - before[0], now[1] - before[1]]);
-                before = now;
+                let (bytes, at) = (before.0, Instant::now());
+                seconds.push(([now[0] - bytes[0], now[1] - bytes[1]], at - before.1));
+                before = (now, at);
             }
             () = &mut rest => break,
             _ = int.recv() => break,
@@ -187,7 +191,9 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
         time: start.elapsed(),
         rate: arguments.rate,
         ways: survey.ways().map_err(wrong)?,
+        // First what is a part of the others.
         services: survey.services().map_err(wrong)?,
+        protocols: survey.protocols().map_err(wrong)?,
         seconds,
     })
 }
@@ -227,8 +233,28 @@ fn grouped(
     groups
 }
 
-fn port(service: SurveyService) -> Option<String> {
-    (service.port > 0).then(|| format!("{} {}", protocol(service), service.port))
+/// By protocol and port, with what was forgotten of too many ports.
+fn ports(seen: &Seen) -> Rows {
+    let mut rows = grouped(&seen.services, |one| {
+        (one.port > 0).then(|| format!("{} {}", protocol(one), one.port))
+    });
+    let mut rest = seen.protocols.clone();
+    for (service, count) in &seen.services {
+        let whole = SurveyService {
+            port: 0,
+            ..*service
+        };
+        if let Some(rest) = rest.get_mut(&whole) {
+            rest.packets = rest.packets.saturating_sub(count.packets);
+            rest.bytes = rest.bytes.saturating_sub(count.bytes);
+        }
+    }
+    rest.retain(|one, count| WITH_PORTS.contains(&one.protocol) && count.packets > 0);
+    rows.extend(grouped(&rest, |one| {
+        Some(format!("{} other ports", protocol(one)))
+    }));
+    rows.sort_by_key(|(_, [one, other])| std::cmp::Reverse(one.bytes + other.bytes));
+    rows
 }
 
 fn version(service: SurveyService) -> &'static str {
@@ -241,9 +267,14 @@ fn version(service: SurveyService) -> &'static str {
 
 /// Bits by the second of every second, least first.
 fn rates(seen: &Seen, way: usize) -> Vec<u64> {
-    let mut rates: Vec<u64> = seen.seconds.iter().map(|one| one[way] * 8).collect();
+    let mut rates: Vec<u64> = seen.seconds.iter().map(|one| rate(one, way)).collect();
     rates.sort_unstable();
     rates
+}
+
+/// Bits by the second of one of them: a look may come late.
+fn rate((bytes, time): &([u64; 2], Duration), way: usize) -> u64 {
+    (bytes[way] as f64 * 8.0 / time.as_secs_f64().max(1e-3)) as u64
 }
 
 fn part(of: u64, all: u64) -> f64 {
@@ -266,7 +297,7 @@ fn report(seen: &Seen) -> String {
         let peak = rates.last().copied().unwrap_or_default();
         let full = |bits: f64| match seen.rate {
             Some(rate) => format!(
-                ", {:.0} % of the line",
+                ", {:.0} % of the line without its link layer",
                 bits * 100.0 / rate.as_bits_per_second() as f64
             ),
             None => String::new(),
@@ -295,13 +326,13 @@ fn report(seen: &Seen) -> String {
     let tables: [(&str, Rows); 4] = [
         (
             "version",
-            grouped(&seen.services, |one| Some(version(one).to_owned())),
+            grouped(&seen.protocols, |one| Some(version(one).to_owned())),
         ),
         (
             "protocol",
-            grouped(&seen.services, |one| Some(protocol(one))),
+            grouped(&seen.protocols, |one| Some(protocol(one))),
         ),
-        ("port", grouped(&seen.services, port)),
+        ("port", ports(seen)),
         ("size", sizes(&seen.ways)),
     ];
     for (title, rows) in tables.into_iter().filter(|(_, rows)| !rows.is_empty()) {
@@ -399,7 +430,7 @@ fn document(seen: &Seen) -> Value {
         })
     };
     let way = |way: usize| {
-        let seconds: Vec<u64> = seen.seconds.iter().map(|one| one[way] * 8).collect();
+        let seconds: Vec<u64> = seen.seconds.iter().map(|one| rate(one, way)).collect();
         json!({
             "all": counted(seen.ways[way].all),
             "gaps": gaps(&seen.ways[way].gaps),
@@ -412,9 +443,9 @@ fn document(seen: &Seen) -> Value {
         "rate_bits": seen.rate.map(Rate::as_bits_per_second),
         "arrives": way(0),
         "leaves": way(1),
-        "versions": table(grouped(&seen.services, |one| Some(version(one).to_owned()))),
-        "protocols": table(grouped(&seen.services, |one| Some(protocol(one)))),
-        "ports": table(grouped(&seen.services, port)),
+        "versions": table(grouped(&seen.protocols, |one| Some(version(one).to_owned()))),
+        "protocols": table(grouped(&seen.protocols, |one| Some(protocol(one)))),
+        "ports": table(ports(seen)),
         "sizes": table(sizes(&seen.ways)),
     })
 }

@@ -70,14 +70,33 @@ fn nine_months_open_as_fast_as_twelve_hours() {
     let mut browser = Browser::open(&watch.place, 1280, 1400);
     browser.go(&format!("{}#history/1", watch.address));
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
-    for button in ["#twelve", "#nine", "[data-hours=\"8784\"]"] {
-        let all: Vec<_> = (0..TRIES).map(|_| shown(&mut browser, button)).collect();
-        let best = all.iter().map(|one| one.0).fold(f64::INFINITY, f64::min);
-        let figures = all[0].1;
-        println!("{button}: {figures} graphs in {best:.0} ms");
-        assert!(figures >= 5.0, "{button}: {figures}");
-        // Each of them in less than a fifth of a second.
-        assert!(best < 200.0 * figures, "{button}: {best} ms");
+    as_fast("24 series", &mut browser);
+}
+
+/// Nine months and a year are there as fast as twelve hours, with half as much to
+/// spare, and each graph in less than a fifth of a second. All are tried by turns, so
+/// that what else the machine does meets each of them.
+pub fn as_fast(what: &str, browser: &mut Browser) {
+    const BUTTONS: [&str; 3] = ["#twelve", "#nine", "[data-hours=\"8784\"]"];
+    let mut best = [f64::INFINITY; 3];
+    let mut graphs = [0.0; 3];
+    for _ in 0..TRIES {
+        for (place, button) in BUTTONS.into_iter().enumerate() {
+            let (ms, figures) = shown(browser, button);
+            best[place] = best[place].min(ms);
+            graphs[place] = figures;
+        }
+    }
+    println!("{what}: twelve hours, nine months, a year: {best:.0?} ms for {graphs:?} graphs");
+    for (ms, graphs) in best.into_iter().zip(graphs) {
+        assert!(graphs >= 5.0, "{graphs}");
+        assert!(ms < 200.0 * graphs, "{ms} ms for {graphs}");
+        // A frame of the browser's, beside.
+        assert!(
+            ms <= 1.5 * best[0] + 17.0,
+            "{ms} ms, and {} for twelve hours",
+            best[0]
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 //! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
 //! every program that weirgate loads.
 
-use crate::aqm_kit::Subject;
+use crate::aqm_kit::{Host, Subject};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context;
@@ -22,7 +22,7 @@ pub fn verify(what: Option<&Path>, lab: bool, kernels: &[PathBuf]) -> Outcome {
     let object = match &subject {
         Some(subject) => {
             subject.look()?;
-            Some(subject.bpf()?)
+            Some(subject.bpf(Host::Qdisc)?)
         }
         None => what.map(Path::to_owned),
     };

@@ -64,5 +64,5 @@ AQM_FN struct aqm_verdict ared_depart(struct ared_vars *v,
 AQM_NO_EVICTION(ared)
 
 AQM_DISCIPLINE_TO(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM,
-	       red_core_end(&v->ared.red),
-	       "Adaptive RED: RED that finds its own probability")
+		  red_core_end(&v->ared.red),
+		  "Adaptive RED: RED that finds its own probability")

@@ -71,4 +71,4 @@ AQM_FN struct aqm_verdict red_depart(struct red_vars *v,
 AQM_NO_EVICTION(red)
 
 AQM_DISCIPLINE_TO(red, RED, 1, 4096, AQM_NEEDS_RANDOM, red_core_end(&v->red),
-	       "Random Early Detection")
+		  "Random Early Detection")

@@ -241,7 +241,7 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_turn *turn)
 	turn->packet.ecn = at.ecn;
 	turn->packet.wire = filter_wire(skb, &wanted->link, &at);
 	tuple_reduce(&turn->tuple, wanted->parts);
-	if (AQM_OF(_NEEDS) & AQM_NEEDS_CODE)
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		turn->packet.flow = at.code;
 	else
 		turn->packet.flow = tuple_hash(&turn->tuple, seed);

@@ -4,8 +4,8 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::{
-    aqm_bench, aqm_capture, aqm_ingress, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show, aqm_verify,
-    aqm_work,
+    aqm_bench, aqm_capture, aqm_ingress, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show,
+    aqm_verify, aqm_work,
 };
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{
-    Class, Classes, Copies, Least, Attached, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
+    Attached, Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
 };
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
 use weirgate_state::{

@@ -222,10 +222,7 @@ fn agreed(
         let own = native.as_ref().expect("made").bytes();
         // What the native host does not have: the end of the instance,
         // which is the kernel host's own.
-        assert!(
-            state.bytes == own,
-            "{name}: states differ after {compared}"
-        );
+        assert!(state.bytes == own, "{name}: states differ after {compared}");
         if compared == packets / 2 {
             maps.set(changed).expect("a map");
             now_set = changed.clone();

@@ -67,7 +67,10 @@ fn holds_a_line() {
     net::run("tc qdisc add dev wan0 root netem delay 20ms limit 10000");
     let (used, mean, most) = downloads();
     println!("nothing: used {used:.3}, wait {mean:?}, at most {most:?}");
-    assert!(used > 0.95 && mean > Duration::from_millis(50), "the far queue is full");
+    assert!(
+        used > 0.95 && mean > Duration::from_millis(50),
+        "the far queue is full"
+    );
     let full = mean;
     for discipline in ["codel", "red", "pie", "ared", "meredt"] {
         done(&format!("load {discipline} wan0 --ingress --rate 9.5mbit"));
@@ -100,7 +103,10 @@ fn load_show_change_unload() {
     assert_eq!(objects(), before, "a refused load leaves nothing");
     done("load codel wan0 target_ns=7ms --ingress --rate 9mbit --link adsl:bridged-vc-fcs");
     let one = shown("wan0");
-    assert_eq!((&one["at"], &one["discipline"]), (&"ingress".into(), &"codel".into()));
+    assert_eq!(
+        (&one["at"], &one["discipline"]),
+        (&"ingress".into(), &"codel".into())
+    );
     assert_eq!(one["rate_bytes_s"], 1_125_000);
     assert_eq!(one["link"]["framing"], "atm");
     // Beside a discipline at the root, and neither disturbs the other.

@@ -256,9 +256,7 @@ enum aqm_needs {
 	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
 	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
 	AQM_NEEDS_CODE = 16, /* the DS code point for aqm_packet.flow */
-	AQM_NEEDS_QUEUE =
-		32, /* packets that wait: it keeps account of them, so a
-			       * virtual queue (host/virtual.h) is none for it */
+	AQM_NEEDS_QUEUE = 32, /* packets that wait: it keeps account of them */
 };
 
 /* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to

@@ -355,3 +355,17 @@ fn flow(bytes: &[u8]) -> Option<FilterFlow> {
         seen_ns: count(4),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_discipline_has_a_program_or_a_reason() {
+        for discipline in Discipline::all() {
+            let program = programs::ingress(discipline.name());
+            let refusal = VirtualQueue::refusal(discipline);
+            assert_eq!(program.is_none(), refusal.is_some(), "{discipline:?}");
+        }
+    }
+}

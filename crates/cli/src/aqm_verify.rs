@@ -80,7 +80,7 @@ fn everything() -> Outcome {
                 let instructions: usize = costs.iter().map(|cost| cost.instructions).sum();
                 let verified = costs.iter().map(|cost| cost.verified).max();
                 format!(
-                    "{name:<12}{instructions:>8} instructions, {:>8} verified at most of 1,000,000 \
+                    "{name:<18}{instructions:>8} instructions, {:>8} verified at most of 1,000,000 \
                      allowed",
                     verified.unwrap_or(0)
                 )
@@ -92,7 +92,7 @@ fn everything() -> Outcome {
                 } else {
                     ""
                 };
-                format!("{name:<12}not taken: {}{older}", refusal(&refused))
+                format!("{name:<18}not taken: {}{older}", refusal(&refused))
             }
         };
         output::data(&line)?;

@@ -53,13 +53,16 @@ AQM_FN struct aqm_verdict ared_depart(struct ared_vars *v,
 				      const struct aqm_packet *packet,
 				      const struct aqm_moment *at)
 {
-	if (!packet)
+	if (!packet) {
+		red_emptied(&v->ared.red, at);
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
 	red_departed(&v->ared.red, at);
 	return aqm_pass(0);
 }
 
 AQM_NO_EVICTION(ared)
 
-AQM_DISCIPLINE(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM,
-	       "Adaptive RED: RED that finds its own probability")
+AQM_DISCIPLINE_TO(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM,
+		  red_core_end(&v->ared.red),
+		  "Adaptive RED: RED that finds its own probability")

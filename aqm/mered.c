@@ -124,8 +124,10 @@ AQM_FN struct aqm_verdict mered_depart(struct mered_vars *v,
 				       const struct aqm_packet *packet,
 				       const struct aqm_moment *at)
 {
-	if (!packet)
+	if (!packet) {
+		red_emptied(&v->ared.red, at);
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
 	if (queue == MERED_MICE)
 		v->mice_packets--;
 	red_departed(&v->ared.red, at);
@@ -134,6 +136,7 @@ AQM_FN struct aqm_verdict mered_depart(struct mered_vars *v,
 
 AQM_NO_EVICTION(mered)
 
-AQM_DISCIPLINE(mered, MERED, 2, 4096,
-	       AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
-	       "mice and elephants: short flows go first and are spared")
+AQM_DISCIPLINE_TO(mered, MERED, 2, 4096,
+		  AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
+		  red_core_end(&v->ared.red),
+		  "mice and elephants: short flows go first and are spared")

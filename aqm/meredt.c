@@ -315,8 +315,10 @@ AQM_FN struct aqm_verdict meredt_depart(struct meredt_vars *v,
 {
 	u64 *packets = &v->packets[queue & (MEREDT_BANDS - 1)];
 
-	if (!packet)
+	if (!packet) {
+		red_emptied(&v->ared.red, at);
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
 	if (!--*packets)
 		v->filled &= ~(1ULL << (queue & (MEREDT_BANDS - 1)));
 	if (queue) {
@@ -331,6 +333,7 @@ AQM_FN struct aqm_verdict meredt_depart(struct meredt_vars *v,
 
 AQM_NO_EVICTION(meredt)
 
-AQM_DISCIPLINE(meredt, MEREDT, MEREDT_BANDS, 4096,
-	       AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
-	       "mice and elephants by degrees: long flows bear the drops")
+AQM_DISCIPLINE_TO(meredt, MEREDT, MEREDT_BANDS, 4096,
+		  AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
+		  red_core_end(&v->ared.red),
+		  "mice and elephants by degrees: long flows bear the drops")

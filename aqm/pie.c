@@ -219,10 +219,13 @@ AQM_FN struct aqm_verdict pie_depart(struct pie_vars *v,
 {
 	u64 since;
 
-	if (!packet)
-		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
 	/* The packet that leaves has waited, though it counts no more. */
-	pie_catch_up(v, p, s, at, 1);
+	pie_catch_up(v, p, s, at, packet != NULL);
+	if (!packet) {
+		if (!at->packets)
+			v->delay_ns = 0;
+		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
 	since = v->left_ns ? at->now_ns - v->left_ns : 0;
 	v->left_ns = at->now_ns;
 	v->delay_ns = at->packets ? at->now_ns - packet->arrived_ns : 0;

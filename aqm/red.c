@@ -60,12 +60,15 @@ AQM_FN struct aqm_verdict red_depart(struct red_vars *v,
 				     const struct aqm_packet *packet,
 				     const struct aqm_moment *at)
 {
-	if (!packet)
+	if (!packet) {
+		red_emptied(&v->red, at);
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
 	red_departed(&v->red, at);
 	return aqm_pass(0);
 }
 
 AQM_NO_EVICTION(red)
 
-AQM_DISCIPLINE(red, RED, 1, 4096, AQM_NEEDS_RANDOM, "Random Early Detection")
+AQM_DISCIPLINE_TO(red, RED, 1, 4096, AQM_NEEDS_RANDOM, red_core_end(&v->red),
+		  "Random Early Detection")

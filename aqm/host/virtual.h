@@ -7,20 +7,30 @@
  * It owns that bookkeeping; which packet is whose, and what marking and
  * dropping are, stay with the host.
  *
- * The discipline is meredt with one band. What it drops early the line carried
- * all the same, so it counts. Senders that do not listen to drops would make the
- * virtual queue grow without end, and then everything would have to go, though
- * that helps nobody: it grows to where the probability would be 1 and no
- * further, so that a flow whose weight is 0 is spared whatever others do.
+ * A template, as queue.h, which is included before it: of any discipline that
+ * keeps no account of its own of packets that wait (AQM_NEEDS_QUEUE). What would
+ * go first makes no difference, because nothing waits.
+ *
+ * A packet departs as it arrives: NAME_depart() is told of it at once, as of one
+ * that has waited for as long as the virtual queue takes. So a discipline that
+ * decides at departure decides in time, and time never goes backwards. What is
+ * queued behind the packet is then what it found. That the queue has run empty
+ * NAME_depart() is told as on every host, by asking for a packet where none is.
+ *
+ * What is dropped early the line carried all the same, so it counts. Senders that
+ * do not listen to drops would make the virtual queue grow without end, and then
+ * everything would have to go, though that helps nobody: it grows to where the
+ * discipline lets nothing pass any more (AQM_DISCIPLINE_TO) and no further, so
+ * that what it spares is spared whatever others do.
  *
  * The limit is a policer's: what finds the virtual queue full is dropped and not
- * counted. With thresholds above the limit nothing else is ever dropped, and the
- * virtual queue is the plain token bucket of Brouer 8.3.
+ * counted. Where a discipline drops for nothing but its limit, the virtual queue
+ * is the plain token bucket of Brouer 8.3.
  */
-#ifndef AQM_VIRTUAL_H
-#define AQM_VIRTUAL_H
+#ifndef AQM_QUEUE_H
+#error "include queue.h first, with AQM_NAME"
+#endif
 
-#include "aqm.h"
 #include "fixed.h"
 #include "gate.h"
 
@@ -28,8 +38,17 @@ struct virtual_queue {
 	struct aqm_gate gate; /* opens when nothing would be queued */
 	u64 last_ns; /* of the last arrival */
 	u64 full_wire; /* a full packet on the wire */
-	struct meredt_instance q;
+	struct AQM_OF(_instance) q;
 };
+
+/* Tells the discipline that a packet leaves, or that there is none. */
+AQM_FN struct aqm_verdict virtual_depart(struct virtual_queue *v, u32 queue,
+					 const struct aqm_packet *packet,
+					 const struct aqm_moment *at)
+{
+	return AQM_OF(_depart)(&v->q.vars, &v->q.params, &v->q.stats, queue,
+			       packet, at);
+}
 
 /* What is there at a moment, by the gate. */
 AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
@@ -43,7 +62,7 @@ AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
 	} else if (counts->queued_packets) {
 		struct aqm_moment at = { .now_ns = v->gate.opens_ns };
 
-		red_departed(&v->q.vars.ared.red, &at);
+		virtual_depart(v, 0, NULL, &at);
 	}
 	counts->queued_bytes = wire;
 	counts->queued_wire_bytes = wire;
@@ -65,14 +84,14 @@ AQM_FN void virtual_setup(struct virtual_queue *v, const struct aqm_link *link,
 		wire = v->q.counts.queued_wire_bytes;
 	}
 	v->q.link = *link;
-	/* Nothing waits, so nobody can go first. */
-	v->q.params.bands = 1;
+	/* Nothing is held, so there is always room. */
+	v->q.link.room_packets = AQM_OF(_PACKETS);
 	v->full_wire = aqm_max(aqm_wire(link, link->mtu_bytes), 1);
 	v->gate.rate_bytes_s = rate;
 	v->gate.rest = 0;
 	if (wire)
 		v->gate.opens_ns = now_ns + wire * 1000000000 / rate;
-	meredt_setup(&v->q.vars, &v->q.params, &v->q.link);
+	AQM_OF(_setup)(&v->q.vars, &v->q.params, &v->q.link);
 }
 
 /* The time of an arrival: processors' clocks may differ by a little. */
@@ -85,10 +104,9 @@ AQM_FN u64 virtual_now(struct virtual_queue *v, u64 now_ns)
 /* Adds a packet, as far as the virtual queue may grow. */
 AQM_FN void virtual_add(struct virtual_queue *v, u32 wire, u64 now_ns)
 {
-	u64 most = v->q.vars.ared.red.end_bytes - 1;
+	u64 most = AQM_OF(_end)(&v->q.vars) - 1;
 
-	if (v->q.counts.queued_wire_bytes + wire > most &&
-	    most < v->q.vars.ared.red.limit_bytes) {
+	if (v->q.counts.queued_wire_bytes + wire > most) {
 		v->gate.opens_ns =
 			now_ns + most * 1000000000 / v->gate.rate_bytes_s;
 		v->gate.rest = 0;
@@ -118,15 +136,26 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 					 u64 now_ns, u32 random)
 {
 	struct aqm_counts *counts = &v->q.counts;
-	struct aqm_verdict verdict;
+	struct aqm_packet left = *packet;
+	struct aqm_verdict verdict, last;
 	struct aqm_moment at;
 
 	counts->arrived_packets++;
 	counts->arrived_bytes += packet->len;
 	virtual_drain(v, now_ns);
 	at = aqm_now(counts, now_ns, random);
-	verdict = meredt_arrive(&v->q.vars, &v->q.params, &v->q.stats, packet,
-				&at);
+	verdict = AQM_OF(_arrive)(&v->q.vars, &v->q.params, &v->q.stats, packet,
+				  &at);
+	if (verdict.action != AQM_DROP) {
+		/* What it would have waited, it has waited. */
+		left.arrived_ns = now_ns;
+		if (v->gate.opens_ns > now_ns)
+			left.arrived_ns -= v->gate.opens_ns - now_ns;
+		at.random = 0;
+		last = virtual_depart(v, verdict.queue, &left, &at);
+		if (last.action == AQM_DROP || last.action == AQM_MARK)
+			verdict = last;
+	}
 	if (verdict.action == AQM_DROP) {
 		aqm_count_drop(counts, verdict.reason);
 		if (verdict.reason == AQM_LIMIT_REASON)
@@ -134,12 +163,8 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 	} else {
 		if (verdict.action == AQM_MARK)
 			aqm_count_mark(counts, verdict.reason);
-		counts->sent_packets++;
-		counts->sent_bytes += packet->len;
-		counts->sent_wire_bytes += packet->wire;
+		aqm_count_sent(counts, &left, now_ns);
 	}
 	virtual_add(v, packet->wire, now_ns);
 	return verdict;
 }
-
-#endif

@@ -256,6 +256,7 @@ enum aqm_needs {
 	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
 	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
 	AQM_NEEDS_CODE = 16, /* the DS code point for aqm_packet.flow */
+	AQM_NEEDS_QUEUE = 32, /* packets that wait: it keeps account of them */
 };
 
 /* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to
@@ -267,6 +268,13 @@ enum aqm_needs {
 /* The end of a discipline: its tables, how many queues it uses, how many
  * packets a host should be able to hold for it, what it needs, what it is. */
 #define AQM_DISCIPLINE(name, TABLE, queue_count, packet_count, needs, text) \
+	AQM_DISCIPLINE_TO(name, TABLE, queue_count, packet_count, needs, \
+			  AQM_MOST_BYTES, text)
+
+/* The same of one that lets nothing pass any more beyond a queue of `end` bytes,
+ * by its state `v`: a virtual queue grows no further. */
+#define AQM_DISCIPLINE_TO(name, TABLE, queue_count, packet_count, needs, end, \
+			  text) \
 	enum { \
 		name##_QUEUES = (queue_count), \
 		name##_PACKETS = (packet_count), \
@@ -276,6 +284,10 @@ enum aqm_needs {
 	{ \
 		u64 *next = (u64 *)params; \
 		TABLE##_PARAMS(AQM_PARAM_DEFAULT) \
+	} \
+	AQM_FN u64 name##_end(const struct name##_vars *v) \
+	{ \
+		return (end); \
 	} \
 	AQM_FN u32 name##_flows(const struct name##_params *params) \
 	{ \

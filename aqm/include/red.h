@@ -336,6 +336,20 @@ AQM_FN void red_departed(struct red_core *v, const struct aqm_moment *at)
 		v->idle_since_ns = at->now_ns;
 }
 
+/* Notes that the queue is empty, where no departure said so: where nothing waits
+ * (host/virtual.h), none does. */
+AQM_FN void red_emptied(struct red_core *v, const struct aqm_moment *at)
+{
+	if (!v->idle_since_ns)
+		red_departed(v, at);
+}
+
+/* The queue at which everything goes; AQM_MOST_BYTES where the limit is less. */
+AQM_FN u64 red_core_end(const struct red_core *v)
+{
+	return v->end_bytes <= v->limit_bytes ? v->end_bytes : AQM_MOST_BYTES;
+}
+
 /*
  * Whether this arrival is the one to go. Below the lower threshold counting
  * stops; the first packet above it only draws the first gap, as RED's count of

@@ -131,7 +131,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-/* As in filter.bpf.c: the kernel's own lock forbids calls of functions. */
+/* As in ingress.bpf.h: the kernel's own lock forbids calls of functions. */
 #define TRIES 256
 
 static __always_inline int condition_lock(struct condition_state *state)

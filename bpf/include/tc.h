@@ -59,6 +59,7 @@ struct layout {
 	u32 transport; /* where the transport header begins, from the network's */
 	u32 end; /* of the packet, from there too */
 	u32 ecn;
+	u32 code; /* the DS code point */
 	u32 whole; /* no fragment */
 };
 
@@ -86,6 +87,7 @@ static __always_inline int tc_ipv4(struct __sk_buff *skb, struct tuple *tuple,
 	at->transport = (header[0] & 0xf) * 4;
 	at->end = tc_short(header + 2);
 	at->ecn = header[1] & 3;
+	at->code = header[1] >> 2;
 	/* A fragment: more to come, or an offset. */
 	at->whole = !(tc_short(header + 6) & 0x3fff);
 	tuple->protocol = header[9];
@@ -110,6 +112,7 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	at->transport = 40;
 	at->end = 40 + tc_short(header + 4);
 	at->ecn = header[1] >> 4 & 3;
+	at->code = tc_short(header) >> 6 & 0x3f;
 	at->whole = 1;
 	__builtin_memcpy(tuple->address[0], header + 8, 16);
 	__builtin_memcpy(tuple->address[1], header + 24, 16);

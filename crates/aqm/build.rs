@@ -41,7 +41,7 @@ fn main() {
         build.warnings_into_errors(true);
         build
     };
-    for name in ["common", "conditioner", "shaper", "virtual", "window"] {
+    for name in ["common", "conditioner", "shaper", "window"] {
         common()
             .file(root.join(format!("host/native/{name}.c")))
             .compile(&format!("aqm_{name}"));

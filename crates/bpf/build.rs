@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "bpf/egress",
         "bpf/payload",
         "bpf/inbound",
+        "bpf/ingress",
         "bpf/passive",
         "bpf/bench",
     ] {
@@ -67,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for folder in [
             "bpf/include",
             "bpf/qdisc",
+            "bpf/ingress",
             "bpf/payload",
             "bpf/passive",
             "aqm/include",
@@ -99,6 +101,7 @@ fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
         (root.join("aqm/host/native"), "aqm/host/native"),
         (root.join("bpf/include"), "bpf/include"),
         (root.join("bpf/qdisc"), "bpf/qdisc"),
+        (root.join("bpf/ingress"), "bpf/ingress"),
         (libbpf.join("bpf"), "libbpf/bpf"),
     ];
     for (folder, place) in folders {

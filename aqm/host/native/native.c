@@ -18,6 +18,7 @@ static struct aqm_slot *native_slot(void *q, u32 index);
 #endif
 
 #include "queue.h"
+#include "virtual.h"
 
 #include "native.h"
 
@@ -83,6 +84,26 @@ static void native_release(void *memory, u32 index)
 	AQM_OF(_give_slot)(memory, index);
 }
 
+/* The virtual queue, on an instance of its own. */
+static void native_virtual_setup(void *memory, const struct aqm_link *link,
+				 u64 now_ns)
+{
+	virtual_setup(memory, link, now_ns);
+}
+
+static void native_virtual_arrive(void *memory, const struct aqm_packet *packet,
+				  u32 random, struct aqm_verdict *verdict)
+{
+	u64 now_ns = virtual_now(memory, packet->arrived_ns);
+
+	*verdict = virtual_arrive(memory, packet, now_ns, random);
+}
+
+static void native_virtual_count(void *memory, const struct aqm_packet *packet)
+{
+	virtual_count(memory, packet, virtual_now(memory, packet->arrived_ns));
+}
+
 #define OFFSET(field) __builtin_offsetof(struct AQM_OF(_instance), field)
 
 #ifdef AQM_FENCED
@@ -115,9 +136,15 @@ const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME) = {
 	.stats_offset = OFFSET(stats),
 	.counts_offset = OFFSET(counts),
 	.room_offset = OFFSET(room),
+	.needs = AQM_OF(_NEEDS),
+	.virtual_size = sizeof(struct virtual_queue),
+	.virtual_offset = __builtin_offsetof(struct virtual_queue, q),
 	.setup = native_setup,
 	.arrive = native_arrive,
 	.evict = native_evict,
 	.depart = native_depart,
 	.release = native_release,
+	.virtual_setup = native_virtual_setup,
+	.virtual_arrive = native_virtual_arrive,
+	.virtual_count = native_virtual_count,
 };

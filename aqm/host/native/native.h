@@ -36,13 +36,21 @@ struct aqm_descriptor {
 	u32 stats_offset;
 	u32 counts_offset;
 	u32 room_offset;
-	u32 pad;
+	u32 needs; /* enum aqm_needs */
+	u32 virtual_size; /* of a virtual queue */
+	u32 virtual_offset; /* of the instance in it */
 	void (*setup)(void *instance);
 	u32 (*arrive)(void *instance, const struct aqm_packet *packet,
 		      u32 random, struct aqm_verdict *verdict);
 	u32 (*evict)(void *instance, u64 now_ns);
 	u32 (*depart)(void *instance, u64 now_ns, struct aqm_verdict *verdict);
 	void (*release)(void *instance, u32 slot);
+	/* Of a virtual queue (virtual.h), with its parameters in the instance. */
+	void (*virtual_setup)(void *queue, const struct aqm_link *link,
+			      u64 now_ns);
+	void (*virtual_arrive)(void *queue, const struct aqm_packet *packet,
+			       u32 random, struct aqm_verdict *verdict);
+	void (*virtual_count)(void *queue, const struct aqm_packet *packet);
 };
 
 #endif

@@ -81,17 +81,26 @@ pub(crate) struct RawDescriptor {
     pub(crate) stats_offset: u32,
     pub(crate) counts_offset: u32,
     pub(crate) room_offset: u32,
-    pub(crate) pad: u32,
+    pub(crate) needs: u32,
+    pub(crate) virtual_size: u32,
+    pub(crate) virtual_offset: u32,
     pub(crate) setup: unsafe extern "C" fn(*mut c_void),
     pub(crate) arrive:
         unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict) -> u32,
     pub(crate) evict: unsafe extern "C" fn(*mut c_void, u64) -> u32,
     pub(crate) depart: unsafe extern "C" fn(*mut c_void, u64, *mut RawVerdict) -> u32,
     pub(crate) release: unsafe extern "C" fn(*mut c_void, u32),
+    pub(crate) virtual_setup: unsafe extern "C" fn(*mut c_void, *const Link, u64),
+    pub(crate) virtual_arrive:
+        unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict),
+    pub(crate) virtual_count: unsafe extern "C" fn(*mut c_void, *const Packet),
 }
 
 // SAFETY: a descriptor is constant data: strings, numbers and functions.
 unsafe impl Sync for RawDescriptor {}
+
+/// `AQM_NEEDS_QUEUE` of `enum aqm_needs`.
+pub(crate) const NEEDS_QUEUE: u32 = 32;
 
 /// Calls for evictions after one arrival (`AQM_EVICT_CALLS`).
 pub(crate) const EVICT_CALLS: usize = 65;
@@ -115,16 +124,6 @@ unsafe extern "C" {
     pub(crate) static aqm_descriptor_wred: RawDescriptor;
     pub(crate) static aqm_descriptor_fuzzy: RawDescriptor;
     pub(crate) static aqm_descriptor_drt: RawDescriptor;
-    pub(crate) static aqm_virtual_size: u32;
-    pub(crate) static aqm_virtual_instance: u32;
-    pub(crate) fn aqm_virtual_setup(memory: *mut c_void, link: *const Link, now_ns: u64);
-    pub(crate) fn aqm_virtual_arrive(
-        memory: *mut c_void,
-        packet: *const Packet,
-        random: u32,
-        verdict: *mut RawVerdict,
-    );
-    pub(crate) fn aqm_virtual_count(memory: *mut c_void, packet: *const Packet);
     pub(crate) static aqm_udp_size: u32;
     pub(crate) static aqm_udp_state: u32;
     pub(crate) static aqm_udp_rate: u32;
@@ -222,7 +221,10 @@ mod tests {
             offset_of!(RawDescriptor, packets),
             offset_of!(RawDescriptor, room_offset),
             offset_of!(RawDescriptor, setup),
+            offset_of!(RawDescriptor, needs),
+            offset_of!(RawDescriptor, virtual_offset),
             offset_of!(RawDescriptor, release),
+            offset_of!(RawDescriptor, virtual_count),
             SLOT_BYTES,
             // Counters: one for each row, then drops and marks by reason.
             8 * (crate::discipline::counters().len() + 2 * crate::reasons().len()),

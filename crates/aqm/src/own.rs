@@ -14,14 +14,40 @@ use thiserror::Error;
 /// What the object gives beside the descriptor. Once opened it stays, as its
 /// functions do.
 pub(crate) struct Own {
-    /// The program for the kernel.
-    pub(crate) program: Vec<u64>,
-    /// Bytes of it.
-    pub(crate) program_bytes: usize,
+    /// The program for the kernel that is a qdisc.
+    pub(crate) program: Object,
+    /// The one for arriving packets.
+    pub(crate) ingress: Object,
     /// What tells versions of its source apart.
     pub(crate) version: u64,
     /// The file itself.
     pub(crate) file: Vec<u8>,
+}
+
+/// A program's bytes, where a 64-bit word may begin.
+pub(crate) struct Object {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl Object {
+    fn of(program: &[u8]) -> Self {
+        let words = program.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        });
+        Self {
+            words: words.collect(),
+            bytes: program.len(),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let first = self.words.as_ptr().cast::<u8>();
+        // SAFETY: the words are initialised and at least as long as the program.
+        unsafe { std::slice::from_raw_parts(first, self.bytes) }
+    }
 }
 
 impl fmt::Debug for Own {
@@ -104,25 +130,25 @@ impl Discipline {
                 path: path.to_owned(),
             });
         }
-        let first = symbol(c"aqm_program")?.cast::<u8>();
-        let end = symbol(c"aqm_program_end")?.cast::<u8>();
-        // SAFETY: both are of the same sources as this program's, which the
-        // number above tells; the library is never closed, and what is in it
-        // is constant.
-        let (raw, program) = unsafe {
-            let own: *const c_void = symbol(c"aqm_own")?.cast::<*const c_void>().read();
-            let length = usize::try_from(end.offset_from(first)).unwrap_or(0);
-            let program = std::slice::from_raw_parts(first, length);
-            (&*own.cast::<RawDescriptor>(), program)
+        let object = |first: &CStr, end: &CStr| {
+            let (first, end) = (symbol(first)?.cast::<u8>(), symbol(end)?.cast::<u8>());
+            // SAFETY: `weirgate aqm build` puts the one behind the other, with
+            // the program between; the library is never closed, and what is in
+            // it is constant.
+            Ok(Object::of(unsafe {
+                let length = usize::try_from(end.offset_from(first)).unwrap_or(0);
+                std::slice::from_raw_parts(first, length)
+            }))
         };
-        let words = program.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_ne_bytes(word)
-        });
+        // SAFETY: it is of the same sources as this program's, which the number
+        // above tells.
+        let raw = unsafe {
+            let own: *const c_void = symbol(c"aqm_own")?.cast::<*const c_void>().read();
+            &*own.cast::<RawDescriptor>()
+        };
         let own = Own {
-            program: words.collect(),
-            program_bytes: program.len(),
+            program: object(c"aqm_program", c"aqm_program_end")?,
+            ingress: object(c"aqm_ingress", c"aqm_ingress_end")?,
             version,
             file,
         };
@@ -135,11 +161,12 @@ impl Discipline {
     /// The program for the kernel of one that is not part of this library,
     /// where a 64-bit word may begin.
     pub fn program(self) -> Option<&'static [u8]> {
-        let own = self.own?;
-        let words = own.program.as_ptr().cast::<u8>();
-        // SAFETY: the words are initialised, at least as long as the program,
-        // and never freed.
-        Some(unsafe { std::slice::from_raw_parts(words, own.program_bytes) })
+        self.own.map(|own| own.program.bytes())
+    }
+
+    /// The same for arriving packets; empty where the discipline has none.
+    pub fn ingress_program(self) -> Option<&'static [u8]> {
+        self.own.map(|own| own.ingress.bytes())
     }
 
     /// The file of one that is not part of this library.

@@ -6,7 +6,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::Chance;
-use weirgate_aqm::{Action, Link, Packet, Settings, VirtualQueue};
+use weirgate_aqm::{Action, Discipline, Link, Packet, Settings, VirtualQueue};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -22,7 +22,7 @@ fn adsl(rate_bytes_s: u64) -> Link {
 }
 
 fn settings(said: &[(&str, u64)]) -> Settings {
-    let mut settings = Settings::new(VirtualQueue::discipline());
+    let mut settings = Settings::new(Discipline::named("meredt").expect("one of the kit"));
     for (name, value) in said {
         settings.set(name, *value).expect("a parameter");
     }
@@ -163,4 +163,99 @@ fn elephants_pay_and_mice_do_not() {
     assert!(lost[0] > 800, "elephants: {}", lost[0]);
     let queued = queue.number("queued_wire_bytes").expect("a counter");
     assert!((30_000..60_000).contains(&queued), "{queued}");
+}
+
+/// Senders of one packet each that go slower when they lose one, and faster again
+/// as time goes by: every discipline that decides on a virtual queue holds them to
+/// the rate. One such sender alone leaves some of it to those with slow averages.
+#[test]
+fn every_discipline_holds_who_listens() {
+    let link = Link {
+        rate_bytes_s: 1_250_000,
+        mtu_bytes: 1514,
+        ..Link::default()
+    };
+    for discipline in Discipline::all() {
+        if VirtualQueue::refusal(discipline).is_some() {
+            continue;
+        }
+        let name = discipline.name();
+        let mut queue = VirtualQueue::new(&Settings::new(discipline), &link, 0);
+        let mut chance = Chance(11);
+        let (mut rate, mut now, mut came) = (600_000.0_f64, SECOND, 0_u64);
+        let (mut dropped, mut longest) = (0_u64, 0_u64);
+        let end = 61 * SECOND;
+        while now < end {
+            let packet = Packet {
+                arrived_ns: now,
+                len: 1514,
+                wire: 1514,
+                flow: 7,
+                ecn: 0,
+            };
+            if queue.arrive(&packet, chance.word()).action == Action::Drop {
+                dropped += 1;
+                rate *= 0.7;
+            }
+            let gap = (1514.0 / rate * 1e9) as u64;
+            // A packet more in each 50 ms, as with a window.
+            rate += 1514.0 / 0.05 * gap as f64 / 5e7;
+            now += gap;
+            if now > 11 * SECOND {
+                came += 1514;
+                longest = longest.max(queue.number("queued_bytes").expect("a counter"));
+            }
+        }
+        let used = came as f64 / 50.0 / 1_250_000.0;
+        println!("{name}: {used:.3} of the rate came, {dropped} dropped, up to {longest} bytes");
+        assert!((0.6..1.02).contains(&used), "{name}: {used}");
+        assert!(dropped > 10, "{name}: {dropped}");
+    }
+}
+
+/// What decides at departure is told of it in time: CoDel drops nothing of a queue
+/// that is short, and does within an interval of a standing one.
+#[test]
+fn codel_decides_at_a_virtual_departure() {
+    let link = Link {
+        rate_bytes_s: 1_250_000,
+        mtu_bytes: 1514,
+        ..Link::default()
+    };
+    let codel = Discipline::named("codel").expect("one of the kit");
+    let mut queue = VirtualQueue::new(&Settings::new(codel), &link, 0);
+    // What the rate carries, behind a burst of so many packets: each waits for
+    // that long, and the first is dropped when they have for 100 ms.
+    let gap = 1514 * SECOND / 1_250_000;
+    let first_drop = |queue: &mut VirtualQueue, from: u64, burst: u64| {
+        (0..1_000_u64).find(|index| {
+            let now = from + index.saturating_sub(burst) * gap;
+            let packet = Packet {
+                arrived_ns: now,
+                len: 1514,
+                wire: 1514,
+                flow: 7,
+                ecn: 0,
+            };
+            queue.arrive(&packet, 0).action == Action::Drop
+        })
+    };
+    // 4 packets take 4.8 ms, less than the target.
+    assert_eq!(first_drop(&mut queue, SECOND, 3), None);
+    let index = first_drop(&mut queue, 10 * SECOND, 10).expect("a drop");
+    let after = (index - 10) * gap;
+    assert!((95_000_000..110_000_000).contains(&after), "{after} ns");
+    // When the queue has run empty, so has the state of dropping.
+    assert_eq!(first_drop(&mut queue, 20 * SECOND, 3), None);
+}
+
+/// What keeps account of waiting packets is refused, and says why.
+#[test]
+fn who_counts_what_waits_is_refused() {
+    let refused: Vec<_> = Discipline::all()
+        .into_iter()
+        .filter(|one| VirtualQueue::refusal(*one).is_some())
+        .map(Discipline::name)
+        .collect();
+    assert_eq!(refused, ["fq_codel", "wred"]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds what arrives to a rate by a virtual queue
-//! (`bpf/inbound/filter.bpf.c`).
+//! The filter that holds what arrives to a rate by a virtual queue, on which any
+//! discipline decides that can (`bpf/ingress/ingress.bpf.h`).
 
 use crate::error::BpfError;
 use crate::instance::Instance;
@@ -12,13 +12,17 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
-use weirgate_aqm::{Link as LinkFacts, Settings, VirtualQueue};
+use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
 
-/// Its file, and the program in it.
-const FILE: &str = "filter";
+/// The discipline of a policy's filter, and its file.
+const HOLD: &str = "meredt";
+const HOLD_FILE: &str = "ingress_meredt";
+
+/// The program in each file.
 const NAME: &str = "inbound";
 
-/// The map of flows, and that of what was decided.
+/// The map of flows, where the discipline knows any, and that of what was
+/// decided.
 const FLOWS: &str = "flows";
 const RECORDS: &str = "records";
 
@@ -47,22 +51,27 @@ pub struct FilterSetup {
     /// (destination address), 4 (source port), 8 (destination port) and 16
     /// (protocol).
     pub parts: u64,
-    /// Parameters of [`VirtualQueue::discipline`].
+    /// The discipline and its parameters; of several bands there is one, as
+    /// [`VirtualQueue::in_force`] says.
     pub settings: Settings,
 }
 
 /// The filter, loaded by this process. It is gone when this is dropped, unless
 /// a device has it by then.
 #[derive(Debug)]
-pub struct Filter(PacketPrograms);
+pub struct Filter {
+    discipline: Discipline,
+    programs: PacketPrograms,
+}
 
 /// A loaded filter's maps, by which it is told and read.
 #[derive(Debug)]
 pub struct FilterMaps {
+    discipline: Discipline,
     settings: MapHandle,
     instances: MapHandle,
     changes: MapHandle,
-    flows: MapHandle,
+    flows: Option<MapHandle>,
 }
 
 /// What the filter has done.
@@ -119,7 +128,17 @@ impl Filter {
     fn load_as(setup: &FilterSetup, seed: u32, recording: bool) -> Result<Self, BpfError> {
         let constants = [seed, u32::from(recording)].map(u32::to_ne_bytes);
         let constants = Some(constants.as_flattened());
-        let filter = Self(PacketPrograms::load(FILE, NAME, constants)?);
+        let discipline = setup.settings.discipline();
+        let of_kit = || programs::ingress(discipline.name());
+        let own = discipline.ingress_program();
+        let own = own.map(|object| (discipline.name(), object));
+        let (file, object) = own
+            .or_else(of_kit)
+            .ok_or(BpfError::NoProgram(discipline.name()))?;
+        let filter = Self {
+            discipline,
+            programs: PacketPrograms::load_object(file, NAME, object, constants)?,
+        };
         filter.maps()?.set(setup)?;
         Ok(filter)
     }
@@ -133,25 +152,25 @@ impl Filter {
     /// The program, for a filter that acts by itself (`direct-action` of
     /// cls_bpf).
     pub fn program(&self) -> Result<OwnedFd, BpfError> {
-        self.0.program(NAME)
+        self.programs.program(NAME)
     }
 
     /// Its maps.
     pub fn maps(&self) -> Result<FilterMaps, BpfError> {
-        FilterMaps::of(|name| self.0.handle(name))
+        FilterMaps::of(self.discipline, |name| self.programs.handle(name))
     }
 
     /// Runs it once on an Ethernet frame: whether it lets the packet go, and the
     /// frame afterwards.
     pub fn run(&self, frame: &[u8]) -> Result<(bool, Vec<u8>), BpfError> {
-        let ran = self.0.run(NAME, frame, 0)?;
+        let ran = self.programs.run(NAME, frame, 0)?;
         Ok((!ran.dropped, ran.frame))
     }
 
     /// Calls `take` with each record of a decision so far, and forgets them.
     pub fn recorded(&self, mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
-        let map = self.0.handle(RECORDS);
-        let map = map.ok_or(BpfError::NoProgram(FILE))?;
+        let map = self.programs.handle(RECORDS);
+        let map = map.ok_or(BpfError::NoProgram(NAME))?;
         let mut ring = libbpf_rs::RingBufferBuilder::new();
         let read = |bytes: &[u8]| {
             take(bytes);
@@ -163,41 +182,76 @@ impl Filter {
         ring.consume().map_err(failed(NAME, RECORDS, "read"))
     }
 
-    /// What tells this version of the program from others.
+    /// The discipline of a policy's filter.
+    ///
+    /// # Panics
+    ///
+    /// Never: the kit has it.
+    pub fn of_policies() -> Discipline {
+        Discipline::named(HOLD).expect("one of the kit")
+    }
+
+    /// What tells this version of a policy's program from others.
     pub fn digest() -> u32 {
         static DIGEST: OnceLock<u32> = OnceLock::new();
-        *DIGEST.get_or_init(|| programs::digest(FILE))
+        *DIGEST.get_or_init(|| programs::digest(HOLD_FILE))
     }
 }
 
 impl FilterMaps {
-    /// Those of the loaded program of this number; `None` where there is no such
+    /// Those of a policy's program of this number; `None` where there is no such
     /// program, or it is none of this kind.
     pub fn of_program(id: u32) -> Result<Option<Self>, BpfError> {
         let Some(mut take) = maps_of(id) else {
             return Ok(None);
         };
-        match Self::of(&mut take) {
+        match Self::of(Filter::of_policies(), &mut take) {
             Err(BpfError::Layout { found: 0, .. }) => Ok(None),
             found => found.map(Some),
         }
     }
 
-    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
+    pub(crate) fn of(
+        discipline: Discipline,
+        mut map: impl FnMut(&str) -> Option<MapHandle>,
+    ) -> Result<Self, BpfError> {
         let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
-        let params = VirtualQueue::discipline().layout().params.len();
+        let params = discipline.layout().params.len();
+        let queue = VirtualQueue::layout(discipline).0;
         Ok(Self {
+            discipline,
             settings: named(SETTINGS, PARAMS_AT + params)?,
-            instances: named(INSTANCES, QUEUE_AT + VirtualQueue::layout().0)?,
+            instances: named(INSTANCES, QUEUE_AT + queue)?,
             changes: named(CHANGES, 4)?,
-            flows: named(FLOWS, FLOW_BYTES)?,
+            flows: map(FLOWS)
+                .map(|flows| sized(NAME, FLOWS, FLOW_BYTES, Some(flows)))
+                .transpose()?,
         })
+    }
+
+    /// Their names, of which the last is not in every program.
+    pub(crate) const NAMES: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, FLOWS];
+
+    /// All that there are by name, to pin.
+    pub(crate) fn named(&mut self) -> impl Iterator<Item = (&'static str, &mut MapHandle)> {
+        [
+            (SETTINGS, &mut self.settings),
+            (INSTANCES, &mut self.instances),
+            (CHANGES, &mut self.changes),
+        ]
+        .into_iter()
+        .chain(self.flows.as_mut().map(|flows| (FLOWS, flows)))
+    }
+
+    /// Which discipline it is.
+    pub fn discipline(&self) -> Discipline {
+        self.discipline
     }
 
     /// States how the filter is to work, from its next packet on. It forgets
     /// nothing.
     pub fn set(&self, setup: &FilterSetup) -> Result<(), BpfError> {
-        if setup.settings.discipline() != VirtualQueue::discipline() {
+        if setup.settings.discipline() != self.discipline {
             return Err(BpfError::Other {
                 kind: NAME.to_owned(),
                 given: setup.settings.discipline().name(),
@@ -205,7 +259,7 @@ impl FilterMaps {
         }
         let mut bytes = encode_link(&setup.link);
         bytes.extend(setup.parts.to_ne_bytes());
-        for value in setup.settings.values() {
+        for value in VirtualQueue::in_force(&setup.settings).values() {
             bytes.extend(value.to_ne_bytes());
         }
         self.settings
@@ -223,7 +277,7 @@ impl FilterMaps {
             .iter()
             .map(|word| u64::from_ne_bytes(*word))
             .collect();
-        let settings = Settings::from_values(VirtualQueue::discipline(), &values);
+        let settings = Settings::from_values(self.discipline, &values);
         Ok(decode_link(&bytes)
             .zip(settings)
             .map(|(link, settings)| FilterSetup {
@@ -236,7 +290,7 @@ impl FilterMaps {
     /// What it has done.
     pub fn state(&self) -> Result<FilterState, BpfError> {
         let bytes = look(&self.instances, INSTANCES)?;
-        let (_, own) = VirtualQueue::layout();
+        let (_, own) = VirtualQueue::layout(self.discipline);
         let nowhere = Place {
             netns: 0,
             ifindex: 0,
@@ -244,18 +298,21 @@ impl FilterMaps {
         };
         let memory = bytes.get(QUEUE_AT + own..).unwrap_or_default().to_vec();
         Ok(FilterState {
-            instance: Instance::of_class(VirtualQueue::discipline(), nowhere, memory),
+            instance: Instance::of_class(self.discipline, nowhere, memory),
             missed: word(&bytes, MISSED_AT),
             other: word(&bytes, OTHER_AT),
             bytes: bytes.get(QUEUE_AT..).unwrap_or_default().to_vec(),
         })
     }
 
-    /// The flows that it knows, in no order.
+    /// The flows that it knows, in no order; none where the discipline knows none.
     pub fn flows(&self) -> Result<Vec<FilterFlow>, BpfError> {
         let mut flows = Vec::new();
-        for key in self.flows.keys() {
-            let found = self.flows.lookup(&key, MapFlags::ANY);
+        let Some(all) = &self.flows else {
+            return Ok(flows);
+        };
+        for key in all.keys() {
+            let found = all.lookup(&key, MapFlags::ANY);
             let found = found.map_err(failed(NAME, FLOWS, "read"))?;
             flows.extend(found.as_deref().and_then(flow));
         }
@@ -297,4 +354,18 @@ fn flow(bytes: &[u8]) -> Option<FilterFlow> {
         drops: count(3),
         seen_ns: count(4),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_discipline_has_a_program_or_a_reason() {
+        for discipline in Discipline::all() {
+            let program = programs::ingress(discipline.name());
+            let refusal = VirtualQueue::refusal(discipline);
+            assert_eq!(program.is_none(), refusal.is_some(), "{discipline:?}");
+        }
+    }
 }

@@ -8,14 +8,11 @@ use crate::object::{failed, sized};
 use crate::packets::word;
 use crate::place::{self, Place};
 use crate::programs;
+use crate::tcx::{Attached, End};
 use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder};
 use std::collections::hash_map::RandomState;
-use std::ffi::CString;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::fd::AsFd;
 
 /// Its file, and the program in it.
 const FILE: &str = "marks";
@@ -44,10 +41,6 @@ pub struct Marks {
     places: MapHandle,
     totals: MapHandle,
 }
-
-/// The program on a device: it goes with this, unless it is pinned.
-#[derive(Debug)]
-pub struct Marker(OwnedFd);
 
 /// What became of the marks of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,7 +78,7 @@ impl Marks {
     /// Puts the program on the device of a place, which is in the network
     /// namespace of this thread, and lets the qdisc there know. It takes effect
     /// with the next change of the qdisc's settings.
-    pub(crate) fn attach(&self, place: Place) -> Result<Marker, BpfError> {
+    pub(crate) fn attach(&self, place: Place) -> Result<Attached, BpfError> {
         let random = RandomState::new().build_hasher().finish();
         let stamp = (random as u32) & !3 | 4;
         let marker = self.load(place.ifindex, stamp)?;
@@ -139,7 +132,7 @@ impl Marks {
     }
 
     /// Loads the program with the qdisc's maps, and puts it on a device.
-    fn load(&self, ifindex: u32, stamp: u32) -> Result<Marker, BpfError> {
+    fn load(&self, ifindex: u32, stamp: u32) -> Result<Attached, BpfError> {
         let bytes = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let shared = [
             (DEBTS, &self.debts),
@@ -161,9 +154,9 @@ impl Marks {
             let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
             let program = object.progs().find(|program| program.name() == PROGRAM);
             let program = program.ok_or_else(missing).context(PROGRAM)?;
-            link(program.as_fd().as_raw_fd(), ifindex).context("putting it on the device")
+            Attached::to(program.as_fd(), ifindex, End::Egress).context("putting it on the device")
         });
-        attached.map(Marker).map_err(|source| BpfError::Refused {
+        attached.map_err(|source| BpfError::Refused {
             kind: format!("the program that makes marks for {}", self.kind),
             source,
             log,
@@ -174,76 +167,4 @@ impl Marks {
 /// A place as the map has it: that of the whole device.
 fn key(place: Place) -> [u8; place::BYTES] {
     Place { queue: 0, ..place }.to_bytes()
-}
-
-/// Links a program to the egress of a device of this thread's network
-/// namespace, after those that are there.
-#[expect(unsafe_code, reason = "libbpf-rs has no tcx")]
-fn link(program: i32, ifindex: u32) -> libbpf_rs::Result<OwnedFd> {
-    // SAFETY: the descriptor is open, the device is a number, and no options are
-    // given. What comes back is a descriptor that nobody else has, or an error.
-    unsafe {
-        let link = libbpf_sys::bpf_link_create(
-            program,
-            ifindex.cast_signed(),
-            libbpf_sys::BPF_TCX_EGRESS,
-            std::ptr::null(),
-        );
-        if link < 0 {
-            return Err(libbpf_rs::Error::from_raw_os_error(-link));
-        }
-        Ok(OwnedFd::from_raw_fd(link))
-    }
-}
-
-/// Whether a pinned program is on this device: its link stays when somebody takes
-/// the program off, or the device goes, but is of no device then.
-#[expect(unsafe_code, reason = "libbpf-rs opens its own links only")]
-pub(crate) fn is_on(path: &Path, ifindex: u32) -> bool {
-    let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: the path ends in zero and lives until the call returns. What comes
-    // back is a descriptor that nobody else has, or negative.
-    let link = unsafe {
-        let link = libbpf_sys::bpf_obj_get(text.as_ptr());
-        if link < 0 {
-            return false;
-        }
-        OwnedFd::from_raw_fd(link)
-    };
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut size = size_of_val(&info) as u32;
-    // SAFETY: the descriptor is open, and the kernel writes at most `size` bytes
-    // of a structure that is made of numbers. Of a link at egress the union has
-    // what is read.
-    unsafe {
-        let told =
-            libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut size);
-        told == 0
-            && info.type_ == libbpf_sys::BPF_LINK_TYPE_TCX
-            && info.__bindgen_anon_1.tcx.ifindex == ifindex
-    }
-}
-
-impl Marker {
-    /// Keeps the program on its device beyond this process: a pin in a BPF file
-    /// system. It goes with the pin, or with the device.
-    #[expect(unsafe_code, reason = "libbpf-rs pins its own links only")]
-    pub(crate) fn pin(&self, path: &Path) -> Result<(), BpfError> {
-        let failed = |source| BpfError::Pin {
-            path: path.to_owned(),
-            doing: "made",
-            source,
-        };
-        let text = CString::new(path.as_os_str().as_bytes())
-            .map_err(|error| failed(io::Error::from(error).into()))?;
-        // SAFETY: the descriptor is open, and the path ends in zero and lives
-        // until the call returns.
-        let status = unsafe { libbpf_sys::bpf_obj_pin(self.0.as_raw_fd(), text.as_ptr()) };
-        if status < 0 {
-            return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
-        }
-        Ok(())
-    }
 }

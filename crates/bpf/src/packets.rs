@@ -53,6 +53,17 @@ impl PacketPrograms {
         constants: Option<&[u8]>,
     ) -> Result<Self, BpfError> {
         let bytes = programs::named(file).ok_or(BpfError::NoProgram(file))?;
+        Self::load_object(file, kind, bytes, constants)
+    }
+
+    /// The same of an object that need not be part of this library; libbpf reads
+    /// 64-bit words, at which it must begin.
+    pub(crate) fn load_object(
+        file: &'static str,
+        kind: &'static str,
+        bytes: &[u8],
+        constants: Option<&[u8]>,
+    ) -> Result<Self, BpfError> {
         let (loaded, log) = log::recorded(|| {
             let mut open = ObjectBuilder::default().name(kind)?.open_memory(bytes)?;
             if let Some(constants) = constants {

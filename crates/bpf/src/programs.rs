@@ -28,6 +28,14 @@ pub(crate) fn named(name: &str) -> Option<&'static [u8]> {
         .map(|(_, object)| *object)
 }
 
+/// The program of a discipline of the kit for arriving packets, with its name.
+pub(crate) fn ingress(discipline: &str) -> Option<(&'static str, &'static [u8])> {
+    PROGRAMS
+        .iter()
+        .copied()
+        .find(|(own, _)| own.strip_prefix("ingress_") == Some(discipline))
+}
+
 /// A number that tells versions of a program apart (FNV-1a of its object).
 pub(crate) fn digest(name: &str) -> u32 {
     let bytes = named(name).unwrap_or_default();

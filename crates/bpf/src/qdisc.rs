@@ -3,13 +3,14 @@
 
 use crate::error::BpfError;
 use crate::instance::{self, Instance};
-use crate::marks::{self, Marker, Marks};
+use crate::marks::{self, Marks};
 use crate::object::{
     CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, load_object,
     open, pin, raise, sized,
 };
 use crate::place::Place;
 use crate::recorder::{Recorder, Source};
+use crate::tcx::Attached;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -137,7 +138,7 @@ impl Qdisc {
     /// of its device; the device is in the network namespace of this thread.
     /// Marks end with what is given back. Without it disciplines are told that
     /// nothing can be marked.
-    pub fn mark(&self, place: Place) -> Result<Marker, BpfError> {
+    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
         let marker = self.marks.attach(place)?;
         self.raise_at(place)?;
         Ok(marker)

@@ -4,13 +4,14 @@
 
 use crate::error::BpfError;
 use crate::instance::Instance;
-use crate::marks::{self, Marker, Marks};
+use crate::marks::{self, Marks};
 use crate::object::{
     CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
     raise, sized,
 };
 use crate::place::Place;
 use crate::recorder::{Recorder, Source};
+use crate::tcx::Attached;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -193,7 +194,7 @@ impl Shaper {
 
     /// Lets the classes of the shaper at a place mark packets, as
     /// [`Qdisc::mark`](crate::Qdisc::mark) does.
-    pub fn mark(&self, place: Place) -> Result<Marker, BpfError> {
+    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
         let marker = self.marks.attach(place)?;
         self.raise_at(place)?;
         Ok(marker)

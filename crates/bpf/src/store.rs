@@ -3,11 +3,12 @@
 //! folder of the BPF file system, a folder for each kind.
 
 use crate::error::BpfError;
-use crate::marks::{self, Marks};
+use crate::marks::Marks;
 use crate::object::{is_pinned, remove as remove_with, unpin};
 use crate::place::Place;
 use crate::qdisc::{self, Qdisc};
 use crate::shaper::{self, Shaper};
+use crate::tcx;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -72,6 +73,11 @@ impl Store {
             folder,
             _lock: lock,
         })
+    }
+
+    /// Where all pins are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The discipline's kind, where it is pinned.
@@ -153,7 +159,7 @@ impl Store {
 
     fn is_marking(&self, kind: &str, marks: &Marks, place: Place) -> Result<bool, BpfError> {
         let told = marks.count(place)?.is_some();
-        Ok(told && marks::is_on(&self.marker(kind, place), place.ifindex))
+        Ok(told && tcx::is_on(&self.marker(kind, place), place.ifindex))
     }
 
     /// Ends that.

@@ -65,6 +65,7 @@ fn hosts_are_counted_and_bounded() {
 #[test]
 fn filter_and_native_host_agree() {
     println!("{}", in_the_guest("filter::parity"));
+    println!("{}", in_the_guest("filter::parity_of_all"));
 }
 
 #[test]

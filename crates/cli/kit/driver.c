@@ -49,6 +49,9 @@ static unsigned char *memory;
 /* Link and parameters as they were set: no discipline may write to them. */
 static unsigned char *told;
 static unsigned char *used;
+/* A virtual queue, which the same packets come to; none where the discipline
+ * keeps account of packets that wait. */
+static unsigned char *at_ingress;
 static u32 queued;
 static u64 last_ns;
 static u64 free_ns;
@@ -81,8 +84,12 @@ static void fence(void (*how)(const void *, size_t))
 {
 	u32 i;
 
-	for (i = 0; memory && i < sizeof(aqm_fences) / sizeof(aqm_fences[0]); i++)
+	for (i = 0; memory && i < sizeof(aqm_fences) / sizeof(aqm_fences[0]); i++) {
 		how(memory + aqm_fences[i], FENCE);
+		if (at_ingress)
+			how(at_ingress + D->virtual_offset + aqm_fences[i],
+			    FENCE);
+	}
 }
 
 static size_t params_bytes(void)
@@ -96,6 +103,11 @@ static void set_up(void)
 	memcpy(told + sizeof(struct aqm_link), numbers(D->params_offset),
 	       params_bytes());
 	D->setup(memory);
+	if (at_ingress) {
+		memcpy(at_ingress + D->virtual_offset + D->params_offset,
+		       numbers(D->params_offset), params_bytes());
+		D->virtual_setup(at_ingress, the_link(), last_ns);
+	}
 }
 
 static void check_told(const char *function)
@@ -113,12 +125,16 @@ static void restart(void)
 
 	fence(__asan_unpoison_memory_region);
 	free(memory);
+	free(at_ingress);
 	free(used);
 	free(told);
 	memory = calloc(1, D->size + (size_t)D->packets * sizeof(struct slot));
 	used = calloc(1, D->packets + 1);
 	told = calloc(1, sizeof(struct aqm_link) + params_bytes());
-	if (!memory || !used || !told)
+	at_ingress = D->needs & AQM_NEEDS_QUEUE ? NULL :
+						  calloc(1, D->virtual_size);
+	if (!memory || !used || !told ||
+	    (!at_ingress && !(D->needs & AQM_NEEDS_QUEUE)))
 		exit(3);
 	fence(__asan_poison_memory_region);
 	queued = 0;
@@ -154,6 +170,27 @@ static void check_count(const char *function)
 			at = i;
 	if (numbers(D->counts_offset)[at] != queued)
 		broken(function, "loses count of what is queued");
+}
+
+/* The same packet where nothing waits. */
+static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
+{
+	struct aqm_packet shown = *packet;
+	struct aqm_verdict verdict = {};
+
+	if (!at_ingress)
+		return;
+	D->virtual_arrive(at_ingress, &shown, random, &verdict);
+	if (memcmp(&shown, packet, sizeof(shown)))
+		broken("arrive", "writes to the packet, which it is only told");
+	if (memcmp(told + sizeof(struct aqm_link),
+		   at_ingress + D->virtual_offset + D->params_offset,
+		   params_bytes()))
+		broken("arrive", "writes to the parameters, which it is only told");
+	if (verdict.action > AQM_DROP)
+		broken("arrive", "answers with neither pass, mark nor drop");
+	if (verdict.reason >= AQM_REASON_COUNT)
+		broken("arrive", "gives a reason that there is not");
 }
 
 static void arrive(const struct aqm_packet *packet, u32 random)
@@ -198,6 +235,7 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 			printf("e\n");
 	}
 	check_count("arrive");
+	arrive_at_ingress(packet, random);
 }
 
 /* One opportunity to send; bytes on the wire that went, or 0. */

@@ -4,8 +4,8 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::{
-    aqm_bench, aqm_capture, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show, aqm_verify,
-    aqm_work,
+    aqm_bench, aqm_capture, aqm_ingress, aqm_live, aqm_own, aqm_record, aqm_replay, aqm_show,
+    aqm_verify, aqm_work,
 };
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
@@ -123,8 +123,11 @@ pub enum Command {
         #[command(flatten)]
         line: Line,
         /// The class that is meant, such as 1:10.
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", conflicts_with = "ingress")]
         class: Option<String>,
+        /// What was loaded with --ingress.
+        #[arg(long)]
+        ingress: bool,
     },
     /// Show what a discipline on a device decides, packet by packet, as it happens.
     Trace {
@@ -179,6 +182,9 @@ pub enum Command {
     Unload {
         /// The device.
         device: String,
+        /// What was loaded with --ingress; nothing is queued there.
+        #[arg(long)]
+        ingress: bool,
     },
 }
 
@@ -202,9 +208,13 @@ pub struct Load {
     /// `weight` is written `queue.weight` here.
     #[arg(long = "class", value_name = "CLASS")]
     pub classes: Vec<String>,
-    /// Replace a root qdisc that is there.
+    /// Replace a root qdisc that is there, or with --ingress a discipline.
     #[arg(long)]
     pub replace: bool,
+    /// Hold what arrives at the device to the rate, without a queue: the discipline marks and
+    /// drops by what would be queued. Needs no CONFIG_NET_SCH_BPF, but Linux 6.6.
+    #[arg(long)]
+    pub ingress: bool,
 }
 
 /// What is said of the link.
@@ -249,13 +259,22 @@ pub fn run(command: &Command) -> Outcome {
         } => aqm_verify::verify(discipline.as_deref(), *lab, kernels),
         Command::Build { discipline } => aqm_own::build(discipline),
         Command::Source { file } => aqm_work::source(file.as_deref()),
+        Command::Load(load) if load.ingress => aqm_ingress::load(load),
         Command::Load(load) => aqm_live::load(load),
         Command::Show { device, json } => aqm_show::run(device.as_deref(), *json),
         Command::Change {
             device,
             settings,
             line,
+            ingress: true,
+            ..
+        } => aqm_ingress::change(device, settings, line),
+        Command::Change {
+            device,
+            settings,
+            line,
             class,
+            ..
         } => aqm_live::change(device, settings, line, class.as_deref()),
         Command::Trace {
             device,
@@ -283,7 +302,11 @@ pub fn run(command: &Command) -> Outcome {
             line,
             seed,
         } => aqm_replay::run(discipline, file, settings, line, *seed),
-        Command::Unload { device } => aqm_live::unload(device),
+        Command::Unload {
+            device,
+            ingress: true,
+        } => aqm_ingress::unload(device),
+        Command::Unload { device, .. } => aqm_live::unload(device),
     }
 }
 

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{
-    Class, Classes, Copies, Least, Marker, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
+    Attached, Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
 };
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
 use weirgate_state::{
@@ -233,8 +233,8 @@ enum Held {
     Nothing,
     Least(Least),
     /// With what marks for it, where it does.
-    One(Qdisc, Option<Marker>),
-    Shaper(Shaper, Option<Marker>),
+    One(Qdisc, Option<Attached>),
+    Shaper(Shaper, Option<Attached>),
 }
 
 fn refused(error: &KernelError) -> Failure {

@@ -234,7 +234,7 @@ impl Subject {
     /// object, which `Discipline::open` opens.
     pub fn library(&self) -> Result<PathBuf, Failure> {
         let (compiler, _) = compiler("CC", &NATIVE)?;
-        let program = self.bpf()?;
+        let (program, ingress) = (self.bpf(Host::Qdisc)?, self.bpf(Host::Ingress)?);
         let kit = self.kit.path();
         let name = &self.name;
         let source = fs::read(&self.file)?;
@@ -248,11 +248,14 @@ impl Subject {
                  const void *const aqm_own = &aqm_descriptor_{name};\n\
                  __asm__(\".pushsection .rodata\\n.balign 8\\n.globl aqm_program\\n\"\n\
                  \"aqm_program:\\n.incbin \\\"{}\\\"\\n.globl aqm_program_end\\n\"\n\
-                 \"aqm_program_end:\\n.byte 0\\n.popsection\\n\");\n",
+                 \"aqm_program_end:\\n.byte 0\\n.balign 8\\n.globl aqm_ingress\\n\"\n\
+                 \"aqm_ingress:\\n.incbin \\\"{}\\\"\\n.globl aqm_ingress_end\\n\"\n\
+                 \"aqm_ingress_end:\\n.byte 0\\n.popsection\\n\");\n",
                 kit.join("aqm/host/native/native.c").display(),
                 kit_number(),
                 source_number([source.as_slice()]),
                 program.display(),
+                ingress.display(),
             ),
         )?;
         let library = kit.join(format!("{name}.so"));
@@ -273,22 +276,23 @@ impl Subject {
         Ok(library)
     }
 
-    /// Compiles it as the program of a qdisc; the object file.
-    pub fn bpf(&self) -> Result<PathBuf, Failure> {
+    /// Compiles it as the program of a host in the kernel; the object file.
+    pub fn bpf(&self, host: Host) -> Result<PathBuf, Failure> {
         let (compiler, _) = compiler("CLANG", &BPF)?;
         let kit = self.kit.path();
-        let unit = kit.join(format!("{}.bpf.c", self.name));
+        let file = host.header();
+        let unit = kit.join(format!("{}.{file}.c", self.name));
         let name = &self.name;
         let table = name.to_uppercase();
         fs::write(
             &unit,
             format!(
                 "#include \"{}\"\n#define AQM_NAME {name}\n#define AQM_TABLE {table}\n\
-                 #include \"qdisc.bpf.h\"\n",
+                 #include \"{file}\"\n",
                 self.file.display()
             ),
         )?;
-        let object = kit.join(format!("{name}.bpf.o"));
+        let object = kit.join(format!("{name}.{file}.o"));
         let mut command = Command::new(compiler);
         command.args([
             "-target",
@@ -305,6 +309,7 @@ impl Subject {
             "libbpf",
             "bpf/include",
             "bpf/qdisc",
+            "bpf/ingress",
             "aqm/include",
             "aqm/host",
             "aqm",
@@ -329,6 +334,25 @@ impl Subject {
             self.name,
             text.trim_end()
         )))
+    }
+}
+
+/// A host in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// A qdisc.
+    Qdisc,
+    /// A virtual queue for arriving packets.
+    Ingress,
+}
+
+impl Host {
+    /// What makes a program of a discipline's file.
+    fn header(self) -> &'static str {
+        match self {
+            Self::Qdisc => "qdisc.bpf.h",
+            Self::Ingress => "ingress.bpf.h",
+        }
     }
 }
 

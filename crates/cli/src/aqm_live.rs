@@ -131,17 +131,19 @@ impl Loaded {
     }
 
     /// Ends the kind where no device uses it or is meant to.
-    fn release(self, store: &Store) -> Result<(), BpfError> {
+    fn release(self, store: &Store) -> Result<(), Failure> {
         match self {
             Self::One(qdisc) => {
-                if qdisc.places().is_empty() && qdisc.instances()?.is_empty() {
-                    store.remove_qdisc(qdisc.discipline())?;
-                    aqm_own::forget(qdisc.discipline());
+                let instances = qdisc.instances().map_err(failed)?;
+                if qdisc.places().is_empty() && instances.is_empty() {
+                    store.remove_qdisc(qdisc.discipline()).map_err(failed)?;
+                    aqm_own::release(store, qdisc.discipline())?;
                 }
             }
             Self::Shaper(shaper) => {
-                if shaper.places().is_empty() && shaper.instances()?.is_empty() {
-                    store.remove_shaper()?;
+                let instances = shaper.instances().map_err(failed)?;
+                if shaper.places().is_empty() && instances.is_empty() {
+                    store.remove_shaper().map_err(failed)?;
                 }
             }
         }
@@ -319,7 +321,7 @@ pub fn load(load: &Load) -> Outcome {
         let switched = match switched {
             Ok(switched) => switched,
             Err(failure) => {
-                loaded.release(&store).map_err(failed)?;
+                loaded.release(&store)?;
                 return Err(failure);
             }
         };
@@ -345,7 +347,7 @@ pub fn load(load: &Load) -> Outcome {
         };
         if let Err(failure) = put {
             loaded.forget(&store, target.place).map_err(failed)?;
-            loaded.release(&store).map_err(failed)?;
+            loaded.release(&store)?;
             // A gate that was there before keeps them off.
             if switched {
                 aqm_offloads::restore(&target).await?;
@@ -354,7 +356,7 @@ pub fn load(load: &Load) -> Outcome {
         }
         if let Some(before) = before.filter(|before| before.kind() != kind) {
             before.forget(&store, target.place).map_err(failed)?;
-            before.release(&store).map_err(failed)?;
+            before.release(&store)?;
         }
         if wanted.has_gate() {
             aqm_offloads::warn_of_joined(&target).await?;
@@ -433,7 +435,7 @@ pub fn unload(device: &str) -> Outcome {
         let dropped = target.kernel.drop_root(&target.name, target.device).await;
         dropped.map_err(refused)?;
         loaded.forget(&store, target.place).map_err(failed)?;
-        loaded.release(&store).map_err(failed)?;
+        loaded.release(&store)?;
         aqm_offloads::restore(&target).await?;
         Ok(Status::Done)
     })

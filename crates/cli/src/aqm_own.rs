@@ -4,6 +4,7 @@
 
 use crate::aqm::wrong;
 use crate::aqm_kit::Subject;
+use crate::aqm_live::failed;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context as _;
@@ -11,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
-use weirgate_bpf::kit_number;
+use weirgate_bpf::{Store, kit_number};
 
 /// Files of those that are in the kernel; it ends with the running system, as
 /// they do.
@@ -154,7 +155,18 @@ pub fn keep(discipline: Discipline) -> Result<(), Failure> {
 }
 
 /// Forgets it when it is no longer in the kernel.
-pub fn forget(discipline: Discipline) {
+pub fn release(store: &Store, discipline: Discipline) -> Result<(), Failure> {
+    let name = discipline.name();
+    let arriving = store.ingresses();
+    let used = arriving.iter().any(|one| one.discipline == name)
+        || store.qdisc(discipline).map_err(failed)?.is_some();
+    if !used {
+        forget(discipline);
+    }
+    Ok(())
+}
+
+fn forget(discipline: Discipline) {
     if discipline.file().is_some()
         && let Some(place) = stored(discipline.name())
     {

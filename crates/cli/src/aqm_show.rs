@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm show`: what disciplines on devices do, by name and unit.
 
+use crate::aqm_ingress::Arriving;
 use crate::aqm_live::{Loaded, Target, failed};
 use crate::aqm_own;
 use crate::exit::{Failure, Outcome, Status};
@@ -17,6 +18,8 @@ use weirgate_units::{Handle, Rate};
 /// A queue on a device: the discipline's, or a class's.
 struct Shown {
     device: String,
+    /// `root` or `ingress`.
+    at: &'static str,
     kind: String,
     gate_bytes_s: u64,
     class: Option<Class>,
@@ -33,9 +36,16 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
         if let Some(device) = device {
             let target = Target::find(device).await?;
             let store = Store::open().map_err(failed)?;
-            let loaded = Loaded::required(&target, &store).await?;
+            let arriving = Arriving::on(&target, &store)?;
+            let loaded = Loaded::on(&target, &store).await?;
+            if arriving.is_none() && loaded.is_none() {
+                Loaded::required(&target, &store).await?;
+            }
             let names = BTreeMap::from([(target.place, device.to_owned())]);
-            collect(&loaded, &names, &mut shown, &mut 0)?;
+            if let Some(loaded) = &loaded {
+                collect(loaded, &names, &mut shown, &mut 0)?;
+            }
+            shown.extend(arriving.map(|it| at_ingress(&it, device)).transpose()?);
         } else {
             let names = places().await?;
             let store = Store::open().map_err(failed)?;
@@ -46,6 +56,11 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
             }
             if let Some(shaper) = store.shaper().map_err(failed)? {
                 collect(&Loaded::Shaper(shaper), &names, &mut shown, &mut elsewhere)?;
+            }
+            for name in names.values() {
+                let target = Target::find(name).await?;
+                let arriving = Arriving::on(&target, &store)?;
+                shown.extend(arriving.map(|it| at_ingress(&it, name)).transpose()?);
             }
         }
         if json {
@@ -91,6 +106,7 @@ fn collect(
                 };
                 let setup = qdisc.setup(instance.place()).map_err(failed)?;
                 shown.push(Shown {
+                    at: "root",
                     device,
                     kind: qdisc.kind(),
                     gate_bytes_s: setup.map_or(0, |setup| setup.gate_bytes_s),
@@ -114,6 +130,7 @@ fn collect(
                         continue;
                     }
                     shown.push(Shown {
+                        at: "root",
                         device: device.clone(),
                         kind: shaper.kind().to_owned(),
                         gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.gate_bytes_s),
@@ -126,6 +143,20 @@ fn collect(
         }
     }
     Ok(())
+}
+
+/// A discipline on what arrives at a device.
+fn at_ingress(there: &Arriving, device: &str) -> Result<Shown, Failure> {
+    let setup = there.maps.setup().map_err(failed)?;
+    Ok(Shown {
+        device: device.to_owned(),
+        at: "ingress",
+        kind: format!("{} at ingress", there.discipline.name()),
+        gate_bytes_s: setup.map_or(0, |setup| setup.link.rate_bytes_s),
+        class: None,
+        instance: there.maps.state().map_err(failed)?.instance,
+        marks: None,
+    })
 }
 
 impl Shown {
@@ -150,6 +181,7 @@ impl Shown {
         let link = self.instance.link();
         json!({
             "device": self.device,
+            "at": self.at,
             "queue": self.instance.place().queue,
             "kind": self.kind,
             "class": self.class.as_ref().map(class_name),

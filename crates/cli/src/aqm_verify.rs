@@ -2,7 +2,7 @@
 //! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
 //! every program that weirgate loads.
 
-use crate::aqm_kit::Subject;
+use crate::aqm_kit::{Host, Subject};
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context;
@@ -22,7 +22,7 @@ pub fn verify(what: Option<&Path>, lab: bool, kernels: &[PathBuf]) -> Outcome {
     let object = match &subject {
         Some(subject) => {
             subject.look()?;
-            Some(subject.bpf()?)
+            Some(subject.bpf(Host::Qdisc)?)
         }
         None => what.map(Path::to_owned),
     };
@@ -80,7 +80,7 @@ fn everything() -> Outcome {
                 let instructions: usize = costs.iter().map(|cost| cost.instructions).sum();
                 let verified = costs.iter().map(|cost| cost.verified).max();
                 format!(
-                    "{name:<12}{instructions:>8} instructions, {:>8} verified at most of 1,000,000 \
+                    "{name:<18}{instructions:>8} instructions, {:>8} verified at most of 1,000,000 \
                      allowed",
                     verified.unwrap_or(0)
                 )
@@ -92,7 +92,7 @@ fn everything() -> Outcome {
                 } else {
                     ""
                 };
-                format!("{name:<12}not taken: {}{older}", refusal(&refused))
+                format!("{name:<18}not taken: {}{older}", refusal(&refused))
             }
         };
         output::data(&line)?;

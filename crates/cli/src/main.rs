@@ -12,6 +12,7 @@ mod aqm_bench_inside;
 mod aqm_capture;
 mod aqm_class;
 mod aqm_frames;
+mod aqm_ingress;
 mod aqm_kit;
 mod aqm_live;
 mod aqm_offloads;

@@ -10,7 +10,7 @@ use crate::tc::arriving::Holder;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::OwnedFd;
-use weirgate_aqm::{Link, Settings, VirtualQueue};
+use weirgate_aqm::{Link, Settings};
 use weirgate_bpf::{BpfError, Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 use weirgate_plan::Step;
 use weirgate_state::{CakeFraming, DeviceName, Hold, KitSetting, KitWire};
@@ -144,7 +144,7 @@ fn refused(step: &Step, source: BpfError) -> KernelError {
 
 /// What the maps hold of a filter.
 fn setup(hold: &Hold) -> Result<FilterSetup, BpfError> {
-    let mut settings = Settings::new(VirtualQueue::discipline());
+    let mut settings = Settings::new(Filter::of_policies());
     for KitSetting { name, value, .. } in &hold.settings {
         let set = settings.set(name, *value);
         set.map_err(|error| BpfError::Classes(error.to_string()))?;

@@ -222,7 +222,7 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
     match new.filter(|_| !Hold::same(new, old)) {
         Some(new) => lines.push(format!(
             "tc filter replace dev {device} ingress pref {HOLD_PREFERENCE} protocol all handle 1 \
-             bpf direct-action skip_hw object-file filter.bpf.o section tc  # {}",
+             bpf direct-action skip_hw object-file ingress_meredt.bpf.o section tc  # {}",
             hold::text(new)
         )),
         None if old.is_some() && new.is_none() => lines.push(format!(

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weirgate_units::Rate;
 
 /// A filter where packets arrive that decides by a virtual queue who is marked
-/// or dropped (`bpf/inbound/filter.bpf.c`).
+/// or dropped (`bpf/ingress/ingress.bpf.h`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The rate that arriving packets are held to, on the wire.

@@ -334,7 +334,7 @@ fn queues_of_a_policy() {
 }
 
 /// The commands of docs/aqm-howto.md that need a device.
-pub const HOWTO: [&str; 11] = [
+pub const HOWTO: [&str; 15] = [
     "weirgate aqm load mean/mean.so wan0 limit_packets=50 --rate 2mbit",
     "weirgate aqm show wan0",
     "weirgate aqm trace wan0 --packets 100",
@@ -346,10 +346,14 @@ pub const HOWTO: [&str; 11] = [
     "weirgate aqm unload wan0",
     "weirgate aqm load meredt wan0 preset=sjf flows=pairs --rate 2mbit",
     "weirgate aqm unload wan0",
+    "weirgate aqm load mean/mean.so wan0 delay_ns=20ms --ingress --rate 10mbit",
+    "weirgate aqm show wan0",
+    "weirgate aqm change wan0 delay_ns=10ms --ingress --rate 9mbit",
+    "weirgate aqm unload wan0 --ingress",
 ];
 
 /// Where the lab puts what a test brings with it.
-const BROUGHT: &str = "/usr/sbin";
+pub const BROUGHT: &str = "/usr/sbin";
 
 /// A discipline of one's own: loaded from its file, then known by its name,
 /// beside those of the kit; another version of it is not taken for the same.

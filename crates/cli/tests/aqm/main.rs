@@ -7,6 +7,7 @@ mod classes;
 mod cycles;
 mod device;
 mod howto;
+mod ingress;
 mod inside;
 mod marks;
 mod work;
@@ -110,6 +111,25 @@ fn nothing_stays_behind_a_thousand_cycles() {
 fn a_class_changes_and_keeps_its_queue() {
     let limits = Limits::default();
     println!("{}", run("classes::change_in_place", limits, &[]));
+}
+
+#[test]
+fn at_ingress_nothing_waits() {
+    let limits = Limits::default();
+    run("ingress::load_show_change_unload", limits, &[]);
+}
+
+#[test]
+fn a_line_is_held_at_ingress() {
+    let limits = Limits::default();
+    println!("{}", run("ingress::holds_a_line", limits, &[]));
+}
+
+#[test]
+fn ones_own_decides_at_ingress() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = [work::built(folder.path(), "mean.so", |_| ())];
+    run("ingress::of_ones_own", Limits::default(), &files);
 }
 
 #[test]

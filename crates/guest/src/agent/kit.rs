@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Marker, Place, Qdisc, Setup, kit_number};
+use weirgate_bpf::{Attached, Place, Qdisc, Setup, kit_number};
 use weirgate_experiment::{Job, Kit, Node, NumberSample};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
@@ -25,7 +25,7 @@ pub struct Loaded {
     qdisc: Qdisc,
     place: Place,
     /// Makes its marks.
-    _marker: Option<Marker>,
+    _marker: Option<Attached>,
 }
 
 impl Loaded {

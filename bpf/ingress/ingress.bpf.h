@@ -1,21 +1,22 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A filter for arriving packets (cls_bpf, direct action) that holds what comes
- * to a rate without queueing it: a virtual queue (aqm/host/virtual.h), on which
- * aqm/meredt.c decides whose packets are marked or dropped (Braithwaite 2006,
- * section 4.1.5). Where only the virtual queue's limit is in force, it is a
- * policer. What it lets go it passes on to the filters that follow.
+ * The kernel host of one discipline where there is no queue: a program for
+ * arriving packets (cls_bpf with direct action, or tcx), which holds what comes
+ * to a rate without queueing it. On a virtual queue (aqm/host/virtual.h) the
+ * discipline decides which packets are marked or dropped (Braithwaite 2006,
+ * section 4.1.5). What it lets go it passes on to the filters that follow.
+ *
+ * A discipline's file ingress_NAME.bpf.c includes NAME.c, defines AQM_NAME, and
+ * includes this file.
  *
  * Settings come by a map. To change them, user space writes it and raises the
  * count of changes; the next packet takes them over, and nothing is forgotten.
  *
- * The table of flows is that of the algorithm; a second one, in the same order,
- * says who they are and what was done to them.
+ * Where the algorithm has a table of flows, a second one, in the same order, says
+ * who they are and what was done to them.
  */
 #include "tc.h"
-#include "meredt.c"
 
-#define AQM_NAME meredt
 #define aqm_slot(q, i) filter_slot(q, i)
 struct aqm_slot;
 static __always_inline struct aqm_slot *filter_slot(const void *q, u32 index)
@@ -26,8 +27,6 @@ static __always_inline struct aqm_slot *filter_slot(const void *q, u32 index)
 #include "virtual.h"
 #include "record.h"
 
-#define FLOWS (FLOW_SETS * FLOW_WAYS)
-
 /* Set before the program is loaded: what flows are hashed with, and whether
  * everything that is decided is recorded. */
 const volatile u32 seed;
@@ -36,7 +35,7 @@ const volatile u32 recording;
 struct filter_settings {
 	struct aqm_link link; /* its rate is the one to hold to */
 	u64 parts; /* enum aqm_part */
-	struct meredt_params params;
+	struct AQM_OF(_params) params;
 };
 
 struct filter_state {
@@ -45,17 +44,6 @@ struct filter_state {
 	u64 missed; /* packets that found it locked for too long */
 	u64 other; /* packets of no flow */
 	struct virtual_queue v;
-};
-
-/* A flow, at the place that aqm/include/flows.h has it. */
-struct filter_flow {
-	struct tuple tuple;
-	u32 hash;
-	u64 packets;
-	u64 bytes; /* as the device counts, beside what leaks */
-	u64 marks;
-	u64 drops;
-	u64 seen_ns;
 };
 
 struct {
@@ -79,13 +67,6 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } changes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FLOWS);
-	__type(key, u32);
-	__type(value, struct filter_flow);
-} flows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -143,6 +124,25 @@ __noinline u32 filter_settle(u64 now_ns)
 	return 1;
 }
 
+#ifdef AQM_FLOWS_H
+/* A flow, at the place that aqm/include/flows.h has it. */
+struct filter_flow {
+	struct tuple tuple;
+	u32 hash;
+	u64 packets;
+	u64 bytes; /* as the device counts, beside what leaks */
+	u64 marks;
+	u64 drops;
+	u64 seen_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOW_SETS *FLOW_WAYS);
+	__type(key, u32);
+	__type(value, struct filter_flow);
+} flows SEC(".maps");
+
 /* The place of a flow in its table. */
 static __always_inline u32 filter_place(const struct flow_table *table,
 					u32 hash)
@@ -192,6 +192,7 @@ __noinline u32 filter_note(struct filter_turn *turn)
 		flow->drops++;
 	return 0;
 }
+#endif
 
 /* Decides on a packet of a flow. */
 __noinline u32 filter_decide(struct filter_turn *turn)
@@ -240,7 +241,10 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_turn *turn)
 	turn->packet.ecn = at.ecn;
 	turn->packet.wire = filter_wire(skb, &wanted->link, &at);
 	tuple_reduce(&turn->tuple, wanted->parts);
-	turn->packet.flow = tuple_hash(&turn->tuple, seed);
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
+		turn->packet.flow = at.code;
+	else
+		turn->packet.flow = tuple_hash(&turn->tuple, seed);
 	return 0;
 }
 
@@ -287,7 +291,9 @@ int inbound(struct __sk_buff *skb)
 	turn.packet.arrived_ns = virtual_now(&state->v, turn.packet.arrived_ns);
 	if (turn.is_flow) {
 		filter_decide(&turn);
+#ifdef AQM_FLOWS_H
 		filter_note(&turn);
+#endif
 	} else {
 		state->other++;
 		virtual_count(&state->v, &turn.packet, turn.packet.arrived_ns);

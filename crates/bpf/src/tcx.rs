@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs at a device by tcx (Linux 6.6), where packets arrive or leave: links
+//! that go with a pin, or with the device.
+
+use crate::error::BpfError;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Where at a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Packets arrive.
+    Ingress,
+    /// They leave, before the qdisc.
+    Egress,
+}
+
+/// A program on a device: it goes with this, unless it is pinned.
+#[derive(Debug)]
+pub struct Attached(OwnedFd);
+
+impl Attached {
+    /// Links a program to a device of this thread's network namespace, after
+    /// those that are there.
+    #[expect(unsafe_code, reason = "libbpf-rs has no tcx")]
+    pub(crate) fn to(program: BorrowedFd<'_>, ifindex: u32, end: End) -> libbpf_rs::Result<Self> {
+        let place = match end {
+            End::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+            End::Egress => libbpf_sys::BPF_TCX_EGRESS,
+        };
+        // SAFETY: the descriptor is open, the device is a number, and no options
+        // are given. What comes back is a descriptor that nobody else has, or an
+        // error.
+        unsafe {
+            let link = libbpf_sys::bpf_link_create(
+                program.as_raw_fd(),
+                ifindex.cast_signed(),
+                place,
+                std::ptr::null(),
+            );
+            if link < 0 {
+                return Err(libbpf_rs::Error::from_raw_os_error(-link));
+            }
+            Ok(Self(OwnedFd::from_raw_fd(link)))
+        }
+    }
+
+    /// Keeps the program on its device beyond this process: a pin in a BPF file
+    /// system. It goes with the pin, or with the device.
+    #[expect(unsafe_code, reason = "libbpf-rs pins its own links only")]
+    pub(crate) fn pin(&self, path: &Path) -> Result<(), BpfError> {
+        let failed = |source| BpfError::Pin {
+            path: path.to_owned(),
+            doing: "made",
+            source,
+        };
+        let text = CString::new(path.as_os_str().as_bytes())
+            .map_err(|error| failed(io::Error::from(error).into()))?;
+        // SAFETY: the descriptor is open, and the path ends in zero and lives
+        // until the call returns.
+        let status = unsafe { libbpf_sys::bpf_obj_pin(self.0.as_raw_fd(), text.as_ptr()) };
+        if status < 0 {
+            return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pinned program is on this device: its link stays when somebody takes
+/// the program off, or the device goes, but is of no device then.
+#[expect(unsafe_code, reason = "libbpf-rs opens its own links only")]
+pub(crate) fn is_on(path: &Path, ifindex: u32) -> bool {
+    let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the path ends in zero and lives until the call returns. What comes
+    // back is a descriptor that nobody else has, or negative.
+    let link = unsafe {
+        let link = libbpf_sys::bpf_obj_get(text.as_ptr());
+        if link < 0 {
+            return false;
+        }
+        OwnedFd::from_raw_fd(link)
+    };
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut size = size_of_val(&info) as u32;
+    // SAFETY: the descriptor is open, and the kernel writes at most `size` bytes
+    // of a structure that is made of numbers. Of a link of this kind the union has
+    // what is read.
+    unsafe {
+        let told =
+            libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut size);
+        told == 0
+            && info.type_ == libbpf_sys::BPF_LINK_TYPE_TCX
+            && info.__bindgen_anon_1.tcx.ifindex == ifindex
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm load --ingress`: the command, and what it does to the queue at
+//! the far end of a line.
+
+use super::inside::{BROUGHT, done, fails, net, number, objects, settled, shown};
+use net::Far;
+use std::io::Read;
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The provider's end: a line of 10 Mbit/s with a queue of 120 packets.
+const LINE: &[&str] = &[
+    "ip link set far0 gso_max_segs 1",
+    "tc qdisc add dev far0 root handle 1: htb default 10",
+    "tc class add dev far0 parent 1: classid 1:10 htb rate 10mbit ceil 10mbit burst 1600 \
+     cburst 1600",
+    "tc qdisc add dev far0 parent 1:10 pfifo limit 120",
+];
+
+/// The way back to it.
+const BACK: Duration = Duration::from_millis(20);
+
+/// A download without end, and its bytes so far.
+fn download() -> (TcpStream, Arc<AtomicU64>) {
+    let mut stream = TcpStream::connect(("10.0.0.2", 19)).expect("a connection");
+    let handle = stream.try_clone().expect("a handle");
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    thread::spawn(move || {
+        let mut space = [0; 16_384];
+        while let Ok(got @ 1..) = stream.read(&mut space) {
+            counted.fetch_add(got as u64, Ordering::Relaxed);
+        }
+    });
+    (handle, count)
+}
+
+/// What became of four downloads: the share of the line's bytes that arrived, and
+/// what probes waited at the far end, in the mean and at most.
+fn downloads() -> (f64, Duration, Duration) {
+    let flows: Vec<_> = (0..4).map(|_| download()).collect();
+    thread::sleep(Duration::from_secs(4));
+    let total = || -> u64 { flows.iter().map(|(_, it)| it.load(Ordering::Relaxed)).sum() };
+    let (before, began) = (total(), Instant::now());
+    let waits = net::probe(0, 0, 60, Duration::from_millis(100));
+    let got = (total() - before) as f64 / began.elapsed().as_secs_f64();
+    for (stream, _) in &flows {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    // Of a packet of 1514 bytes 1448 are a connection's.
+    let used = got * 1_514.0 / 1_448.0 / 1_250_000.0;
+    let waits: Vec<Duration> = waits.iter().map(|it| it.saturating_sub(BACK)).collect();
+    let mean = waits.iter().sum::<Duration>() / waits.len().max(1) as u32;
+    (used, mean, waits.into_iter().max().unwrap_or_default())
+}
+
+/// The queue at the far end, with nothing here, and with disciplines that decide on
+/// arrival and at departure.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn holds_a_line() {
+    let _far = Far::with(1, LINE);
+    net::run("tc qdisc add dev wan0 root netem delay 20ms limit 10000");
+    let (used, mean, most) = downloads();
+    println!("nothing: used {used:.3}, wait {mean:?}, at most {most:?}");
+    assert!(
+        used > 0.95 && mean > Duration::from_millis(50),
+        "the far queue is full"
+    );
+    let full = mean;
+    for discipline in ["codel", "red", "pie", "ared", "meredt"] {
+        done(&format!("load {discipline} wan0 --ingress --rate 9.5mbit"));
+        let (used, mean, most) = downloads();
+        let last = shown("wan0");
+        println!(
+            "{discipline}: used {used:.3}, wait {mean:?}, at most {most:?}; {} of {} dropped",
+            number(&last, "statistics", "arrived_packets")
+                - number(&last, "statistics", "sent_packets"),
+            number(&last, "statistics", "arrived_packets"),
+        );
+        assert!(used > 0.75, "{discipline}: {used}");
+        assert!(mean < full / 4, "{discipline}: {mean:?} of {full:?}");
+        done("unload wan0 --ingress");
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn load_show_change_unload() {
+    let _far = Far::with(1, LINE);
+    let before = objects();
+    assert!(fails("load codel wan0 --ingress", 2).contains("--rate"));
+    for name in ["fq_codel", "wred"] {
+        let text = fails(&format!("load {name} wan0 --ingress --rate 9mbit"), 2);
+        assert!(text.contains("keeps account of the packets"), "{text}");
+    }
+    assert!(fails("unload wan0 --ingress", 2).contains("--ingress"));
+    assert_eq!(objects(), before, "a refused load leaves nothing");
+    done("load codel wan0 target_ns=7ms --ingress --rate 9mbit --link adsl:bridged-vc-fcs");
+    let one = shown("wan0");
+    assert_eq!(
+        (&one["at"], &one["discipline"]),
+        (&"ingress".into(), &"codel".into())
+    );
+    assert_eq!(one["rate_bytes_s"], 1_125_000);
+    assert_eq!(one["link"]["framing"], "atm");
+    // Beside a discipline at the root, and neither disturbs the other.
+    done("load droptail wan0 --rate 5mbit");
+    let (stream, count) = download();
+    thread::sleep(Duration::from_secs(2));
+    assert!(count.load(Ordering::Relaxed) > 500_000);
+    let text = done("show");
+    assert!(text.contains("wan0: codel at ingress") && text.contains("wan0: weir_droptail"));
+    done("unload wan0");
+    let earlier = shown("wan0");
+    done("change wan0 target_ns=50ms --ingress --rate 8mbit");
+    thread::sleep(Duration::from_secs(1));
+    let later = shown("wan0");
+    assert_eq!(number(&later, "parameters", "target_ns"), 50_000_000);
+    assert_eq!(later["rate_bytes_s"], 1_000_000);
+    assert_eq!(later["link"]["framing"], "atm");
+    let came = |of| number(of, "statistics", "arrived_packets");
+    assert!(came(&later) > came(&earlier) && came(&earlier) > 100);
+    let refusal = fails("load red wan0 --ingress --rate 9mbit", 3);
+    assert!(refusal.contains("--replace"), "{refusal}");
+    done("load red wan0 --ingress --rate 9mbit --replace");
+    assert_eq!(shown("wan0")["discipline"], "red");
+    done("unload wan0 --ingress");
+    let _ = stream.shutdown(Shutdown::Both);
+    assert!(done("show").contains("no discipline"));
+    let left = Path::new("/sys/fs/bpf/weirgate/ingress").read_dir();
+    assert_eq!(left.expect("a folder").count(), 0);
+    settled(before);
+}
+
+/// One's own, as `aqm build` makes it.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn of_ones_own() {
+    let _far = Far::with(1, LINE);
+    done(&format!(
+        "load {BROUGHT}/mean.so wan0 limit_packets=20 --ingress --rate 9mbit"
+    ));
+    let (stream, count) = download();
+    thread::sleep(Duration::from_secs(3));
+    let last = shown("wan0");
+    assert_eq!(last["discipline"], "mean");
+    assert!(count.load(Ordering::Relaxed) > 1_000_000);
+    assert!(last["drops"]["limit"].as_u64() > Some(0), "{last}");
+    done("unload wan0 --ingress");
+    assert!(!Path::new("/run/weirgate/aqm/mean.so").exists());
+    let _ = stream.shutdown(Shutdown::Both);
+}

@@ -80,7 +80,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 unread: &machine.unread,
             })?)?;
         } else {
-            output::text(&text(&machine, &findings, policy.is_some()))?;
+            output::text(&text(&machine, &findings, !policies.is_empty()))?;
         }
         let grave = |finding: &Finding| finding.severity < Severity::Note;
         Ok(if findings.iter().any(grave) {

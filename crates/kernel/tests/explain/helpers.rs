@@ -58,10 +58,7 @@ fn ftp(control: u16, inside: &str, outside: &str) -> Vec<String> {
 
 /// A call: the caller says where it listens for the voice.
 fn sip(control: u16, version: u8, inside: &str, outside: &str) -> Vec<String> {
-    let (bare_in, bare_out) = (
-        inside.trim_matches(['[', ']']),
-        outside.trim_matches(['[', ']']),
-    );
+    let bare_in = inside.trim_matches(['[', ']']);
     let body = format!(
         "v=0\r\no=a 1 1 IN IP{version} {bare_in}\r\ns=call\r\nc=IN IP{version} {bare_in}\r\n\
          t=0 0\r\nm=audio 20000 RTP/AVP 0\r\n"
@@ -74,7 +71,6 @@ fn sip(control: u16, version: u8, inside: &str, outside: &str) -> Vec<String> {
          Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    assert!(!bare_out.is_empty());
     let class = if control == 5060 { "=> hit" } else { "=> rest" };
     vec![
         line(

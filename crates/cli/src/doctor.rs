@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weirgate_doctor::{Finding, Question, Severity, examine};
-use weirgate_keep::{Entry, Memory, Site};
+use weirgate_keep::{Memory, Site};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_policy::Policy;
@@ -23,16 +23,11 @@ pub struct Arguments {
     /// The policy to judge for; without one, that which is in force.
     policy: Option<PathBuf>,
     /// A device to look at beside the policy's; may be given more than once.
-    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
     device: Vec<DeviceName>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-}
-
-fn device(text: &str) -> Result<DeviceName, String> {
-    DeviceName::new(text)
-        .ok_or_else(|| "a device's name has 1 to 15 bytes, without spaces, `/` and `:`".to_owned())
 }
 
 /// What is printed as JSON.
@@ -51,25 +46,31 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let mut machine = Kernel::open()?.machine().await?;
         let kept = Kept::read(state, &mut machine.unread).await;
-        let policy = match &named {
-            Some(loaded) => Some(loaded.one()?),
-            None => kept.policy.as_ref(),
-        };
-        let compiled =
-            policy.and_then(|policy| weirgate_compile::compile(policy, &Capabilities::all()).0);
+        let loaded = named.as_ref().or(kept.loaded.as_ref());
+        let policies = loaded.map_or(&[][..], policy::Loaded::policies);
         let mut devices: BTreeSet<DeviceName> = arguments.device.iter().cloned().collect();
-        if policy.is_none() && devices.is_empty() {
+        if policies.is_empty() && devices.is_empty() {
             devices = ordinary(&machine);
         }
-        let question = Question {
-            machine: &machine,
-            policy,
-            desired: compiled.as_ref(),
-            applied: kept.applied.as_ref(),
-            differences: &kept.differences,
-            devices: &devices,
+        let judged = |policy: Option<&Policy>| {
+            let compiled =
+                policy.and_then(|one| weirgate_compile::compile(one, &Capabilities::all()).0);
+            examine(&Question {
+                machine: &machine,
+                policy,
+                desired: compiled.as_ref(),
+                applied: kept.applied.as_ref(),
+                differences: &kept.differences,
+                devices: &devices,
+            })
         };
-        let findings = examine(&question);
+        let mut findings = match policies {
+            [] => judged(None),
+            links => links.iter().flat_map(|one| judged(Some(one))).collect(),
+        };
+        // What is about the machine is found for each of several links.
+        findings.sort();
+        findings.dedup();
         if arguments.json {
             output::data(&serde_json::to_string_pretty(&Report {
                 kernel: &machine.release,
@@ -79,7 +80,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 unread: &machine.unread,
             })?)?;
         } else {
-            output::text(&text(&machine, &findings, policy.is_some()))?;
+            output::text(&text(&machine, &findings, !policies.is_empty()))?;
         }
         let grave = |finding: &Finding| finding.severity < Severity::Note;
         Ok(if findings.iter().any(grave) {
@@ -106,7 +107,7 @@ fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
 struct Kept {
     applied: Option<State>,
     differences: Vec<String>,
-    policy: Option<Policy>,
+    loaded: Option<policy::Loaded>,
 }
 
 impl Kept {
@@ -126,10 +127,11 @@ impl Kept {
 
     async fn try_read(state: &Path) -> Result<Self, Failure> {
         let site = Site::open(state, PathBuf::new())?;
-        let policy = site.confirmed()?.as_ref().and_then(kept_policy);
+        let entry = site.confirmed()?;
+        let loaded = entry.and_then(|entry| policy::again(&entry.sources).ok());
         let Some(memory) = Memory::read(&site.place)? else {
             return Ok(Self {
-                policy,
+                loaded,
                 ..Self::default()
             });
         };
@@ -138,23 +140,9 @@ impl Kept {
         Ok(Self {
             differences: differences.iter().map(ToString::to_string).collect(),
             applied: Some(memory.applied),
-            policy,
+            loaded,
         })
     }
-}
-
-/// The policy of an applied state, from the texts that were kept with it.
-fn kept_policy(entry: &Entry) -> Option<Policy> {
-    let main = entry.sources.first()?;
-    let load = |name: &str| {
-        let named = |path: &str| Path::new(path).ends_with(name.trim_start_matches("./"));
-        let mut sources = entry.sources.iter();
-        sources
-            .find(|source| named(&source.path))
-            .map(|source| source.text.clone())
-            .ok_or_else(|| "it was not kept".to_owned())
-    };
-    weirgate_policy::parse_with(&main.path, &main.text, &load).policy
 }
 
 fn text(machine: &Machine, findings: &[Finding], has_policy: bool) -> String {

@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Show every rule that was tried, and what it failed at.
     #[arg(long)]
     all: bool,
+    /// Of several links, the one on this device.
+    #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
+    link: Option<DeviceName>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -68,7 +71,7 @@ impl From<Counts> for Counting {
 /// `weirgate explain`.
 pub fn run(arguments: &Arguments) -> Outcome {
     let loaded = policy::read(&arguments.policy)?;
-    let policy = loaded.one()?;
+    let policy = loaded.link(arguments.link.as_ref())?;
     let state = loaded.compile(&Capabilities::all())?;
     let clock = match &arguments.time {
         Some(text) => Some(explain_input::time(text).map_err(Failure::Input)?),

@@ -12,6 +12,7 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::explain_show::class_of;
 use crate::flows_conditioners;
 use crate::flows_held::{self, Wanted};
+use crate::flows_summary::Summary;
 use crate::output;
 use crate::policy;
 use crate::shape::{in_runtime, refused, site};
@@ -55,6 +56,12 @@ pub struct Arguments {
     /// List what each `[[conditioner]]` found green, yellow and red instead.
     #[arg(long, conflicts_with = "held")]
     conditioners: bool,
+    /// Print numbers instead: entries, unreplied and marked ones, by port and by class.
+    #[arg(long, conflicts_with_all = ["held", "conditioners", "host", "class"])]
+    summary: bool,
+    /// Of several links, the one on this device.
+    #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
+    link: Option<DeviceName>,
     /// Print JSON, all that fit.
     #[arg(long)]
     json: bool,
@@ -73,28 +80,28 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// One direction of a connection.
 #[derive(Debug, Clone, Default, Serialize)]
-struct Half {
+pub struct Half {
     /// The class; none where the direction is not shaped.
-    class: Option<String>,
+    pub class: Option<String>,
     /// The policy's place that decides, or what else does.
     rule: String,
     packets: u64,
     /// Bytes of IP packets.
     bytes: u64,
     /// Bits of IP packets in a second, over the interval.
-    bits_per_second: u64,
+    pub bits_per_second: u64,
 }
 
 /// A connection.
 #[derive(Debug, Serialize)]
-struct Flow {
+pub struct Flow {
     protocol: String,
     host: IpAddr,
     host_port: u16,
     remote: IpAddr,
     remote_port: u16,
-    up: Half,
-    down: Half,
+    pub up: Half,
+    pub down: Half,
     /// The connection's mark.
     mark: u32,
 }
@@ -122,7 +129,13 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 most: arguments.most,
                 json: arguments.json,
             };
-            return flows_held::run(&site, policy.one()?, &memory.applied, &wanted).await;
+            return flows_held::run(
+                &site,
+                policy.link(arguments.link.as_ref())?,
+                &memory.applied,
+                &wanted,
+            )
+            .await;
         }
         let asked = |error: weirgate_kernel::KernelError| refused(error.into());
         let subnets = site.kernel.subnets().await.map_err(asked)?;
@@ -138,13 +151,18 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             );
         }
         let view = View {
-            policy: policy.one()?,
+            policy: policy.link(arguments.link.as_ref())?,
             applied: &memory.applied,
             subnets: &subnets,
             before: before.iter().map(|one| (one.original, one)).collect(),
             seconds,
         };
         let mut flows: Vec<Flow> = after.iter().filter_map(|one| view.flow(one)).collect();
+        if arguments.summary {
+            let limit = site.kernel.connection_limit();
+            Summary::of(&after, &flows, limit).print(arguments.most, arguments.json)?;
+            return Ok(Status::Done);
+        }
         flows.retain(|flow| arguments.wants(flow));
         flows.sort_by_key(|flow| {
             let rate = flow.up.bits_per_second + flow.down.bits_per_second;
@@ -424,7 +442,8 @@ fn packet(connection: &Connection, tuple: Tuple, carried: Carried) -> Packet {
     }
 }
 
-fn protocol(number: u8) -> String {
+/// A protocol as it is printed.
+pub fn protocol(number: u8) -> String {
     match number {
         1 => "icmp".to_owned(),
         6 => "tcp".to_owned(),

@@ -12,9 +12,10 @@ use weirgate_import::{ImportError, libreqos, sqm};
 pub enum From {
     /// The configuration of sqm-scripts.
     Sqm {
-        /// The file, such as /etc/config/sqm.
+        /// The file: /etc/config/sqm, or /etc/sqm/DEVICE.iface.conf.
         file: PathBuf,
-        /// The device whose queue is taken, where the file has several.
+        /// The device whose queue is taken, where the file has several; the
+        /// device of an .iface.conf that is not named after it.
         #[arg(long)]
         device: Option<String>,
     },
@@ -30,8 +31,10 @@ pub enum From {
 /// Prints the policy; tells what was left out.
 pub fn run(from: &From) -> Outcome {
     let imported = match from {
-        From::Sqm { file, device } => sqm::import(&source::read(file)?, device.as_deref())
-            .map_err(|error| wrong(file, &error)),
+        From::Sqm { file, device } => {
+            let device = device.as_deref().or_else(|| named_after(file));
+            sqm::import(&source::read(file)?, device).map_err(|error| wrong(file, &error))
+        }
         From::Libreqos {
             devices,
             configuration,
@@ -43,6 +46,11 @@ pub fn run(from: &From) -> Outcome {
     }
     output::data(&imported.policy)?;
     Ok(Status::Done)
+}
+
+/// The device of `/etc/sqm/DEVICE.iface.conf`, which the file does not tell.
+fn named_after(file: &Path) -> Option<&str> {
+    file.file_name()?.to_str()?.strip_suffix(".iface.conf")
 }
 
 fn wrong(file: &Path, error: &ImportError) -> Failure {

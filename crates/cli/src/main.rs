@@ -27,6 +27,7 @@ mod aqm_verify;
 mod aqm_work;
 mod campaign;
 mod change;
+mod check;
 mod doctor;
 mod domain;
 mod domain_apply;
@@ -44,6 +45,7 @@ mod explain_show;
 mod flows;
 mod flows_conditioners;
 mod flows_held;
+mod flows_summary;
 mod here;
 mod import;
 mod keep;
@@ -105,10 +107,7 @@ enum Command {
     /// Needs no root and changes nothing on this machine.
     Try(trial::Arguments),
     /// Check a policy; say what it promises to each class and what the link layer costs.
-    Check {
-        /// The policy file.
-        policy: PathBuf,
-    },
+    Check(check::Arguments),
     /// Say what this kernel and machine offer, and what disturbs the shaping.
     ///
     /// Changes nothing and needs no privilege; without CAP_NET_ADMIN it sees less, and says so.
@@ -318,7 +317,7 @@ fn main() -> ExitCode {
     let state = arguments.state_dir;
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
-        Command::Check { policy } => policy::check(&policy),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&state, &arguments),
         Command::Plan {
             policy,

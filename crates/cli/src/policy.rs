@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate check`, and reading policies for other commands.
+//! Reading policies for commands, and `weirgate export`.
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::{output, source};
@@ -9,7 +9,7 @@ use weirgate_compile::check_report;
 use weirgate_keep::{KeepError, Source};
 use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
 use weirgate_policy::{Direction, Policy};
-use weirgate_state::{Capabilities, State};
+use weirgate_state::{Capabilities, DeviceName, State};
 
 /// The policies of a file, one for each link, with the texts they were read
 /// from.
@@ -131,36 +131,41 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
     })
 }
 
-/// `weirgate check`: for a kernel that has everything.
-pub fn check(path: &Path) -> Outcome {
-    let loaded = read(path)?;
-    for (number, policy) in loaded.policies.iter().enumerate() {
-        let report = check_report(policy);
-        let gap = if number > 0 { "\n" } else { "" };
-        output::text(&format!("{gap}{report}"))?;
-        source::judge(&loaded.name, Some(()), &report.problems, |problem| {
-            policy.sources.render(problem)
-        })?;
-    }
-    loaded.compile(&Capabilities::all())?;
-    Ok(Status::Done)
-}
-
 impl Loaded {
+    /// The file as it was named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The policies, at least one.
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }
 
-    /// The policy, for a command that looks at one link.
-    pub fn one(&self) -> Result<&Policy, Failure> {
-        match &self.policies[..] {
-            [policy] => Ok(policy),
-            several => Err(Failure::Input(format!(
-                "weirgate: {}: has the policies of {} links, and this command looks at one; \
-                 write that one into a file of its own",
+    /// The policy of a link, for a command that looks at one; its device need
+    /// not be named where there is one.
+    pub fn link(&self, device: Option<&DeviceName>) -> Result<&Policy, Failure> {
+        let links = self.policies.iter().map(|one| &one.link.device.value);
+        let links: Vec<&str> = links.map(DeviceName::as_str).collect();
+        match (&self.policies[..], device) {
+            ([policy], None) => Ok(policy),
+            (all, Some(device)) => {
+                let mut all = all.iter();
+                let found = all.find(|one| one.link.device.value == *device);
+                found.ok_or_else(|| {
+                    Failure::Input(format!(
+                        "weirgate: {}: has no link on {device}; its links are on {}",
+                        self.name,
+                        links.join(", ")
+                    ))
+                })
+            }
+            (_, None) => Err(Failure::Input(format!(
+                "weirgate: {}: has the policies of {} links; name one, such as `--link {}`, of {}",
                 self.name,
-                several.len()
+                links.len(),
+                links.first().unwrap_or(&"DEVICE"),
+                links.join(", ")
             ))),
         }
     }
@@ -182,6 +187,12 @@ impl Loaded {
             Failure::Input(lines.collect::<Vec<_>>().join("\n"))
         })
     }
+}
+
+/// A device's name, as an option's value.
+pub fn device(text: &str) -> Result<DeviceName, String> {
+    DeviceName::new(text)
+        .ok_or_else(|| "a device's name has 1 to 15 bytes, without spaces, `/` and `:`".to_owned())
 }
 
 /// `weirgate export`: for a kernel that has everything.

@@ -247,18 +247,32 @@ pub(crate) fn times(schedule: Option<&Schedule>, lists: &mut Lists<'_>) -> Vec<V
         return vec![Vec::new()];
     };
     let mut found = Vec::new();
-    for span in &schedule.spans {
-        let mut matches = Vec::new();
-        if span.days.len() < 7 {
-            let days = span.days.iter().map(|day| single((*day).into())).collect();
-            matches.push(lists.any(Field::Day, &days));
+    for season in &schedule.seasons {
+        let moments: Ranges = season
+            .moments
+            .iter()
+            .map(|(from, to)| (nanoseconds(*from), nanoseconds(*to)))
+            .collect();
+        for span in &season.spans {
+            let mut matches = Vec::new();
+            if !moments.is_empty() {
+                matches.push(lists.any(Field::Moment, &moments));
+            }
+            if span.days.len() < 7 {
+                let days = span.days.iter().map(|day| single((*day).into())).collect();
+                matches.push(lists.any(Field::Day, &days));
+            }
+            if span.from > 0 || span.to < 86_399 {
+                matches.push(Match::range(Field::Hour, span.from.into(), span.to.into()));
+            }
+            found.push(matches);
         }
-        if span.from > 0 || span.to < 86_399 {
-            matches.push(Match::range(Field::Hour, span.from.into(), span.to.into()));
-        }
-        found.push(matches);
     }
     found
+}
+
+fn nanoseconds(seconds: u64) -> u128 {
+    u128::from(seconds) * 1_000_000_000
 }
 
 /// Every way to fulfil all of `parts` and nothing of `never`. `by_version`

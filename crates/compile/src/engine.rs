@@ -207,26 +207,28 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
 }
 
-/// What is said of the choice in a report; nothing where it is the usual one.
-pub(crate) fn note(policy: &Policy) -> Option<String> {
-    let engine = policy.link.engine.as_ref()?;
-    match engine.value {
-        Engine::Cake => Some(
-            "Engine: cake with its own shaper, as the link asks for it. It shares between hosts \
-             and flows; it knows no guarantees, and what no rule sees has no class of its own."
+/// What shapes, and why, in a line.
+pub(crate) fn reason(policy: &Policy) -> String {
+    let asked = policy.link.engine.as_ref().map(|engine| engine.value);
+    match asked {
+        Some(Engine::Cake) => "Engine: cake with its own shaper, because the link asks for it. It \
+             shares between hosts and flows; it knows no guarantees, and what no rule sees has no \
+             class of its own."
+            .to_owned(),
+        Some(Engine::Kit) => "Engine: the kit's shaper, a BPF qdisc, because the link asks for \
+             it. It keeps guarantees, ceilings and priorities as the tree does; it marks a flow's \
+             next packet (ECN)."
+            .to_owned(),
+        Some(Engine::Htb) => "Engine: the gated HTB tree, because the link asks for it.".to_owned(),
+        Some(Engine::Auto) | None => match misfit(policy) {
+            Some((why, _)) => format!(
+                "Engine: the gated HTB tree, because it keeps guarantees and bounds waits. cake \
+                 does not fit: {why}."
+            ),
+            None => "Engine: the gated HTB tree, because it bounds waits; cake, which fits the \
+                     policy, only on a kernel without HTB."
                 .to_owned(),
-        ),
-        Engine::Kit => Some(
-            "Engine: the kit's shaper, a BPF qdisc, as the link asks for it. It keeps guarantees, \
-             ceilings and priorities as the tree does; it marks a flow's next packet (ECN)."
-                .to_owned(),
-        ),
-        Engine::Htb => Some("Engine: the gated HTB tree, as the link asks for it.".to_owned()),
-        Engine::Auto => Some(
-            "Engine: the gated HTB tree, which keeps guarantees and bounds waits; cake only on a \
-             kernel without HTB, where the policy has one class."
-                .to_owned(),
-        ),
+        },
     }
 }
 

@@ -36,6 +36,7 @@ mod scheduler;
 mod segments;
 mod setup;
 mod tree;
+mod usual;
 mod verdict;
 mod write;
 
@@ -69,6 +70,8 @@ pub const TABLE: &str = "weirgate";
 #[must_use]
 pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
     let problems = Problems::default();
+    let settled = usual::settled(policy, kernel, &problems);
+    let policy = settled.as_ref();
     verdict::kernel(policy, kernel, &problems);
     verdict::doubts(policy, kernel, &problems);
     segments::doubts(policy, &problems);

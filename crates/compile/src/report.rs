@@ -23,6 +23,8 @@ use weirgate_units::{Handle, Rate, Size, Span};
 /// What a policy promises.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
+    /// What shapes, and why, in a line.
+    pub engine: String,
     /// The directions that it shapes, upstream first.
     pub directions: Vec<DirectionReport>,
     /// What happens to what arrives where that is held to a rate without a
@@ -201,6 +203,7 @@ pub fn check_report(policy: &Policy) -> CheckReport {
         })
         .collect();
     CheckReport {
+        engine: engine::reason(policy),
         directions,
         held: held(policy),
         problems: problems.into_sorted(),
@@ -237,10 +240,7 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
-        notes: engine::note(policy)
-            .into_iter()
-            .chain(segments::note(policy, scheduler))
-            .collect(),
+        notes: segments::note(policy, scheduler).into_iter().collect(),
         classes: (0..scheduler.members.len())
             .map(|at| class_report(policy, scheduler, at, problems))
             .collect(),
@@ -479,7 +479,8 @@ fn judged(
                         ms(delay),
                         objective.value
                     ),
-                    "raise its priority, share less above it, or state a lower objective",
+                    "raise its priority, share less above it, state a lower objective, or a `delay`, for \
+                     which TCP sends smaller segments",
                 );
             }
             if let Some(variation) = variation.filter(|variation| bound.wait > *variation) {
@@ -491,8 +492,8 @@ fn judged(
                         "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
                         ms(bound.wait), ms(variation), objective.value
                     ),
-                    "a full packet of another class is always possible; a faster line or a lower \
-                     MTU would shorten it",
+                    "a full packet of another class is always possible; `delay` makes TCP send smaller \
+                     ones, and a faster line or a lower MTU would shorten it",
                 );
             }
         }

@@ -9,11 +9,9 @@ use weirgate_policy::in_kbit;
 
 impl Display for CheckReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (at, direction) in self.directions.iter().enumerate() {
-            if at > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{direction}")?;
+        writeln!(f, "{}", self.engine)?;
+        for direction in &self.directions {
+            write!(f, "\n{direction}")?;
         }
         match &self.held {
             Some(held) => writeln!(f, "\n{held}"),

@@ -314,3 +314,76 @@ fn segments_are_lowered_for_a_delay() {
         "{report}"
     );
 }
+
+/// A class that names no queue has the first of three that the kernel has, and it
+/// is said where that is not the usual one.
+#[test]
+fn the_usual_queue_is_the_first_that_the_kernel_has() {
+    let policy = policy(&format!(
+        "{SLOW_LINK}{}[[class]]\nname = \"b\"\nshare = \"10%\"\nqueue = \"pfifo 9\"\n",
+        ONE_CLASS.replace("100%", "90%")
+    ));
+    let queues = |lacking: &[&str]| {
+        let mut kernel = Capabilities::all();
+        for kind in lacking {
+            kernel.qdiscs.remove(*kind);
+        }
+        let (state, problems) = compile(&policy, &kernel);
+        let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+        let found = state.map(|state| {
+            let wan = &state.devices[&DeviceName::new("wan").expect("a name")];
+            let gate = htb(wan.root.as_ref().expect("shaped"));
+            let inner = gate.classes.iter().find_map(|class| class.leaf.as_ref());
+            let classes = &htb(inner.expect("a scheduler")).classes;
+            let leaves = classes.iter().filter_map(|class| class.leaf.as_ref());
+            leaves.map(|leaf| leaf.kind.name().to_owned()).collect()
+        });
+        let found: Option<Vec<String>> = found;
+        (found, codes.contains(&"C223"), codes.contains(&"C201"))
+    };
+    let with = |kind: &str| Some(vec![kind.to_owned(), "pfifo".to_owned()]);
+    assert_eq!(queues(&[]), (with("fq_codel"), false, false));
+    assert_eq!(queues(&["fq_codel"]), (with("cake"), true, false));
+    assert_eq!(queues(&["fq_codel", "cake"]), (with("sfq"), true, false));
+    let none = queues(&["fq_codel", "cake", "sfq"]);
+    assert_eq!(none, (None, false, true));
+}
+
+/// What shapes is always said, and why.
+#[test]
+fn the_engine_is_named_with_its_reason() {
+    let line = |engine: &str, classes: &str| {
+        let policy = policy(&format!("{SLOW_LINK}{engine}\n{classes}"));
+        weirgate_compile::check_report(&policy).engine
+    };
+    let two = "[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n\
+        [[class]]\nname = \"b\"\nshare = \"50%\"\n";
+    for (engine, classes, parts) in [
+        (
+            "",
+            two,
+            ["gated HTB tree, because it keeps", "`b` is a second"],
+        ),
+        (
+            "",
+            ONE_CLASS,
+            ["gated HTB tree, because it bounds", "kernel without HTB"],
+        ),
+        (
+            "engine = \"htb\"",
+            two,
+            ["gated HTB tree, because", "asks for it"],
+        ),
+        (
+            "engine = \"cake\"",
+            ONE_CLASS,
+            ["cake with its own shaper", "asks for it"],
+        ),
+    ] {
+        let text = line(engine, classes);
+        assert!(text.starts_with("Engine: "), "{text}");
+        for part in parts {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

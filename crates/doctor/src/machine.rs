@@ -18,6 +18,7 @@ pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Ve
     modules(question, findings);
     time(question, lines, findings);
     hysteresis(question, lines, findings);
+    timezone(question, findings);
     if let Some(conntrack) = &question.machine.conntrack {
         accounting(question, conntrack, findings);
         table(question, conntrack, findings);
@@ -164,6 +165,36 @@ fn hysteresis(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Findin
         ),
         "`echo 0 > /sys/module/sch_htb/parameters/htb_hysteresis`, and `options sch_htb \
          htb_hysteresis=0` in /etc/modprobe.d"
+            .to_owned(),
+    ));
+}
+
+/// Days of the week are the kernel's, hours are UTC's.
+fn timezone(question: &Question<'_>, findings: &mut Vec<Finding>) {
+    let west = question.machine.minutes_west;
+    let by_day = |policy: &Policy| {
+        let schedules = policy.rules.iter().filter_map(|rule| rule.during.as_ref());
+        let mut seasons = schedules.flat_map(|schedule| &schedule.seasons);
+        seasons.any(|season| season.spans.iter().any(|span| span.days.len() < 7))
+    };
+    if west == 0 || !question.policy.is_some_and(by_day) {
+        return;
+    }
+    let side = if west < 0 { "ahead of" } else { "behind" };
+    findings.push(kernel(
+        Severity::Warning,
+        "kernel-timezone",
+        format!(
+            "the kernel's own clock is {} minutes {side} UTC",
+            west.unsigned_abs()
+        ),
+        format!(
+            "it counts days by that clock and hours by UTC, so a schedule's days begin {} minutes \
+             {}",
+            west.unsigned_abs(),
+            if west < 0 { "early" } else { "late" },
+        ),
+        "let the hardware clock have UTC (`timedatectl set-local-rtc 0`) and start again"
             .to_owned(),
     ));
 }

@@ -37,6 +37,9 @@ share = "20%"
 class = "bulk"
 connection.bytes-over = "1MB"
 local-address = ["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24"]
+during = "week"
+[schedule.week]
+days = ["mon", "tue"]
 "#;
 
 fn name(text: &str) -> DeviceName {
@@ -140,6 +143,7 @@ fn worst() -> Machine {
         clocksource: Some("refined-jiffies".to_owned()),
     };
     machine.htb_hysteresis = Some(true);
+    machine.minutes_west = -60;
     machine.forwarding_v4 = Some(false);
     machine.forwarding_v6 = Some(false);
     machine.managers = ["NetworkManager", "netifd", "lqosd"]
@@ -296,7 +300,7 @@ proptest! {
 
     /// One thing wrong is one finding, of which no other thing knows.
     #[test]
-    fn a_disturbance_adds_its_finding_alone(which in 0..6_usize) {
+    fn a_disturbance_adds_its_finding_alone(which in 0..7_usize) {
         let mut machine = quiet();
         let wan = machine.devices.get_mut(&name("wan")).unwrap();
         let code = match which {
@@ -304,6 +308,7 @@ proptest! {
             1 => { wan.features.insert("rx-gro".to_owned()); "receive-offload" }
             2 => { wan.xdp = Some(1); "xdp" }
             3 => { machine.htb_hysteresis = Some(true); "htb-hysteresis" }
+            5 => { machine.minutes_west = 300; "kernel-timezone" }
             4 => { machine.forwarding_v4 = Some(false); "forwarding-off" }
             _ => { wan.carrier = false; "device-down" }
         };

@@ -50,7 +50,7 @@ pub struct Told {
     pub bytes: Option<u64>,
     /// Its packets before this one, both directions.
     pub packets: Option<u64>,
-    /// The conntrack helper at work.
+    /// The conntrack helper that announced it, which makes it a related one.
     pub helper: Option<String>,
 }
 

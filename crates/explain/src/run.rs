@@ -446,12 +446,13 @@ impl<'a, 'c> Run<'a, 'c> {
                 let class = self.pass.class.map_or(0, Handle::as_u32);
                 Value::Number(class.into())
             }
-            Field::Hour | Field::Day => {
+            Field::Moment | Field::Hour | Field::Day => {
                 if self.context.clock.is_none() {
                     self.pass.unknown.push(Unknown::Time);
                 }
                 let seconds = self.context.clock.unwrap_or_default();
                 let value = match field {
+                    Field::Moment => seconds.saturating_mul(1_000_000_000),
                     Field::Hour => seconds.rem_euclid(86_400),
                     // 1 January 1970 was a Thursday.
                     _ => (seconds.div_euclid(86_400) + 4).rem_euclid(7),
@@ -497,9 +498,10 @@ impl<'a, 'c> Run<'a, 'c> {
                 let id = self.context.tracked.and_then(|tracked| tracked.connection);
                 of(id.map(u128::from))
             }
+            // Of what the helper announced alone.
             Field::Helper => match &connection.helper {
-                Some(helper) => Value::Text(helper.clone()),
-                None => Value::Absent,
+                Some(helper) if connection.expected => Value::Text(helper.clone()),
+                _ => Value::Absent,
             },
             _ => Value::Absent,
         }

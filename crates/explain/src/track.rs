@@ -33,7 +33,7 @@ pub(crate) type Id = u32;
 pub(crate) struct Connection {
     pub(crate) original: Tuple,
     seen_reply: bool,
-    expected: bool,
+    pub(crate) expected: bool,
     pub(crate) mark: u32,
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
@@ -319,6 +319,7 @@ fn tell(connection: &mut Connection, packet: &Packet) {
         connection.packets = packets;
     }
     if told.helper.is_some() {
+        connection.expected = true;
         connection.helper.clone_from(&told.helper);
     }
 }

@@ -2,7 +2,7 @@
 //! Other tools' files, made into the text of a policy, with the name of
 //! everything that a policy does not express.
 //!
-//! * [`sqm`]: `/etc/config/sqm` of sqm-scripts.
+//! * [`sqm`]: `/etc/config/sqm` and `/etc/sqm/DEVICE.iface.conf` of sqm-scripts.
 //! * [`libreqos`]: `ShapedDevices.csv` with `lqos.conf` or `ispConfig.py`.
 //!
 //! Text in, text out: this crate knows neither files nor the policy's model.

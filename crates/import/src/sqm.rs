@@ -1,26 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `/etc/config/sqm` of sqm-scripts and luci-app-sqm, in UCI's form.
+//! The configuration of sqm-scripts, in both of its forms: `/etc/config/sqm`
+//! of OpenWrt and luci-app-sqm, and `/etc/sqm/DEVICE.iface.conf` elsewhere.
 //!
 //! What its options mean: `src/functions.sh`, `src/defaults.sh` and the
-//! recipes (`*.qos`) of sqm-scripts 1.6.
+//! recipes (`*.qos`) of sqm-scripts 1.6. UCI's names of options are used for
+//! both forms.
+
+mod shell;
+mod uci;
 
 use crate::{ImportError, Imported, head, quoted};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// An option with its line.
-type Options = BTreeMap<String, (usize, String)>;
+/// What an option was set to.
+struct Setting {
+    line: usize,
+    /// The option's name in the file.
+    written: String,
+    text: String,
+}
 
-/// One `config queue`.
+/// One device's queue: a `config queue`, or a whole `.iface.conf`.
 struct Queue {
     line: usize,
-    options: Options,
+    options: BTreeMap<String, Setting>,
 }
 
 /// Makes a policy from the enabled queue of the file; `device` chooses one of
 /// several.
+///
+/// Files of the second form are named after their device, which `device` must
+/// tell then.
+///
+/// # Errors
+///
+/// Where the text is of neither form, or has no queue of the device, or the
+/// queue has no upload rate.
 pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError> {
-    let queues = parse(text)?;
+    let queues = if shell::is_meant(text) {
+        vec![shell::parse(text, device)?]
+    } else {
+        uci::parse(text)?
+    };
     let on = |queue: &&Queue| value(queue, "enabled") == Some("1");
     let named = |queue: &&Queue| device.is_none() || value(queue, "interface") == device;
     let chosen = queues.iter().filter(named);
@@ -52,74 +74,16 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
 }
 
 fn value<'q>(queue: &'q Queue, option: &str) -> Option<&'q str> {
-    queue.options.get(option).map(|(_, text)| text.as_str())
-}
-
-fn parse(text: &str) -> Result<Vec<Queue>, ImportError> {
-    let wrong = |line, what: String| ImportError {
-        line,
-        what,
-        hint: "a UCI file has lines such as: config queue, option NAME 'VALUE'",
-    };
-    let mut queues: Vec<Queue> = Vec::new();
-    let mut within = false;
-    for (index, raw) in text.lines().enumerate() {
-        let line = index + 1;
-        let words = words(raw).ok_or_else(|| wrong(line, "a quote has no end".to_owned()))?;
-        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => {}
-            ["config", "queue"] | ["config", "queue", _] => {
-                within = true;
-                queues.push(Queue {
-                    line,
-                    options: Options::new(),
-                });
-            }
-            ["config", ..] => within = false,
-            ["option" | "list", name, value] => {
-                if let Some(queue) = queues.last_mut().filter(|_| within) {
-                    queue
-                        .options
-                        .insert(name.to_owned(), (line, value.to_owned()));
-                }
-            }
-            _ => return Err(wrong(line, format!("`{}` is no UCI line", raw.trim()))),
-        }
-    }
-    if queues.is_empty() {
-        return Err(wrong(1, "there is no `config queue`".to_owned()));
-    }
-    Ok(queues)
-}
-
-/// A line's words, without quotes and comment; `None` where a quote is open.
-fn words(line: &str) -> Option<Vec<String>> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for c in line.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, '#') => break,
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
+    queue.options.get(option).map(|set| set.text.as_str())
 }
 
 fn number(queue: &Queue, option: &str) -> Result<Option<i64>, ImportError> {
-    let Some((line, text)) = queue.options.get(option) else {
+    let Some(set) = queue.options.get(option) else {
         return Ok(None);
     };
-    text.parse().map(Some).map_err(|_| ImportError {
-        line: *line,
-        what: format!("{option} is `{text}`"),
+    set.text.parse().map(Some).map_err(|_| ImportError {
+        line: set.line,
+        what: format!("{} is `{}`", set.written, set.text),
         hint: "write a whole number",
     })
 }
@@ -128,7 +92,7 @@ fn link(queue: &Queue, left_out: &mut Vec<String>) -> Result<String, ImportError
     let missing = |what: &str| ImportError {
         line: queue.line,
         what: format!("the queue has no {what}"),
-        hint: "add the option; rates are in kbit/s",
+        hint: "add `option upload` (UPLINK in an .iface.conf), in kbit/s, and `option interface`",
     };
     let device = value(queue, "interface").ok_or_else(|| missing("interface"))?;
     let up = number(queue, "upload")?.filter(|rate| *rate > 0);
@@ -227,10 +191,18 @@ const KNOWN: [&str; 14] = [
 ];
 
 fn unknown(queue: &Queue, left_out: &mut Vec<String>) {
-    for (name, (line, text)) in &queue.options {
-        if !KNOWN.contains(&name.as_str()) {
-            left_out.push(format!("line {line}: option {name} '{text}'"));
-        }
+    let mut others: Vec<&Setting> = queue
+        .options
+        .iter()
+        .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+        .map(|(_, set)| set)
+        .collect();
+    others.sort_by_key(|set| set.line);
+    for set in others {
+        left_out.push(format!(
+            "line {}: option {} '{}'",
+            set.line, set.written, set.text
+        ));
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn machine() -> Machine {
         },
         htb_hysteresis: number("/sys/module/sch_htb/parameters/htb_hysteresis")
             .map(|value| value != 0),
+        minutes_west: minutes_west(),
         forwarding_v4: number("/proc/sys/net/ipv4/ip_forward").map(|value| value != 0),
         forwarding_v6: number("/proc/sys/net/ipv6/conf/all/forwarding").map(|value| value != 0),
         managers: processes(),
@@ -65,6 +66,20 @@ pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     } else {
         None
     };
+}
+
+/// The kernel's time zone. The C library's gettimeofday(2) says UTC always
+/// (glibc from 2.31 on), so that the kernel is asked directly.
+fn minutes_west() -> i32 {
+    let mut zone = [0_i32; 2];
+    // SAFETY: the second argument is a `struct timezone`, two ints, which the
+    // call writes and does not keep; the first is not wanted.
+    #[expect(unsafe_code, reason = "no crate asks for the kernel's time zone")]
+    let done = unsafe {
+        let none = std::ptr::null_mut::<libc::timeval>();
+        libc::syscall(libc::SYS_gettimeofday, none, zone.as_mut_ptr())
+    };
+    if done == 0 { zone[0] } else { 0 }
 }
 
 fn conntrack() -> Option<Conntrack> {

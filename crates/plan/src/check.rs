@@ -15,7 +15,8 @@ use weirgate_units::Handle;
 #[error("{code}: {place}: {what} ({hint})")]
 pub struct Problem {
     /// `K301` no such device, `K302` a foreign root qdisc, `K303` a foreign
-    /// device of an IFB's name, `K304` a desired state no kernel could hold.
+    /// device of an IFB's name, `K304` a desired state no kernel could hold,
+    /// `K306` a foreign table.
     pub code: &'static str,
     /// The device, class or table.
     pub place: String,
@@ -43,6 +44,7 @@ pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Pro
     }
     for table in &desired.tables {
         found.table(table, desired);
+        found.table_ownership(table, observed, options);
     }
     found.0
 }
@@ -158,6 +160,33 @@ impl Found {
                 root.handle
             ),
             "remove it, or say explicitly that it may be replaced",
+        );
+    }
+
+    /// A table of our name is ours where it is remembered, where a rule names a
+    /// policy's line in its comment, as ours do, or where it has no rules. What
+    /// is already as wanted may be anybody's.
+    fn table_ownership(&mut self, wanted: &Table, observed: &State, options: &Options) {
+        let of_name = |table: &&Table| table.netdev == wanted.netdev && table.name == wanted.name;
+        let Some(seen) = observed.tables.iter().find(of_name) else {
+            return;
+        };
+        let remembered = options
+            .previous
+            .is_some_and(|state| state.tables.iter().any(|table| of_name(&table)));
+        let mut rules = seen.chains.iter().flat_map(|chain| &chain.rules).peekable();
+        let nothing = rules.peek().is_none();
+        let ours = remembered || nothing || rules.any(|rule| rule.origin.line > 0);
+        if ours || options.replace_foreign || seen.canonical() == wanted.canonical() {
+            return;
+        }
+        let family = if wanted.netdev { "netdev" } else { "inet" };
+        self.add(
+            "K306",
+            &format!("table {family} {}", wanted.name),
+            &Origin::default(),
+            "a table of this name is there, and none of its rules is weirgate's",
+            "rename or remove it, or say explicitly that it may be replaced",
         );
     }
 

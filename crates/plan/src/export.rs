@@ -55,16 +55,12 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
     let plan = plan_with(&bare(desired), desired, &Options::default())?;
     let mut script = String::from(
         "#!/bin/sh\n# Written by `weirgate export`: makes the same state with ip, tc, ethtool and \
-         nft.\n# What the devices had before is removed.\nset -eu\n\n",
+         nft.\n# Where a device has a root qdisc already, or a table or an IFB of these names is \
+         there,\n# it stops; with `--adopt` it removes them first.\nset -eu\n\n",
     );
+    script.push_str(&cleared(desired));
     let mut inexact = Vec::new();
     for (name, device) in &desired.devices {
-        // Writing to a String cannot fail.
-        let _ = if device.owned_ifb {
-            writeln!(script, "ip link del {name} 2>/dev/null || true")
-        } else {
-            writeln!(script, "tc qdisc del dev {name} root 2>/dev/null || true")
-        };
         if let Some(root) = &device.root {
             doubts(name.as_str(), root, &mut inexact);
         }
@@ -127,6 +123,46 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         script = script.replacen("set -eu\n", &format!("{notes}set -eu\n"), 1);
     }
     Ok(Export { script, inexact })
+}
+
+/// What looks whether something is there already, and removes it where that is
+/// asked for. A qdisc that nobody asked for has the handle 0 (`qdisc_create_dflt`,
+/// net/sched/sch_generic.c).
+fn cleared(desired: &State) -> String {
+    let mut checks = String::from(
+        "adopt=${1:-}\nthere() {\n  [ \"$adopt\" = --adopt ] && return\n  \
+         echo \"$0: $1 is there already; --adopt removes it\" >&2\n  exit 1\n}\n",
+    );
+    let mut removals = String::new();
+    for (name, device) in &desired.devices {
+        // Writing to a String cannot fail.
+        let _ = if device.owned_ifb {
+            let _ = writeln!(
+                checks,
+                "! ip link show dev {name} >/dev/null 2>&1 || there \"the device {name}\""
+            );
+            writeln!(removals, "  ip link del {name} 2>/dev/null || true")
+        } else {
+            let _ = writeln!(
+                checks,
+                "case $(tc qdisc show dev {name} root) in ''|*' 0: '*) ;; \
+                 *) there \"a root qdisc of {name}\" ;; esac"
+            );
+            writeln!(
+                removals,
+                "  tc qdisc del dev {name} root 2>/dev/null || true"
+            )
+        };
+    }
+    for table in &desired.tables {
+        let (family, name) = (if table.netdev { "netdev" } else { "inet" }, &table.name);
+        let _ = writeln!(
+            checks,
+            "! nft list table {family} {name} >/dev/null 2>&1 || there \"the table {family} {name}\""
+        );
+    }
+    // Tables are replaced in the transaction that makes them.
+    format!("{checks}if [ \"$adopt\" = --adopt ]; then\n{removals}fi\n")
 }
 
 /// A line of a table; what stands there for a set of segments without payload

@@ -661,6 +661,11 @@ pub const TABLES: &[TableFields] = &[
                 Text("+01:00"),
                 "How far the clock meant here is ahead of UTC",
             ),
+            field(
+                "zone",
+                Text("Europe/Copenhagen"),
+                "The zone whose clock is meant, with its summer time",
+            ),
         ],
     },
     TableFields {

@@ -3,6 +3,7 @@
 
 use crate::codes;
 use crate::read::{choose, one_of};
+use crate::season;
 use std::collections::BTreeMap;
 use weirgate_document::Reader;
 
@@ -12,6 +13,24 @@ const WEEK: i64 = 7 * DAY;
 /// Times in a week, in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
+    /// One where the clock's offset from UTC is always the same, otherwise one
+    /// for each offset.
+    pub seasons: Vec<Season>,
+}
+
+impl Schedule {
+    /// How many parts of days it has, of all seasons.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.seasons.iter().map(|season| season.spans.len()).sum()
+    }
+}
+
+/// The moments with one offset from UTC, and what is meant in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Season {
+    /// Seconds since 1970 from..=to; none where it is always.
+    pub moments: Vec<(u64, u64)>,
     /// Seconds of the day from..=to, and the days on which they are meant,
     /// Sunday is 0; apart from each other.
     pub spans: Vec<TimeSpan>,
@@ -43,6 +62,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
     let hours = table.text_list("hours");
     let days = table.text_list("days");
     let offset = table.text("utc-offset");
+    let zone = table.text("zone");
     let problems = table.problems();
     let mut usable = true;
     let mut complain = |span, wrong: String, right: String| {
@@ -84,9 +104,16 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
     if days.is_none() {
         on = (0..7).collect();
     }
+    if let (Some(_), Some(zone)) = (&offset, &zone) {
+        complain(
+            zone.span.clone(),
+            "this schedule has both `zone` and `utc-offset`".to_owned(),
+            "keep `zone`, which follows summer time, or `utc-offset`, which does not".to_owned(),
+        );
+    }
     let ahead = match &offset {
         None => 0,
-        Some(text) => zone(&text.value).unwrap_or_else(|| {
+        Some(text) => ahead_of_utc(&text.value).unwrap_or_else(|| {
             complain(
                 text.span.clone(),
                 format!("`{}` is not an offset from UTC", text.value),
@@ -95,8 +122,27 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
             0
         }),
     };
-    usable.then(|| Schedule {
+    let offsets = match &zone {
+        None => vec![(ahead, Vec::new())],
+        Some(name) => season::offsets(&name.value).unwrap_or_else(|near| {
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "write a name of the tz database, such as `Europe/Copenhagen`".to_owned(),
+            };
+            complain(
+                name.span.clone(),
+                format!("there is no zone `{}`", name.value),
+                hint,
+            );
+            Vec::new()
+        }),
+    };
+    let season = |(ahead, moments)| Season {
+        moments,
         spans: spans(&on, &ranges, ahead),
+    };
+    usable.then(|| Schedule {
+        seasons: offsets.into_iter().map(season).collect(),
     })
 }
 
@@ -121,7 +167,7 @@ fn clock(text: &str) -> Option<i64> {
     (minute < 60 && seconds <= DAY).then_some(seconds)
 }
 
-fn zone(text: &str) -> Option<i64> {
+fn ahead_of_utc(text: &str) -> Option<i64> {
     let (sign, rest) = match text.split_at_checked(1)? {
         ("+", rest) => (1, rest),
         ("-", rest) => (-1, rest),

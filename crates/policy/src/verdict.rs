@@ -341,7 +341,7 @@ fn hidden(policy: &Policy, problems: &Problems) {
 
 /// How many rules one makes.
 fn multiplied(rule: &Rule) -> usize {
-    let times = rule.during.as_ref().map_or(1, |times| times.spans.len());
+    let times = rule.during.as_ref().map_or(1, crate::Schedule::parts);
     rule.services.len().max(1).saturating_mul(times.max(1))
 }
 

@@ -108,9 +108,13 @@ pub enum Field {
     Class,
     /// The connection's own number (`ct id`), the same for all its packets.
     ConnectionId,
-    /// The conntrack helper of the connection or, of a related one, of its
-    /// master; a text.
+    /// The conntrack helper that announced the connection; a text. The
+    /// connection that the helper listens to does not have it (`NFT_CT_HELPER`
+    /// asks for the master's, net/netfilter/nft_ct.c).
     Helper,
+    /// Nanoseconds since 1970, UTC (`meta time`). Whole seconds, which is what
+    /// a text for nft can say.
+    Moment,
     /// Seconds since midnight, UTC.
     Hour,
     /// Day of the week, Sunday is 0, by the kernel's own time zone, which is
@@ -134,6 +138,8 @@ pub enum Key {
     /// The kernel's number of a control group (version 2): the inode of its
     /// directory.
     ControlGroup,
+    /// Nanoseconds since 1970.
+    Moment,
 }
 
 impl Key {
@@ -144,7 +150,7 @@ impl Key {
             Self::Address(IpVersion::V4) | Self::Long => 4,
             Self::Address(IpVersion::V6) => 16,
             Self::Mac => 6,
-            Self::ControlGroup => 8,
+            Self::ControlGroup | Self::Moment => 8,
             Self::Byte => 1,
             Self::Short => 2,
         }
@@ -184,6 +190,7 @@ impl Field {
             | Self::ConnectionId
             | Self::Hour => Key::Long,
             Self::ControlGroup { .. } => Key::ControlGroup,
+            Self::Moment => Key::Moment,
             Self::Version
             | Self::EtherType
             | Self::InputDevice

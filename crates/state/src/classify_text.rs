@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables as nft(8) would take them, and what no table may have.
 
-use crate::classify::{Chain, Content, Count, Effect, Hook, Match, Meter, Rule, Set, Table};
+use crate::classify::{Chain, Content, Count, Effect, Hook, Match, Meter, Rule, Table};
 use crate::classify::{Values, Verdict, switch_name};
-use crate::classify_field::{Field, IpVersion, Key};
+use crate::classify_field::{Field, IpVersion};
+use crate::classify_set_text::value_text;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use weirgate_units::Handle;
 
 /// `inet weirgate`, as nft writes a table.
@@ -43,7 +43,7 @@ impl Table {
             let _ = writeln!(text, "  counter {counter} {{ }}");
         }
         for set in &self.sets {
-            let _ = writeln!(text, "  {}", set.nft_text());
+            let _ = writeln!(text, "  {}", self.set_text(set));
         }
         for chain in &self.chains {
             if let Hook::Switched { on } = chain.hook {
@@ -88,7 +88,7 @@ impl Table {
             .iter()
             .filter(|set| change.sets.contains(&set.name))
         {
-            let _ = writeln!(text, "  {}", set.nft_text());
+            let _ = writeln!(text, "  {}", self.set_text(set));
         }
         let end = self.ending();
         for chain in &self.chains {
@@ -284,83 +284,6 @@ fn switch_text(text: &mut String, netdev: bool, chain: &str, on: bool) {
     let _ = writeln!(text, "  map {name} {{ type {kind} : verdict;{elements} }}");
 }
 
-impl Set {
-    fn nft_text(&self) -> String {
-        let kind = match self.key {
-            Key::Address(IpVersion::V4) => "ipv4_addr",
-            Key::Address(IpVersion::V6) => "ipv6_addr",
-            Key::Mac => "ether_addr",
-            Key::Byte => "inet_proto",
-            Key::Short => "inet_service",
-            Key::Long => "mark",
-            Key::ControlGroup => "cgroupsv2",
-        };
-        let body = match &self.content {
-            Content::Fixed(elements) => {
-                let each = |&(from, to): &(u128, u128)| range_text(self.key, from, to);
-                let list: Vec<String> = elements.iter().map(each).collect();
-                let ranges = elements.iter().any(|(from, to)| from != to);
-                let flags = if ranges { " flags interval;" } else { "" };
-                if list.is_empty() {
-                    flags.to_owned()
-                } else {
-                    format!("{flags} elements = {{ {} }};", list.join(", "))
-                }
-            }
-            Content::Classes(elements) => {
-                let ranges = elements.iter().any(|(from, to, _)| from != to);
-                let each = |&(from, to, class): &(u128, u128, Handle)| {
-                    format!("{} : {class}", range_text(self.key, from, to))
-                };
-                let list: Vec<String> = elements.iter().map(each).collect();
-                let flags = if ranges { " flags interval;" } else { "" };
-                let list = list.join(", ");
-                return format!(
-                    "map {} {{ type {kind} : classid;{flags} elements = {{ {list} }}; }}",
-                    self.name
-                );
-            }
-            Content::Refreshed(refreshed) => {
-                let each = refreshed.found.iter();
-                let list: Vec<String> = each.map(|one| value_text(self.key, *one)).collect();
-                if list.is_empty() {
-                    " flags timeout;".to_owned()
-                } else {
-                    format!(" flags timeout; elements = {{ {} }};", list.join(", "))
-                }
-            }
-            Content::Meter {
-                size,
-                timeout: Some(timeout),
-            } => format!(" size {size}; flags dynamic,timeout; timeout {timeout}s;"),
-            Content::Meter { size, .. } => format!(" size {size}; flags dynamic;"),
-        };
-        format!("set {} {{ type {kind};{body} }}", self.name)
-    }
-}
-
-fn range_text(key: Key, from: u128, to: u128) -> String {
-    let (first, last) = (value_text(key, from), value_text(key, to));
-    if from == to {
-        first
-    } else {
-        format!("{first}-{last}")
-    }
-}
-
-fn value_text(key: Key, value: u128) -> String {
-    match key {
-        Key::Address(IpVersion::V4) => Ipv4Addr::from(value as u32).to_string(),
-        Key::Address(IpVersion::V6) => Ipv6Addr::from(value).to_string(),
-        Key::Mac => {
-            let bytes = value.to_be_bytes();
-            let each: Vec<String> = bytes[10..].iter().map(|b| format!("{b:02x}")).collect();
-            each.join(":")
-        }
-        _ => value.to_string(),
-    }
-}
-
 fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
     let (hook, first, last) = match &chain.hook {
         Hook::Postrouting { device } => (
@@ -430,7 +353,7 @@ impl Table {
     #[must_use]
     pub fn rule_text(&self, rule: &Rule) -> String {
         let mut words: Vec<String> = Vec::new();
-        words.extend(rule.matches.iter().map(|m| match_text(m, self.netdev)));
+        words.extend(rule.matches.iter().map(|m| match_text(m, self)));
         if let Some(counter) = &rule.counter {
             words.push(format!("counter name \"{counter}\""));
         }
@@ -482,7 +405,7 @@ const fn ip(version: IpVersion) -> &'static str {
     }
 }
 
-fn field_text(field: Field, netdev: bool) -> String {
+pub(crate) fn field_text(field: Field, netdev: bool) -> String {
     match field {
         Field::Version if netdev => "meta protocol".into(),
         Field::EtherType => "meta protocol".into(),
@@ -512,18 +435,19 @@ fn field_text(field: Field, netdev: bool) -> String {
         Field::Class => "meta priority".into(),
         Field::ConnectionId => "ct id".into(),
         Field::Helper => "ct helper".into(),
+        Field::Moment => "meta time".into(),
         Field::Hour => "meta hour".into(),
         Field::Day => "meta day".into(),
     }
 }
 
-fn match_text(candidate: &Match, netdev: bool) -> String {
+fn match_text(candidate: &Match, table: &Table) -> String {
     match candidate {
         Match::Test {
             field,
             negated,
             values,
-        } => test_text(*field, *negated, values, netdev),
+        } => test_text(*field, *negated, values, table),
         Match::TcpPayloadEmpty { version, negated } => {
             let not = if *negated { "!= " } else { "" };
             match version {
@@ -533,13 +457,20 @@ fn match_text(candidate: &Match, netdev: bool) -> String {
                 IpVersion::V6 => format!("ip6 length . tcp doff {not}@tcp_empty_v6"),
             }
         }
-        Match::Meter(meter) => meter_text(meter, netdev),
+        Match::Meter(meter) => meter_text(meter, table.netdev),
         Match::Other(text) => text.clone(),
     }
 }
 
-fn test_text(field: Field, negated: bool, values: &Values, netdev: bool) -> String {
+fn test_text(field: Field, negated: bool, values: &Values, table: &Table) -> String {
+    let netdev = table.netdev;
     let name = field_text(field, netdev);
+    // What no device brought; nft takes no empty name.
+    if let (Field::InputDevice, Values::Text(text)) = (field, values)
+        && text.is_empty()
+    {
+        return format!("iif {}0", if negated { "!= " } else { "" });
+    }
     let value = |value: u128| match (field, value) {
         (Field::Version, 4) if netdev => "ip".to_owned(),
         (Field::Version, _) if netdev => "ip6".to_owned(),
@@ -570,7 +501,7 @@ fn test_text(field: Field, negated: bool, values: &Values, netdev: bool) -> Stri
     };
     let what = match values {
         Values::Text(text) => format!("\"{text}\""),
-        Values::Set(set) => format!("@{set}"),
+        Values::Set(set) => table.looked_up(field, set),
         Values::Range(from, to) if from == to => value(*from),
         Values::Range(from, to) => format!("{}-{}", value(*from), value(*to)),
     };

@@ -10,6 +10,7 @@ mod capabilities;
 mod classify;
 mod classify_change;
 mod classify_field;
+mod classify_set_text;
 mod classify_text;
 mod condition;
 mod device;

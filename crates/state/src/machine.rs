@@ -26,6 +26,10 @@ pub struct Machine {
     pub timers: Timers,
     /// `htb_hysteresis` of `sch_htb`; `None` where that is not loaded.
     pub htb_hysteresis: Option<bool>,
+    /// By how many minutes the kernel's own clock is west of UTC (`sys_tz`),
+    /// which it counts days of the week by.
+    #[serde(default)]
+    pub minutes_west: i32,
     /// Whether packets are forwarded; `None` where that could not be read.
     pub forwarding_v4: Option<bool>,
     /// The same for IPv6; `None` also where there is none.

@@ -140,3 +140,51 @@ fn a_control_group_is_told_and_stands_for_those_below_it() {
     let folder = TempDir::new().unwrap();
     explain(&folder, &[&format!("{UDP} own cgroup /a")]).says(2, &["without a `/` before it"]);
 }
+
+/// Two links in one file: each is explained by its own policy, and `doctor` judges
+/// both.
+#[test]
+fn one_of_several_links_is_chosen_by_its_device() {
+    let folder = TempDir::new().unwrap();
+    let second = POLICY
+        .replace("\"wan\"", "\"wan2\"")
+        .replace("\"lan\", up", "\"lan2\", up")
+        .replace("\"fast\"", "\"quick\"");
+    fs::write(
+        folder.path().join("two.toml"),
+        format!("{POLICY}---\n{second}"),
+    )
+    .unwrap();
+    let run = |words: &[&str]| weirgate(folder.path(), words);
+    for (link, expected) in [("wan", "=> fast"), ("wan2", "=> quick")] {
+        let packet = format!("{UDP} {expected}");
+        let ended = run(&["explain", "two.toml", "--link", link, &packet]);
+        assert_eq!(ended.status, 0, "{link}: {ended:?}");
+        let other = format!("{UDP} => rest");
+        let ended = run(&["explain", "two.toml", "--link", link, &other]);
+        assert_eq!(ended.status, 1, "{link}: {ended:?}");
+    }
+    let ended = run(&["explain", "two.toml", UDP]);
+    ended.says(2, &["2 links", "`--link wan`", "wan, wan2"]);
+    let ended = run(&["explain", "two.toml", "--link", "wan3", UDP]);
+    ended.says(2, &["has no link on wan3", "wan, wan2"]);
+    let ended = run(&["doctor", "--json", "two.toml"]);
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let subjects: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["subject"].as_str())
+        .collect();
+    for device in ["wan", "wan2", "lan", "lan2"] {
+        assert!(subjects.contains(&device), "{device} in {subjects:?}");
+    }
+    // What is about the machine is said once.
+    assert!(
+        report["findings"]
+            .as_array()
+            .unwrap()
+            .windows(2)
+            .all(|two| two[0] != two[1])
+    );
+}

@@ -125,3 +125,38 @@ fn without_an_applied_policy_there_is_nothing_to_tell() {
     told(&place, "ruleset", 0, &["nothing is applied"]);
     assert_ne!(place.weirgate("ruleset games on").status, 0);
 }
+
+#[test]
+fn the_table_of_connections_is_told_in_numbers() {
+    let place = place();
+    for port in [53, 53, 4000] {
+        send(&place, port);
+    }
+    let told = json(&place, "flows --interval 10ms --summary --json");
+    // Each datagram had a port of its own; nobody answered.
+    for (field, number) in [("entries", 3), ("unreplied", 3), ("marked", 2)] {
+        assert_eq!(told[field], number, "{field}: {told:#}");
+    }
+    assert!(told["limit"].as_u64() > Some(3), "{told:#}");
+    let ports: Vec<(u64, u64, u64)> = told["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|port| {
+            let number = |field: &str| port[field].as_u64().unwrap();
+            (number("port"), number("entries"), number("marked"))
+        })
+        .collect();
+    assert_eq!(ports, [(53, 2, 2), (4000, 1, 0)], "{told:#}");
+    assert_eq!(told["classes"]["urgent"]["up"], 2, "{told:#}");
+    assert_eq!(told["classes"]["rest"]["up"], 1, "{told:#}");
+    let text = place.weirgate("flows --interval 10ms --summary --most 1");
+    text.says(0, &["1 ports more"]);
+    for part in [
+        "3 connections of at most",
+        "3 unreplied, 2 marked",
+        "urgent",
+    ] {
+        assert!(text.out.contains(part), "{part}: {text:?}");
+    }
+}

@@ -178,6 +178,27 @@ fn a_foreign_root_is_left_alone() {
 }
 
 #[test]
+fn a_foreign_table_of_our_name_is_left_alone() {
+    let place = Namespace::new();
+    place.run("nft add table inet weirgate");
+    place.run("nft add chain inet weirgate mine");
+    // Nothing in it: whose it is does not matter.
+    assert_eq!(place.weirgate("plan both.toml").status, 1);
+    place.run("nft add rule inet weirgate mine udp dport 53 counter");
+    let before = place.run("nft -s list ruleset");
+    for command in ["plan both.toml", "apply both.toml"] {
+        place.weirgate(command).says(
+            2,
+            &["K306: table inet weirgate: a table of this name is there"],
+        );
+    }
+    assert_eq!(place.run("nft -s list ruleset"), before);
+    place.weirgate("apply --adopt both.toml").says(0, &[]);
+    assert!(!place.run("nft -s list ruleset").contains("chain mine"));
+    assert_eq!(place.weirgate("plan both.toml").status, 0);
+}
+
+#[test]
 fn what_replacing_a_foreign_root_loses_is_said_before() {
     let place = Namespace::new();
     let bare = place.snapshot();

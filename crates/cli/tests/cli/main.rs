@@ -18,6 +18,7 @@ mod control_groups;
 mod doctor;
 mod documents;
 mod explain;
+mod exported;
 mod flood;
 mod flows;
 mod full;

@@ -89,3 +89,37 @@ fn an_ordinary_user_is_told_what_is_missing() {
     assert!(doctor.out.contains("[privilege]"), "{doctor:?}");
     same(&before, &place.snapshot());
 }
+
+/// Commands that look at what is applied or switch it.
+const INSIDE: [&str; 4] = [
+    "flows --interval 10ms",
+    "flows --interval 10ms --summary",
+    "rules",
+    "ruleset night-games on",
+];
+
+#[test]
+fn what_looks_at_connections_and_rules_names_what_it_lacks() {
+    let place = Namespace::new();
+    place.weirgate("apply flows.toml").says(0, &[]);
+    place.run(&format!("cp {WEIRGATE} /run/program"));
+    place.run("chmod 755 /run /run/program");
+    let before = place.snapshot();
+    let without = ["--bounding-set=-net_admin", "--inh-caps=-net_admin"];
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    for line in INSIDE {
+        for guard in [&without[..], &nobody] {
+            let ended = soon(&place, guard, "/run/program", line);
+            assert_eq!(ended.status, 3, "{line}: {ended:?}");
+            assert!(ended.err.contains("CAP_NET_ADMIN"), "{line}: {ended:?}");
+        }
+    }
+    let blind = "--bounding-set=-bpf,-perfmon,-sys_admin";
+    let blind = [blind, "--inh-caps=-bpf,-perfmon,-sys_admin"];
+    for guard in [&blind[..], &nobody] {
+        let ended = soon(&place, guard, "/run/program", "survey wan --for 1s");
+        assert_eq!(ended.status, 2, "{ended:?}");
+        assert!(ended.err.contains("CAP_BPF, CAP_PERFMON"), "{ended:?}");
+    }
+    same(&before, &place.snapshot());
+}

@@ -91,6 +91,7 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
         Field::Class => plain(Load::Meta(MetaKey::Priority)),
         Field::ConnectionId => plain(Load::Connection(CtKey::Id)),
         Field::Helper => plain(Load::Connection(CtKey::Helper)),
+        Field::Moment => turned(Load::Meta(MetaKey::TimeNs), 8),
         Field::Hour => turned(Load::Meta(MetaKey::TimeHour), 4),
         Field::Day => plain(Load::Meta(MetaKey::TimeDay)),
     }
@@ -112,6 +113,7 @@ pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -
         Load::Meta(MetaKey::SkGid) => Field::Group,
         Load::Meta(MetaKey::Mark) => Field::Mark { mask: word()? },
         Load::Meta(MetaKey::Priority) => Field::Class,
+        Load::Meta(MetaKey::TimeNs) => Field::Moment,
         Load::Meta(MetaKey::TimeHour) => Field::Hour,
         Load::Meta(MetaKey::TimeDay) => Field::Day,
         Load::Connection(CtKey::Mark) => Field::ConnectionMark { mask: word()? },

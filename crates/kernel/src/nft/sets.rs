@@ -64,6 +64,7 @@ const TYPE_MARK: u32 = 19;
 const TYPE_CLASSID: u32 = 23;
 const TYPE_ETHERTYPE: u32 = 10;
 const TYPE_INET_SERVICE: u32 = 13;
+const TYPE_TIME_DATE: u32 = 43;
 const TYPE_CGROUPV2: u32 = 46;
 
 /// One of the sets.
@@ -163,6 +164,7 @@ fn key_type(key: Key) -> u32 {
         Key::Short => TYPE_INET_SERVICE,
         Key::Long => TYPE_MARK,
         Key::ControlGroup => TYPE_CGROUPV2,
+        Key::Moment => TYPE_TIME_DATE,
     }
 }
 
@@ -175,6 +177,7 @@ fn key_of(number: u32) -> Option<Key> {
         Key::Short,
         Key::Long,
         Key::ControlGroup,
+        Key::Moment,
     ];
     all.into_iter().find(|key| key_type(*key) == number)
 }

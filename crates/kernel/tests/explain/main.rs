@@ -11,7 +11,10 @@
 
 mod bridge;
 mod draw;
+mod helpers;
 mod random;
 mod router;
+mod schedule;
+mod scheme;
 mod segments;
 mod services;

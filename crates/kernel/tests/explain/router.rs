@@ -181,6 +181,24 @@ impl Router {
 
     /// The same, where arriving packets get what these places give them.
     pub fn with(tables: &[Table], arriving: &BTreeMap<DeviceName, Arriving>) -> Self {
+        Self::made(tables, arriving, apply)
+    }
+
+    /// The same by the script that stands for the tables where there is no
+    /// weirgate.
+    pub fn exported(tables: &[Table]) -> Self {
+        Self::made(tables, &BTreeMap::new(), |_, _, state| {
+            let export = weirgate_plan::export(state).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+            assert_eq!(export.inexact, Vec::<String>::new());
+            feed("sh -s", &export.script);
+        })
+    }
+
+    fn made(
+        tables: &[Table],
+        arriving: &BTreeMap<DeviceName, Arriving>,
+        make: impl FnOnce(&tokio::runtime::Runtime, &Kernel, &State),
+    ) -> Self {
         weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         feed("nft -f -", QUIET);
         feed("ip -batch -", DEVICES);
@@ -203,21 +221,8 @@ impl Router {
             state.devices.insert(name.clone(), device);
         }
         state.arriving.clone_from(arriving);
-        let kernel = runtime.block_on(async {
-            let kernel = Kernel::open().unwrap();
-            let scope = Scope::of([&state]);
-            let before = kernel.observe(&scope).await.unwrap();
-            let options = Options {
-                previous: None,
-                replace_foreign: false,
-            };
-            let plan = plan_with(&before, &state, &options)
-                .unwrap_or_else(|problems| panic!("{problems:?}"));
-            kernel.apply(&plan).await.unwrap();
-            let after = kernel.observe(&scope).await.unwrap();
-            assert_eq!(verify(&after, &state), vec![]);
-            kernel
-        });
+        let kernel = runtime.block_on(async { Kernel::open().unwrap() });
+        make(&runtime, &kernel, &state);
         observe_classes(tables);
         Self {
             kernel,
@@ -262,6 +267,23 @@ impl Router {
         let after = seen.as_ref().map_or(sent, |_| Instant::now());
         (seen, before, after)
     }
+}
+
+/// Makes a state as weirgate makes it, and reads it back.
+fn apply(runtime: &tokio::runtime::Runtime, kernel: &Kernel, state: &State) {
+    runtime.block_on(async {
+        let scope = Scope::of([state]);
+        let before = kernel.observe(&scope).await.unwrap();
+        let options = Options {
+            previous: None,
+            replace_foreign: false,
+        };
+        let plan =
+            plan_with(&before, state, &options).unwrap_or_else(|problems| panic!("{problems:?}"));
+        kernel.apply(&plan).await.unwrap();
+        let after = kernel.observe(&scope).await.unwrap();
+        assert_eq!(verify(&after, state), vec![]);
+    });
 }
 
 /// The way of a packet through the router.

@@ -40,6 +40,7 @@ fn field() -> impl Strategy<Value = Field> {
         Just(Field::User),
         Just(Field::Group),
         any::<u32>().prop_map(|mask| Field::Mark { mask }),
+        Just(Field::Moment),
         Just(Field::Hour),
         Just(Field::Day),
     ]

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate export`: the script does what `apply` does, and leaves alone what
+//! is there.
+
+use crate::namespace::{Namespace, same};
+use crate::program::root;
+use std::collections::BTreeSet;
+use std::fs;
+use tempfile::TempDir;
+
+/// Exports a policy into a file there.
+fn export(place: &Namespace, policy: &str, folder: &TempDir) -> String {
+    let ended = place.weirgate(&format!("export {policy}"));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let script = folder.path().join("script").display().to_string();
+    fs::write(&script, &ended.out).unwrap();
+    script
+}
+
+#[test]
+fn a_script_makes_what_apply_makes() {
+    let place = Namespace::new();
+    let folder = TempDir::new().unwrap();
+    let script = export(&place, "both.toml", &folder);
+    place.run(&format!("sh {script}"));
+    // What tc takes is rounded, and what nft made has other types and the same
+    // contents; crate kernel's tests send packets through it.
+    let planned = place.weirgate("plan both.toml");
+    let steps = planned.out.split("\n\n").next().unwrap_or_default();
+    assert!(!steps.is_empty(), "{planned:?}");
+    for step in steps.lines().filter(|line| !line.contains("warning")) {
+        let known = ["change class", "exchange the size table", "set table"];
+        assert!(known.iter().any(|part| step.contains(part)), "{step}");
+    }
+    // `apply` exchanges these in place; then nothing is left to do.
+    place.weirgate("apply both.toml").says(0, &[]);
+    assert_eq!(place.weirgate("plan both.toml").status, 0);
+}
+
+#[test]
+fn a_script_leaves_alone_what_is_there() {
+    for (made, part) in [
+        (
+            "tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000",
+            "a root qdisc of wan",
+        ),
+        ("ip link add ifb-wan type dummy", "the device ifb-wan"),
+        ("nft add table inet weirgate", "the table inet weirgate"),
+    ] {
+        let place = Namespace::new();
+        let folder = TempDir::new().unwrap();
+        let script = export(&place, "both.toml", &folder);
+        place.run(made);
+        let before = place.snapshot();
+        let mut command = place.command("sh");
+        let output = command.arg(&script).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(part) && said.contains("--adopt"), "{said}");
+        same(&before, &place.snapshot());
+        place.run(&format!("sh {script} --adopt"));
+        // And once more, over its own.
+        place.run(&format!("sh {script} --adopt"));
+    }
+}
+
+/// Every shipped policy's tables are such as nft takes.
+#[test]
+fn nft_takes_the_tables_of_every_script() {
+    let folder = TempDir::new().unwrap();
+    let mut policies = 0;
+    for entry in fs::read_dir(root().join("policies")).unwrap() {
+        let policy = entry.unwrap().path();
+        if policy.extension().is_none_or(|kind| kind != "toml") {
+            continue;
+        }
+        policies += 1;
+        let place = Namespace::new();
+        let script = export(&place, &policy.display().to_string(), &folder);
+        let text = fs::read_to_string(&script).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>();
+        let named = words.windows(2).filter(|pair| pair[0] == "dev");
+        let devices: BTreeSet<&str> = named.map(|pair| pair[1]).collect();
+        for device in devices {
+            if !["wan", "lan", "far", "inside"].contains(&device) {
+                place.run(&format!("ip link add {device} type dummy"));
+            }
+        }
+        let mut lines = text.lines();
+        let mut tables = 0;
+        while let Some(line) = lines.next() {
+            if line.starts_with("nft -f") {
+                let table: Vec<&str> = lines.by_ref().take_while(|line| *line != "END").collect();
+                let file = folder.path().join("table");
+                fs::write(&file, table.join("\n") + "\n").unwrap();
+                place.run(&format!("nft -c -f {}", file.display()));
+                tables += 1;
+            }
+        }
+        assert!(tables > 0, "{}", policy.display());
+    }
+    assert!(policies >= 10, "{policies}");
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/etc/sqm/DEVICE.iface.conf`: variables that a shell reads, one file for a
+//! device (`platform/linux/` of sqm-scripts).
+//!
+//! Assignments of plain values are read; nothing is run. A file that computes
+//! its values is refused with the line.
+
+use super::uci::words;
+use super::{Queue, Setting};
+use crate::ImportError;
+use std::collections::BTreeMap;
+
+/// The shell's names of options and UCI's. Where an option has several, the
+/// first that is set counts, as in `src/defaults.sh`.
+const NAMES: [(&str, &str); 17] = [
+    ("ENABLED", "enabled"),
+    ("IFACE", "interface"),
+    ("DOWNLINK", "download"),
+    ("UPLINK", "upload"),
+    ("QDISC", "qdisc"),
+    ("SCRIPT", "script"),
+    ("LINKLAYER", "linklayer"),
+    ("OVERHEAD", "overhead"),
+    ("STAB_MPU", "tcMPU"),
+    ("ZERO_DSCP_INGRESS", "squash_dscp"),
+    ("ZERO_DSCP", "squash_dscp"),
+    ("SQUASH_DSCP", "squash_dscp"),
+    ("IGNORE_DSCP_INGRESS", "squash_ingress"),
+    ("IGNORE_DSCP", "squash_ingress"),
+    ("SQUASH_INGRESS", "squash_ingress"),
+    ("SQM_DEBUG", "debug_logging"),
+    ("SQM_VERBOSITY_MAX", "verbosity"),
+];
+
+/// Whether the first line that says anything is an assignment.
+pub(super) fn is_meant(text: &str) -> bool {
+    let first = text.lines().map(str::trim).find(|line| {
+        // A comment tells nothing of the form.
+        !line.is_empty() && !line.starts_with('#')
+    });
+    first.is_some_and(|line| {
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        line.split_once('=').is_some_and(|(name, _)| is_name(name))
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes
+        .next()
+        .is_some_and(|byte| byte == b'_' || byte.is_ascii_alphabetic())
+        && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+}
+
+/// Reads the one queue of the file, which is `device`'s.
+pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportError> {
+    let mut found: BTreeMap<String, Setting> = BTreeMap::new();
+    for (index, raw) in text.lines().enumerate() {
+        let line = index + 1;
+        let wrong = |what: String| ImportError {
+            line,
+            what,
+            hint: "write NAME=VALUE with the value itself; commands are not run here",
+        };
+        let words = words(raw).ok_or_else(|| wrong("a quote has no end".to_owned()))?;
+        for word in words.iter().skip_while(|word| *word == "export") {
+            let (name, value) = word
+                .split_once('=')
+                .filter(|(name, _)| is_name(name))
+                .ok_or_else(|| wrong(format!("`{word}` is no assignment")))?;
+            if value.contains(['$', '`', ';', '\\']) {
+                return Err(wrong(format!("{name} is computed: `{value}`")));
+            }
+            // As for the shell, what is empty is not set, and the last counts.
+            found.remove(name);
+            if !value.is_empty() {
+                let set = Setting {
+                    line,
+                    written: name.to_owned(),
+                    text: value.to_owned(),
+                };
+                found.insert(name.to_owned(), set);
+            }
+        }
+    }
+    let mut options = BTreeMap::new();
+    for (written, uci) in NAMES {
+        if let Some(set) = found.remove(written) {
+            options.entry(uci.to_owned()).or_insert(set);
+        }
+    }
+    options.extend(found);
+    let given = |text: &str, written: &str| Setting {
+        line: 1,
+        written: written.to_owned(),
+        text: text.to_owned(),
+    };
+    if let Some(device) = device {
+        options.insert("interface".to_owned(), given(device, "IFACE"));
+    }
+    // A device that has such a file is shaped unless it says otherwise.
+    options
+        .entry("enabled".to_owned())
+        .or_insert_with(|| given("1", "ENABLED"));
+    Ok(Queue { line: 1, options })
+}

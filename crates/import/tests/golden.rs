@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The policies made of the files in `tests/import`, word by word.
+
+use std::fs;
+use std::path::Path;
+use weirgate_import::sqm;
+
+#[test]
+fn a_file_of_variables_becomes_the_policy_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/import");
+    let text = fs::read_to_string(folder.join("eth1.iface.conf")).expect("the file");
+    let imported = sqm::import(&text, Some("eth1")).expect("a configuration");
+    let (policy, problems) = weirgate_policy::parse(&imported.policy);
+    assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
+    let expected = folder.join("eth1.iface.conf.toml");
+    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
+        fs::write(&expected, &imported.policy).expect("writable");
+    }
+    let before = fs::read_to_string(&expected).unwrap_or_default();
+    assert_eq!(before, imported.policy, "run with WEIRGATE_ACCEPT=1");
+}
+
+#[test]
+fn both_forms_of_one_configuration_are_one_policy() {
+    let uci = "config queue\n option enabled 1\n option interface eth1\n option upload 9400\n \
+               option download 47000\n option qdisc cake\n option script layer_cake.qos\n \
+               option linklayer atm\n option overhead 44\n";
+    let shell = "UPLINK=9400\nDOWNLINK=47000\nQDISC=cake\nSCRIPT=layer_cake.qos\n\
+                 LINKLAYER=atm\nOVERHEAD=44\n";
+    let one = sqm::import(uci, None).expect("UCI");
+    let other = sqm::import(shell, Some("eth1")).expect("variables");
+    assert_eq!(one, other);
+}
+
+#[test]
+fn what_a_shell_would_compute_is_refused_with_its_line() {
+    for (text, line, part) in [
+        (
+            "UPLINK=1000\nDOWNLINK=$((8 * 1000))\n",
+            2,
+            "DOWNLINK is computed",
+        ),
+        (
+            "UPLINK=1000\n. /etc/sqm/default.conf\n",
+            2,
+            "is no assignment",
+        ),
+        ("UPLINK=1000\nSCRIPT='simple.qos\n", 2, "a quote has no end"),
+        ("UPLINK=fast\n", 1, "UPLINK is `fast`"),
+        ("DOWNLINK=1000\n", 1, "UPLINK in an .iface.conf"),
+        ("# nothing\nUPLINK=\n", 1, "no upload rate"),
+    ] {
+        let error = sqm::import(text, Some("eth0")).expect_err(text);
+        assert_eq!(error.line, line, "{text}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let nameless = sqm::import("UPLINK=1000\n", None).expect_err("no device");
+    assert!(nameless.what.contains("interface"), "{nameless}");
+}
+
+#[test]
+fn a_device_that_is_switched_off_is_told() {
+    let imported = sqm::import("ENABLED=0\nUPLINK=1000\n", Some("eth0")).expect("a queue");
+    let left = imported.left_out.join("\n");
+    assert!(left.contains("line 1: the queue was not enabled"), "{left}");
+}

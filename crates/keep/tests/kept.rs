@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an earlier version left on disk is read by this one: the files in
+//! `tests/kept`, which version 0.1.0 of 23 November 2026 wrote and which are
+//! never written again. They hold policies of `tests/cli`: one that holds what
+//! arrives by a filter, one with rule sets and kept decisions, one with names of
+//! hosts, one of the upstream alone, and one that nobody confirmed.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as expected"
+)]
+
+use std::path::Path;
+use weirgate_keep::{History, Memory, Outcome, Place};
+use weirgate_state::{Content, DeviceName, QdiscKind, State};
+
+fn place() -> Place {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kept");
+    Place {
+        run: folder.clone(),
+        state: folder,
+        boot: String::new(),
+    }
+}
+
+fn rules(state: &State) -> usize {
+    let chains = state.tables.iter().flat_map(|table| &table.chains);
+    chains.map(|chain| chain.rules.len()).sum()
+}
+
+#[test]
+fn the_history_of_an_earlier_version_is_read_whole() {
+    let history = History::of(&place());
+    let head = history.head().unwrap();
+    assert_eq!((head.confirmed, head.pending), (Some(4), None));
+    assert_eq!(head.outcomes.get(&5), Some(&Outcome::Returned));
+    let expected = [
+        (1, "arriving.toml", 5),
+        (2, "flows.toml", 29),
+        (3, "names.toml", 7),
+        (4, "upstream.toml", 6),
+        (5, "both.toml", 16),
+    ];
+    assert_eq!(history.numbers().unwrap(), expected.map(|one| one.0));
+    let wan = DeviceName::new("wan").unwrap();
+    for (number, file, count) in expected {
+        let entry = history.entry(number).unwrap();
+        assert_eq!((entry.number, entry.version.as_str()), (number, "0.1.0"));
+        let main = entry.sources.first().unwrap();
+        assert_eq!(main.path, format!("/etc/weirgate/{file}"));
+        assert_eq!(rules(&entry.desired), count, "{file}");
+        for table in &entry.desired.tables {
+            assert!(table.faults().is_empty(), "{file}");
+        }
+        let root = entry.desired.devices[&wan].root.as_ref().unwrap();
+        let QdiscKind::Htb(gate) = &root.kind else {
+            panic!("{file}: {:?}", root.kind);
+        };
+        assert!(gate.classes[0].leaf.is_some(), "{file}: no scheduler");
+        assert!(entry.former.devices.contains_key(&wan), "{file}");
+    }
+}
+
+#[test]
+fn what_is_kept_says_what_it_said() {
+    let history = History::of(&place());
+    let arriving = history.entry(1).unwrap().desired.arriving;
+    assert!(arriving.values().any(|place| place.hold.is_some()));
+    assert!(arriving.values().any(|place| place.windows.is_some()));
+    let named = history.entry(3).unwrap().desired;
+    let mut sets = named.tables.iter().flat_map(|table| table.sets.iter());
+    assert!(sets.any(|set| matches!(set.content, Content::Refreshed(_))));
+}
+
+#[test]
+fn the_memory_of_an_earlier_version_is_read() {
+    let memory = Memory::read(&place()).unwrap().unwrap();
+    let confirmed = History::of(&place()).entry(4).unwrap();
+    assert_eq!(memory.applied, confirmed.desired);
+    assert_eq!(memory.former.devices, confirmed.former.devices);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sets as nft(8) would take them. A set of the kernel's has bytes; one of nft's
+//! has a type, and only values of that type are looked up in it.
+
+use crate::classify::{Content, Match, Set, Table, Values};
+use crate::classify_field::{Field, IpVersion, Key};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use weirgate_units::Handle;
+
+impl Table {
+    /// A set as nft declares it.
+    pub(crate) fn set_text(&self, set: &Set) -> String {
+        let field = self.declaring(&set.name);
+        let typed = field.and_then(own_type);
+        let kind = match set.key {
+            _ if typed.is_some() => typed.unwrap_or_default(),
+            Key::Address(IpVersion::V4) => "type ipv4_addr",
+            Key::Address(IpVersion::V6) => "type ipv6_addr",
+            Key::Mac => "type ether_addr",
+            Key::Byte => "type inet_proto",
+            Key::Short => "type inet_service",
+            Key::Long => "type mark",
+            Key::ControlGroup => "type cgroupsv2",
+            // nft has two types of the name `time`.
+            Key::Moment => "typeof meta time",
+        };
+        let body = match &set.content {
+            Content::Fixed(elements) => {
+                let list = elements_text(set.key, field, elements);
+                let ranges = elements.iter().any(|(from, to)| from != to);
+                let flags = if ranges { " flags interval;" } else { "" };
+                if list.is_empty() {
+                    flags.to_owned()
+                } else {
+                    format!("{flags} elements = {{ {list} }};")
+                }
+            }
+            Content::Classes(elements) => {
+                let ranges = elements.iter().any(|(from, to, _)| from != to);
+                let each = |&(from, to, class): &(u128, u128, Handle)| {
+                    format!("{} : {class}", range_text(set.key, from, to))
+                };
+                let list: Vec<String> = elements.iter().map(each).collect();
+                let flags = if ranges { " flags interval;" } else { "" };
+                let list = list.join(", ");
+                return format!(
+                    "map {} {{ {kind} : classid;{flags} elements = {{ {list} }}; }}",
+                    set.name
+                );
+            }
+            Content::Refreshed(refreshed) => {
+                let each = refreshed.found.iter();
+                let list: Vec<String> = each.map(|one| value_text(set.key, *one)).collect();
+                if list.is_empty() {
+                    " flags timeout;".to_owned()
+                } else {
+                    format!(" flags timeout; elements = {{ {} }};", list.join(", "))
+                }
+            }
+            Content::Meter {
+                size,
+                timeout: Some(timeout),
+            } => format!(" size {size}; flags dynamic,timeout; timeout {timeout}s;"),
+            Content::Meter { size, .. } => format!(" size {size}; flags dynamic;"),
+        };
+        format!("set {} {{ {kind};{body} }}", set.name)
+    }
+
+    /// What a rule says that looks a value of a field up: the set, or its
+    /// elements where the set is declared for values of another kind, which nft
+    /// does not compare.
+    pub(crate) fn looked_up(&self, field: Field, name: &str) -> String {
+        let same = |first: Field| own_type(first) == own_type(field);
+        let shared = |key| matches!(key, Key::Byte | Key::Short | Key::Long);
+        match self.set(name).map(|set| (&set.content, set.key)) {
+            Some((Content::Fixed(elements), key))
+                if shared(key) && !self.declaring(name).is_some_and(same) =>
+            {
+                format!("{{ {} }}", elements_text(key, Some(field), elements))
+            }
+            _ => format!("@{name}"),
+        }
+    }
+
+    /// The field for whose values a set is declared: the first that is looked
+    /// up in it.
+    fn declaring(&self, name: &str) -> Option<Field> {
+        let rules = self.chains.iter().flat_map(|chain| &chain.rules);
+        let mut matches = rules.flat_map(|rule| &rule.matches);
+        matches.find_map(|one| match one {
+            Match::Test {
+                field,
+                values: Values::Set(set),
+                ..
+            } if set == name => Some(*field),
+            Match::Meter(meter) if meter.set == name => Some(meter.field),
+            _ => None,
+        })
+    }
+}
+
+/// What nft has a type of its own for; the others have that of their key.
+const fn own_type(field: Field) -> Option<&'static str> {
+    Some(match field {
+        Field::Dscp(IpVersion::V4) => "typeof ip dscp",
+        Field::Dscp(IpVersion::V6) => "typeof ip6 dscp",
+        Field::Length(IpVersion::V4) => "typeof ip length",
+        Field::Length(IpVersion::V6) => "typeof ip6 length",
+        Field::TcpFlags { .. } => "typeof tcp flags",
+        Field::IcmpType(IpVersion::V4) => "typeof icmp type",
+        Field::IcmpType(IpVersion::V6) => "typeof icmpv6 type",
+        Field::User => "typeof meta skuid",
+        Field::Group => "typeof meta skgid",
+        Field::ConnectionId => "typeof ct id",
+        Field::Hour => "typeof meta hour",
+        Field::Day => "typeof meta day",
+        _ => return None,
+    })
+}
+
+/// The elements of a list, as the field that is looked up in it counts.
+fn elements_text(key: Key, field: Option<Field>, elements: &[(u128, u128)]) -> String {
+    let plain = |raw: u128| match field {
+        Some(Field::Dscp(IpVersion::V4)) => raw >> 2,
+        Some(Field::Dscp(IpVersion::V6)) => raw >> 6,
+        _ => raw,
+    };
+    let each = |&(from, to): &(u128, u128)| range_text(key, plain(from), plain(to));
+    let list: Vec<String> = elements.iter().map(each).collect();
+    list.join(", ")
+}
+
+fn range_text(key: Key, from: u128, to: u128) -> String {
+    let (first, last) = (value_text(key, from), value_text(key, to));
+    if from == to {
+        first
+    } else {
+        format!("{first}-{last}")
+    }
+}
+
+pub(crate) fn value_text(key: Key, value: u128) -> String {
+    match key {
+        Key::Address(IpVersion::V4) => Ipv4Addr::from(value as u32).to_string(),
+        Key::Address(IpVersion::V6) => Ipv6Addr::from(value).to_string(),
+        Key::Mac => {
+            let bytes = value.to_be_bytes();
+            let each: Vec<String> = bytes[10..].iter().map(|b| format!("{b:02x}")).collect();
+            each.join(":")
+        }
+        // A number is taken for seconds.
+        Key::Moment => (value / 1_000_000_000).to_string(),
+        _ => value.to_string(),
+    }
+}

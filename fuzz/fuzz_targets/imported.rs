@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any text as a file of sqm-scripts, in either form, and as the two files of
+//! LibreQoS: it is refused with a line that is there, or becomes a text that can
+//! be read as TOML, whatever stood in quotes, names and comments.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weirgate_import::{ImportError, Imported, libreqos, sqm};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    judged(text, sqm::import(text, None));
+    judged(text, sqm::import(text, Some("eth1")));
+    // The first line that is empty parts the circuits from the settings.
+    if let Some((circuits, settings)) = text.split_once("\n\n") {
+        judged(text, libreqos::import(circuits, settings));
+    }
+});
+
+fn judged(text: &str, result: Result<Imported, ImportError>) {
+    match result {
+        Ok(imported) => {
+            planted(&imported);
+            let (policy, problems) = weirgate_policy::parse(&imported.policy);
+            // Rates may be out of bounds and names too long; the text is TOML.
+            let broken = problems.iter().any(|problem| problem.code == "D001");
+            assert!(policy.is_some() || !broken, "{}", imported.policy);
+        }
+        Err(error) => {
+            let lines = text.lines().count().max(1);
+            assert!((1..=lines).contains(&error.line), "{error} of {lines}");
+        }
+    }
+}
+
+/// The planted mistake: a rate that is in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(imported: &Imported) {
+    assert!(
+        !imported.policy.contains("\"777kbit\""),
+        "the planted mistake: 777 kbit/s"
+    );
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Imported) {}

@@ -23,7 +23,7 @@ impl Chance {
     }
 }
 
-fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
+pub fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
     let mut settings = Settings::new(VirtualQueue::discipline());
     for (name, value) in said {
         settings.set(name, *value).expect("a parameter");

@@ -60,6 +60,10 @@ struct window_flow {
 	u32 began; /* something was offered */
 	u32 highest; /* behind the last byte that came */
 	u32 numbered; /* something came */
+	u32 missing; /* bytes below it that did not */
+	u32 acked; /* by the last acknowledgement */
+	u32 came; /* something did since */
+	u32 pad;
 };
 
 /* Segments smaller than this are never waited for. */
@@ -77,21 +81,32 @@ AQM_FN void window_arrived(struct window_flow *flow,
 {
 	if (mss > flow->mss)
 		flow->mss = mss;
+	flow->came = 1;
 	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
 }
 
-/* Which bytes came: what the sender sends again crosses the line again, though
- * the edge does not go on for it. So it is owed. */
+/* Which bytes came: what crosses the line a second time is owed, because the
+ * edge does not go on for it. What comes late, or in place of what was lost
+ * before the line, crosses it for the first time. */
 AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
 {
 	u32 end = first + bytes;
+	u32 late;
 
-	if (flow->numbered && (s32)(end - flow->highest) <= 0) {
-		flow->credit -= bytes;
+	/* The sender sends nothing that was not offered; whoever else made such
+	 * a segment decides nothing. */
+	if (!flow->began || (s32)(end - flow->edge) > 0)
+		return;
+	if (!flow->numbered || (s32)(end - flow->highest) > 0) {
+		if (flow->numbered && (s32)(first - flow->highest) > 0)
+			flow->missing += first - flow->highest;
+		flow->highest = end;
+		flow->numbered = 1;
 		return;
 	}
-	flow->highest = end;
-	flow->numbered = 1;
+	late = bytes < flow->missing ? bytes : flow->missing;
+	flow->missing -= late;
+	flow->credit -= bytes - late;
 }
 
 /* Of the bytes offered, those that are still to come. */
@@ -124,6 +139,7 @@ AQM_FN void window_begun(struct window_flow *flow, u32 ack, u32 window,
 	if (!flow->began || (s32)(edge - flow->edge) > 0)
 		flow->edge = edge;
 	flow->began = 1;
+	flow->acked = ack;
 	flow->paid_ns = now_ns;
 }
 
@@ -174,9 +190,18 @@ AQM_FN u64 window_most(const struct window_flow *flow,
 		       aqm_bytes_in(rate, rule->horizon_ns));
 }
 
+/* Whether something came and the acknowledgement is the last one's again: to a
+ * sender without SACK such a one tells of a loss, if its window is the same too
+ * (RFC 5681 section 2). */
+AQM_FN int window_repeats(const struct window_flow *flow, u32 ack)
+{
+	return flow->began && flow->came && flow->acked == ack;
+}
+
 /*
  * The window that an acknowledgement offers, in bytes, where the receiver
- * itself offers `offered` and the rate, unless it is 0, is to be kept. The host tells by window_told() what it made of it.
+ * itself offers `offered` and the rate, unless it is 0, is to be kept. The host
+ * tells by window_told() what it made of it.
  */
 AQM_FN u32 window_offer(struct window_flow *flow,
 			const struct window_rule *rule, u64 rate, u32 ack,
@@ -186,6 +211,9 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 	u64 left = window_left(flow, ack);
 	u64 wanted, most;
 
+	/* As long as the sender has something to go on with. */
+	if (window_repeats(flow, ack) && left >= mss)
+		return (u32)aqm_min(left, offered);
 	if (rule->fixed_bytes) {
 		wanted = rule->fixed_bytes;
 	} else if (!rate) {
@@ -232,6 +260,10 @@ AQM_FN u64 window_told(struct window_flow *flow, const struct window_rule *rule,
 		flow->began = 1;
 		flow->edge = ack;
 	}
+	flow->acked = ack;
+	flow->came = 0;
+	if ((s32)(ack - flow->highest) >= 0)
+		flow->missing = 0;
 	further = (s32)(edge - flow->edge);
 	if (further > 0) {
 		flow->edge = edge;

@@ -9,6 +9,7 @@
  * Everything else it passes on to the filters that follow.
  */
 #include "tc.h"
+#include "lock.h"
 #include "aqm.h"
 #include "udp.h"
 
@@ -19,6 +20,12 @@ struct udp_settings {
 	u32 refuse_mark; /* set in the mark of what is to be refused */
 	u32 spare_mask; /* who has this mark is let go */
 	u32 spare_mark;
+	u32 pad;
+};
+
+struct udp_stream {
+	struct udp_flow flow;
+	u32 lock;
 	u32 pad;
 };
 
@@ -33,7 +40,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, STREAMS);
 	__type(key, struct tuple);
-	__type(value, struct udp_flow);
+	__type(value, struct udp_stream);
 } streams SEC(".maps");
 
 /* A new stream, too large for the stack. */
@@ -41,7 +48,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct udp_flow);
+	__type(value, struct udp_stream);
 } blank SEC(".maps");
 
 /* Global, so that the verifier looks at it by itself. */
@@ -62,7 +69,7 @@ int udp_states(struct __sk_buff *skb)
 {
 	u32 key = 0;
 	struct udp_settings *wanted = bpf_map_lookup_elem(&settings, &key);
-	struct udp_flow *flow, *fresh;
+	struct udp_stream *stream, *fresh;
 	struct tuple tuple = {};
 	u32 bytes, verdict;
 
@@ -77,17 +84,21 @@ int udp_states(struct __sk_buff *skb)
 	if (wanted->spare_mask &&
 	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
 		return TC_ACT_UNSPEC;
-	flow = bpf_map_lookup_elem(&streams, &tuple);
-	if (!flow) {
+	stream = bpf_map_lookup_elem(&streams, &tuple);
+	if (!stream) {
 		fresh = bpf_map_lookup_elem(&blank, &key);
 		if (!fresh)
 			return TC_ACT_UNSPEC;
 		bpf_map_update_elem(&streams, &tuple, fresh, BPF_NOEXIST);
-		flow = bpf_map_lookup_elem(&streams, &tuple);
-		if (!flow)
+		stream = bpf_map_lookup_elem(&streams, &tuple);
+		if (!stream)
 			return TC_ACT_UNSPEC;
 	}
-	verdict = udp_arrived(flow, &wanted->rule, bytes, bpf_ktime_get_ns());
+	if (!lock_take(&stream->lock))
+		return TC_ACT_UNSPEC;
+	verdict = udp_arrived(&stream->flow, &wanted->rule, bytes,
+			      bpf_ktime_get_ns());
+	lock_release(&stream->lock);
 	if (verdict == UDP_DISCARD)
 		return TC_ACT_SHOT;
 	if (verdict == UDP_REFUSE)

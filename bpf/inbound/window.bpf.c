@@ -20,262 +20,83 @@
  * Nothing is ever dropped, held back only where a qdisc heeds the time that a
  * packet is to leave at (fq), and written only to where a whole TCP header is.
  */
-#include "tc.h"
-#include "aqm.h"
-#include "window.h"
+#include "window_segment.h"
+#include "window_state.h"
+#include "lock.h"
 #include "announced.h"
 
-/* TCP's flags, and the options that are read (RFC 9293, RFC 7323). */
-enum {
-	TCP_FIN = 1,
-	TCP_SYN = 2,
-	TCP_RST = 4,
-	TCP_ACK = 16,
-};
-enum {
-	OPTION_END = 0,
-	OPTION_NOTHING = 1,
-	OPTION_MSS = 2,
-	OPTION_SCALE = 3,
-};
-#define TCP_HEADER 20
-#define OPTIONS_MOST 40
-#define SCALE_MOST 14
+/* Who has sent nothing for so long may be another connection of the same ports. */
+#define WINDOW_QUIET 2
 
-#define CONNECTIONS 16384
-
-/* Classes that may have a rate of their own, and slots in all: the first is of
- * those that have none. */
-#define WINDOW_CLASSES 15
-#define WINDOW_SLOTS 16
-
-struct window_class {
-	u32 class; /* as in skb->priority */
-	u32 pad;
-	u64 rate_bytes_s; /* of payload, its connections together; 0: no limit */
-};
-
-struct window_settings {
-	struct window_rule rule;
-	u64 rate_bytes_s; /* of payload, all of other classes; 0: no limit */
-	u32 spare_mask; /* who has this mark is not limited */
-	u32 spare_mark;
-	u32 ack_class; /* what is in it does not tell a connection's class */
-	u32 class_count;
-	u32 announced_segment; /* what new connections ask for while a session
-				* is announced; 0: as ever */
-	u32 announced_resets; /* old ones are reset then */
-	struct window_class classes[WINDOW_CLASSES];
-};
-
-enum {
-	OWN_SYN = 1, /* the side here has said how it scales */
-	OWN_SCALES = 2,
-	PEER_SYN = 4,
-	PEER_SCALES = 8,
-};
-
-enum {
-	SPARED_IN = 1, /* by the mark of what came */
-	SPARED_OUT = 2, /* by the mark of what left */
-};
-
-struct window_connection {
-	struct window_flow flow;
-	u64 epoch; /* the last second in which data came */
-	u64 part; /* of its share that it had then, in WINDOW_ONE */
-	u64 bytes; /* of data that came */
-	u32 window; /* last offered, bytes */
-	u32 offered; /* what the receiver itself offered then */
-	u8 shift;
-	u8 handshake; /* what was seen of it */
-	u8 spared;
-	u8 slot; /* whose rate it shares */
-	u32 class; /* what it was found by */
-	u64 born_ns;
-	u64 reset_ns; /* when it was last attempted */
-};
-
-/* A whole share, and the most that a connection counts for. */
-#define WINDOW_ONE 65536
-#define WINDOW_MOST (2 * WINDOW_ONE)
-
-/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
-#define WINDOW_MUCH 20000
-
-/*
- * A connection counts for as much as it used of its share, so that what those
- * leave who send little goes to the others: shares grow until all together
- * have their rate.
- */
-struct window_slot {
-	u64 epoch; /* which second it is */
-	u64 active; /* shares used in the last whole second, in WINDOW_ONE */
-	u64 active_now; /* in this one */
-};
-
-struct window_totals {
-	struct window_slot slots[WINDOW_SLOTS];
-	u64 rewritten; /* packets whose window was changed */
-	u64 held; /* packets given a later time to leave */
-	u64 unknown; /* packets of connections whose handshake was not seen */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct window_settings);
-} settings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct window_totals);
-} totals SEC(".maps");
-
-/* By the tuple of what leaves. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CONNECTIONS);
-	__type(key, struct tuple);
-	__type(value, struct window_connection);
-} connections SEC(".maps");
-
-/* A new connection, too large for the stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct window_connection);
-} blank SEC(".maps");
-
-/* What a segment says. */
-struct segment {
-	struct tuple tuple; /* as of what leaves */
-	struct layout at;
-	u32 first; /* number of the first byte of payload */
-	u32 ack;
-	u32 payload;
-	u32 header; /* of TCP, with its options */
-	u16 window;
-	u16 mss; /* by its option; 0: none */
-	u16 mss_at; /* where that is in the header */
-	u8 flags;
-	u8 scales; /* it has the option */
-	u8 shift;
-	u8 length; /* the header's byte before the flags */
-};
-
-static __always_inline u32 window_word(const u8 *bytes)
+/* Whether a first SYN decides nothing by itself, because there is a connection
+ * of these ports that may go on: one that comes, where the side here has spoken
+ * already, for anybody can send one; one that leaves, while data comes. */
+static __always_inline int
+window_doubts(const struct window_connection *connection, u32 arriving,
+	      u64 now_ns)
 {
-	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 |
-	       bytes[3];
+	if (arriving)
+		return connection->handshake & OWN_SYN;
+	return (connection->handshake & (OWN_SYN | PEER_SYN)) ==
+		       (OWN_SYN | PEER_SYN) &&
+	       connection->epoch + WINDOW_QUIET > (now_ns >> 30) + 1;
 }
 
-/* Reads the options of a SYN, as far as they are whole. */
-static __always_inline void window_options(struct __sk_buff *skb,
-					   struct segment *segment)
+/* Forgets what was known of a connection of these ports. */
+static __always_inline struct window_connection *
+window_fresh(const struct tuple *tuple, u64 now_ns)
 {
-	u32 from = segment->at.transport + TCP_HEADER;
-	u32 end = segment->at.transport + segment->header;
-	u8 option[4];
-	u32 i;
+	struct window_connection *connection;
+	u32 key = 0;
 
-	for (i = 0; i < OPTIONS_MOST; i++) {
-		if (from >= end || tc_load(skb, from, option, 1))
-			break;
-		if (option[0] == OPTION_END)
-			break;
-		if (option[0] == OPTION_NOTHING) {
-			from++;
-			continue;
-		}
-		if (from + 2 > end || tc_load(skb, from, option, 2) ||
-		    option[1] < 2 || from + option[1] > end)
-			break;
-		if (option[0] == OPTION_MSS && option[1] == 4 &&
-		    !tc_load(skb, from, option, 4)) {
-			segment->mss = (u16)tc_short(option + 2);
-			segment->mss_at =
-				(u16)(from + 2 - segment->at.transport);
-		}
-		if (option[0] == OPTION_SCALE && option[1] == 3 &&
-		    !tc_load(skb, from, option, 3)) {
-			segment->scales = 1;
-			segment->shift = option[2] > SCALE_MOST ? SCALE_MOST :
-								  option[2];
-		}
-		from += option[1];
-	}
+	connection = bpf_map_lookup_elem(&blank, &key);
+	if (!connection)
+		return NULL;
+	bpf_map_update_elem(&connections, tuple, connection, BPF_ANY);
+	connection = bpf_map_lookup_elem(&connections, tuple);
+	if (connection)
+		connection->born_ns = now_ns;
+	return connection;
 }
 
-/* Whether the packet is a whole segment; `arriving` turns its ends round.
- * Global, so that the verifier looks at it by itself. */
-__noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
-			   u32 arriving)
-{
-	struct layout at = {};
-	struct tuple tuple = {};
-	u8 header[TCP_HEADER];
-
-	if (!segment || !tc_tuple(skb, &tuple, &at) || !at.whole ||
-	    tuple.protocol != IPPROTO_TCP ||
-	    tc_load(skb, at.transport, header, sizeof(header)))
-		return 0;
-	segment->header = (header[12] >> 4) * 4;
-	if (segment->header < TCP_HEADER ||
-	    at.transport + segment->header > at.end)
-		return 0;
-	segment->payload = at.end - at.transport - segment->header;
-	segment->length = header[12];
-	segment->flags = header[13];
-	segment->first = window_word(header + 4);
-	segment->ack = window_word(header + 8);
-	segment->window = (u16)tc_short(header + 14);
-	segment->at = at;
-	segment->tuple = tuple;
-	if (arriving) {
-		__builtin_memcpy(segment->tuple.address[0], tuple.address[1],
-				 16);
-		__builtin_memcpy(segment->tuple.address[1], tuple.address[0],
-				 16);
-		segment->tuple.ports[0] = tuple.ports[1];
-		segment->tuple.ports[1] = tuple.ports[0];
-	}
-	if (segment->flags & TCP_SYN)
-		window_options(skb, segment);
-	return 1;
-}
-
-/* Notes a SYN of either side. */
+/* Notes a SYN of either side. A new connection of ports that another has is one
+ * when the other side has agreed to it. */
 __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 {
 	struct window_connection *connection;
+	u64 now_ns = bpf_ktime_get_ns();
+	u8 other = arriving ? OWN_SYN : PEER_SYN;
 	struct tuple tuple;
-	u32 key = 0;
-	u8 seen;
+	u8 seen, again, shift;
 
 	if (!segment)
 		return 0;
-	/* Linux 6.1 takes a map's key from the stack, not from an argument. */
-	tuple = segment->tuple;
-	/* The first SYN of a connection: the ports may have been another's. */
-	if (!(segment->flags & TCP_ACK)) {
-		connection = bpf_map_lookup_elem(&blank, &key);
-		if (!connection)
-			return 0;
-		bpf_map_update_elem(&connections, &tuple, connection, BPF_ANY);
-	}
-	connection = bpf_map_lookup_elem(&connections, &tuple);
-	if (!connection)
-		return 0;
-	if (!(segment->flags & TCP_ACK))
-		connection->born_ns = bpf_ktime_get_ns();
 	seen = arriving ? PEER_SYN : OWN_SYN;
 	if (segment->scales)
 		seen |= arriving ? PEER_SCALES : OWN_SCALES;
+	/* Linux 6.1 takes a map's key from the stack, not from an argument. */
+	tuple = segment->tuple;
+	connection = bpf_map_lookup_elem(&connections, &tuple);
+	if (!(segment->flags & TCP_ACK)) {
+		if (connection && window_doubts(connection, arriving, now_ns)) {
+			connection->again = seen;
+			connection->again_shift = segment->shift;
+			return 0;
+		}
+		connection = window_fresh(&tuple, now_ns);
+	} else if (connection && connection->again & other) {
+		again = connection->again;
+		shift = connection->again_shift;
+		connection = window_fresh(&tuple, now_ns);
+		if (connection) {
+			connection->handshake = again;
+			connection->shift = shift;
+		}
+	}
+	/* What a side has said once stays. */
+	if (!connection ||
+	    connection->handshake & (arriving ? PEER_SYN : OWN_SYN))
+		return 0;
 	connection->handshake |= seen;
 	if (!arriving) {
 		connection->shift = segment->shift;
@@ -305,7 +126,9 @@ static __always_inline u64 window_share(const struct window_settings *wanted,
 	const struct window_slot *slot =
 		&all->slots[number & (WINDOW_SLOTS - 1)];
 
-	u64 used = aqm_max(slot->active, slot->active_now);
+	/* Processors may meet at the end of a second, so that one of the sums
+	 * is below zero for the next. */
+	u64 used = (u64)aqm_max(aqm_max(slot->active, slot->active_now), 0);
 	u64 rate = window_rate(wanted, number);
 
 	/* A rate has at most 2^37 bytes a second, so that this fits. However many
@@ -324,13 +147,15 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	struct window_slot *slot =
 		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
 	u64 epoch = (now_ns >> 30) + 1;
+	u64 before = slot->epoch;
 	u64 share, part;
 	int whole;
 
-	if (slot->epoch != epoch) {
-		slot->active = epoch == slot->epoch + 1 ? slot->active_now : 0;
+	/* One processor closes a second. */
+	if (before < epoch && __sync_val_compare_and_swap(&slot->epoch, before,
+							  epoch) == before) {
+		slot->active = epoch == before + 1 ? slot->active_now : 0;
 		slot->active_now = 0;
-		slot->epoch = epoch;
 	}
 	share = aqm_bytes_in(window_share(wanted, all, connection->slot),
 			     1ULL << 30);
@@ -359,8 +184,7 @@ static __always_inline void window_ended(struct window_totals *all,
 	struct window_slot *slot =
 		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
 
-	if (connection->epoch != slot->epoch ||
-	    slot->active_now < connection->part)
+	if (connection->epoch != slot->epoch)
 		return;
 	__sync_fetch_and_add(&slot->active_now, -connection->part);
 	connection->part = 0;
@@ -402,13 +226,6 @@ static __always_inline void window_sort(struct __sk_buff *skb,
 	connection->slot = window_slot_of(connection->class);
 }
 
-/* Where the network's header begins, if the packet ends where it says. */
-static __always_inline u32 window_network(struct __sk_buff *skb,
-					  const struct segment *segment)
-{
-	return skb->len > segment->at.end ? skb->len - segment->at.end : 0;
-}
-
 /* Whether nothing is done to a connection: by a mark, or by its class. */
 static __always_inline int
 window_protected(const struct window_settings *wanted,
@@ -424,7 +241,7 @@ window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
 		struct window_connection *connection,
 		const struct segment *segment, u64 now_ns)
 {
-	u32 tcp = window_network(skb, segment) + segment->at.transport;
+	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
 	u32 least = wanted->announced_segment;
 
 	if (!least || !segment->mss_at || segment->mss <= least ||
@@ -447,7 +264,7 @@ static __always_inline int window_reset(struct __sk_buff *skb,
 					const struct segment *segment,
 					u64 now_ns)
 {
-	u32 tcp = window_network(skb, segment) + segment->at.transport;
+	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
 	u64 since;
 
 	if (!wanted->announced_resets || connection->bytes < RESET_MUCH ||
@@ -469,7 +286,7 @@ static __always_inline u32 window_field(struct __sk_buff *skb,
 					const struct segment *segment,
 					u32 window, u8 shift)
 {
-	u32 tcp = window_network(skb, segment) + segment->at.transport;
+	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
 	/* Up, so that a segment stays one and nothing is taken back; what the
 	 * receiver offers is a multiple itself. */
 	u32 field = (window + (1U << shift) - 1) >> shift;
@@ -502,6 +319,33 @@ window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 		window_begun(&connection->flow, segment->ack, window, now_ns);
 }
 
+/* A packet of a known connection came. */
+static __always_inline void
+window_came(struct __sk_buff *skb, const struct window_settings *wanted,
+	    struct window_totals *all, struct window_connection *connection,
+	    const struct segment *segment, u64 now_ns)
+{
+	u32 mss = skb->gso_size ? skb->gso_size : segment->payload;
+
+	connection->spared &= ~SPARED_IN;
+	if (wanted->spare_mask &&
+	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
+		connection->spared |= SPARED_IN;
+	if (window_reset(skb, wanted, connection, segment, now_ns))
+		return;
+	if (segment->flags & (TCP_FIN | TCP_RST))
+		window_ended(all, connection);
+	if (!segment->payload || connection->spared)
+		return;
+	connection->bytes += segment->payload;
+	window_numbered(&connection->flow, segment->first, segment->payload);
+	if (!(segment->flags & TCP_FIN))
+		window_active(wanted, all, connection, segment->payload,
+			      now_ns);
+	window_arrived(&connection->flow, &wanted->rule, segment->payload, mss,
+		       now_ns);
+}
+
 SEC("tc")
 int window_in(struct __sk_buff *skb)
 {
@@ -511,7 +355,6 @@ int window_in(struct __sk_buff *skb)
 	struct window_connection *connection;
 	struct segment segment = {};
 	u64 now = bpf_ktime_get_ns();
-	u32 mss;
 
 	if (!wanted || !all || !window_look(skb, &segment, 1))
 		return TC_ACT_UNSPEC;
@@ -524,24 +367,52 @@ int window_in(struct __sk_buff *skb)
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}
-	connection->spared &= ~SPARED_IN;
-	if (wanted->spare_mask &&
-	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
-		connection->spared |= SPARED_IN;
-	if (window_reset(skb, wanted, connection, &segment, now))
+	if (!lock_take(&connection->lock)) {
+		__sync_fetch_and_add(&all->missed, 1);
 		return TC_ACT_UNSPEC;
-	if (segment.flags & (TCP_FIN | TCP_RST))
-		window_ended(all, connection);
-	if (!segment.payload || connection->spared)
-		return TC_ACT_UNSPEC;
-	mss = skb->gso_size ? skb->gso_size : segment.payload;
-	connection->bytes += segment.payload;
-	window_numbered(&connection->flow, segment.first, segment.payload);
-	if (!(segment.flags & TCP_FIN))
-		window_active(wanted, all, connection, segment.payload, now);
-	window_arrived(&connection->flow, &wanted->rule, segment.payload, mss,
-		       now);
+	}
+	window_came(skb, wanted, all, connection, &segment, now);
+	lock_release(&connection->lock);
 	return TC_ACT_UNSPEC;
+}
+
+/* A packet of a connection leaves whose handshake was seen. */
+static __always_inline void
+window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
+	      struct window_totals *all, struct window_connection *connection,
+	      const struct segment *segment, u64 now_ns)
+{
+	u32 offered, window, field;
+	u64 rate, held;
+	u8 shift = 0;
+
+	window_sort(skb, wanted, connection);
+	if ((connection->handshake & (OWN_SCALES | PEER_SCALES)) ==
+	    (OWN_SCALES | PEER_SCALES))
+		shift = connection->shift & 15;
+	/* Where nothing came yet, there is no rate to hold to. */
+	if (connection->spared || !connection->bytes) {
+		window_start(skb, wanted, all, connection, segment, shift,
+			     now_ns);
+		return;
+	}
+	rate = window_share(wanted, all, connection->slot);
+	if (window_protected(wanted, connection) ||
+	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
+		return;
+	offered = (u32)segment->window << shift;
+	window = window_offer(&connection->flow, &wanted->rule, rate,
+			      segment->ack, offered, now_ns);
+	field = window_field(skb, all, segment, window, shift);
+	held = window_told(&connection->flow, &wanted->rule, rate, segment->ack,
+			   field << shift, now_ns);
+	connection->window = field << shift;
+	connection->offered = offered;
+	/* Only acknowledgements without data of their own wait. */
+	if (held && !segment->payload) {
+		skb->tstamp = now_ns + held;
+		__sync_fetch_and_add(&all->held, 1);
+	}
 }
 
 SEC("tc")
@@ -553,9 +424,6 @@ int window_out(struct __sk_buff *skb)
 	struct window_connection *connection;
 	struct segment segment = {};
 	u64 now = bpf_ktime_get_ns();
-	u32 offered, window, field;
-	u64 rate, held;
-	u8 shift;
 
 	if (!wanted || !all || !window_look(skb, &segment, 0))
 		return TC_ACT_UNSPEC;
@@ -573,40 +441,17 @@ int window_out(struct __sk_buff *skb)
 	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
 		return TC_ACT_UNSPEC;
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
-	if (connection)
-		window_sort(skb, wanted, connection);
 	if (!connection || (connection->handshake & (OWN_SYN | PEER_SYN)) !=
 				   (OWN_SYN | PEER_SYN)) {
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}
-	shift = 0;
-	if ((connection->handshake & (OWN_SCALES | PEER_SCALES)) ==
-	    (OWN_SCALES | PEER_SCALES))
-		shift = connection->shift & 15;
-	/* Where nothing came yet, there is no rate to hold to. */
-	if (connection->spared || !connection->bytes) {
-		window_start(skb, wanted, all, connection, &segment, shift,
-			     now);
+	if (!lock_take(&connection->lock)) {
+		__sync_fetch_and_add(&all->missed, 1);
 		return TC_ACT_UNSPEC;
 	}
-	rate = window_share(wanted, all, connection->slot);
-	if (window_protected(wanted, connection) ||
-	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
-		return TC_ACT_UNSPEC;
-	offered = (u32)segment.window << shift;
-	window = window_offer(&connection->flow, &wanted->rule, rate,
-			      segment.ack, offered, now);
-	field = window_field(skb, all, &segment, window, shift);
-	held = window_told(&connection->flow, &wanted->rule, rate, segment.ack,
-			   field << shift, now);
-	connection->window = field << shift;
-	connection->offered = offered;
-	/* Only acknowledgements without data of their own wait. */
-	if (held && !segment.payload) {
-		skb->tstamp = now + held;
-		__sync_fetch_and_add(&all->held, 1);
-	}
+	window_leaves(skb, wanted, all, connection, &segment, now);
+	lock_release(&connection->lock);
 	return TC_ACT_UNSPEC;
 }
 

@@ -75,6 +75,41 @@ static __always_inline u32 tc_short(const u8 *bytes)
 	return (u32)bytes[0] << 8 | bytes[1];
 }
 
+/* Bytes of Ethernet's header. */
+#define ETH_HLEN 14
+
+/* Whether the network's header stands there in the frame. */
+static __always_inline int tc_stands(struct __sk_buff *skb, u32 at)
+{
+	u32 there[5], own[5];
+
+	return !bpf_skb_load_bytes(skb, at, there, sizeof(there)) &&
+	       !tc_load(skb, 0, own, sizeof(own)) && there[0] == own[0] &&
+	       there[1] == own[1] && there[2] == own[2] && there[3] == own[3] &&
+	       there[4] == own[4];
+}
+
+/* Where the network's header begins in the frame. A frame may be padded, so its
+ * length says that only where nothing else does. */
+static __always_inline u32 tc_network(struct __sk_buff *skb,
+				      const struct layout *at)
+{
+	if (tc_stands(skb, ETH_HLEN))
+		return ETH_HLEN;
+	if (skb->len <= at->end || tc_stands(skb, 0))
+		return 0;
+	return skb->len - at->end;
+}
+
+/* Where a packet ends that says so, behind so much of a header. Several that
+ * were made one may be more than the field can say, which is 0 then. */
+static __always_inline u32 tc_end(struct __sk_buff *skb, u32 said, u32 header)
+{
+	if (said || !skb->gso_size)
+		return header + said;
+	return skb->len - (tc_stands(skb, ETH_HLEN) ? ETH_HLEN : 0);
+}
+
 static __always_inline int tc_ipv4(struct __sk_buff *skb, struct tuple *tuple,
 				   struct layout *at)
 {
@@ -85,7 +120,7 @@ static __always_inline int tc_ipv4(struct __sk_buff *skb, struct tuple *tuple,
 	if (header[0] >> 4 != 4)
 		return 0;
 	at->transport = (header[0] & 0xf) * 4;
-	at->end = tc_short(header + 2);
+	at->end = tc_end(skb, tc_short(header + 2), 0);
 	at->ecn = header[1] & 3;
 	at->code = header[1] >> 2;
 	/* A fragment: more to come, or an offset. */
@@ -110,7 +145,7 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	if (header[0] >> 4 != 6)
 		return 0;
 	at->transport = 40;
-	at->end = 40 + tc_short(header + 4);
+	at->end = tc_end(skb, tc_short(header + 4), 40);
 	at->ecn = header[1] >> 4 & 3;
 	at->code = tc_short(header) >> 6 & 0x3f;
 	at->whole = 1;

@@ -16,6 +16,7 @@
  * who they are and what was done to them.
  */
 #include "tc.h"
+#include "lock.h"
 
 #define aqm_slot(q, i) filter_slot(q, i)
 struct aqm_slot;
@@ -72,30 +73,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
-
-/*
- * The kernel's own lock for maps forbids calls of functions, which the
- * arithmetic needs. This one is tried so often that a holder, who cannot be
- * interrupted by another packet on his processor, is done; whoever fails all
- * the same lets his packet go.
- */
-#define TRIES 256
-
-static __always_inline int filter_lock(struct filter_state *state)
-{
-	u32 i;
-
-	for (i = 0; i < TRIES; i++) {
-		if (!__sync_val_compare_and_swap(&state->lock, 0, 1))
-			return 1;
-	}
-	return 0;
-}
-
-static __always_inline void filter_unlock(struct filter_state *state)
-{
-	__sync_val_compare_and_swap(&state->lock, 1, 0);
-}
 
 /*
  * Functions below are global where they are, so that the verifier looks at each
@@ -207,11 +184,24 @@ __noinline u32 filter_decide(struct filter_turn *turn)
 	return 0;
 }
 
+/* Bytes of the header of TCP, with its options, or of a datagram's. */
+static __always_inline u32 filter_header(struct __sk_buff *skb, u32 protocol,
+					 const struct layout *at)
+{
+	u8 words;
+
+	if (protocol == IPPROTO_UDP)
+		return 8;
+	if (tc_load(skb, at->transport + 12, &words, 1))
+		return 20;
+	return (words >> 4) * 4;
+}
+
 /* Bytes on the wire. Several packets that a card or the kernel has made one of
  * came as many. */
 static __always_inline u32 filter_wire(struct __sk_buff *skb,
 				       const struct aqm_link *link,
-				       const struct layout *at)
+				       u32 protocol, const struct layout *at)
 {
 	u32 segments = skb->gso_segs;
 	u32 size = skb->gso_size;
@@ -220,8 +210,8 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 	if (segments < 2 || !size)
 		return aqm_wire(link, skb->len);
 	/* Headers of each: what comes before the data of the first. */
-	own = skb->len > at->end ? skb->len - at->end : 0;
-	own += at->transport + 20 + size;
+	own = tc_network(skb, at) + at->transport +
+	      filter_header(skb, protocol, at) + size;
 	rest = (segments - 1) * size;
 	rest = skb->len > rest ? skb->len - rest : skb->len;
 	return (segments - 1) * aqm_wire(link, own) + aqm_wire(link, rest);
@@ -239,7 +229,8 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_turn *turn)
 	turn->is_flow = tc_tuple(skb, &turn->tuple, &at);
 	turn->packet.len = skb->len;
 	turn->packet.ecn = at.ecn;
-	turn->packet.wire = filter_wire(skb, &wanted->link, &at);
+	turn->packet.wire =
+		filter_wire(skb, &wanted->link, turn->tuple.protocol, &at);
 	tuple_reduce(&turn->tuple, wanted->parts);
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		turn->packet.flow = at.code;
@@ -280,7 +271,7 @@ int inbound(struct __sk_buff *skb)
 	filter_look(skb, &turn);
 	turn.packet.arrived_ns = bpf_ktime_get_ns();
 	turn.random = bpf_get_prandom_u32();
-	if (!filter_lock(state)) {
+	if (!lock_take(&state->lock)) {
 		__sync_fetch_and_add(&state->missed, 1);
 		return TC_ACT_UNSPEC;
 	}
@@ -298,7 +289,7 @@ int inbound(struct __sk_buff *skb)
 		state->other++;
 		virtual_count(&state->v, &turn.packet, turn.packet.arrived_ns);
 	}
-	filter_unlock(state);
+	lock_release(&state->lock);
 	if (recording)
 		filter_record(&turn);
 	action = turn.verdict.action;

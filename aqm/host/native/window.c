@@ -11,6 +11,7 @@ u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
 		    u64 now_ns);
 void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
 			u32 mss, u64 now_ns);
+void aqm_window_numbered(void *flow, u32 first, u32 bytes);
 u32 aqm_window_initial(const struct window_rule *rule, u32 offered);
 void aqm_window_begun(void *flow, u32 ack, u32 window, u64 now_ns);
 u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
@@ -26,6 +27,11 @@ void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
 			u32 mss, u64 now_ns)
 {
 	window_arrived(flow, rule, bytes, mss, now_ns);
+}
+
+void aqm_window_numbered(void *flow, u32 first, u32 bytes)
+{
+	window_numbered(flow, first, bytes);
 }
 
 u32 aqm_window_initial(const struct window_rule *rule, u32 offered)

@@ -143,6 +143,7 @@ unsafe extern "C" {
         mss: u32,
         now_ns: u64,
     );
+    pub(crate) fn aqm_window_numbered(flow: *mut c_void, first: u32, bytes: u32);
     pub(crate) fn aqm_window_initial(rule: *const WindowRule, offered: u32) -> u32;
     pub(crate) fn aqm_window_begun(flow: *mut c_void, ack: u32, window: u32, now_ns: u64);
     pub(crate) fn aqm_window_offer(

@@ -130,6 +130,14 @@ impl Window {
         unsafe { ffi::aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
     }
 
+    /// Which of the sender's bytes came: so many from this number on. Before
+    /// [`Window::arrived`] says that they did.
+    pub fn numbered(&mut self, first: u32, bytes: u32) {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { ffi::aqm_window_numbered(flow, first, bytes) };
+    }
+
     /// The window to offer before anything came, in bytes, where the receiver
     /// offers `offered`.
     pub fn initial(&self, offered: u32) -> u32 {

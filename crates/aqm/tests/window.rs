@@ -80,8 +80,69 @@ proptest! {
                 prop_assert!(whole, "the edge moved by {moved}");
             }
             edge = next;
+            // The first of what is under way is lost and the rest comes: the
+            // sender must know these acknowledgements for duplicates, as long as
+            // it has a segment to go on with.
+            if told >= 1_448 {
+                for _ in 0..3 {
+                    now += gap;
+                    window.arrived(1, 1_448, now);
+                    let again = window.offer(rate, ack, receiver.max(told), now);
+                    prop_assert_eq!(again, told, "a duplicate is another window");
+                    leaves = leaves.max(now + window.told(rate, ack, again, now));
+                }
+            }
         }
     }
+}
+
+/// A connection that has had its first window, at 100,000 bytes a second.
+fn begun() -> (Window, u64) {
+    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.arrived(1_448, 1_448, SECOND);
+    let offered = window.offer(100_000, 1_448, 4_194_304, SECOND);
+    window.told(100_000, 1_448, offered, SECOND);
+    (window, 1_448 + u64::from(offered))
+}
+
+/// The last byte that is on offer after a second in which all that was on offer
+/// came, in segments in this order, with `numbered` told of each.
+fn edge_after(order: [u32; 4], before: impl Fn(&mut Window)) -> u32 {
+    let (mut window, edge) = begun();
+    // Enough to have four on offer.
+    let now = SECOND + 100 * MS;
+    let offered = window.offer(100_000, 1_448, 4_194_304, now);
+    window.told(100_000, 1_448, offered, now);
+    assert!(1_448 + u64::from(offered) > edge && offered >= 4 * 1_448);
+    before(&mut window);
+    for place in order {
+        window.numbered(1_448 + place * 1_448, 1_448);
+        window.arrived(1_448, 1_448, now);
+    }
+    let ack = 5 * 1_448;
+    ack + window.offer(100_000, ack, 4_194_304, 2 * SECOND)
+}
+
+/// RFC 9293 section 3.10.7.4: what lies beyond the window is not acceptable, so
+/// whoever made it, it must not turn all that follows into what came twice.
+#[test]
+fn what_lies_beyond_the_window_decides_nothing() {
+    let straight = edge_after([0, 1, 2, 3], |_| {});
+    let forged = edge_after([0, 1, 2, 3], |window| window.numbered(1 << 30, 1_448));
+    assert_eq!(straight, forged);
+}
+
+/// What comes late came once; what comes twice is owed.
+#[test]
+fn only_what_comes_twice_is_owed() {
+    let straight = edge_after([0, 1, 2, 3], |_| {});
+    assert_eq!(edge_after([0, 3, 2, 1], |_| {}), straight);
+    let twice = edge_after([0, 1, 2, 3], |window| {
+        for _ in 0..4 {
+            window.numbered(1_448, 1_448);
+        }
+    });
+    assert!(twice + 3 * 1_448 <= straight, "{twice} of {straight}");
 }
 
 /// What a sender gets that always has data, on a line of `line` bytes a second

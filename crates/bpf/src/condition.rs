@@ -4,7 +4,7 @@
 
 use crate::error::BpfError;
 use crate::object::{INSTANCES, SETTINGS, failed, sized};
-use crate::packets::{PacketPrograms, half, maps_of, word};
+use crate::packets::{Given, PacketPrograms, half, maps_of, word};
 use crate::programs;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -179,7 +179,11 @@ impl Condition {
     /// Runs it once on an Ethernet frame of this class: whether it lets the
     /// packet go, and the frame afterwards.
     pub fn run(&self, frame: &[u8], class: u32) -> Result<(bool, Vec<u8>), BpfError> {
-        let ran = self.0.run_as(NAME, frame, 0, class)?;
+        let given = Given {
+            priority: class,
+            ..Given::default()
+        };
+        let ran = self.0.run_as(NAME, frame, given)?;
         Ok((!ran.dropped, ran.frame))
     }
 

@@ -5,7 +5,7 @@
 use crate::error::BpfError;
 use crate::instance::Instance;
 use crate::object::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized};
-use crate::packets::{PacketPrograms, maps_of, word};
+use crate::packets::{Given, PacketPrograms, maps_of, word};
 use crate::place::Place;
 use crate::programs;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -164,6 +164,21 @@ impl Filter {
     /// frame afterwards.
     pub fn run(&self, frame: &[u8]) -> Result<(bool, Vec<u8>), BpfError> {
         let ran = self.programs.run(NAME, frame, 0)?;
+        Ok((!ran.dropped, ran.frame))
+    }
+
+    /// The same on a packet that so many segments, each of so many bytes of
+    /// payload, were made.
+    pub fn run_merged(
+        &self,
+        frame: &[u8],
+        merged: (u32, u32),
+    ) -> Result<(bool, Vec<u8>), BpfError> {
+        let given = Given {
+            merged,
+            ..Given::default()
+        };
+        let ran = self.0.run_as(NAME, frame, given)?;
         Ok((!ran.dropped, ran.frame))
     }
 

@@ -12,12 +12,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// The begin of `struct __sk_buff`, which every kernel takes; more than any
-/// kernel's gives back; and where the mark and the priority stand in it
-/// (include/uapi/linux/bpf.h).
-const CONTEXT: usize = 36;
+/// kernel's gives back; and where the mark, the priority, and how many segments
+/// of which size are in the packet stand in it (include/uapi/linux/bpf.h).
+const CONTEXT: usize = 184;
 const CONTEXT_BACK: usize = 1024;
 const MARK: usize = 8;
 const PRIORITY: usize = 32;
+const SEGMENTS: usize = 164;
+const SEGMENT_BYTES: usize = 176;
 
 /// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
 const TC_ACT_SHOT: u32 = 2;
@@ -31,6 +33,17 @@ pub(crate) struct PacketPrograms {
     /// What errors call them.
     kind: &'static str,
     object: Object,
+}
+
+/// What is known of a frame besides its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Given {
+    pub(crate) mark: u32,
+    /// What names its class.
+    pub(crate) priority: u32,
+    /// How many segments were made one packet, of so many bytes of payload; 0
+    /// for one that is one.
+    pub(crate) merged: (u32, u32),
 }
 
 /// What a program made of a frame.
@@ -123,24 +136,30 @@ impl PacketPrograms {
     /// Runs a program once on an Ethernet frame with this mark. What it
     /// remembers, it remembers from run to run, as from packet to packet.
     pub(crate) fn run(&self, name: &str, frame: &[u8], mark: u32) -> Result<Ran, BpfError> {
-        self.run_as(name, frame, mark, 0)
+        let given = Given {
+            mark,
+            ..Given::default()
+        };
+        self.run_as(name, frame, given)
     }
 
-    /// The same on a frame of this priority, which is what names its class.
-    pub(crate) fn run_as(
-        &self,
-        name: &str,
-        frame: &[u8],
-        mark: u32,
-        priority: u32,
-    ) -> Result<Ran, BpfError> {
+    /// The same on a frame of which more is known.
+    pub(crate) fn run_as(&self, name: &str, frame: &[u8], given: Given) -> Result<Ran, BpfError> {
         let mut programs = self.object.progs_mut();
         let program = programs
             .find(|program| program.name() == name)
             .ok_or(BpfError::NoProgram(self.file))?;
         let mut before = [0_u8; CONTEXT];
-        before[MARK..MARK + 4].copy_from_slice(&mark.to_ne_bytes());
-        before[PRIORITY..PRIORITY + 4].copy_from_slice(&priority.to_ne_bytes());
+        let (segments, bytes) = given.merged;
+        let words = [
+            (MARK, given.mark),
+            (PRIORITY, given.priority),
+            (SEGMENTS, segments),
+            (SEGMENT_BYTES, bytes),
+        ];
+        for (at, word) in words {
+            before[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
         let mut context = [0_u8; CONTEXT_BACK];
         let mut after = vec![0_u8; frame.len()];
         let input = ProgramInput {

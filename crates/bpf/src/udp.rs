@@ -19,6 +19,9 @@ const NAME: &str = "udp_states";
 /// Its map of streams.
 const STREAMS: &str = "streams";
 
+/// Bytes of `struct udp_stream` behind the stream's own.
+const OWN_BYTES: usize = 8;
+
 /// Bytes of `struct udp_settings`.
 const RULE_BYTES: usize = size_of::<UdpRule>();
 const SETTINGS_BYTES: usize = RULE_BYTES + 16;
@@ -125,7 +128,7 @@ impl UdpMaps {
         let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
         Ok(Self {
             settings: named(SETTINGS, SETTINGS_BYTES)?,
-            streams: named(STREAMS, Udp::bytes())?,
+            streams: named(STREAMS, Udp::bytes() + OWN_BYTES)?,
         })
     }
 

@@ -4,7 +4,7 @@
 
 use crate::error::BpfError;
 use crate::object::{SETTINGS, failed, sized};
-use crate::packets::{PacketPrograms, TUPLE, ends, half, maps_of, word};
+use crate::packets::{Given, PacketPrograms, TUPLE, ends, half, maps_of, word};
 use crate::programs;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::SocketAddr;
@@ -42,8 +42,8 @@ const SHARE: u64 = 65_536;
 
 /// Bytes of `struct window_totals`, and of `struct window_connection` behind the
 /// connection's own.
-const TOTALS_BYTES: usize = SLOTS * SLOT_BYTES + 24;
-const OWN_BYTES: usize = 56;
+const TOTALS_BYTES: usize = SLOTS * SLOT_BYTES + 32;
+const OWN_BYTES: usize = 64;
 
 /// Bytes of `struct announced`.
 const ANNOUNCED_BYTES: usize = 16;
@@ -145,6 +145,9 @@ pub struct WindowTotals {
     pub held: u64,
     /// Packets of connections whose handshake was not seen.
     pub unknown: u64,
+    /// Packets let go because another processor was at their connection for too
+    /// long.
+    pub missed: u64,
 }
 
 /// A connection that the programs know.
@@ -231,8 +234,27 @@ impl WindowControl {
         frame: &[u8],
         (mark, class): (u32, u32),
     ) -> Result<Vec<u8>, BpfError> {
-        let ran = self.0.run_as(named(arriving), frame, mark, class)?;
-        Ok(ran.frame)
+        let given = Given {
+            mark,
+            priority: class,
+            ..Given::default()
+        };
+        Ok(self.0.run_as(named(arriving), frame, given)?.frame)
+    }
+
+    /// The same on a packet that so many segments, each of so many bytes of
+    /// payload, were made.
+    pub fn run_merged(
+        &self,
+        arriving: bool,
+        frame: &[u8],
+        merged: (u32, u32),
+    ) -> Result<Vec<u8>, BpfError> {
+        let given = Given {
+            merged,
+            ..Given::default()
+        };
+        Ok(self.0.run_as(named(arriving), frame, given)?.frame)
     }
 
     /// What tells this version of the programs from others.
@@ -312,13 +334,15 @@ impl WindowMaps {
         let rest = SLOTS * SLOT_BYTES;
         Ok(WindowTotals {
             active: (0..SLOTS)
-                .map(|slot| word(&found, slot * SLOT_BYTES + 8))
+                .map(|slot| word(&found, slot * SLOT_BYTES + 8).cast_signed())
+                .map(|active| active.max(0).cast_unsigned())
                 .sum::<u64>()
                 .saturating_add(SHARE / 2)
                 / SHARE,
             rewritten: word(&found, rest),
             held: word(&found, rest + 8),
             unknown: word(&found, rest + 16),
+            missed: word(&found, rest + 24),
         })
     }
 

@@ -74,6 +74,17 @@ fn filter_takes_any_packet() {
 }
 
 #[test]
+fn odd_packets_are_understood() {
+    println!("{}", in_the_guest("odd::padded"));
+    println!("{}", in_the_guest("odd::merged_segments_are_received"));
+    println!(
+        "{}",
+        in_the_guest("odd::merged_segments_cost_what_they_did")
+    );
+    println!("{}", in_the_guest("odd::a_syn_from_outside_frees_nobody"));
+}
+
+#[test]
 fn announced_sessions_have_room_made_for_them() {
     println!("{}", in_the_guest("announced::segments"));
     println!("{}", in_the_guest("announced::resets"));
@@ -108,6 +119,7 @@ fn conditioners_colour_as_their_definitions() {
 fn windows_hold_a_rate() {
     println!("{}", in_the_guest("window::holds"));
     println!("{}", in_the_guest("second::accepts"));
+    println!("{}", in_the_guest("second::recovers"));
 }
 
 #[test]

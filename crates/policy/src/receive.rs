@@ -121,6 +121,10 @@ pub enum Algorithm {
 /// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).
 const HEADERS: u32 = 52;
 
+/// The round trip by which a rate is told that acknowledgements alone do not
+/// hold to: that to another continent. Most are shorter, and need more.
+const FAR: Span = Span::from_millis(100);
+
 /// The longest time that an acknowledgement may be held back: half of the
 /// horizon of fq (tc-fq(8)).
 const MOST_HOLD: Span = Span::from_secs(5);
@@ -408,6 +412,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             "write `inbound = \"filter\"`, \"ifb\", \"lan\" or \"none\" in `[link]`",
         );
     }
+    stop_and_wait(policy, receive, problems);
     if let Some(udp) = &receive.udp {
         marks(policy, receive, udp, &error);
         if policy.link.bridge && !udp.bucket {
@@ -422,6 +427,40 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 }
 
 type Say<'a> = &'a dyn Fn(&Place, String, &str);
+
+/// Rates below a segment for each round trip, which windows alone do not reach
+/// (Shah 1999, section 6.5).
+fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
+    if receive.hold.is_some() || receive.window.is_some() {
+        return;
+    }
+    let full = policy.link.mtu.value.saturating_sub(HEADERS);
+    let asked = receive.segment.as_ref();
+    let segment = asked.map_or(full, |one| full.min(u32::from(one.value)));
+    let least = Rate::bits_per_second(u64::from(segment) * 8 * 1_000_000_000 / FAR.as_nanos());
+    let own = receive
+        .classes
+        .iter()
+        .map(|(name, amount)| (name.span.clone(), *amount));
+    let all = receive.rate.iter();
+    let all = all.map(|rate| (rate.span.clone(), rate.value));
+    for (span, amount) in all.chain(own) {
+        let Some(rate) = policy.received_rate(amount).filter(|rate| *rate < least) else {
+            continue;
+        };
+        problems.warning(
+            codes::RECEIVE,
+            span,
+            format!(
+                "windows alone hold no connection to {}: a segment of {segment} bytes for each \
+                 round trip of {FAR} is {} already, and more where it is shorter",
+                in_kbit(rate),
+                in_kbit(least)
+            ),
+            "add `hold = \"500ms\"`, or ask for smaller ones with `segment`",
+        );
+    }
+}
 
 /// Fields that speak of something else than what is chosen.
 fn contradictions(receive: &Receive, error: Say<'_>) {

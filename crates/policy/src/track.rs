@@ -202,6 +202,28 @@ fn outside(span: Span, (least, most): (Span, Span)) -> bool {
     !(least..=most).contains(&span)
 }
 
+/// What drops where packets arrive, beside what looks for a rate with the fewest
+/// of them: both give up a part of the line, each for the other's sake.
+fn drops(policy: &Policy, track: &Track, problems: &Problems) {
+    match policy.link.inbound.value {
+        Inbound::Police => problems.error(
+            codes::TRACK,
+            track.span.clone(),
+            "a policer drops answers to probes as well as anything else, so that a line that is \
+             full looks like one where nobody answers",
+            "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`",
+        ),
+        Inbound::Filter => problems.warning(
+            codes::TRACK,
+            track.span.clone(),
+            "the filter's drops come on top of what `[track]` gives up: together 34 to 54 % of \
+             lines that changed (docs/inbound-campaign.md)",
+            "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`, with `[receive]` beside it",
+        ),
+        Inbound::Ifb | Inbound::Lan | Inbound::None => {}
+    }
+}
+
 fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Problems) {
     let wrong = |span: &Place, wrong: String, right: String| {
         problems.error(codes::TRACK, span.clone(), wrong, right);
@@ -220,6 +242,9 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
         let right = "write `down` and `inbound` in `[link]`, or `[receive]`".to_owned();
         wrong(&floor.span, what, right);
         return;
+    }
+    if direction == Direction::Down {
+        drops(policy, track, problems);
     }
     let Some(bounds) = policy.bounds(direction) else {
         return;

@@ -23,7 +23,7 @@ impl Chance {
     }
 }
 
-fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
+pub fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
     setup_of(Filter::of_policies(), rate_bytes_s, said)
 }
 

@@ -8,6 +8,7 @@ mod filter;
 mod flows;
 pub mod marks;
 mod net;
+mod odd;
 pub mod parity;
 mod passive;
 mod payload;

@@ -90,7 +90,7 @@ pub fn tcp_at(version: u8) -> usize {
 
 /// The window of a frame, once its checksum has been found right and all else
 /// unchanged.
-fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
+pub fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
     let at = tcp_at(segment.version);
     for index in 0..before.len() {
         let may = [14, 15, 16, 17].contains(&index.wrapping_sub(at));
@@ -101,15 +101,15 @@ fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
     u16::from_be_bytes([after[at + 14], after[at + 15]])
 }
 
-fn control(rule: WindowRule, rate_bytes_s: u64) -> WindowControl {
+pub fn control(rule: WindowRule, rate_bytes_s: u64) -> WindowControl {
     let setup = WindowSetup::new(rule, rate_bytes_s);
     WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"))
 }
 
-const SCALE_7: [u8; 12] = [2, 4, 5, 0xb4, 1, 3, 3, 7, 1, 1, 4, 2];
+pub const SCALE_7: [u8; 12] = [2, 4, 5, 0xb4, 1, 3, 3, 7, 1, 1, 4, 2];
 
 /// Returns the window that the SYN offers in the end.
-fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: &[u8]) -> u16 {
+pub fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: &[u8]) -> u16 {
     let syn = Segment {
         version,
         port,

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a segment of TCP says to receive-window control (window.bpf.c). */
+#ifndef INBOUND_WINDOW_SEGMENT_H
+#define INBOUND_WINDOW_SEGMENT_H
+
+#include "tc.h"
+
+/* TCP's flags, and the options that are read (RFC 9293, RFC 7323). */
+enum {
+	TCP_FIN = 1,
+	TCP_SYN = 2,
+	TCP_RST = 4,
+	TCP_ACK = 16,
+};
+enum {
+	OPTION_END = 0,
+	OPTION_NOTHING = 1,
+	OPTION_MSS = 2,
+	OPTION_SCALE = 3,
+};
+#define TCP_HEADER 20
+#define OPTIONS_MOST 40
+#define SCALE_MOST 14
+
+/* What a segment says. */
+struct segment {
+	struct tuple tuple; /* as of what leaves */
+	struct layout at;
+	u32 first; /* number of the first byte of payload */
+	u32 ack;
+	u32 payload;
+	u32 header; /* of TCP, with its options */
+	u16 window;
+	u16 mss; /* by its option; 0: none */
+	u16 mss_at; /* where that is in the header */
+	u8 flags;
+	u8 scales; /* it has the option */
+	u8 shift;
+	u8 length; /* the header's byte before the flags */
+};
+
+static __always_inline u32 window_word(const u8 *bytes)
+{
+	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 |
+	       bytes[3];
+}
+
+/* Reads the options of a SYN, as far as they are whole. */
+static __always_inline void window_options(struct __sk_buff *skb,
+					   struct segment *segment)
+{
+	u32 from = segment->at.transport + TCP_HEADER;
+	u32 end = segment->at.transport + segment->header;
+	u8 option[4];
+	u32 i;
+
+	for (i = 0; i < OPTIONS_MOST; i++) {
+		if (from >= end || tc_load(skb, from, option, 1))
+			break;
+		if (option[0] == OPTION_END)
+			break;
+		if (option[0] == OPTION_NOTHING) {
+			from++;
+			continue;
+		}
+		if (from + 2 > end || tc_load(skb, from, option, 2) ||
+		    option[1] < 2 || from + option[1] > end)
+			break;
+		if (option[0] == OPTION_MSS && option[1] == 4 &&
+		    !tc_load(skb, from, option, 4)) {
+			segment->mss = (u16)tc_short(option + 2);
+			segment->mss_at =
+				(u16)(from + 2 - segment->at.transport);
+		}
+		if (option[0] == OPTION_SCALE && option[1] == 3 &&
+		    !tc_load(skb, from, option, 3)) {
+			segment->scales = 1;
+			segment->shift = option[2] > SCALE_MOST ? SCALE_MOST :
+								  option[2];
+		}
+		from += option[1];
+	}
+}
+
+/* Whether the packet is a whole segment; `arriving` turns its ends round.
+ * Global, so that the verifier looks at it by itself. */
+__noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
+			   u32 arriving)
+{
+	struct layout at = {};
+	struct tuple tuple = {};
+	u8 header[TCP_HEADER];
+
+	if (!segment || !tc_tuple(skb, &tuple, &at) || !at.whole ||
+	    tuple.protocol != IPPROTO_TCP ||
+	    tc_load(skb, at.transport, header, sizeof(header)))
+		return 0;
+	segment->header = (header[12] >> 4) * 4;
+	if (segment->header < TCP_HEADER ||
+	    at.transport + segment->header > at.end)
+		return 0;
+	segment->payload = at.end - at.transport - segment->header;
+	segment->length = header[12];
+	segment->flags = header[13];
+	segment->first = window_word(header + 4);
+	segment->ack = window_word(header + 8);
+	segment->window = (u16)tc_short(header + 14);
+	segment->at = at;
+	segment->tuple = tuple;
+	if (arriving) {
+		__builtin_memcpy(segment->tuple.address[0], tuple.address[1],
+				 16);
+		__builtin_memcpy(segment->tuple.address[1], tuple.address[0],
+				 16);
+		segment->tuple.ports[0] = tuple.ports[1];
+		segment->tuple.ports[1] = tuple.ports[0];
+	}
+	if (segment->flags & TCP_SYN)
+		window_options(skb, segment);
+	return 1;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What receive-window control (window.bpf.c) is told, and what it remembers. */
+#ifndef INBOUND_WINDOW_STATE_H
+#define INBOUND_WINDOW_STATE_H
+
+#include "tc.h"
+#include "aqm.h"
+#include "window.h"
+
+#define CONNECTIONS 16384
+
+/* Classes that may have a rate of their own, and slots in all: the first is of
+ * those that have none. */
+#define WINDOW_CLASSES 15
+#define WINDOW_SLOTS 16
+
+struct window_class {
+	u32 class; /* as in skb->priority */
+	u32 pad;
+	u64 rate_bytes_s; /* of payload, its connections together; 0: no limit */
+};
+
+struct window_settings {
+	struct window_rule rule;
+	u64 rate_bytes_s; /* of payload, all of other classes; 0: no limit */
+	u32 spare_mask; /* who has this mark is not limited */
+	u32 spare_mark;
+	u32 ack_class; /* what is in it does not tell a connection's class */
+	u32 class_count;
+	u32 announced_segment; /* what new connections ask for while a session
+				* is announced; 0: as ever */
+	u32 announced_resets; /* old ones are reset then */
+	struct window_class classes[WINDOW_CLASSES];
+};
+
+enum {
+	OWN_SYN = 1, /* the side here has said how it scales */
+	OWN_SCALES = 2,
+	PEER_SYN = 4,
+	PEER_SCALES = 8,
+};
+
+enum {
+	SPARED_IN = 1, /* by the mark of what came */
+	SPARED_OUT = 2, /* by the mark of what left */
+};
+
+struct window_connection {
+	struct window_flow flow;
+	u64 epoch; /* the last second in which data came */
+	u64 part; /* of its share that it had then, in WINDOW_ONE */
+	u64 bytes; /* of data that came */
+	u32 window; /* last offered, bytes */
+	u32 offered; /* what the receiver itself offered then */
+	u8 shift;
+	u8 handshake; /* what was seen of it */
+	u8 spared;
+	u8 slot; /* whose rate it shares */
+	u32 class; /* what it was found by */
+	u64 born_ns;
+	u64 reset_ns; /* when it was last attempted */
+	u32 lock;
+	u8 again; /* what a SYN said that may begin another connection */
+	u8 again_shift;
+	u16 pad;
+};
+
+/* A whole share, and the most that a connection counts for. */
+#define WINDOW_ONE 65536
+#define WINDOW_MOST (2 * WINDOW_ONE)
+
+/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
+#define WINDOW_MUCH 20000
+
+/*
+ * A connection counts for as much as it used of its share, so that what those
+ * leave who send little goes to the others: shares grow until all together
+ * have their rate.
+ */
+struct window_slot {
+	u64 epoch; /* which second it is */
+	s64 active; /* shares used in the last whole second, in WINDOW_ONE */
+	s64 active_now; /* in this one */
+};
+
+struct window_totals {
+	struct window_slot slots[WINDOW_SLOTS];
+	u64 rewritten; /* packets whose window was changed */
+	u64 held; /* packets given a later time to leave */
+	u64 unknown; /* packets of connections whose handshake was not seen */
+	u64 missed; /* packets that found theirs locked for too long */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_totals);
+} totals SEC(".maps");
+
+/* By the tuple of what leaves. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CONNECTIONS);
+	__type(key, struct tuple);
+	__type(value, struct window_connection);
+} connections SEC(".maps");
+
+/* A new connection, too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window_connection);
+} blank SEC(".maps");
+
+#endif

@@ -42,6 +42,7 @@ codes! {
     RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
     CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
     CONTROL_GROUP "C222" "A rule asks for a control group, and the kernel cannot tell it.";
+    OWN_TRAFFIC "C223" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
 }
 
 #[cfg(test)]

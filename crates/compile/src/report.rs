@@ -11,6 +11,7 @@ use crate::hold;
 use crate::hosts;
 use crate::kit;
 use crate::leaf;
+use crate::own_traffic;
 use crate::receive;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::segments;
@@ -240,6 +241,7 @@ fn direction_report(
         notes: engine::note(policy)
             .into_iter()
             .chain(segments::note(policy, scheduler))
+            .chain(own_traffic::note(policy, scheduler.direction))
             .collect(),
         classes: (0..scheduler.members.len())
             .map(|at| class_report(policy, scheduler, at, problems))

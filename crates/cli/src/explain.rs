@@ -166,7 +166,7 @@ fn pass(
         let mut packet = item.packet.clone();
         packet.input = path.arrives.as_ref().map(ToString::to_string);
         let fate = simulator.pass(packet, &path, at, now.or(item.clock));
-        let class = explain_show::class_of(policy, item.way, &fate);
+        let class = explain_show::class_of_item(policy, item, &fate);
         if let Some(expected) = &item.expected
             && !fate.waits
         {
@@ -196,7 +196,7 @@ fn path(policy: &Policy, item: &Item) -> Way {
         },
         Direction::Down => Way {
             arrives: item.device.clone().or(wan),
-            leaves: lan,
+            leaves: lan.filter(|_| !item.own),
         },
     }
 }

@@ -90,6 +90,19 @@ pub fn class_of(policy: &Policy, way: Direction, fate: &Fate) -> Class {
     }
 }
 
+/// The class of an item's packet: as [`class_of`], but that what is for the
+/// router itself never comes to a gate on the LAN device.
+pub fn class_of_item(policy: &Policy, item: &Item, fate: &Fate) -> Class {
+    let to_router = item.own && item.way == Direction::Down;
+    if to_router && policy.link.inbound.value == Inbound::Lan {
+        return Class {
+            why: Some("for the router itself, which no gate on the LAN device sees: not shaped"),
+            ..Class::default()
+        };
+    }
+    class_of(policy, item.way, fate)
+}
+
 /// A rule's place in the policy.
 struct Place {
     /// `home.toml:12`, or what else is the cause.
@@ -303,6 +316,9 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
         if ifb {
             steps.push("back to the stack: connection tracking, routing".to_owned());
         }
+    }
+    if item.way == Direction::Down && item.own {
+        steps.push("to the router itself".to_owned());
     }
     steps
 }

@@ -43,6 +43,7 @@ codes! {
     CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
     CONTROL_GROUP "C222" "A rule asks for a control group, and the kernel cannot tell it.";
     OTHER_QUEUE "C223" "The kernel lacks fq_codel, so that classes that name no queue have another (warning).";
+    OWN_TRAFFIC "C224" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
 }
 
 #[cfg(test)]

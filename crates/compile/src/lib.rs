@@ -28,6 +28,7 @@ mod kit;
 mod leaf;
 mod naming;
 mod number;
+mod own_traffic;
 mod part_rules;
 mod parts;
 mod receive;

@@ -11,6 +11,7 @@ use crate::hold;
 use crate::hosts;
 use crate::kit;
 use crate::leaf;
+use crate::own_traffic;
 use crate::receive;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::segments;
@@ -240,7 +241,10 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
-        notes: segments::note(policy, scheduler).into_iter().collect(),
+        notes: segments::note(policy, scheduler)
+            .into_iter()
+            .chain(own_traffic::note(policy, scheduler.direction))
+            .collect(),
         classes: (0..scheduler.members.len())
             .map(|at| class_report(policy, scheduler, at, problems))
             .collect(),

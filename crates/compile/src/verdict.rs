@@ -8,6 +8,7 @@ use crate::condition;
 use crate::control_group;
 use crate::engine;
 use crate::hosts;
+use crate::own_traffic;
 use crate::receive;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
@@ -149,6 +150,7 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
         );
     }
     slow_drain(policy, problems);
+    own_traffic::check(policy, problems);
     translated_groups(policy, problems);
     translated_rules(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;

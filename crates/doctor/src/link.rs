@@ -134,6 +134,66 @@ pub(crate) fn examine(question: &Question<'_>, findings: &mut Vec<Finding>) {
     };
     mtu(policy, wan, device, findings);
     kind(policy, wan, device, findings);
+    tunnels(policy, question, findings);
+}
+
+/// Kinds of devices (`IFLA_INFO_KIND`) by which this machine ends a tunnel.
+const TUNNELS: [&str; 15] = [
+    "wireguard",
+    "gre",
+    "gretap",
+    "ip6gre",
+    "ip6gretap",
+    "ipip",
+    "ip6tnl",
+    "sit",
+    "vti",
+    "vti6",
+    "xfrm",
+    "vxlan",
+    "geneve",
+    "amneziawg",
+    "ovpn",
+];
+/// The link type of a TUN device, which carries bare IP (`ARPHRD_NONE`,
+/// linux/if_arp.h); a TAP device is of the same kind, and an Ethernet.
+const BARE: u16 = 65_534;
+
+/// Tunnels that end here, where the downstream is shaped on the LAN device: what
+/// they bring goes on from their device, not from the link's.
+fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>) {
+    let link = &policy.link;
+    let Some(rate) = policy.line_rate(Direction::Down) else {
+        return;
+    };
+    if link.inbound.value != Inbound::Lan || link.bridge {
+        return;
+    }
+    for (name, device) in &question.machine.devices {
+        let kind = device.kind.as_deref().unwrap_or_default();
+        let tunnel = TUNNELS.contains(&kind) || (kind == "tun" && device.link_type == BARE);
+        let stated = *name == link.device.value || link.lan.iter().any(|lan| lan.value == *name);
+        if !tunnel || !device.up || stated {
+            continue;
+        }
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "tunnel",
+            subject: name.to_string(),
+            fact: format!("a tunnel ends here ({kind}), and the downstream is shaped on the LAN"),
+            why: format!(
+                "what the tunnel brings by {} stays out of the gate: beside the {} that the gate \
+                 lets through it fills the provider's queue",
+                link.device.value,
+                weirgate_policy::in_kbit(policy.gate(Direction::Down).unwrap_or(rate))
+            ),
+            remedy: format!(
+                "write `inbound = \"ifb\"` in [link] (line {}), where everything is shaped as it \
+                 arrives; where the tunnel carries little, nothing",
+                link.inbound.line
+            ),
+        });
+    }
 }
 
 fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec<Finding>) {

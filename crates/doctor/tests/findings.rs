@@ -235,6 +235,41 @@ fn everything_that_can_be_wrong() {
     }
 }
 
+#[test]
+fn tunnels_pass_a_gate_on_the_lan_device() {
+    let tunnel = |kind: &str, link_type, up| Interface {
+        link_type,
+        up,
+        kind: Some(kind.to_owned()),
+        ..quiet_device()
+    };
+    let mut machine = quiet();
+    machine.devices.extend([
+        (name("wg0"), tunnel("wireguard", 65_534, true)),
+        (name("tun0"), tunnel("tun", 65_534, true)),
+        (name("tap0"), tunnel("tun", 1, true)),
+        (name("sit0"), tunnel("sit", 776, false)),
+    ]);
+    assert_eq!(judged(&machine, &[]), [], "shaped as it arrives");
+    let text = POLICY.replace("mtu = 1492", "mtu = 1492\ninbound = \"lan\"");
+    let (policy, problems) = weirgate_policy::parse(&text);
+    let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
+    let found = examine(&Question {
+        machine: &machine,
+        policy: Some(&policy),
+        desired: None,
+        applied: None,
+        differences: &[],
+        devices: &BTreeSet::new(),
+    });
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.severity, one.code, one.subject.as_str()))
+        .collect();
+    let warned = |device| (Severity::Warning, "tunnel", device);
+    assert_eq!(found, [warned("tun0"), warned("wg0")]);
+}
+
 fn device() -> impl Strategy<Value = Interface> {
     let features = proptest::sample::subsequence(
         vec![

@@ -11,6 +11,7 @@ mod formula;
 mod job;
 mod load;
 mod metric;
+mod metric_grammar;
 mod model;
 mod node;
 mod outcome;

@@ -31,6 +31,8 @@
 //! | `ackspacing` | flow | `mean p50` `_ms` |
 //! | `ackcompressed` | flow | `ratio` |
 //! | `sackrelease` | flow | `mean_segments` |
+//! | `overtaken` | flow whose data go up | `segments` |
+//! | `gapped` | flow | `acks` |
 //! | `burst` | flow | `max_ratio` |
 //! | `recovery` | probe | `s` |
 //! | `change` | change (`1`, `2`..., of an arm with `then`) | `ms`, `writing_ms`, `writes`, `steps`, `failures`, `unshaped_packets` |
@@ -48,6 +50,7 @@
 //! buffer), a device of the gateway (`wan`: its root), or a device and a handle
 //! (`wan-1:50`).
 
+use crate::metric_grammar::{GRAMMAR, Row};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -130,6 +133,10 @@ pub enum Quantity {
     AckCompressed,
     /// Segments released per ACK with a SACK block.
     SackRelease,
+    /// Segments that came to the line after later ones of their connection.
+    Overtaken,
+    /// ACKs that say that a segment has come before an earlier one.
+    Gapped,
     /// Data that comes to the line in a short time, over what the line takes.
     Burst,
     /// Time until a probe's round trip is back down.
@@ -208,110 +215,6 @@ pub enum Subject {
     /// A change of the policy, by its number from 1.
     Change,
 }
-
-/// One row of the grammar.
-struct Row {
-    quantity: Quantity,
-    word: &'static str,
-    subject: Subject,
-    /// What follows the statistic's name and `_`; the whole last part where
-    /// the quantity has one number only.
-    unit: &'static str,
-    statistics: &'static [Statistic],
-}
-
-const fn row(
-    quantity: Quantity,
-    word: &'static str,
-    subject: Subject,
-    unit: &'static str,
-    statistics: &'static [Statistic],
-) -> Row {
-    Row {
-        quantity,
-        word,
-        subject,
-        unit,
-        statistics,
-    }
-}
-
-const ONLY: &[Statistic] = &[Statistic::Only];
-const MEAN: &[Statistic] = &[Statistic::Mean];
-const MEAN_P95: &[Statistic] = &[Statistic::Mean, Statistic::P95];
-const MEAN_P50: &[Statistic] = &[Statistic::Mean, Statistic::P50];
-const MEAN_MAX: &[Statistic] = &[Statistic::Mean, Statistic::Max];
-const MEAN_P99_MAX: &[Statistic] = &[Statistic::Mean, Statistic::P99, Statistic::Max];
-const AVERAGES: &[Statistic] = &[
-    Statistic::Min,
-    Statistic::Mean,
-    Statistic::P50,
-    Statistic::Max,
-];
-const MAX: &[Statistic] = &[Statistic::Max];
-const CHANGE: &[Statistic] = &[
-    Statistic::Only,
-    Statistic::Writing,
-    Statistic::Writes,
-    Statistic::Steps,
-    Statistic::Failures,
-    Statistic::Unshaped,
-];
-const RATES: &[Statistic] = &[Statistic::Mean, Statistic::Min, Statistic::P50];
-const TIMES: &[Statistic] = &[
-    Statistic::Min,
-    Statistic::Mean,
-    Statistic::P50,
-    Statistic::P95,
-    Statistic::P99,
-    Statistic::P999,
-    Statistic::Max,
-    Statistic::Variation,
-];
-
-#[rustfmt::skip]
-const GRAMMAR: [Row; 40] = [
-    row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
-    row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
-    row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
-    row(Quantity::PacketRate,    "pps",           Subject::Flow,        "mean",         ONLY),
-    row(Quantity::Loss,          "loss",          Subject::FlowOrProbe, "ratio",        ONLY),
-    row(Quantity::Reordered,     "reordered",     Subject::Flow,        "packets",      ONLY),
-    row(Quantity::Jitter,        "jitter",        Subject::Flow,        "ms",           MEAN),
-    row(Quantity::Cwnd,          "cwnd",          Subject::Flow,        "bytes",        &[Statistic::Max]),
-    row(Quantity::Outstanding,   "outstanding",   Subject::Flow,        "bytes",        MEAN_MAX),
-    row(Quantity::Srtt,          "srtt",          Subject::Flow,        "ms",           MEAN_MAX),
-    row(Quantity::Retransmitted, "retransmitted", Subject::Flow,        "segments",     ONLY),
-    row(Quantity::Connect,       "connect",       Subject::Flow,        "s",            MEAN_P95),
-    row(Quantity::Response,      "response",      Subject::Flow,        "s",            MEAN_P95),
-    row(Quantity::Slowdown,      "slowdown",      Subject::Flow,        "ratio",        MEAN_P95),
-    row(Quantity::Started,       "started",       Subject::Flow,        "connections",  ONLY),
-    row(Quantity::Unfinished,    "unfinished",    Subject::Flow,        "connections",  ONLY),
-    row(Quantity::Late,          "late",          Subject::Flow,        "ms",           MAX),
-    row(Quantity::Average,       "average",       Subject::Place,       "bytes",        AVERAGES),
-    row(Quantity::Util,          "util",          Subject::Link,        "ratio",        ONLY),
-    row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_MAX),
-    row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
-    row(Quantity::Bound,         "bound",         Subject::Class,       "ms",           &[Statistic::Max]),
-    row(Quantity::Promise,       "promise",       Subject::Class,       "ms",           &[Statistic::Max]),
-    row(Quantity::Lone,          "lone",          Subject::Class,       "ms",           &[Statistic::Max]),
-    row(Quantity::Drops,         "drops",         Subject::Place,       "packets",      ONLY),
-    row(Quantity::Marks,         "marks",         Subject::Place,       "packets",      ONLY),
-    row(Quantity::Jain,          "jain",          Subject::Flow,        "index",        ONLY),
-    row(Quantity::Ahead,         "ahead",         Subject::FlowOrProbe, "packets",      MEAN_MAX),
-    row(Quantity::AckSpacing,    "ackspacing",    Subject::Flow,        "ms",           MEAN_P50),
-    row(Quantity::AckCompressed, "ackcompressed", Subject::Flow,        "ratio",        ONLY),
-    row(Quantity::SackRelease,   "sackrelease",   Subject::Flow,        "segments",     MEAN),
-    row(Quantity::Burst,         "burst",         Subject::Flow,        "ratio",        &[Statistic::Max]),
-    row(Quantity::Recovery,      "recovery",      Subject::Probe,       "s",            ONLY),
-    row(Quantity::Tracked,       "tracked",       Subject::Connections, "connections",  ONLY),
-    row(Quantity::Change,        "change",        Subject::Change,      "ms",           CHANGE),
-    row(Quantity::Gap,           "gap",           Subject::Flow,        "ms",           MAX),
-    row(Quantity::Silence,       "silence",       Subject::Link,        "ms",           MAX),
-    row(Quantity::Unshaped,      "unshaped",      Subject::Link,        "packets",      ONLY),
-    row(Quantity::Sent,          "sent",          Subject::Place,       "packets",      ONLY),
-    row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
-];
 
 /// The word of a quantity that is agreed and not computed. It is what packets
 /// cost beyond a device without a queue, both saturated: a difference between
@@ -463,6 +366,8 @@ impl Metric {
             | Quantity::AckSpacing
             | Quantity::AckCompressed
             | Quantity::SackRelease
+            | Quantity::Overtaken
+            | Quantity::Gapped
             | Quantity::Silence
             | Quantity::Unshaped
             | Quantity::Burst => true,

@@ -187,26 +187,15 @@ impl Simulator {
             None,
             |hook| matches!(hook, Hook::Ingress { device, .. } if Some(device) == arrives.as_ref()),
         );
-        let Some(leaves) = path.leaves.clone() else {
-            return;
-        };
         // What leaves by a bridge's port never comes to `inet`.
-        let bridge = self.tables.iter().flat_map(|table| &table.chains);
-        let bridged = bridge
-            .filter(|chain| matches!(&chain.hook, Hook::Egress { device } if *device == leaves));
-        if bridged.count() > 0 {
-            let input = None::<DeviceName>;
+        let here = |hook: &Hook| matches!(hook, Hook::Egress { device } if Some(device) == path.leaves.as_ref());
+        let mut chains = self.tables.iter().flat_map(|table| &table.chains);
+        if chains.any(|chain| here(&chain.hook)) {
             let unseen = Path {
-                arrives: input,
+                arrives: None,
                 leaves: path.leaves.clone(),
             };
-            self.hooks(
-                fate,
-                (now, clock),
-                &unseen,
-                None,
-                |hook| matches!(hook, Hook::Egress { device } if *device == leaves),
-            );
+            self.hooks(fate, (now, clock), &unseen, None, here);
             return;
         }
         // The rules of `inet` see what is IP and whole.
@@ -232,13 +221,16 @@ impl Simulator {
             let here = |hook: &Hook| *hook == Hook::Output;
             self.hooks(fate, (now, clock), path, tracked, here);
         }
-        self.hooks(
-            fate,
-            (now, clock),
-            path,
-            tracked,
-            |hook| matches!(hook, Hook::Postrouting { device } if *device == leaves),
-        );
+        // What is for the router itself comes to no rule here.
+        if let Some(leaves) = &path.leaves {
+            self.hooks(
+                fate,
+                (now, clock),
+                path,
+                tracked,
+                |hook| matches!(hook, Hook::Postrouting { device } if device == leaves),
+            );
+        }
         fate.connection = tracked.map(|tracked| self.summary(tracked));
     }
 

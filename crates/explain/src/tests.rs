@@ -123,6 +123,29 @@ fn headers_that_are_cut_off_are_no_ip() {
     assert!(pass(Packet::whole(0x0800, whole)).connection.is_some());
 }
 
+/// Connection tracking sees what is for the router itself, though no chain does.
+#[test]
+fn what_the_router_itself_gets_is_tracked() {
+    let mut simulator = Simulator::new(&[]).tracking();
+    let packet = |text: &str| parse_line(text).unwrap().unwrap().packet;
+    let wan = DeviceName::new("wan");
+    let asked = packet("udp 198.51.100.7:5 > 203.0.113.6:53");
+    let sends = Path {
+        arrives: None,
+        leaves: wan.clone(),
+    };
+    let gets = Path {
+        arrives: wan,
+        leaves: None,
+    };
+    let first = simulator.pass(asked.clone(), &sends, 0, None);
+    let answer = packet("udp 203.0.113.6:53 > 198.51.100.7:5");
+    let answer = simulator.pass(answer, &gets, 1, None);
+    let again = simulator.pass(asked, &sends, 2, None);
+    let states = [first, answer, again].map(|fate| fate.connection.unwrap().state);
+    assert_eq!(states, [crate::NEW, crate::ESTABLISHED, crate::ESTABLISHED]);
+}
+
 proptest! {
     #[test]
     fn no_bytes_end_the_program(

@@ -44,7 +44,7 @@ pub struct Line {
     pub when: Option<When>,
     /// Which way; `None` where it is not said.
     pub way: Option<Way>,
-    /// Whether it is the router's own packet.
+    /// Whether the router made it or, downstream, it is for the router itself.
     pub own: bool,
     /// The device it comes in through, where it is said.
     pub device: Option<DeviceName>,

@@ -45,6 +45,8 @@
 //! | `ackcompressed.FLOW.ratio` | ACK pairs closer than half the time that the data acknowledged by the second took on the line |
 //! | `burst.FLOW.max_ratio` | most wire time of the flow's data that came to the line within 100 ms, over 100 ms |
 //! | `sackrelease.FLOW.mean_segments` | data segments that came to the line between an ACK with a SACK block reaching the sender and the next ACK doing so |
+//! | `overtaken.FLOW.segments` | data segments that came up to the line below others of their connection that had come before, with bytes that had not: overtaken in the gateway, or lost there and sent again |
+//! | `gapped.FLOW.acks` | pure ACKs of the flow's data with a SACK block: a segment had come before an earlier one, or twice |
 //! | `change.N.ms` | of the arm's N-th change of policy: from reading its text to what was read back; `writing_ms` from the plan on; `writes` requests that change something, `steps` of the plan, `failures` 0 or 1 |
 //! | `change.N.unshaped_packets` | as `unshaped.up.packets`, from when a root of weirgate's is on the line's device to 1 s after the change |
 //! | `gap.FLOW.max_ms` | longest time between two datagrams of a member at the receiver, less their interval; never below 0 |
@@ -68,6 +70,7 @@ mod flow;
 mod gap;
 mod judge;
 mod line;
+mod order;
 pub mod predict;
 mod probe;
 mod queue;

@@ -5,8 +5,8 @@ use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
 use crate::window::{SECOND, Window, windows};
 use crate::{
-    ArmFigures, MeasureError, average, change, connection, flow, gap, line, probe, queue, tcp,
-    tracked,
+    ArmFigures, MeasureError, average, change, connection, flow, gap, line, order, probe, queue,
+    tcp, tracked,
 };
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
@@ -41,6 +41,7 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
             flow::figures(&run, subject, &active, &mut figures);
             gap::of_flow(&run, subject, &active, &mut figures);
             tcp::figures(&run, subject, &window, &mut figures);
+            order::figures(&run, subject, &window, &mut figures);
             connection::figures(&run, subject, &window, &mut figures);
         }
         flow::fairness(&run, &window, &mut figures);

@@ -34,7 +34,7 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
 
 /// Whether its connections share a flow's number, as those of short flows do:
 /// one's sample says nothing of the one before it.
-fn is_of_short_flows(run: &Run, subject: &Subject) -> bool {
+pub(crate) fn is_of_short_flows(run: &Run, subject: &Subject) -> bool {
     entry(run, subject).is_some_and(|entry| matches!(entry.kind, TrafficKind::ShortFlows { .. }))
 }
 

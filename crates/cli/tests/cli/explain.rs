@@ -48,6 +48,36 @@ fn class(arguments: &[&str]) -> String {
         .to_owned()
 }
 
+/// What comes for the router itself leaves by no LAN device.
+#[test]
+fn what_is_for_the_router_itself_is_told() {
+    let folder = TempDir::new().unwrap();
+    let said = |policy: &str, packet: &str| {
+        let ended = weirgate(folder.path(), &["explain", policy, packet]);
+        assert_eq!(ended.status, 0, "{ended:?}");
+        // Lines are broken where they are long.
+        let words: Vec<&str> = ended.out.split_whitespace().collect();
+        words.join(" ")
+    };
+    fs::write(folder.path().join("lan.toml"), POLICY).unwrap();
+    let ifb = POLICY.replace("inbound = \"lan\"", "inbound = \"ifb\"");
+    fs::write(folder.path().join("ifb.toml"), ifb).unwrap();
+    let down = "down udp 203.0.113.6:9 > 198.51.100.7:51820";
+    let through = said("lan.toml", &format!("{down} => fast"));
+    assert!(through.contains("HTB on lan"), "{through}");
+    let own = said("lan.toml", &format!("{down} own => -"));
+    let parts = [
+        "class none: for the router itself",
+        "-> to the router itself",
+    ];
+    assert!(parts.iter().all(|part| own.contains(part)), "{own}");
+    assert!(!own.contains("HTB on"), "{own}");
+    // On an IFB it is shaped as all that arrives.
+    let own = said("ifb.toml", &format!("{down} own => fast"));
+    let parts = ["HTB on ifb-wan", "-> to the router itself"];
+    assert!(parts.iter().all(|part| own.contains(part)), "{own}");
+}
+
 #[test]
 fn a_rule_set_is_taken_for_switched() {
     assert_eq!(class(&[UDP]), "fast");

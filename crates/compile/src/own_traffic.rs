@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What arrives for the router itself where the downstream is shaped on the
+//! LAN device: it never leaves by that device, so no gate sees it.
+
+use crate::codes;
+use std::ops::Range;
+use weirgate_document::Problems;
+use weirgate_policy::{Direction, From, Inbound, Policy, Rule, When};
+
+/// Whether what arrives for the router itself passes unshaped.
+fn passes(policy: &Policy) -> bool {
+    let link = &policy.link;
+    let shaped = policy.line_rate(Direction::Down).is_some();
+    shaped && link.inbound.value == Inbound::Lan && !link.bridge
+}
+
+/// The same for whoever reads a direction's report.
+pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
+    (direction == Direction::Down && passes(policy)).then(|| {
+        "What arrives for this router itself, or through a tunnel that ends here, is not shaped."
+            .to_owned()
+    })
+}
+
+/// Rules that speak of the router's own packets and hold for their answers,
+/// which are then not shaped.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    if !passes(policy) {
+        return;
+    }
+    let mut rules = policy.rules.iter().filter(|rule| rule.keep.is_some());
+    if let Some(place) = rules.find_map(speaks_of_own) {
+        problems.warning(
+            codes::OWN_TRAFFIC,
+            place,
+            "the answers to this router's own packets never leave by the LAN device, where the \
+             downstream is shaped: they stay out of classes and rate",
+            "write `inbound = \"ifb\"`, where they are shaped as they arrive, or leave `keep` out",
+        );
+    }
+}
+
+/// Where a rule asks for packets that the router itself makes.
+fn speaks_of_own(rule: &Rule) -> Option<Range<usize>> {
+    std::iter::once(&rule.when)
+        .chain(&rule.services)
+        .find_map(own_condition)
+}
+
+fn own_condition(when: &When) -> Option<Range<usize>> {
+    let from = when.from.as_ref();
+    let router = from.filter(|from| from.value == From::Router);
+    router
+        .map(|from| from.span.clone())
+        .or_else(|| when.users.first().map(|one| one.span.clone()))
+        .or_else(|| when.groups.first().map(|one| one.span.clone()))
+        .or_else(|| when.control_groups.first().map(|one| one.span.clone()))
+}

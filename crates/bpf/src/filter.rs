@@ -178,7 +178,7 @@ impl Filter {
             merged,
             ..Given::default()
         };
-        let ran = self.0.run_as(NAME, frame, given)?;
+        let ran = self.programs.run_as(NAME, frame, given)?;
         Ok((!ran.dropped, ran.frame))
     }
 

@@ -33,9 +33,6 @@ impl fmt::Display for NodeError {
 
 impl std::error::Error for NodeError {}
 
-/// A class's queue where nothing is promised in it: flows in turn.
-const UNPROMISED: &str = "fq_codel";
-
 /// Full packets from which on packets of low drop precedence may go, at least:
 /// those of high precedence then have three.
 const WRED_PACKETS: u64 = 27;
@@ -55,7 +52,7 @@ const NO_SHARE: &str = "1kbit";
 /// The policy of a port as text. `bursts` holds, for each class in which
 /// something was promised, the wire bytes that may come at once; such a class
 /// has a queue with room for them and for as much again as arrives while they
-/// wait, the others fq_codel.
+/// wait, the others the usual one.
 #[must_use]
 pub fn policy_text(domain: &Domain, port: &Port, bursts: &BTreeMap<String, u64>) -> String {
     // What the router's other devices bring must not come merged.
@@ -148,7 +145,8 @@ fn write_class(
         }
         None if assured => writeln!(text, "queue = \"wred\""),
         None if levelled => writeln!(text, "queue = \"drt\""),
-        None => writeln!(text, "queue = \"{UNPROMISED}\""),
+        // Flows in turn, by what the router's kernel has for it.
+        None => Ok(()),
     };
     if *name == *default_class(domain) {
         text.push_str("default = true\n");

@@ -81,7 +81,7 @@ fn built() -> &'static str {
 }
 
 /// How long applying takes on this machine, printed: to be run by hand as root,
-/// as `unshare --net --mount` with an empty `/run`.
+/// as `unshare --net --mount` with an empty `/run`, and this program on the path.
 #[test]
 #[ignore = "measures this machine"]
 fn eight_applied() {

@@ -85,6 +85,15 @@ fn odd_packets_are_understood() {
 }
 
 #[test]
+fn a_million_flows_change_nothing() {
+    let limits = Limits {
+        wall: Duration::from_mins(20),
+        ..Limits::default()
+    };
+    println!("{}", run(&[], "flood::a_million_flows", limits));
+}
+
+#[test]
 fn announced_sessions_have_room_made_for_them() {
     println!("{}", in_the_guest("announced::segments"));
     println!("{}", in_the_guest("announced::resets"));

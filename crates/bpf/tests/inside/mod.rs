@@ -5,6 +5,7 @@ mod announced;
 mod condition;
 mod equal;
 mod filter;
+mod flood;
 mod flows;
 pub mod marks;
 mod net;

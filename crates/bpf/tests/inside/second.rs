@@ -313,15 +313,17 @@ fn accepts() {
     }
 }
 
-/// With each fiftieth segment lost. smoltcp takes an acknowledgement for a
-/// duplicate only if its window is the last one's, and sends again at once after
-/// three of them; where it knows none it waits for its timer, a second at first.
+/// With each 300th segment lost. smoltcp takes an acknowledgement for a duplicate
+/// only if its window is the last one's, and sends again at once after three of
+/// them; where it knows none it waits for its timer, a second at least, so that
+/// no more than nine could be lost in nine seconds. What it sends again that was
+/// not lost is a part of its rate.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn recovers() {
-    let (mean, seen) = held(1_000_000, 50);
-    assert!(seen.lost > 20, "{seen:?}");
-    assert!(mean > 0.9, "{mean}");
+    let (mean, seen) = held(1_000_000, 300);
+    assert!(seen.lost > 12, "{seen:?}");
+    assert!(mean > 0.5, "{mean}");
 }
 
 /// Part of `rate` bytes a second that came, and what was seen of it.

@@ -403,7 +403,7 @@ fn any_packet() {
 }
 
 /// Bytes that `streams` connections get in each second, after three.
-fn received(streams: usize, seconds: usize) -> Vec<Vec<f64>> {
+pub fn received(streams: usize, seconds: usize) -> Vec<Vec<f64>> {
     let mut open: Vec<TcpStream> = (0..streams)
         .map(|_| TcpStream::connect("10.0.0.2:19").expect("a connection"))
         .collect();

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A million flows, none of which sends a second packet, at all programs for what
+//! arrives: memory stays as it is, and TCP beside them goes on.
+
+use super::filter::{frame, setup};
+use super::net::{self, Far};
+use super::window::received;
+use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHookBuilder};
+use smoltcp::phy::{Device, Medium, TunTapInterface, TxToken};
+use smoltcp::time::Instant as Moment;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::Instant;
+use weirgate_aqm::{UdpRule, WindowAlgorithm, WindowRule};
+use weirgate_bpf::{Filter, UdpControl, UdpSetup, WindowControl, WindowSetup};
+
+const FLOWS: u32 = 1_000_000;
+
+/// From this flow on every map is full.
+const FILLED: u32 = 100_000;
+
+/// What the stream beside them may have, in bytes a second.
+const RATE: u64 = 200_000;
+
+/// The first packet of a flow: a SYN, a segment or a datagram.
+fn first(number: u32) -> Vec<u8> {
+    let protocol = if number % 3 == 2 { 17 } else { 6 };
+    let mut bytes = frame(4, protocol, 0, number as u16, 64);
+    bytes[26..30].copy_from_slice(&(0x0b00_0000 + number).to_be_bytes());
+    if number % 3 == 0 {
+        bytes[34 + 13] = 2;
+    }
+    bytes
+}
+
+/// Makes them arrive at `flood0`; memory when the maps were full, and at the end.
+fn flood() -> (u64, u64) {
+    let mut device = TunTapInterface::new("flood0", Medium::Ethernet).expect("a device");
+    let mut full = 0;
+    for number in 0..FLOWS {
+        if number == FILLED {
+            full = available();
+        }
+        let bytes = first(number);
+        let token = device.transmit(Moment::ZERO).expect("a device");
+        token.consume(bytes.len(), |space| space.copy_from_slice(&bytes));
+    }
+    (full, available())
+}
+
+/// Memory that is free or can be, in kB.
+fn available() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("a file");
+    let line = text.lines().find(|line| line.starts_with("MemAvailable"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number.expect("a line").parse().expect("a number")
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_million_flows() {
+    let _far = Far::with(1, &["ip link set far0 gso_max_segs 1"]);
+    net::run("ip tuntap add dev flood0 mode tap");
+    net::run("ip link set flood0 up");
+    let rule = WindowRule {
+        hold_ns: 200_000_000,
+        ..WindowRule::new(WindowAlgorithm::Edge)
+    };
+    let windows = WindowControl::load(&WindowSetup::new(rule, RATE)).expect("a program");
+    let datagrams = UdpControl::load(&UdpSetup {
+        rule: UdpRule {
+            mode: 0,
+            rate_bytes_s: RATE,
+            burst_bytes: 10_000,
+            drop_ns: 2_000_000_000,
+            warn_ns: 2_000_000_000,
+            chunk_ns: 100_000_000,
+            chunks: 30,
+            age_ns: 5_000_000_000,
+        },
+        refuse_mark: 1 << 20,
+        spared: (0, 0),
+    })
+    .expect("a program");
+    // Faster than all of it, so that what is not decided on is not dropped.
+    let filter = Filter::load(&setup(1_000_000_000, &[]), 5).expect("a program");
+    let programs: [(OwnedFd, u32); 4] = [
+        (windows.program(true).expect("it is loaded"), 89),
+        (filter.program().expect("it is loaded"), 90),
+        (datagrams.program().expect("it is loaded"), 91),
+        (windows.program(false).expect("it is loaded"), 89),
+    ];
+    net::run("tc qdisc replace dev wan0 root fq");
+    for device in ["wan0", "flood0"] {
+        net::run(&format!("tc qdisc replace dev {device} clsact"));
+        for (at, (program, preference)) in programs.iter().enumerate() {
+            TcHookBuilder::new(program.as_fd())
+                .ifindex(net::ifindex(device) as i32)
+                .handle(1)
+                .priority(*preference)
+                .hook(if at == 3 { TC_EGRESS } else { TC_INGRESS })
+                .attach()
+                .expect("a filter");
+        }
+    }
+    let own = |each: &[Vec<f64>]| each[0].iter().sum::<f64>() / each[0].len() as f64 / RATE as f64;
+    let before = own(&received(1, 3));
+    let start = Instant::now();
+    let flooding = thread::spawn(flood);
+    let during = received(1, 3);
+    let (full, end) = flooding.join().expect("the flood");
+    let took = start.elapsed().as_secs_f64();
+    let after = own(&received(1, 3));
+    let known = (
+        windows.connections().expect("a map"),
+        datagrams.streams().expect("a map"),
+    );
+    let flows = filter.maps().and_then(|maps| maps.flows()).expect("a map");
+    println!(
+        "{FLOWS} flows in {took:.1} s; memory {full} kB, then {end} kB; the stream has \
+         {before:.3}, {:.3} and {after:.3} of its rate; connections and streams known {known:?}, \
+         flows {}",
+        own(&during),
+        flows.len()
+    );
+    // It is no less but for what a kernel takes and gives all the time.
+    assert!(end + 4_096 > full, "{full} kB, then {end} kB");
+    assert!((0.95..=1.05).contains(&before), "{before}");
+    assert!((0.95..=1.05).contains(&after), "{after}");
+    assert!(during[0].iter().all(|second| *second > 0.0), "{during:?}");
+    assert!(known.0 <= 16_384 && known.1 <= 16_384, "{known:?}");
+    assert!(flows.len() <= 4_096, "{}", flows.len());
+}

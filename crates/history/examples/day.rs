@@ -18,6 +18,9 @@ const DAY_BYTES: u64 = 60_000_000;
 const YEARS: f64 = 5.0;
 const YEAR_MS: u128 = 200;
 const ROW_US: u128 = 10_000;
+/// Of memory at most while a day is written, with all that is sealed and condensed
+/// meanwhile, in kilobytes: this program's own included.
+const PEAK_KB: u64 = 16_000;
 /// What `weirgate watch` gives a history unless it is told otherwise.
 const SIZE: u64 = 512_000_000;
 /// After so many days there are chunks of the longest steps; rows so far apart
@@ -241,6 +244,9 @@ fn run(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
         history.series(0, i64::MAX)?.len(),
         day as f64 / 1e6
     );
+    drop(history);
+    let peak = peak_kb()?;
+    println!("{:.1} MB of memory at most", peak as f64 / 1e3);
     let rows = LONG_DAYS * 86_400_000 / LONG_ROW_MS;
     let (history, _) = filled(&format!("{path}.long"), rows, LONG_ROW_MS)?;
     let last = STEPS.len() - 1;
@@ -258,7 +264,15 @@ fn run(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
     println!("and {:.1} days by the second", room / whole);
     let year = year_of(&format!("{path}.year"))?;
     println!("a year of a class's 6 series is read in {year} ms");
-    Ok(day <= DAY_BYTES && years >= YEARS && year <= YEAR_MS && row <= ROW_US)
+    Ok(day <= DAY_BYTES && years >= YEARS && year <= YEAR_MS && row <= ROW_US && peak <= PEAK_KB)
+}
+
+/// The most memory that this process had so far (proc_pid_status(5), `VmHWM`).
+fn peak_kb() -> io::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
+    number.ok_or_else(|| io::Error::other("/proc/self/status has no VmHWM"))
 }
 
 fn file(path: &str) -> io::Result<Plain> {

@@ -6,6 +6,8 @@
 
 use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
 use crate::{Event, Kind, MAX_EVENTS, MAX_NAME, MAX_SERIES, MAX_TEXT, column};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Bytes of a chunk's header.
 pub(crate) const HEADER: usize = 56;
@@ -216,23 +218,65 @@ impl Chunk {
         self.series.iter().map(|(name, kind, ..)| (&**name, *kind))
     }
 
-    /// Which of its series has this name.
+    /// Which of its series has this name: they are in order.
     pub(crate) fn find(&self, name: &str) -> Option<(usize, Kind)> {
-        let place = self.series.iter().position(|one| one.0 == name)?;
+        let place = self
+            .series
+            .binary_search_by(|one| (*one.0).cmp(name))
+            .ok()?;
         Some((place, self.series[place].1))
     }
 
     /// So many columns of a series.
     pub(crate) fn columns<const N: usize>(&self, place: usize) -> Option<[Vec<i64>; N]> {
         let (_, _, start, end) = self.series.get(place)?;
-        let mut bytes = Bytes(self.columns.get(*start..*end)?);
-        let mut columns = [const { Vec::new() }; N];
-        for column in &mut columns {
-            let length = bytes.length(bytes.0.len())?;
-            *column = column::decode(bytes.take(length)?, self.times.len())?;
-        }
-        Some(columns)
+        columns(self.columns.get(*start..*end)?, self.times.len())
     }
+
+    /// The same without its columns, which begin so far from the storage's start;
+    /// `names` has those of all series so far, so that each is kept once.
+    pub(crate) fn outline(self, end: u64, names: &mut BTreeSet<Arc<str>>) -> Outline {
+        let mut known = |name: String| {
+            if let Some(name) = names.get(&*name) {
+                return Arc::clone(name);
+            }
+            let name: Arc<str> = name.into();
+            names.insert(Arc::clone(&name));
+            name
+        };
+        let at = end - self.columns.len() as u64;
+        let series = self.series.into_iter().map(|(name, kind, start, end)| {
+            let place = at + start as u64;
+            (known(name), kind, place, end - start)
+        });
+        Outline {
+            series: series.collect(),
+            times: self.times,
+            intervals: self.intervals,
+            events: self.events,
+        }
+    }
+}
+
+/// So many columns of a series, of so many rows.
+pub(crate) fn columns<const N: usize>(bytes: &[u8], rows: usize) -> Option<[Vec<i64>; N]> {
+    let mut bytes = Bytes(bytes);
+    let mut columns = [const { Vec::new() }; N];
+    for column in &mut columns {
+        let length = bytes.length(bytes.0.len())?;
+        *column = column::decode(bytes.take(length)?, rows)?;
+    }
+    Some(columns)
+}
+
+/// A chunk whose columns are read from the storage one by one: of many chunks at
+/// once, the columns are what takes memory.
+pub(crate) struct Outline {
+    pub(crate) times: Vec<i64>,
+    pub(crate) intervals: Vec<i64>,
+    pub(crate) events: Vec<Event>,
+    /// Name, kind, where its columns are and their bytes, in order of names.
+    pub(crate) series: Vec<(Arc<str>, Kind, u64, usize)>,
 }
 
 #[cfg(test)]
@@ -247,7 +291,7 @@ mod tests {
             text: String::from("état 3"),
         };
         let mut builder = Builder::new(&[1000, 2000, 3000], &[1000; 3], &[event]);
-        for name in ["a", "bytes{class=\"é\"}", "bytes{class=\"è\"}"] {
+        for name in ["a", "bytes{class=\"è\"}", "bytes{class=\"é\"}"] {
             builder.series(
                 name,
                 Kind::Counter,
@@ -261,7 +305,9 @@ mod tests {
     fn a_body_comes_back() {
         let chunk = Chunk::read(&body()).unwrap();
         let names: Vec<&str> = chunk.series().map(|(name, _)| name).collect();
-        assert_eq!(names, ["a", "bytes{class=\"é\"}", "bytes{class=\"è\"}"]);
+        assert_eq!(names, ["a", "bytes{class=\"è\"}", "bytes{class=\"é\"}"]);
+        assert_eq!(chunk.find(names[1]), Some((1, Kind::Counter)));
+        assert_eq!(chunk.find("b"), None);
         let expected = [vec![1, 2, 30_000], vec![column::ABSENT, 0, 0]];
         assert_eq!(chunk.columns(2), Some(expected));
         assert_eq!(chunk.events[0].text, "état 3");

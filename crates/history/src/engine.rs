@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! [`History`]: rows go in, are made safe, and move from ring to ring.
 
-use crate::chunk::{Chunk, Head};
+use crate::chunk::Head;
 use crate::column::ABSENT;
 use crate::journal::{self, Journal};
 use crate::layout::{Layout, SOURCES, STEPS};
 use crate::live::Live;
 use crate::ring::{Place, Ring};
 use crate::{Event, HistoryError, Kind, MAX_TEXT, Storage, thin};
+use std::collections::BTreeSet;
 
 /// Rows of a chunk: a quarter of an hour, with a row a second.
 const ROWS: usize = 900;
@@ -64,6 +65,27 @@ impl<S: Storage> History<S> {
     pub fn open_reading(storage: S) -> Result<Self, HistoryError> {
         let layout = Layout::read(&storage)?.ok_or(HistoryError::Empty)?;
         Self::with(storage, layout)
+    }
+
+    /// What there is now, to be read through another handle of the same storage
+    /// while this one goes on: of these series, or of all where none is named.
+    /// What is written over meanwhile is left out of what is read.
+    pub fn reading<R: Storage>(&self, storage: R, names: &[&str]) -> History<R> {
+        let live = if names.is_empty() {
+            self.live.clone()
+        } else {
+            self.live.only(names)
+        };
+        History {
+            storage,
+            layout: self.layout,
+            rings: self.rings.clone(),
+            live,
+            journal: Journal::default(),
+            closed: true,
+            refused: self.refused,
+            lost: self.lost,
+        }
     }
 
     fn with(storage: S, layout: Layout) -> Result<Self, HistoryError> {
@@ -285,17 +307,19 @@ impl<S: Storage> History<S> {
         let mut count = due.len();
         loop {
             let due = &due[..count];
-            let mut chunks: Vec<Chunk> = Vec::new();
+            let (mut chunks, mut names) = (Vec::new(), BTreeSet::new());
             for place in due {
-                chunks.extend(self.rings[tier - 1].load(&self.storage, place)?);
+                let ring = &self.rings[tier - 1];
+                chunks.extend(ring.outline(&self.storage, place, &mut names)?);
             }
-            let mut body = thin::condense(&chunks, tier == 1, STEPS[tier]);
+            let step = STEPS[tier];
+            let mut body = thin::condense(&self.storage, &chunks, tier == 1, step)?;
             if !self.rings[tier].holds(body.len()) {
                 if count > 1 {
                     count /= 2;
                     continue;
                 }
-                body = thin::condense(&[], tier == 1, STEPS[tier]);
+                body = thin::condense(&self.storage, &[], tier == 1, step)?;
             }
             let head = Head {
                 tier: tier as u32,

@@ -2,16 +2,24 @@
 //! Readings as text for other programs.
 
 use crate::{Event, Kind, Reading};
-use std::fmt::Write as _;
+use std::fmt;
 
 /// RFC 4180: a line for every point. Times are milliseconds of Unix time.
 pub fn csv(readings: &[Reading]) -> String {
-    let mut text = String::from("series,start_ms,end_ms,mean,least,most,counted,known\r\n");
+    let mut text = String::new();
+    // A string takes anything.
+    let _ = write_csv(&mut text, readings);
+    text
+}
+
+/// The same, piece by piece; the error is that of who takes them.
+pub fn write_csv(out: &mut impl fmt::Write, readings: &[Reading]) -> fmt::Result {
+    out.write_str("series,start_ms,end_ms,mean,least,most,counted,known\r\n")?;
     for reading in readings {
         let name = reading.name.replace('"', "\"\"");
         for point in &reading.points {
-            let _ = write!(
-                text,
+            write!(
+                out,
                 "\"{name}\",{},{},{},{},{},{},{}\r\n",
                 point.start,
                 point.end,
@@ -20,31 +28,43 @@ pub fn csv(readings: &[Reading]) -> String {
                 point.most,
                 point.counted,
                 short(point.known),
-            );
+            )?;
         }
     }
-    text
+    Ok(())
 }
 
 /// One JSON object (RFC 8259): `series`, by name its `kind` and its `points`,
 /// each `[start_ms, end_ms, mean, least, most, counted, known]`; and `events`.
 pub fn json(readings: &[Reading], events: &[Event]) -> String {
-    let mut text = String::from("{\"series\":{");
+    let mut text = String::new();
+    // A string takes anything.
+    let _ = write_json(&mut text, readings, events);
+    text
+}
+
+/// The same, piece by piece; the error is that of who takes them.
+pub fn write_json(
+    out: &mut impl fmt::Write,
+    readings: &[Reading],
+    events: &[Event],
+) -> fmt::Result {
+    out.write_str("{\"series\":{")?;
     for (place, reading) in readings.iter().enumerate() {
         if place > 0 {
-            text.push(',');
+            out.write_char(',')?;
         }
-        quoted(&mut text, &reading.name);
+        quoted(out, &reading.name)?;
         let kind = match reading.kind {
             Some(Kind::Counter) => "\"counter\"",
             Some(Kind::Gauge) => "\"gauge\"",
             None => "null",
         };
-        let _ = write!(text, ":{{\"kind\":{kind},\"points\":[");
+        write!(out, ":{{\"kind\":{kind},\"points\":[")?;
         for (place, point) in reading.points.iter().enumerate() {
             let comma = if place > 0 { "," } else { "" };
-            let _ = write!(
-                text,
+            write!(
+                out,
                 "{comma}[{},{},{},{},{},{},{}]",
                 point.start,
                 point.end,
@@ -53,21 +73,20 @@ pub fn json(readings: &[Reading], events: &[Event]) -> String {
                 point.most,
                 point.counted,
                 short(point.known),
-            );
+            )?;
         }
-        text.push_str("]}");
+        out.write_str("]}")?;
     }
-    text.push_str("},\"events\":[");
+    out.write_str("},\"events\":[")?;
     for (place, event) in events.iter().enumerate() {
         let comma = if place > 0 { "," } else { "" };
-        let _ = write!(text, "{comma}{{\"time_ms\":{},\"kind\":", event.time);
-        quoted(&mut text, &event.kind);
-        text.push_str(",\"text\":");
-        quoted(&mut text, &event.text);
-        text.push('}');
+        write!(out, "{comma}{{\"time_ms\":{},\"kind\":", event.time)?;
+        quoted(out, &event.kind)?;
+        out.write_str(",\"text\":")?;
+        quoted(out, &event.text)?;
+        out.write_char('}')?;
     }
-    text.push_str("]}");
-    text
+    out.write_str("]}")
 }
 
 /// A number with at most three digits behind the point, never `NaN` or `inf`.
@@ -76,18 +95,21 @@ fn short(value: f64) -> f64 {
     if rounded.is_finite() { rounded } else { 0.0 }
 }
 
-fn quoted(text: &mut String, words: &str) {
-    text.push('"');
+fn quoted(out: &mut impl fmt::Write, words: &str) -> fmt::Result {
+    out.write_char('"')?;
     for letter in words.chars() {
         match letter {
-            '"' | '\\' => text.extend(['\\', letter]),
-            letter if letter < ' ' || letter == '\u{7f}' => {
-                let _ = write!(text, "\\u{:04x}", u32::from(letter));
+            '"' | '\\' => {
+                out.write_char('\\')?;
+                out.write_char(letter)?;
             }
-            letter => text.push(letter),
+            letter if letter < ' ' || letter == '\u{7f}' => {
+                write!(out, "\\u{:04x}", u32::from(letter))?;
+            }
+            letter => out.write_char(letter)?,
         }
     }
-    text.push('"');
+    out.write_char('"')
 }
 
 #[cfg(test)]

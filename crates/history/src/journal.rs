@@ -283,7 +283,7 @@ mod tests {
             prop_assert_eq!(&read.times, &written.times);
             prop_assert_eq!(&read.intervals, &written.intervals);
             for (read, written) in read.columns.iter().zip(&written.columns) {
-                prop_assert_eq!(&read.values, &written.values);
+                prop_assert_eq!(read.all(rows.len()), written.all(rows.len()));
             }
         }
 
@@ -293,7 +293,6 @@ mod tests {
             start.append(&mut bytes);
             let mut live = Live::default();
             let _ = replay(&start, &mut (0, 0), &mut live);
-            prop_assert!(live.columns.iter().all(|column| column.values.len() <= live.times.len()));
             let body = live.body();
             prop_assert!(crate::chunk::Chunk::read(&body).is_some());
         }

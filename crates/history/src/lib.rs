@@ -30,7 +30,7 @@ mod ring;
 mod thin;
 
 pub use engine::{History, Status};
-pub use export::{csv, json};
+pub use export::{csv, json, write_csv, write_json};
 pub use layout::{LEAST, STEPS};
 pub use query::{Point, Reading};
 

@@ -212,12 +212,9 @@ impl<S: Storage> History<S> {
 
     fn live_cells(&self, name: &str) -> Option<(Kind, Vec<Option<Cell>>)> {
         let column = self.live.find(name)?;
-        let values = column.values.iter().zip(&self.live.intervals);
-        let cells = values.map(|(value, interval)| {
-            let known = *value != crate::column::ABSENT;
-            known.then(|| Cell::of(column.kind, *value, *interval))
-        });
-        Some((column.kind, cells.collect()))
+        let values = column.all(self.live.times.len());
+        let cells = thin::of_rows(column.kind, &values, &self.live.intervals);
+        Some((column.kind, cells))
     }
 
     /// Shows every source that is needed for a span, later ones first; `None` is

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A ring of chunks: what is in it, and where the next goes.
 
-use crate::chunk::{Chunk, HEADER, Head};
+use crate::chunk::{Chunk, HEADER, Head, Outline};
 use crate::layout::{Region, UNIT};
 use crate::{HistoryError, Storage};
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 
 /// A chunk's place in the file.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +23,7 @@ impl Place {
 }
 
 /// The chunks of one step, oldest first.
+#[derive(Clone)]
 pub(crate) struct Ring {
     tier: u32,
     region: Region,
@@ -132,6 +135,20 @@ impl Ring {
         let body = bytes.get(HEADER..).unwrap_or_default();
         let sound = found.is_some_and(|(_, check)| check == crc32fast::hash(body));
         Ok(if sound { Chunk::read(body) } else { None })
+    }
+}
+
+impl Ring {
+    /// The same without its columns, with the names that are known so far.
+    pub(crate) fn outline(
+        &self,
+        storage: &impl Storage,
+        place: &Place,
+        names: &mut BTreeSet<Arc<str>>,
+    ) -> Result<Option<Outline>, HistoryError> {
+        let end = self.region.start + place.at + u64::from(place.head.length);
+        let chunk = self.load(storage, place)?;
+        Ok(chunk.map(|chunk| chunk.outline(end, names)))
     }
 }
 

@@ -2,9 +2,10 @@
 //! Steps made of rows, and of finer steps. Both go the same way: what a step
 //! holds can be added up without error.
 
-use crate::Kind;
-use crate::chunk::{Builder, Chunk};
+use crate::chunk::{Builder, Chunk, Outline, columns};
 use crate::column::ABSENT;
+use crate::ring::fill;
+use crate::{HistoryError, Kind, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a series was in a span of time.
@@ -49,35 +50,76 @@ fn per_second(value: i64, milliseconds: i64) -> i64 {
     rate.clamp(i128::from(i64::MIN + 1), i128::from(i64::MAX)) as i64
 }
 
+/// What a series was at each row.
+pub(crate) fn of_rows(kind: Kind, values: &[i64], intervals: &[i64]) -> Vec<Option<Cell>> {
+    let cells = values.iter().zip(intervals);
+    let cells = cells
+        .map(|(value, interval)| (*value != ABSENT).then(|| Cell::of(kind, *value, *interval)));
+    cells.collect()
+}
+
+/// What it was in each step.
+fn of_steps(columns: &[Vec<i64>; 4], intervals: &[i64]) -> Vec<Option<Cell>> {
+    let [sums, covers, leasts, mosts] = columns;
+    let cell = |index: usize| {
+        (sums[index] != ABSENT).then(|| Cell {
+            sum: sums[index],
+            // What the row as a whole covers is what most series have.
+            covered: intervals[index].wrapping_add(covers[index]).max(1),
+            least: leasts[index],
+            most: mosts[index].max(leasts[index]),
+        })
+    };
+    (0..sums.len()).map(cell).collect()
+}
+
 impl Chunk {
     /// A series by its rows; `rows` tells those of a chunk that was not
     /// condensed yet from steps.
     pub(crate) fn cells(&self, name: &str, rows: bool) -> Option<(Kind, Vec<Option<Cell>>)> {
         let (place, kind) = self.find(name)?;
-        if rows {
+        let cells = if rows {
             let [values] = self.columns(place)?;
-            let cells = values.iter().zip(&self.intervals);
-            let cells = cells.map(|(value, interval)| {
-                (*value != ABSENT).then(|| Cell::of(kind, *value, *interval))
-            });
-            return Some((kind, cells.collect()));
-        }
-        let [sums, covers, leasts, mosts] = self.columns(place)?;
-        let cell = |index: usize| {
-            (sums[index] != ABSENT).then(|| Cell {
-                sum: sums[index],
-                // What the row as a whole covers is what most series have.
-                covered: self.intervals[index].wrapping_add(covers[index]).max(1),
-                least: leasts[index],
-                most: mosts[index].max(leasts[index]),
-            })
+            of_rows(kind, &values, &self.intervals)
+        } else {
+            of_steps(&self.columns(place)?, &self.intervals)
         };
-        Some((kind, (0..sums.len()).map(cell).collect()))
+        Some((kind, cells))
+    }
+}
+
+impl Outline {
+    /// The same, read from the storage.
+    fn cells(
+        &self,
+        storage: &impl Storage,
+        name: &str,
+        rows: bool,
+    ) -> Result<Option<(Kind, Vec<Option<Cell>>)>, HistoryError> {
+        let found = self.series.binary_search_by(|one| (*one.0).cmp(name));
+        let Some((_, kind, at, length)) = found.ok().and_then(|place| self.series.get(place))
+        else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; *length];
+        fill(storage, *at, &mut bytes)?;
+        let count = self.times.len();
+        let cells = if rows {
+            columns(&bytes, count).map(|[values]| of_rows(*kind, &values, &self.intervals))
+        } else {
+            columns(&bytes, count).map(|columns| of_steps(&columns, &self.intervals))
+        };
+        Ok(cells.map(|cells| (*kind, cells)))
     }
 }
 
 /// The body of a chunk of steps, made of finer ones.
-pub(crate) fn condense(sources: &[Chunk], rows: bool, step: i64) -> Vec<u8> {
+pub(crate) fn condense(
+    storage: &impl Storage,
+    sources: &[Outline],
+    rows: bool,
+    step: i64,
+) -> Result<Vec<u8>, HistoryError> {
     let mut covered: BTreeMap<i64, i64> = BTreeMap::new();
     for source in sources {
         for (time, interval) in source.times.iter().zip(&source.intervals) {
@@ -92,13 +134,13 @@ pub(crate) fn condense(sources: &[Chunk], rows: bool, step: i64) -> Vec<u8> {
     let mut builder = Builder::new(&times, &intervals, &events);
     let names: BTreeSet<&str> = sources
         .iter()
-        .flat_map(|source| source.series().map(|(name, _)| name))
+        .flat_map(|source| source.series.iter().map(|one| &*one.0))
         .collect();
     for name in names.into_iter().take(crate::MAX_SERIES) {
         let mut cells: Vec<Option<Cell>> = vec![None; times.len()];
         let mut kept = None;
         for source in sources {
-            let Some((kind, finer)) = source.cells(name, rows) else {
+            let Some((kind, finer)) = source.cells(storage, name, rows)? else {
                 continue;
             };
             if *kept.get_or_insert(kind) != kind {
@@ -121,15 +163,15 @@ pub(crate) fn condense(sources: &[Chunk], rows: bool, step: i64) -> Vec<u8> {
             let values = values.map(|(cell, all)| cell.as_ref().map_or(ABSENT, |c| of(c, *all)));
             values.collect()
         };
-        let columns = [
+        let four = [
             column(&|cell, _| cell.sum),
             column(&|cell, all| cell.covered.wrapping_sub(all)),
             column(&|cell, _| cell.least),
             column(&|cell, _| cell.most),
         ];
-        builder.series(name, kind, columns.iter().map(Vec::as_slice));
+        builder.series(name, kind, four.iter().map(Vec::as_slice));
     }
-    builder.finish()
+    Ok(builder.finish())
 }
 
 /// The beginning of the step that a row belongs to. A row's time is the end of

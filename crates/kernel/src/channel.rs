@@ -247,9 +247,24 @@ impl Channel {
         what: &str,
         single: bool,
     ) -> Result<Vec<Vec<u8>>, KernelError> {
+        let add = |found: &mut Vec<Vec<u8>>, payload: &[u8]| found.push(payload.to_vec());
+        self.fold(message, what, single, add).await
+    }
+
+    /// The same without keeping the payloads: each is shown once, and what `add`
+    /// makes of them begins anew where the dump does.
+    pub(crate) async fn fold<T: Default>(
+        &self,
+        message: &MessageBuilder,
+        what: &str,
+        single: bool,
+        add: impl Fn(&mut T, &[u8]),
+    ) -> Result<T, KernelError> {
         let mut line = self.line.lock().await;
         for _ in 0..DUMP_ATTEMPTS {
-            if let Some(found) = attempt(&mut line, message.clone(), what, single).await? {
+            let mut found = T::default();
+            let each = |payload: &[u8]| add(&mut found, payload);
+            if attempt(&mut line, message.clone(), what, single, each).await? {
                 return Ok(found);
             }
         }
@@ -259,13 +274,14 @@ impl Channel {
     }
 }
 
-/// One dump; `None` where the kernel says that it changed meanwhile.
+/// One dump; `false` where the kernel says that it changed meanwhile.
 async fn attempt(
     line: &mut Line,
     mut message: MessageBuilder,
     what: &str,
     single: bool,
-) -> Result<Option<Vec<Vec<u8>>>, KernelError> {
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, KernelError> {
     let Line { socket, room } = line;
     let seq = socket.next_seq();
     message.set_seq(seq);
@@ -274,7 +290,6 @@ async fn attempt(
     raw[6] |= flags as u8;
     raw[7] |= (flags >> 8) as u8;
     send(socket, &raw).await?;
-    let mut found = Vec::new();
     let mut steady = true;
     loop {
         let frame = next_frame(socket, room).await?;
@@ -302,9 +317,9 @@ async fn attempt(
                             origin: Origin::default(),
                         }));
                     }
-                    return Ok(steady.then_some(found));
+                    return Ok(steady);
                 }
-                _ => found.push(payload.to_vec()),
+                _ => each(payload),
             }
         }
     }

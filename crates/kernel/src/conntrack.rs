@@ -11,7 +11,8 @@ use crate::error::{ENOENT, KernelError};
 use crate::nft::NFGENMSG;
 use crate::wire::Attrs;
 use nlink::netlink::MessageBuilder;
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_state::Origin;
 
@@ -97,11 +98,79 @@ pub struct Connection {
     pub carried: Option<(Carried, Carried)>,
 }
 
+/// How many connections there are of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionCount {
+    /// All of them.
+    pub all: u64,
+    /// Those that no answer was seen of.
+    pub unanswered: u64,
+    /// Those that have a mark.
+    pub marked: u64,
+}
+
+/// The connection table: the first connections, and how many there are of all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConnectionTable {
+    /// The first [`ConnectionTable::MOST`], in the table's order.
+    pub first: Vec<Connection>,
+    /// All of them.
+    pub count: ConnectionCount,
+    /// By protocol and port that they were opened to, for the first
+    /// [`ConnectionTable::MOST_SERVICES`] of these.
+    pub services: BTreeMap<(u8, u16), ConnectionCount>,
+    /// Those to others.
+    pub others: ConnectionCount,
+}
+
+impl ConnectionTable {
+    /// Connections that are kept one by one.
+    pub const MOST: usize = 32_768;
+    /// Services that are told apart.
+    pub const MOST_SERVICES: usize = 4_096;
+
+    /// Adds a connection.
+    pub fn add(&mut self, one: Connection) {
+        self.count.add(&one);
+        let key = (one.original.protocol, one.original.destination_port);
+        let room = self.services.len() < Self::MOST_SERVICES;
+        match self.services.entry(key) {
+            Entry::Occupied(known) => known.into_mut().add(&one),
+            Entry::Vacant(new) if room => new.insert(ConnectionCount::default()).add(&one),
+            Entry::Vacant(_) => self.others.add(&one),
+        }
+        if self.first.len() < Self::MOST {
+            self.first.push(one);
+        }
+    }
+}
+
+impl ConnectionCount {
+    fn add(&mut self, one: &Connection) {
+        self.all += 1;
+        self.unanswered += u64::from(!one.answered);
+        self.marked += u64::from(one.mark != 0);
+    }
+}
+
 impl Kernel {
     /// Every connection that is tracked in the namespace.
     pub async fn connections(&self) -> Result<Vec<Connection>, KernelError> {
         let listed = self.listed().await?;
         Ok(listed.iter().filter_map(|payload| read(payload)).collect())
+    }
+
+    /// What there is of connections, without memory for each of them: of a table
+    /// that somebody fills, no more is kept than that.
+    pub async fn connection_table(&self) -> Result<ConnectionTable, KernelError> {
+        let message = message(CT_GET, 0);
+        let add = |table: &mut ConnectionTable, payload: &[u8]| {
+            if let Some(one) = read(payload) {
+                table.add(one);
+            }
+        };
+        let listed = self.nft.fold(&message, "listing connections", false, add);
+        listed.await
     }
 
     /// How many connections are tracked at most; `None` where connection tracking

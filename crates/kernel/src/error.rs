@@ -73,6 +73,14 @@ pub struct Refusal {
     pub origin: Origin,
 }
 
+impl KernelError {
+    /// Whether this process may not do it, which another attempt will not change.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.errno == EPERM)
+    }
+}
+
 /// Why the kernel answers EPERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {

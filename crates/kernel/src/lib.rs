@@ -46,7 +46,7 @@ mod wire;
 pub use address::Subnet;
 pub use apply::{Applied, Since};
 pub use condition::Conditioned;
-pub use conntrack::{Carried, Connection, Tuple};
+pub use conntrack::{Carried, Connection, ConnectionCount, ConnectionTable, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use events::{Events, watch};
 pub use fault::{Fault, Witness};

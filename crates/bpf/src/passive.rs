@@ -7,7 +7,7 @@ use crate::object::{failed, sized};
 use crate::packets::PacketPrograms;
 use crate::place::own_namespace;
 use crate::spread::{SPREAD_BYTES, Spread};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -53,6 +53,20 @@ pub enum Way {
     Here,
     /// No time: the IP bytes of the packets whose wait was timed.
     Bytes,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Wait, Self::Beyond, Self::Here, Self::Bytes];
+
+    /// As the program calls it (`OF_WAIT` and the others).
+    fn number(self) -> u32 {
+        match self {
+            Self::Wait => 0,
+            Self::Beyond => 1,
+            Self::Here => 2,
+            Self::Bytes => 3,
+        }
+    }
 }
 
 /// What a [`Spread`] is of.
@@ -138,6 +152,11 @@ impl Passive {
             map.delete(&gone.ifindex.to_ne_bytes())
                 .map_err(failed(FILE, DEVICES, "written"))?;
         }
+        // A device that is made again has another number: what is known of the
+        // one before would take up room for ever.
+        let gone = |of: &SpreadOf| !kept.contains(&of.ifindex);
+        let gone: Vec<SpreadOf> = self.spreads()?.into_keys().filter(gone).collect();
+        self.forget(&gone)?;
         for device in &wanted {
             let what = if device.hosts { WITH_HOSTS } else { 0 };
             let value = [device.line, what].map(u32::to_ne_bytes);
@@ -163,11 +182,8 @@ impl Passive {
             else {
                 return;
             };
-            let way = match way {
-                0 => Way::Wait,
-                1 => Way::Beyond,
-                2 => Way::Here,
-                _ => Way::Bytes,
+            let Some(way) = Way::ALL.into_iter().find(|one| one.number() == way) else {
+                return;
             };
             let of = SpreadOf {
                 ifindex,
@@ -177,6 +193,24 @@ impl Passive {
             spreads.insert(of, spread);
         })?;
         Ok(spreads)
+    }
+
+    /// Gives the room of these times to others.
+    pub fn forget(&self, gone: &[SpreadOf]) -> Result<(), BpfError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let map = self.map(SPREADS, SPREAD_BYTES)?;
+        for of in gone {
+            let key = [of.ifindex, of.priority, of.way.number()].map(u32::to_ne_bytes);
+            match map.delete(key.as_flattened()) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(failed(FILE, SPREADS, "written")(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The hosts of every device that tells them apart: the 4,096 that were
@@ -240,7 +274,7 @@ impl Passive {
 
     /// Packets that left a queue and could not be timed, because they were not
     /// seen to come or were cut into segments there; and times for which there
-    /// was no room.
+    /// was no room: in all, they only grow.
     pub fn untimed(&self) -> Result<(u64, u64), BpfError> {
         let map = self.map(TOTALS, 16)?;
         let value = map

@@ -47,7 +47,13 @@ fn payload_finds_signatures() {
 #[test]
 fn what_passes_tells_waits_and_round_trips() {
     println!("{}", in_the_guest("passive::waits"));
+    println!("{}", in_the_guest("passive::waits_of_engines"));
     println!("{}", in_the_guest("passive::round_trips"));
+}
+
+#[test]
+fn what_went_leaves_its_room() {
+    println!("{}", in_the_guest("passive::devices_come_and_go"));
 }
 
 #[test]

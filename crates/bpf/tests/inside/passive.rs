@@ -2,12 +2,13 @@
 //! What packets tell that pass by, beside what those say who send them.
 
 use super::net::{self, Far};
+use super::{class, shaper_on};
 use std::fs;
 use std::net::{Ipv4Addr, Shutdown, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use weirgate_bpf::{Passive, PassiveDevice, Spread, SpreadOf, Way};
+use weirgate_bpf::{Passive, PassiveDevice, Shaper, Spread, SpreadOf, Way};
 
 const FAST: u32 = 0x1_0010;
 const SLOW: u32 = 0x1_0020;
@@ -142,6 +143,62 @@ fn waits() {
     let (untimed, left_out) = passive.untimed().expect("a map");
     println!("{untimed} untimed, {left_out} left out");
     assert_eq!(left_out, 0);
+}
+
+/// The same behind what keeps queues in practice: flows of their own beside a full
+/// one in another class, or in the same queue, by disciplines of the kernel and by
+/// the kit's shaper.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn waits_of_engines() {
+    for engine in ["fq_codel", "cake", "kit"] {
+        let far = shaped("0ms");
+        let mut shaper = None;
+        match engine {
+            "fq_codel" => {
+                for class in ["1:10", "1:20"] {
+                    // What it drops is not timed, and would never be answered.
+                    net::run(&format!(
+                        "tc qdisc replace dev wan0 parent {class} fq_codel target 900ms interval 2s"
+                    ));
+                }
+            }
+            "cake" => {
+                net::run(
+                    "tc qdisc replace dev wan0 root handle 9: cake bandwidth 2mbit besteffort rtt 2s",
+                );
+            }
+            _ => {
+                net::run("tc qdisc del dev wan0 root");
+                let own = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
+                let classes = [0x10, 0x20].map(|minor| class(minor, 3, 0, 1, "droptail"));
+                shaper_on(&own, "wan0", classes.into());
+                shaper = Some(own);
+            }
+        }
+        let (passive, wan) = passive("wan0", false);
+        let flow = net::bulk_in(0, FAST);
+        sleep(Duration::from_secs(2));
+        let before = spread(&passive, wan, SLOW, Way::Wait);
+        let mut truth = echoed(SLOW, 12, 15);
+        let found = spread(&passive, wan, SLOW, Way::Wait).since(&before);
+        let ours = found.mean_ns().expect("packets") as f64 / 1e9;
+        truth.sort_by(f64::total_cmp);
+        let high = truth[truth.len() * 95 / 100];
+        let ours_high = found.at_most_ns(950).expect("packets") as f64 / 1e9;
+        println!(
+            "{engine}: {:.4} s, passive {ours:.4} s of {}; 95 %: {high:.4} s, passive {ours_high:.4} s",
+            mean(&truth),
+            found.count
+        );
+        assert_eq!(found.count, truth.len() as u64, "{engine}");
+        assert!(apart(ours, mean(&truth)) < 0.05, "{engine}");
+        assert!(apart(ours_high, high) < 0.05, "{engine}");
+        let _ = flow.shutdown(Shutdown::Both);
+        drop(passive);
+        net::run("ip link del wan0");
+        drop((shaper, far));
+    }
 }
 
 /// What the sender's own TCP measures (`tcpi_rtt`), in seconds.
@@ -310,4 +367,61 @@ fn hosts_in_a_queue() {
     assert!((left - 4..left).contains(&marked));
     let (.., marked) = send(SLOW, 3);
     assert_eq!(marked, 0);
+}
+
+/// Devices and classes come and go, as with each new PPPoE session: what is known
+/// of those that went leaves its room to those that come. Where there is none,
+/// that is counted.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn devices_come_and_go() {
+    let mut passive = Passive::open().unwrap_or_else(|error| panic!("{error}"));
+    let mut round = |classes: u32| {
+        for line in [
+            "ip link add ppp0 type veth peer name ppp1",
+            "ip addr add 10.9.0.1/24 dev ppp0",
+            "ip link set ppp1 up",
+            "ip link set ppp0 up",
+            // What a plain queue lets pass at once was never in it.
+            "tc qdisc replace dev ppp0 root handle 1: htb default ffff",
+            "tc class add dev ppp0 parent 1: classid 1:ffff htb rate 1gbit",
+        ] {
+            net::run(line);
+        }
+        let ifindex = net::ifindex("ppp0");
+        let wanted = PassiveDevice {
+            ifindex,
+            line: ifindex,
+            hosts: false,
+        };
+        passive.watch(&[wanted]).expect("a map");
+        let socket = UdpSocket::bind(("10.9.0.1", 0)).expect("a socket");
+        socket.set_broadcast(true).expect("a setting");
+        for class in 1..=classes {
+            net::classify(&socket, 0x1_0000 + class);
+            socket.send_to(&[0; 100], "10.9.0.255:9").expect("room");
+        }
+        let known = passive.spreads().expect("a map");
+        assert!(known.keys().all(|of| of.ifindex == ifindex));
+        let (_, left_out) = passive.untimed().expect("a map");
+        if classes < 100 {
+            // A wait and the bytes of each.
+            assert!(known.len() >= 2 * classes as usize, "{}", known.len());
+            let some: Vec<SpreadOf> = known.keys().take(10).copied().collect();
+            passive.forget(&some).expect("a map");
+            // What is not there is no error.
+            passive.forget(&some).expect("a map");
+            let left = passive.spreads().expect("a map");
+            assert_eq!(left.len(), known.len() - some.len());
+        }
+        net::run("ip link del ppp0");
+        left_out
+    };
+    // Of 3,200 that there would be in all, 1,024 have room.
+    for number in 0..40 {
+        assert_eq!(round(40), 0, "round {number}");
+    }
+    let left_out = round(600);
+    println!("of 1,200 at once, {left_out} had no room");
+    assert!(left_out >= 1_200 - 1_024);
 }

@@ -464,6 +464,7 @@ async function loadAbout() {
   const troubles = [];
   if (history.failing) troubles.push(history.failing);
   if (history.lost) troubles.push(history.lost + " rows of the history were lost");
+  if (about.times_left_out) troubles.push("there was no room for the waits and round trips of more classes");
   if (history.left_out) troubles.push(history.left_out + " values had no room in the history");
   byId("warning").hidden = troubles.length === 0;
   byId("warning").textContent = troubles.join("; ");

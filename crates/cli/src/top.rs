@@ -46,6 +46,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let legend = legend(state, arguments.policy.as_deref())?;
         let mut steps = Steps::open(legend.clone())?;
+        steps.come_every(arguments.every);
         steps.look_at_packets();
         steps.probe(&arguments.probe).map_err(wrong)?;
         let here = Place::here(state).ok();

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
-use weirgate_kernel::{Connection, Subnet, Tuple};
+use weirgate_kernel::{Connection, ConnectionCount, ConnectionTable, Subnet, Tuple};
 
 /// Services that have numbers at most; those of all others are added up.
 const MOST_SERVICES: usize = 32;
@@ -22,8 +22,6 @@ const MOST_FLOWS: usize = 20;
 /// or time.
 pub(crate) const SORTED: usize = 40;
 const OLD: u32 = 30;
-/// With more connections, the flows' rates are left out.
-const MANY: usize = 50_000;
 
 /// The ends of a connection as the link's router sees them, and its classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,18 +113,21 @@ impl Connections {
     /// how many the class may be found.
     pub(crate) fn take(
         &mut self,
-        all: &[Connection],
+        table: &ConnectionTable,
         subnets: &[Subnet],
         (sorter, room): (&Sorter, usize),
         limit: Option<u64>,
         now: Instant,
     ) {
+        let all = &table.first[..];
         self.sort(all, subnets, sorter, room);
-        let count = |is: fn(&Connection) -> bool| all.iter().filter(|one| is(one)).count() as u64;
+        // Those that are only counted have no class.
+        let beyond = table.count.all.saturating_sub(all.len() as u64);
+        self.unsorted += beyond;
         let mut numbers = vec![
-            (Number::ConnectionsTracked, all.len() as u64),
-            (Number::ConnectionsUnanswered, count(|one| !one.answered)),
-            (Number::ConnectionsMarked, count(|one| one.mark != 0)),
+            (Number::ConnectionsTracked, table.count.all),
+            (Number::ConnectionsUnanswered, table.count.unanswered),
+            (Number::ConnectionsMarked, table.count.marked),
         ];
         numbers.extend(limit.map(|limit| (Number::ConnectionsLimit, limit)));
         if sorter.0.is_some() {
@@ -139,18 +140,22 @@ impl Connections {
             labels: Vec::new(),
             numbers,
         }];
-        self.services(all);
-        self.flows(all, now);
+        self.services(table);
+        if beyond == 0 {
+            self.flows(all, now);
+        } else {
+            // Of some alone, they would not be those with most.
+            self.before.clear();
+            self.read = None;
+            self.flows = Arc::default();
+        }
     }
 
-    fn services(&mut self, all: &[Connection]) {
-        let mut services: BTreeMap<(u8, u16), (u64, u64)> = BTreeMap::new();
-        for one in all {
-            let key = (one.original.protocol, one.original.destination_port);
-            let sum = services.entry(key).or_default();
-            sum.0 += 1;
-            sum.1 += u64::from(!one.answered);
-        }
+    fn services(&mut self, table: &ConnectionTable) {
+        let pair = |count: &ConnectionCount| (count.all, count.unanswered);
+        let known = table.services.iter();
+        let mut services: BTreeMap<(u8, u16), (u64, u64)> =
+            known.map(|(key, count)| (*key, pair(count))).collect();
         for (key, silent) in &mut self.seats {
             *silent = if services.contains_key(key) {
                 0
@@ -183,7 +188,9 @@ impl Connections {
                 .push(object(protocol(key.0), key.1.to_string(), sum));
         }
         let rest = services.values();
-        let rest = rest.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let rest = rest.fold(pair(&table.others), |sum, one| {
+            (sum.0 + one.0, sum.1 + one.1)
+        });
         if rest.0 > 0 {
             let other = String::from("other");
             self.objects.push(object(other, String::new(), rest));
@@ -257,10 +264,6 @@ impl Connections {
     fn flows(&mut self, all: &[Connection], now: Instant) {
         let before = std::mem::take(&mut self.before);
         let passed = self.read.replace(now).map(|read| now - read);
-        if all.len() > MANY {
-            self.flows = Arc::default();
-            return;
-        }
         let mut found: Vec<(u64, u64, &Connection)> = Vec::new();
         for one in all {
             let Some((there, back)) = one.carried else {
@@ -368,6 +371,12 @@ mod tests {
         }
     }
 
+    fn table(all: &[Connection]) -> ConnectionTable {
+        let mut table = ConnectionTable::default();
+        all.iter().cloned().for_each(|one| table.add(one));
+        table
+    }
+
     fn sorter() -> Sorter {
         Sorter(Some(Arc::new(|one: &Connection, _: &[Subnet]| {
             let port = one.original.destination_port;
@@ -397,7 +406,7 @@ mod tests {
             connection(1, 1001, 443, 0),
             connection(2, 1002, 22, 100),
         ];
-        found.take(&all, &[], (&sorter(), 400), Some(256_000), begin);
+        found.take(&table(&all), &[], (&sorter(), 400), Some(256_000), begin);
         let whole = &found.objects[0];
         assert_eq!(whole.number(Number::ConnectionsTracked), Some(3));
         assert_eq!(whole.number(Number::ConnectionsUnanswered), Some(1));
@@ -407,7 +416,7 @@ mod tests {
         assert!(found.flows.is_empty());
         all[0] = connection(1, 1000, 443, 1100);
         found.take(
-            &all,
+            &table(&all),
             &[],
             (&sorter(), 400),
             None,
@@ -428,7 +437,7 @@ mod tests {
                 .map(|port| connection(1, 1000, 1 + round * 2_000 + port, 100))
                 .collect();
             let now = begin + Duration::from_secs(u64::from(round) * 10);
-            found.take(&all, &[], (&sorter(), 400), None, now);
+            found.take(&table(&all), &[], (&sorter(), 400), None, now);
             assert!(found.objects.len() <= MOST_SERVICES + 2);
             assert!(found.flows.len() <= MOST_FLOWS);
             let sum: u64 = found
@@ -473,7 +482,7 @@ mod tests {
             let passing = (0..10).map(|place| connection(4, 1 + place, 1 + round, 100));
             let all: Vec<Connection> = passing.chain(stay.iter().cloned()).collect();
             let now = begin + Duration::from_secs(u64::from(round) * 20);
-            found.take(&all, &[], (&by_time, room), None, now);
+            found.take(&table(&all), &[], (&by_time, room), None, now);
             let of = |class: &str| {
                 let key = ("up", String::from(class));
                 found.classes.get(&key).copied().unwrap_or(0)
@@ -489,5 +498,28 @@ mod tests {
         renamed.store(true, Ordering::Relaxed);
         let rounds: Vec<_> = (70..170).map(|round| read(round, 40)).collect();
         assert!(rounds[99].0 <= 10, "{:?}", rounds[99]);
+    }
+
+    /// A flood of connections to ports of all kinds takes no memory for each.
+    #[test]
+    fn a_flood_is_counted_and_not_kept() {
+        let mut flood = ConnectionTable::default();
+        for number in 0..200_000_u32 {
+            let (host, port) = (number % 200, number / 4);
+            flood.add(connection(host as u8, number as u16, port as u16, 0));
+        }
+        assert_eq!(flood.first.len(), ConnectionTable::MOST);
+        assert_eq!(flood.services.len(), ConnectionTable::MOST_SERVICES);
+        let mut found = Connections::default();
+        found.take(&flood, &[], (&sorter(), 400), None, Instant::now());
+        let whole = &found.objects[0];
+        assert_eq!(whole.number(Number::ConnectionsTracked), Some(200_000));
+        assert_eq!(whole.number(Number::ConnectionsUnanswered), Some(200_000));
+        assert_eq!(whole.number(Number::ConnectionsUnsorted), Some(199_600));
+        let services = found.objects.iter().filter(|one| one.sort == Sort::Service);
+        let counted = services.filter_map(|one| one.number(Number::ServiceConnections));
+        assert_eq!(counted.sum::<u64>(), 200_000);
+        assert!(found.flows.is_empty());
+        assert_eq!(found.known.len(), 400);
     }
 }

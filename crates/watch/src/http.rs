@@ -8,6 +8,7 @@ use crate::impatient::Impatient;
 use crate::metrics::openmetrics;
 use crate::pages::FILES;
 use crate::query::Query;
+use crate::reading::read;
 use crate::service::{Listen, Shared, lock};
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
@@ -29,9 +30,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use weirgate_history::{Reading, csv, json};
 
-/// Connections at once, each with a reading's memory at worst.
+/// Connections at once.
 const CONNECTIONS: usize = 32;
 /// Of them those that are told each look: the others are for who asks once.
 pub(crate) const LIVE: usize = 24;
@@ -41,10 +41,8 @@ const HEAD: Duration = Duration::from_secs(5);
 const STALLED: Duration = Duration::from_secs(30);
 /// A connection ends then; browsers open another.
 const LIFE: Duration = Duration::from_mins(30);
-/// Points of one answer, all series together.
-const POINTS: i64 = 200_000;
 
-type Answer = Response<Either<Full<Bytes>, Channel<Bytes>>>;
+pub(crate) type Answer = Response<Either<Full<Bytes>, Channel<Bytes, io::Error>>>;
 
 /// Listens everywhere; ends when what is returned is dropped.
 pub(crate) async fn listen(
@@ -243,11 +241,11 @@ fn asked_by_address(request: &Request<Incoming>) -> bool {
     name.is_empty() || name == "localhost" || bare.parse::<IpAddr>().is_ok()
 }
 
-fn plain(status: StatusCode, text: &str) -> Answer {
+pub(crate) fn plain(status: StatusCode, text: &str) -> Answer {
     whole(status, "text/plain; charset=utf-8", text.to_owned())
 }
 
-fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
+pub(crate) fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
     let mut answer = Response::new(Either::Left(Full::from(Bytes::from(body))));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
@@ -256,6 +254,8 @@ fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
 }
 
 const JSON: &str = "application/json";
+/// What is read from the history.
+const READ: [&str; 4] = ["/api/series", "/api/events", "/api/read", "/api/read.csv"];
 
 async fn routed(request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
     let path = request.uri().path();
@@ -270,27 +270,25 @@ async fn routed(request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
         "/api/live" => live(shared),
         "/metrics" => {
             let seen = seen();
-            let status = lock(&shared.history).status();
-            let own = shared.own(&status, seen.failing.is_some());
+            let own = shared.own(seen.failing.is_some());
             let text = openmetrics(&seen.changes, &own);
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             whole(StatusCode::OK, kind, text)
         }
-        "/api/series" | "/api/events" | "/api/read" | "/api/read.csv" => {
-            match Query::parse(query) {
-                Ok(query) => read(path.to_owned(), query, shared).await,
+        _ => match READ.into_iter().find(|known| *known == path) {
+            Some(path) => match Query::parse(query) {
+                Ok(query) => read(path, query, shared).await,
                 Err(wrong) => plain(StatusCode::BAD_REQUEST, &format!("{wrong}\n")),
-            }
-        }
-        _ => plain(StatusCode::NOT_FOUND, "there is nothing here\n"),
+            },
+            None => plain(StatusCode::NOT_FOUND, "there is nothing here\n"),
+        },
     }
 }
 
 /// What changes seldom: the legend, and how the history is.
 fn about(shared: &Shared) -> String {
-    let history = lock(&shared.history);
-    let (status, span) = (history.status(), history.span());
-    drop(history);
+    let (status, span) = lock(&shared.kept).clone();
+    let untimed = *lock(&shared.untimed);
     serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),
         "legend": &*Arc::clone(&lock(&shared.legend)),
@@ -306,6 +304,7 @@ fn about(shared: &Shared) -> String {
         },
         "without_privilege": lock(&shared.refused).clone(),
         "without_packets": lock(&shared.blind).clone(),
+        "times_left_out": untimed.map(|untimed| untimed.left_out),
     })
     .to_string()
 }
@@ -343,47 +342,4 @@ fn live(shared: &Shared) -> Answer {
     let kind = HeaderValue::from_static("text/event-stream");
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     answer
-}
-
-async fn read(path: String, query: Query, shared: &Arc<Shared>) -> Answer {
-    let history = Arc::clone(&shared.history);
-    let work = tokio::task::spawn_blocking(move || {
-        let history = lock(&history);
-        let span = history.span().unwrap_or((0, 0));
-        let length = query
-            .to
-            .min(span.1)
-            .saturating_sub(query.from.max(span.0))
-            .max(0);
-        let count = query.series.len().max(1) as i64;
-        // As many points as one answer may have, had each series all of them.
-        let least = if length / 1000 * count > POINTS {
-            length * count / POINTS
-        } else {
-            0
-        };
-        let names: Vec<&str> = query.series.iter().map(|name| &**name).collect();
-        let readings = || -> Result<Vec<Reading>, _> {
-            history.read(&names, query.from, query.to, query.step.max(least))
-        };
-        Ok::<_, weirgate_history::HistoryError>(match &*path {
-            "/api/series" => {
-                let names = history.series(query.from, query.to)?;
-                let names: Vec<String> = names.into_keys().collect();
-                (JSON, serde_json::json!({ "series": names }).to_string())
-            }
-            "/api/events" => (JSON, json(&[], &history.events(query.from, query.to)?)),
-            "/api/read.csv" => ("text/csv; charset=utf-8", csv(&readings()?)),
-            _ => {
-                let step = query.step.max(least);
-                let found = history.read_with_events(&names, query.from, query.to, step)?;
-                (JSON, json(&found.0, &found.1))
-            }
-        })
-    });
-    match work.await {
-        Ok(Ok((kind, text))) => whole(StatusCode::OK, kind, text),
-        Ok(Err(error)) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
-        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "weirgate ends\n"),
-    }
 }

@@ -34,6 +34,7 @@ mod passing;
 mod probe;
 mod promise;
 mod query;
+mod reading;
 mod send;
 mod service;
 mod steps;

@@ -5,6 +5,7 @@
 use crate::differ::Change;
 use crate::legend::{ClassLegend, Legend};
 use crate::object::{Number, Object, Sort};
+use weirgate_bpf::Shaper;
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
 
@@ -35,6 +36,13 @@ pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
     Some(known.or(device.cake)?.as_bits_per_second())
 }
 
+/// Whether the kit's shaper stands there. Its rate is in maps, which are root's;
+/// its kind is told to anybody.
+fn by_the_kit(device: &DeviceOverview) -> bool {
+    let mut qdiscs = device.counters.qdiscs.iter();
+    qdiscs.any(|qdisc| qdisc.parent.is_none() && qdisc.kind == Shaper::KIND)
+}
+
 /// The link's objects.
 pub(crate) fn objects(
     legend: &Legend,
@@ -46,6 +54,8 @@ pub(crate) fn objects(
         let now = devices.iter().find(|one| one.name == *device);
         let rate = now.and_then(gate);
         numbers.extend(rate.map(|rate| (Number::LinkRate, rate)));
+        let shaped = rate.is_some() || now.is_some_and(by_the_kit);
+        numbers.push((Number::LinkShaped, u64::from(shaped)));
         if let Some(line) = lines.iter().find(|line| line.direction == *direction) {
             numbers.extend([
                 (Number::LinkLine, line.rate),
@@ -93,7 +103,7 @@ mod tests {
     use super::*;
     use crate::Differ;
     use std::collections::BTreeMap;
-    use weirgate_kernel::{DeviceCounters, Traffic};
+    use weirgate_kernel::{Counters, DeviceCounters, Inside, Traffic};
     use weirgate_units::Rate;
 
     #[test]
@@ -121,9 +131,11 @@ mod tests {
             reason: String::from("delay"),
             blind: false,
         };
-        let found = objects(&legend, &[wan], &[line]);
+        let shaped = |found: &[Object]| found[0].number(Number::LinkShaped);
+        let found = objects(&legend, &[wan.clone()], &[line]);
         assert_eq!(found[0].number(Number::LinkRate), Some(800_000));
         assert_eq!(found[0].number(Number::LinkLine), Some(810_000));
+        assert_eq!(shaped(&found), Some(1));
         let changes = Differ::default().step(found);
         let mut class = ClassLegend {
             device: String::from("wan"),
@@ -137,10 +149,36 @@ mod tests {
         };
         let now = at_rate(&changes, &class);
         assert_eq!((now.guaranteed, now.bound), (80_000, Some(50_000)));
+        // Of the kit's shaper, who is not root sees only that it is there.
+        let qdisc = |kind: &str| Counters {
+            handle: Handle::new(1, 0),
+            parent: None,
+            kind: kind.to_owned(),
+            bytes: 0,
+            packets: 0,
+            drops: 0,
+            overlimits: 0,
+            requeues: 0,
+            backlog_bytes: 0,
+            queued_packets: 0,
+            marks: None,
+            borrowed: None,
+            inside: Inside::default(),
+            tins: Vec::new(),
+        };
+        for (kind, held) in [(Shaper::KIND, 1), ("fq_codel", 0)] {
+            let mut wan = wan.clone();
+            wan.rates.clear();
+            wan.counters.qdiscs = vec![qdisc(kind)];
+            let found = objects(&legend, &[wan], &[]);
+            assert_eq!(found[0].number(Number::LinkRate), None);
+            assert_eq!(shaped(&found), Some(held), "{kind}");
+        }
         class.direction = String::from("down");
         assert_eq!(at_rate(&changes, &class), class);
         // A device that is not there has no rate.
         let found = objects(&legend, &[], &[]);
-        assert_eq!(found[0].numbers, [(Number::LinkPolicy, 1_000_000)]);
+        let numbers = [(Number::LinkPolicy, 1_000_000), (Number::LinkShaped, 0)];
+        assert_eq!(found[0].numbers, numbers);
     }
 }

@@ -7,7 +7,7 @@ use crate::legend::Legend;
 use crate::line::{self, LineNow};
 use crate::object::{Number, Object, Sort};
 use crate::passed;
-use crate::passing::Passing;
+use crate::passing::{Passing, Untimed};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,15 @@ const MOST_RULES: usize = 1024;
 /// connections, so that a long table costs no more by the second.
 const CONNECTIONS_EVERY: u32 = 10;
 const CONNECTIONS_EACH: usize = 2_000;
+/// Looks until what failed is tried again.
+const AGAIN: u32 = 10;
+
+/// Why rules and connections could not be read.
+struct Refused {
+    reason: String,
+    /// Looks until it is tried again; `None` where this process may not.
+    rest: Option<u32>,
+}
 
 /// Looks at one network namespace, again and again.
 pub struct Looker {
@@ -36,7 +45,7 @@ pub struct Looker {
     between: u32,
     connections: Connections,
     /// Why rules and connections are not looked at.
-    refused: Option<String>,
+    refused: Option<Refused>,
     kits: Kits,
     passing: Option<Passing>,
     /// Why packets that pass are not looked at.
@@ -100,13 +109,19 @@ impl Looker {
 
     /// Why rules and connections are not looked at; `None` if they are.
     pub fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+        Some(&*self.refused.as_ref()?.reason)
     }
 
     /// Why packets that pass are not looked at; `None` if they are, or nobody
     /// asked for it.
     pub fn blind(&self) -> Option<&str> {
         self.blind.as_deref()
+    }
+
+    /// What of packets that pass could not be timed; `None` where they are not
+    /// looked at.
+    pub(crate) fn untimed(&self) -> Option<Untimed> {
+        self.passing.as_ref().map(Passing::untimed)
     }
 
     /// Looks once.
@@ -121,16 +136,27 @@ impl Looker {
             self.kits.look(device, &self.legend, &mut objects);
         }
         objects.extend(line::objects(&self.legend, &devices, &self.lines));
-        if let Some(passing) = &mut self.passing
-            && let Err(error) = passing.look(&devices, shaped, &self.legend, &mut objects)
-        {
-            self.blind = Some(first_line(&error));
-            self.passing = None;
+        if let Some(passing) = &mut self.passing {
+            // What fails once need not fail at the next look.
+            let found = passing.look(&devices, shaped, &self.legend, &mut objects);
+            self.blind = found.err().map(|error| first_line(&error));
         }
-        if self.refused.is_none()
-            && let Err(error) = self.privileged(&mut objects).await
-        {
-            self.refused = Some(error.to_string());
+        let due = match &mut self.refused {
+            None => true,
+            Some(Refused { rest: None, .. }) => false,
+            Some(Refused {
+                rest: Some(rest), ..
+            }) => {
+                *rest = rest.saturating_sub(1);
+                *rest == 0
+            }
+        };
+        if due {
+            let found = self.privileged(&mut objects).await;
+            self.refused = found.err().map(|error| Refused {
+                reason: error.to_string(),
+                rest: (!error.is_denied()).then_some(AGAIN),
+            });
         }
         Ok((objects, devices))
     }
@@ -142,14 +168,15 @@ impl Looker {
         }
         passed::look(&self.kernel, &self.legend, objects).await;
         if self.rest == 0 {
-            let all = self.kernel.connections().await?;
+            let table = self.kernel.connection_table().await?;
             let subnets = self.kernel.subnets().await?;
             let sorter = &self.legend.sorter;
             let limit = self.kernel.connection_limit();
             let room = SORTED.saturating_mul(self.between as usize);
             self.connections
-                .take(&all, &subnets, (sorter, room), limit, Instant::now());
-            let more = u32::try_from(all.len() / CONNECTIONS_EACH).unwrap_or(u32::MAX);
+                .take(&table, &subnets, (sorter, room), limit, Instant::now());
+            let count = usize::try_from(table.count.all).unwrap_or(usize::MAX);
+            let more = u32::try_from(count / CONNECTIONS_EACH).unwrap_or(u32::MAX);
             self.between = CONNECTIONS_EVERY.saturating_add(more);
             self.rest = self.between;
         }

@@ -156,6 +156,7 @@ metrics! {
     ClassHighHere: Class "rtt_inside_95th_seconds" Gauge / 1_000_000 "The one that 95 of 100 of them did not exceed.";
     LinkPolicy: Link "policy_bits_per_second" Gauge / 1 "The rate on the wire that the policy lets the link have.";
     LinkRate: Link "rate_bits_per_second" Gauge / 1 "The rate on the wire that it has now; another than the policy's where [track] follows the line.";
+    LinkShaped: Link "shaped" Gauge / 1 "1 where something holds it to a rate: a gate or a cake with a rate, or the kit's shaper.";
     LinkLine: Link "tracked_bits_per_second" Gauge / 1 "What [track] takes the line's rate to be.";
     LinkFloor: Link "tracked_floor_bits_per_second" Gauge / 1 "The rate that [track] never goes below.";
     LinkCeiling: Link "tracked_ceiling_bits_per_second" Gauge / 1 "The rate that [track] never goes above.";

@@ -25,11 +25,23 @@ const HIGH: u64 = 950;
 pub(crate) struct Passing {
     passive: Passive,
     spreads: BTreeMap<SpreadOf, Spread>,
+    /// Times of no class that there is, and for how many looks nothing was added.
+    unclaimed: BTreeMap<SpreadOf, u32>,
+    untimed: Untimed,
     hosts: BTreeMap<(u32, IpAddr), Seat>,
     /// Hosts that were known at the look before.
     known: BTreeSet<(u32, IpAddr)>,
     /// When that was.
     looked: Option<Instant>,
+}
+
+/// What could not be timed since this was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Untimed {
+    /// Packets that left a queue and were not seen to come.
+    pub(crate) packets: u64,
+    /// Times for which there was no room.
+    pub(crate) left_out: u64,
 }
 
 /// What is known of the queue of a host's device.
@@ -56,6 +68,8 @@ impl Passing {
         Ok(Self {
             passive: Passive::open()?,
             spreads: BTreeMap::new(),
+            unclaimed: BTreeMap::new(),
+            untimed: Untimed::default(),
             hosts: BTreeMap::new(),
             known: BTreeSet::new(),
             looked: None,
@@ -79,6 +93,7 @@ impl Passing {
             .map(|device| (&*device.name, device.index))
             .collect();
         let before = std::mem::take(&mut self.spreads);
+        let mut claimed = BTreeSet::new();
         for object in objects.iter_mut().filter(|one| one.sort == Sort::Class) {
             let handle: Option<Handle> = object.label("handle").parse().ok();
             let Some((handle, ifindex)) = handle.zip(numbers.get(object.label("device"))) else {
@@ -90,8 +105,16 @@ impl Passing {
                 way,
             };
             class(&mut object.numbers, &spreads, &before, of);
+            let own = of(Way::Wait);
+            claimed.insert((own.ifindex, own.priority));
         }
+        self.unclaimed = unclaimed(&spreads, &before, &claimed, &self.unclaimed);
+        let old = self.unclaimed.iter().filter(|(_, looks)| **looks >= SILENT);
+        let old: Vec<SpreadOf> = old.map(|(of, _)| *of).collect();
+        self.passive.forget(&old)?;
         self.spreads = spreads;
+        let (packets, left_out) = self.passive.untimed()?;
+        self.untimed = Untimed { packets, left_out };
         let names: BTreeMap<u32, &str> = numbers
             .iter()
             .map(|(name, index)| (*index, *name))
@@ -120,6 +143,11 @@ impl Passing {
         }
         self.known = hosts.into_keys().collect();
         Ok(())
+    }
+
+    /// What could not be timed so far.
+    pub(crate) fn untimed(&self) -> Untimed {
+        self.untimed
     }
 
     /// Gives places to hosts: who has one keeps it while he is heard of.
@@ -155,6 +183,27 @@ impl Passing {
             self.hosts.insert(*key, seat);
         }
     }
+}
+
+/// Of the times that no class has, for how many looks nothing was added: those of
+/// classes that went, and of priorities that stand for none.
+fn unclaimed(
+    spreads: &BTreeMap<SpreadOf, Spread>,
+    before: &BTreeMap<SpreadOf, Spread>,
+    claimed: &BTreeSet<(u32, u32)>,
+    looks: &BTreeMap<SpreadOf, u32>,
+) -> BTreeMap<SpreadOf, u32> {
+    let free = |of: &SpreadOf| !claimed.contains(&(of.ifindex, of.priority));
+    let quiet = |of: &SpreadOf, now: &Spread| {
+        let last = before.get(of);
+        last.is_some_and(|last| last.count == now.count)
+    };
+    let free = spreads.iter().filter(|(of, _)| free(of));
+    free.map(|(of, now)| {
+        let so_far = looks.get(of).copied().unwrap_or(0);
+        (*of, if quiet(of, now) { so_far + 1 } else { 0 })
+    })
+    .collect()
 }
 
 /// The devices to look at: those of the policy's links and the inside ones;
@@ -283,6 +332,33 @@ fn host(device: &str, address: IpAddr, now: &Host, last: &Host, queue: Option<Qu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_times_that_nobody_has_grow_old() {
+        let of = |priority| SpreadOf {
+            ifindex: 3,
+            priority,
+            way: Way::Wait,
+        };
+        let counted = |count| {
+            let mut spread = Spread::default();
+            spread.count = count;
+            spread
+        };
+        let before: BTreeMap<_, _> = [
+            (of(1), counted(5)),
+            (of(2), counted(5)),
+            (of(3), counted(5)),
+        ]
+        .into();
+        let mut now = before.clone();
+        now.insert(of(3), counted(6));
+        now.insert(of(4), counted(0));
+        let claimed = BTreeSet::from([(3, 1)]);
+        let looks = BTreeMap::from([(of(1), 9), (of(2), 9), (of(3), 9)]);
+        let found = unclaimed(&now, &before, &claimed, &looks);
+        assert_eq!(found, BTreeMap::from([(of(2), 10), (of(3), 0), (of(4), 0)]));
+    }
 
     #[test]
     fn a_mean_is_of_what_came_since() {

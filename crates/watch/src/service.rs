@@ -9,7 +9,9 @@ use crate::legend::Legend;
 use crate::line::LineNow;
 use crate::metrics::Own;
 use crate::object::series;
+use crate::passing::Untimed;
 use crate::probe::Target;
+use crate::reading::Readers;
 use crate::send::{Outlets, Sending};
 use crate::steps::Steps;
 use crate::storage::FileStorage;
@@ -82,6 +84,12 @@ pub(crate) struct Shared {
     pub(crate) legend: Mutex<Arc<Legend>>,
     pub(crate) refused: Mutex<Option<String>>,
     pub(crate) blind: Mutex<Option<String>>,
+    pub(crate) untimed: Mutex<Option<Untimed>>,
+    /// How the history was when it was last written to, and the times that it
+    /// knows: whoever asks for these waits for no disk.
+    pub(crate) kept: Mutex<Kept>,
+    pub(crate) every: Duration,
+    pub(crate) readers: Readers,
     pub(crate) behind_proxy: bool,
     pub(crate) door: Arc<Door>,
     pub(crate) outlets: Mutex<Outlets>,
@@ -89,10 +97,17 @@ pub(crate) struct Shared {
     pub(crate) live: Arc<Semaphore>,
 }
 
+/// How a history is, and the time of its first and last row.
+type Kept = (Status, Option<(i64, i64)>);
+
+fn kept(history: &History<FileStorage>) -> Kept {
+    (history.status(), history.span())
+}
+
 impl Shared {
-    /// Numbers of watch itself. `left_out` says how many values of the history's
-    /// rows there was no room for.
-    pub(crate) fn own(&self, history: &Status, failing: bool) -> Vec<Own> {
+    /// Numbers of watch itself.
+    pub(crate) fn own(&self, failing: bool) -> Vec<Own> {
+        let (history, _) = lock(&self.kept).clone();
         let mut own = vec![
             Own::one(
                 "weirgate_history_series",
@@ -103,13 +118,13 @@ impl Shared {
             Own::one(
                 "weirgate_history_lost",
                 "Rows and events that the history lost since the start.",
-                false,
+                true,
                 history.lost,
             ),
             Own::one(
                 "weirgate_history_left_out",
                 "Values that the history had no room for since the start.",
-                false,
+                true,
                 history.refused,
             ),
             Own::one(
@@ -119,6 +134,22 @@ impl Shared {
                 u64::from(failing),
             ),
         ];
+        if let Some(untimed) = *lock(&self.untimed) {
+            own.extend([
+                Own::one(
+                    "weirgate_packets_untimed",
+                    "Packets that left a queue and were not seen to come, so that their wait is not known.",
+                    true,
+                    untimed.packets,
+                ),
+                Own::one(
+                    "weirgate_times_left_out",
+                    "Waits and round trips for which there was no room: more classes send than there are places.",
+                    true,
+                    untimed.left_out,
+                ),
+            ]);
+        }
         if self.door.asks() {
             own.push(Own::one(
                 "weirgate_access_refused",
@@ -162,6 +193,7 @@ pub async fn serve(
     let door = Arc::new(Door::open(config.tls.as_ref(), config.access.as_deref())?);
     let outlets = Mutex::new(Outlets::open(&config.sending)?);
     let history = FileStorage::open(&config.history, config.size)?;
+    let kept = Mutex::new(kept(&history));
     let history = Arc::new(Mutex::new(history));
     let (send, seen) = watch::channel(Arc::new(Seen::default()));
     let shared = Arc::new(Shared {
@@ -170,13 +202,18 @@ pub async fn serve(
         legend: Mutex::new(Arc::new(legend.clone())),
         refused: Mutex::new(None),
         blind: Mutex::new(None),
+        untimed: Mutex::new(None),
+        kept,
+        every: config.every,
+        readers: Readers::default(),
         behind_proxy: config.behind_proxy,
         door: Arc::clone(&door),
         outlets,
         live: Arc::new(Semaphore::new(http::LIVE)),
     });
+    // Before anybody can ask: to load programs keeps this thread for seconds.
+    let mut round = Round::new(&config, legend, Arc::clone(&shared))?;
     let (servers, places) = http::listen(&config.listen, &shared).await?;
-    let mut round = Round::new(&config, legend, history)?;
     let work = async {
         let mut ticks = tokio::time::interval(config.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -196,6 +233,10 @@ pub async fn serve(
             let seen = round.once(&told).await;
             *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
+            if let Some(text) = round.left_out() {
+                told(&text);
+                round.happened("packets", text);
+            }
             if let Some(seen) = seen {
                 offer(&shared, &seen);
                 send.send_replace(Arc::new(seen));
@@ -217,8 +258,7 @@ pub async fn serve(
 fn offer(shared: &Shared, seen: &Seen) {
     let now = Instant::now();
     if lock(&shared.outlets).due(now) {
-        let status = lock(&shared.history).status();
-        let own = shared.own(&status, seen.failing.is_some());
+        let own = shared.own(seen.failing.is_some());
         lock(&shared.outlets).offer(now, seen.time, &seen.changes, &own);
     }
 }
@@ -236,7 +276,7 @@ fn wall() -> i64 {
 /// One look after the other, and where it goes.
 struct Round {
     steps: Steps,
-    history: Arc<Mutex<History<FileStorage>>>,
+    shared: Arc<Shared>,
     committed: Instant,
     events: Vec<Event>,
     applied: Option<PathBuf>,
@@ -247,17 +287,14 @@ struct Round {
 }
 
 impl Round {
-    fn new(
-        config: &Config,
-        legend: Legend,
-        history: Arc<Mutex<History<FileStorage>>>,
-    ) -> Result<Self, WatchError> {
+    fn new(config: &Config, legend: Legend, shared: Arc<Shared>) -> Result<Self, WatchError> {
         let mut steps = Steps::open(legend)?;
+        steps.come_every(config.every);
         steps.look_at_packets();
         steps.probe(&config.probes)?;
         Ok(Self {
             steps,
-            history,
+            shared,
             committed: Instant::now(),
             events: vec![Event {
                 time: wall(),
@@ -311,6 +348,19 @@ impl Round {
         });
     }
 
+    /// What to say where there is no more room for times, the first time.
+    fn left_out(&mut self) -> Option<String> {
+        let untimed = self.steps.looker.untimed();
+        let before = std::mem::replace(&mut *lock(&self.shared.untimed), untimed);
+        let none = before.is_none_or(|before| before.left_out == 0);
+        (none && untimed.is_some_and(|untimed| untimed.left_out > 0)).then(|| {
+            String::from(
+                "there is no room for the waits and round trips of more classes: those of some are \
+                 not known",
+            )
+        })
+    }
+
     fn sources_changed(&mut self) -> bool {
         let mut any = false;
         for (path, last) in &mut self.sources {
@@ -342,20 +392,22 @@ impl Round {
         if due {
             self.committed = Instant::now();
         }
-        let history = Arc::clone(&self.history);
+        let shared = Arc::clone(&self.shared);
         let work = tokio::task::spawn_blocking(move || -> Result<bool, HistoryError> {
-            let mut history = lock(&history);
+            let mut history = lock(&shared.history);
             for event in events {
                 history.event(event);
             }
             let values = values
                 .iter()
                 .map(|(name, kind, value)| (&**name, *kind, *value));
-            history.append(time, interval, values)?;
-            if due {
-                history.commit()?;
-            }
-            Ok(due)
+            let taken = history.append(time, interval, values);
+            let written = match due {
+                true => taken.and_then(|()| history.commit()),
+                false => taken,
+            };
+            *lock(&shared.kept) = kept(&history);
+            written.map(|()| due)
         });
         match work.await {
             Ok(Ok(true)) => {
@@ -376,7 +428,7 @@ impl Round {
     }
 
     async fn end(self) {
-        let history = Arc::clone(&self.history);
+        let history = Arc::clone(&self.shared.history);
         // What cannot be written now is lost; the last word was said before.
         let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
     }

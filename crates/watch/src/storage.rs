@@ -31,6 +31,11 @@ impl Storage for FileStorage {
 }
 
 impl FileStorage {
+    /// Another handle of the same file, to be read from.
+    pub(crate) fn again(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
     /// Opens a history to write it, and makes it where there is none.
     pub fn open(path: &Path, size: u64) -> Result<History<Self>, WatchError> {
         let wrong = |source: HistoryError| WatchError::History {

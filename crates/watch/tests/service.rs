@@ -9,21 +9,26 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
-use weirgate_watch::{Listen, WatchError};
+use weirgate_history::Kind;
+use weirgate_watch::{FileStorage, Listen, WatchError};
 
 /// A service of this machine's own devices, which ends with it.
 struct Service {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), WatchError>>>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Service {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    /// With what the folder has.
+    fn of(folder: tempfile::TempDir) -> Self {
         let listen = Listen::Address("127.0.0.1:0".parse().unwrap());
         let config = config(folder.path(), listen);
         let (stop, stopped) = oneshot::channel();
@@ -33,7 +38,7 @@ impl Service {
             address: address.recv().unwrap().unwrap(),
             stop: Some(stop),
             thread: Some(thread),
-            _folder: folder,
+            folder,
         }
     }
 
@@ -240,6 +245,112 @@ fn who_looks_on_does_not_keep_others_out() {
     }
     assert!(service.get("/api/about").starts_with("HTTP/1.1 200"));
     drop(told);
+}
+
+/// What a power cut leaves is what the file has: never without the last five seconds
+/// and the time of a look.
+#[test]
+fn the_file_is_never_far_behind() {
+    let service = Service::start();
+    let path = service.folder.path().join("deep/history");
+    let begin = Instant::now();
+    let (mut worst, mut reads) = (0, 0);
+    while begin.elapsed() < Duration::from_secs(12) {
+        std::thread::sleep(Duration::from_millis(50));
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let copy = FileStorage::open_reading(&path).unwrap();
+        let Some((_, last)) = copy.span() else {
+            // Nothing was written yet.
+            assert!(begin.elapsed() < Duration::from_secs(5));
+            continue;
+        };
+        worst = worst.max(wall.as_millis() as i64 - last);
+        reads += 1;
+    }
+    println!("of {reads} cuts, the worst lost {worst} ms");
+    assert!(reads > 20, "{reads}");
+    assert!(worst <= 5_200, "{worst} ms");
+}
+
+/// Clients that ask for much and read little: what they are sent is not held for each
+/// of them, looks and others' requests go on, and they are left.
+#[test]
+fn who_asks_for_much_and_reads_little_does_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/history");
+    let rows = 90_000_i64;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = now.as_millis() as i64;
+    let mut history = FileStorage::open(&path, 40_000_000).unwrap();
+    let name = "class_sent_bytes{device=\"wan\",direction=\"up\",class=\"greedy\",handle=\"2:99\"}";
+    for row in 1..=rows {
+        let value = [(name, Kind::Counter, row % 1000)];
+        history
+            .append(now - (rows - row) * 1000, 1000, value)
+            .unwrap();
+        if row % 600 == 0 {
+            history.commit().unwrap();
+        }
+    }
+    history.commit().unwrap();
+    drop(history);
+    let service = Service::of(folder);
+    let ask = "GET /api/read.csv?series=class_sent_bytes%7Bdevice%3D%22wan%22%2Cdirection%3D%22up%22%2Cclass%3D%22greedy%22%2Chandle%3D%222:99%22%7D HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let whole = service.raw(ask.as_bytes());
+    assert!(whole.len() > 8_000_000, "{}", whole.len());
+    assert!(whole.contains("transfer-encoding: chunked"));
+    let before = resident();
+    let greedy: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(service.address).unwrap();
+            stream.write_all(ask.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(3));
+    let more = resident().saturating_sub(before);
+    println!(
+        "20 answers of {} kB that nobody reads: {more} kB more",
+        whole.len() / 1000
+    );
+    assert!(more < 40_000, "{more} kB");
+    // Two at most have what they read in memory; the others wait for their turn.
+    for path in ["/metrics", "/api/about", "/api/now"] {
+        let begin = Instant::now();
+        assert!(service.get(path).starts_with("HTTP/1.1 200"), "{path}");
+        assert!(begin.elapsed() < Duration::from_secs(2), "{path}");
+    }
+    let seen = || {
+        let text = service.get("/api/now");
+        let body = text.split_once("\r\n\r\n").unwrap().1.to_owned();
+        let now: serde_json::Value = serde_json::from_str(&body).unwrap();
+        now["time_ms"].as_i64().unwrap()
+    };
+    let first = seen();
+    std::thread::sleep(Duration::from_secs(2));
+    let looked = seen() - first;
+    assert!(looked >= 1_000, "{looked} ms");
+    // One more is told to come again, within the time that it waits for a place.
+    let begin = Instant::now();
+    let busy = service.raw(ask.as_bytes());
+    assert!(busy.starts_with("HTTP/1.1 503"), "{:.60}", busy);
+    assert!(busy.contains("retry-after: 10"));
+    assert!(begin.elapsed() < Duration::from_secs(15));
+    // A graph's few points have room beside.
+    let few = service.get(&format!(
+        "/api/read?series=a&from={}&to={now}",
+        now - 60_000
+    ));
+    assert!(few.starts_with("HTTP/1.1 200"), "{:.60}", few);
+    drop(greedy);
+}
+
+/// Kilobytes of memory that this process has now.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.unwrap().trim().trim_end_matches(" kB");
+    number.trim().parse().unwrap()
 }
 
 #[test]

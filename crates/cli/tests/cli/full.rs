@@ -74,7 +74,7 @@ fn a_full_disk_stops_nothing_and_is_told() {
     until(&place, &address, "weirgate_history_failing 1");
     place.run("rm /run/small/filler /run/small/rest");
     until(&place, &address, "weirgate_history_failing 0");
-    until(&place, &address, "weirgate_history_lost 0");
+    until(&place, &address, "weirgate_history_lost_total 0");
     // What was seen meanwhile is there.
     let ended = place.weirgate("watch export --history /run/small/history --from 1h");
     assert_eq!(ended.status, 0, "{ended:?}");

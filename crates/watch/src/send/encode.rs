@@ -131,6 +131,8 @@ pub(crate) fn write_request(
         let name = format!("{}{total}", family.name);
         for (labels, value) in &family.values {
             let mut labels = labels.clone();
+            // The protocol forbids them; a label without a value is none.
+            labels.retain(|(_, value)| !value.is_empty());
             labels.push((String::from("__name__"), name.clone()));
             let missing = also
                 .iter()

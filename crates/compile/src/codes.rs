@@ -43,6 +43,7 @@ codes! {
     CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
     CONTROL_GROUP "C222" "A rule asks for a control group, and the kernel cannot tell it.";
     OWN_TRAFFIC "C223" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
+    INSIDE "C224" "Connections shall keep which inside host they are of, and the bits of `[marks]` have no room for it, or the kernel does not copy marks.";
 }
 
 #[cfg(test)]

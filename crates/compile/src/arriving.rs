@@ -5,6 +5,7 @@
 
 use crate::condition;
 use crate::hold;
+use crate::inside;
 use crate::receive;
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
@@ -20,7 +21,8 @@ pub(crate) fn decides_upstream(rule: &Rule) -> bool {
 pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
-    by_ifb && kernel.restore_marks && policy.rules.iter().any(decides_upstream)
+    let kept = policy.rules.iter().any(decides_upstream) || inside::bits(policy) != 0;
+    by_ifb && kernel.restore_marks && kept
 }
 
 /// The places for arriving packets that the tables rely on.
@@ -84,14 +86,20 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
 }
 
 fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, Arriving> {
-    let mask = policy.mark_mask;
-    let asks = |one: &Match| one.field() == Some(Field::Mark { mask });
-    let mut rules = tables
-        .iter()
-        .filter(|table| table.netdev)
-        .flat_map(|table| &table.chains)
-        .flat_map(|chain| &chain.rules);
-    if !rules.any(|rule| rule.matches.iter().any(asks)) {
+    let asked = |mask: u32| {
+        let asks = |one: &Match| one.field() == Some(Field::Mark { mask });
+        let chains = tables.iter().filter(|table| table.netdev);
+        let chains = chains.flat_map(|table| &table.chains);
+        let mut rules = chains.flat_map(|chain| &chain.rules);
+        let found = rules.any(|rule| rule.matches.iter().any(asks));
+        if found { mask } else { 0 }
+    };
+    let inside = policy
+        .inside_mask
+        .as_ref()
+        .map_or(0, |mask| asked(mask.value));
+    let mask = asked(policy.mark_mask) | inside;
+    if mask == 0 {
         return BTreeMap::new();
     }
     let line = policy

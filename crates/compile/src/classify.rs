@@ -27,6 +27,7 @@
 
 use crate::bridge;
 use crate::classify_when::{self, Lists, VERSIONS};
+use crate::inside;
 use crate::naming;
 use crate::part_rules;
 use crate::receive;
@@ -60,7 +61,14 @@ pub(crate) fn chains(
         dscp.wash
             .is_some_and(|directions| directions.contains(direction))
     });
-    let parts = part_rules::rules(scheduler, sets);
+    let mut parts = part_rules::rules(scheduler, sets);
+    if matches!(hook, Hook::Ingress { .. }) {
+        parts.extend(inside::leading(policy, scheduler));
+    }
+    let kept = match direction {
+        Direction::Up if tracked => inside::keeping(policy, sets),
+        _ => Vec::new(),
+    };
     let mut writer = Writer {
         policy,
         scheduler,
@@ -79,7 +87,7 @@ pub(crate) fn chains(
         called: Vec::new(),
         kept: 0,
     };
-    let mut rules = writer.before();
+    let mut rules = [kept, writer.before()].concat();
     writer.scheme(&mut rules);
     let marking = writer.is_marking();
     if let (Some(default), false) = (scheduler.default_class(), marking) {

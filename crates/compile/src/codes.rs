@@ -44,6 +44,7 @@ codes! {
     CONTROL_GROUP "C222" "A rule asks for a control group, and the kernel cannot tell it.";
     OTHER_QUEUE "C223" "The kernel lacks fq_codel, so that classes that name no queue have another (warning).";
     OWN_TRAFFIC "C224" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
+    INSIDE "C225" "Connections shall keep which inside host they are of, and the bits of `[marks]` have no room for it, or the kernel does not copy marks.";
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod engine;
 mod following;
 mod hold;
 mod hosts;
+mod inside;
 mod kit;
 mod leaf;
 mod naming;

@@ -69,7 +69,10 @@ fn origin(parent: &Parent) -> Origin {
 
 /// Addresses of one version with their class, apart from each other: what is
 /// written first holds.
-fn ranges(members: &[(Prefix, Handle)], version: IpVersion) -> Vec<(u128, u128, Handle)> {
+pub(crate) fn ranges(
+    members: &[(Prefix, Handle)],
+    version: IpVersion,
+) -> Vec<(u128, u128, Handle)> {
     let mut out: Vec<(u128, u128, Handle)> = Vec::new();
     let own = |prefix: &Prefix| prefix.is_v4() == (version == IpVersion::V4);
     for (prefix, class) in members.iter().filter(|member| own(&member.0)) {

@@ -8,6 +8,7 @@ use crate::condition;
 use crate::control_group;
 use crate::engine;
 use crate::hosts;
+use crate::inside;
 use crate::own_traffic;
 use crate::receive;
 use std::collections::BTreeSet;
@@ -47,6 +48,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     payload(policy, kernel, &release, problems);
     receive::check(policy, kernel, &release, problems);
     condition::check(policy, kernel, &release, problems);
+    inside::check(policy, kernel, &release, problems);
     control_group::check(policy, kernel, &release, problems);
     if policy.held_rate().is_some() && !kernel.payload {
         problems.error(
@@ -221,7 +223,8 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
         .map(|share| (&share.group, &share.addresses));
     let limited = policy.caps.iter().filter(|cap| cap.down.is_some());
     let caps = limited.map(|cap| (&cap.group, &cap.hosts));
-    for (group, addresses) in shares.chain(caps).filter(|_| by_ifb) {
+    let told = policy.inside_mask.is_some();
+    for (group, addresses) in shares.chain(caps).filter(|_| by_ifb && !told) {
         if addresses.iter().any(|prefix| is_private(prefix.address)) {
             problems.warning(
                 codes::TRANSLATED,
@@ -231,7 +234,8 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
                      `{}`",
                     group.value
                 ),
-                "where this router translates, write `inbound = \"lan\"`",
+                "where this router translates, give `[marks]` bits of connections' marks that \
+                 nobody else uses, such as `inside = \"0x0000ff00\"`, or write `inbound = \"lan\"`",
             );
         }
     }

@@ -290,17 +290,6 @@ fn doubts_are_warnings() {
     );
 }
 
-/// Their answers never leave by the LAN device.
-#[test]
-fn kept_rules_for_the_routers_own_packets_are_doubted_on_a_lan_device() {
-    let source = format!("{SITE}[[rule]]\nclass = \"all\"\nfrom = \"router\"\nkeep = true\n");
-    let all = Capabilities::all();
-    assert_eq!(refused(&source, &all), []);
-    let lan = |source: &str| source.replace("layer", "inbound = \"lan\"\nlayer");
-    assert_eq!(refused(&lan(&source), &all), [("C224", Severity::Warning)]);
-    assert_eq!(refused(&lan(SITE), &all), []);
-}
-
 #[test]
 fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
     let kept = format!("{SITE}[[rule]]\nclass = \"all\"\nremote-port = 80\nkeep = true\n");
@@ -551,7 +540,8 @@ fn codes_are_those_tested() {
         codes,
         [
             "C201", "C202", "C203", "C204", "C205", "C206", "C207", "C208", "C209", "C210", "C211",
-            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219", "C221", "C222", "C223", "C224"
+            "C212", "C213", "C214", "C215", "C216", "C217", "C218", "C219", "C221", "C222", "C223",
+            "C224", "C225"
         ]
     );
 }

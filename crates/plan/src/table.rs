@@ -126,7 +126,10 @@ fn numbers(rule: &Rule) -> BTreeSet<(u32, u32)> {
         } if from == to => Some((*mask, u32::try_from(*from).ok()?)),
         _ => None,
     });
-    made.chain(followed).collect()
+    // 0 is none.
+    made.chain(followed)
+        .filter(|(_, value)| *value != 0)
+        .collect()
 }
 
 fn unnumbered(rule: &Rule) -> Rule {

@@ -82,7 +82,7 @@ pub(crate) fn mask(text: &str) -> Result<u32, (String, String)> {
     if mask == 0 || run & run.wrapping_add(1) != 0 || run.count_ones() > MOST_BITS {
         return Err((
             format!("`{text}` is not 1 to {MOST_BITS} bits that stand together"),
-            "write a mask such as `0xf0000000`, which has room for 15 control groups".to_owned(),
+            "write a mask such as `0xf0000000`, which has room for 15 numbers".to_owned(),
         ));
     }
     Ok(mask)

@@ -697,6 +697,7 @@ pub const TABLES: &[TableFields] = &[
                 Text("0xf0000000"),
                 "Those that number its sender's control group",
             ),
+            field("inside", Text("0x0000ff00"), "The same for its inside host"),
         ],
     },
 ];

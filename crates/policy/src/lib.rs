@@ -159,6 +159,7 @@ pub fn parse_with(
         mark_mask: marks.mask,
         payload_lowest: marks.payload_lowest,
         control_group_mask: marks.control_groups,
+        inside_mask: marks.inside,
         sources: files.sources,
     };
     verdict::check(&policy, &problems);

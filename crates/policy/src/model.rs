@@ -53,6 +53,10 @@ pub struct Policy {
     /// The bits of a packet's mark that say which control group sent it;
     /// contiguous.
     pub control_group_mask: u32,
+    /// The bits of a connection's mark that keep which inside host it is of,
+    /// where shares and limits behind address translation need them;
+    /// contiguous, apart from all others.
+    pub inside_mask: Option<Value<u32>>,
     /// The files it was read from.
     pub sources: Sources,
 }

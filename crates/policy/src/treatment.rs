@@ -78,7 +78,7 @@ fn code_point(text: &Value<String>, problems: &Problems) -> Option<Dscp> {
 const PAYLOAD_LOWEST: u8 = 24;
 
 /// Bits of marks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Marks {
     /// Those of a connection's mark that keep decisions.
     pub(crate) mask: u32,
@@ -86,6 +86,8 @@ pub(crate) struct Marks {
     pub(crate) payload_lowest: u8,
     /// Those of a packet's that number its sender's control group.
     pub(crate) control_groups: u32,
+    /// Those of a connection's that keep which inside host it is of.
+    pub(crate) inside: Option<Value<u32>>,
 }
 
 impl Default for Marks {
@@ -94,6 +96,7 @@ impl Default for Marks {
             mask: MARK_MASK,
             payload_lowest: PAYLOAD_LOWEST,
             control_groups: control_group::MASK,
+            inside: None,
         }
     }
 }
@@ -124,9 +127,11 @@ pub(crate) fn read_marks(mut table: Reader<'_, '_>) -> Marks {
         Ok(mask)
     });
     let groups = understood(&mut table, "cgroup", codes::MARK, control_group::mask);
+    let inside = understood(&mut table, "inside", codes::MARK, control_group::mask);
     Marks {
         mask: mask.map_or(standard.mask, |mask| mask.value),
         payload_lowest: payload.map_or(standard.payload_lowest, |lowest| lowest.value),
         control_groups: groups.map_or(standard.control_groups, |mask| mask.value),
+        inside,
     }
 }

@@ -227,6 +227,7 @@ fn rules(policy: &Policy, problems: &Problems) {
     names_of_rules(policy, problems);
     payload_bits(policy, problems);
     control_group::check(policy, problems);
+    inside_bits(policy, problems);
     let kept: Vec<_> = policy
         .rules
         .iter()
@@ -282,6 +283,54 @@ fn payload_bits(policy: &Policy, problems: &Problems) {
             format!("{bits:#010x} of the mark says what payloads betray"),
             "look at other bits, or give `[marks]` a `payload` of three other bits",
         );
+    }
+}
+
+/// What connections keep of their inside hosts stands apart from all else in
+/// marks.
+fn inside_bits(policy: &Policy, problems: &Problems) {
+    let Some(inside) = &policy.inside_mask else {
+        return;
+    };
+    let groups = policy.control_groups();
+    let taken = [
+        ("decisions are kept", policy.mark_mask),
+        ("what payloads betray stands", policy.payload_mask()),
+        (
+            "control groups are numbered",
+            if groups.is_empty() {
+                0
+            } else {
+                policy.control_group_mask
+            },
+        ),
+    ];
+    for (whose, bits) in taken {
+        if inside.value & bits != 0 {
+            problems.error(
+                codes::MARK,
+                inside.span.clone(),
+                format!("{whose} in {bits:#010x} of the mark, which has bits in common with these"),
+                "write bits that nobody else uses, such as `0x0000ff00`",
+            );
+        }
+    }
+    for rule in &policy.rules {
+        let asked = std::iter::once(&rule.when)
+            .chain(&rule.services)
+            .chain(&rule.never);
+        let mut marks = asked.filter_map(|when| when.mark.as_ref());
+        if marks.any(|mark| mark.value.mask & inside.value != 0) {
+            problems.error(
+                codes::MARK,
+                rule.span.clone(),
+                format!(
+                    "{:#010x} of the mark says which inside host a connection is of",
+                    inside.value
+                ),
+                "look at other bits, or give `[marks]` an `inside` of other bits",
+            );
+        }
     }
 }
 

@@ -33,6 +33,11 @@ fn a_kept_decision_reaches_what_arrives_behind_nat() {
 }
 
 #[test]
+fn shares_and_limits_hold_behind_nat_where_packets_arrive() {
+    in_the_guest("inside::parts_behind_nat");
+}
+
+#[test]
 fn the_place_is_shared_and_left_as_it_was() {
     in_the_guest("inside::shared");
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parts of classes behind address translation, where packets are shaped as
+//! they arrive: whose they are does not stand in them yet.
+//!
+//! The upstream knows, and has the connection keep it: everything in which
+//! hosts differ is numbered, and the number is written into bits of the
+//! connection's mark (`[marks]` `inside`), a rule or two for each bit, whatever
+//! the number of hosts. `act_ctinfo` copies the bits into the marks of packets
+//! that arrive, where a rule for each part of each class reads them. IPv4 only:
+//! IPv6 packets have the inside address everywhere.
+
+use crate::codes;
+use crate::naming;
+use crate::part_rules;
+use crate::scheduler::Scheduler;
+use std::collections::BTreeMap;
+use weirgate_document::Problems;
+use weirgate_policy::{Direction, Inbound, Policy};
+use weirgate_state::{
+    Capabilities, Content, Effect, Field, IpVersion, Key, Match, Origin, Rule, Set, Verdict,
+};
+use weirgate_units::Handle;
+
+/// The most bits: a rule for each number is tried on what arrives.
+const MOST: u32 = 8;
+
+/// Hosts by number: for each from 1 its addresses, and its part of each divided
+/// class, by the class's place.
+struct Numbers {
+    mask: u32,
+    hosts: Vec<Hosts>,
+}
+
+/// What has one number.
+struct Hosts {
+    addresses: Vec<(u128, u128)>,
+    parts: Vec<Option<Handle>>,
+}
+
+/// Whether marks are asked to tell whose packets arrive.
+fn is_asked(policy: &Policy) -> Option<u32> {
+    let by_ifb =
+        policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
+    policy
+        .inside_mask
+        .as_ref()
+        .filter(|_| by_ifb)
+        .map(|mask| mask.value)
+}
+
+/// The numbers of a policy; `None` where there is nobody to tell apart.
+fn numbers(policy: &Policy) -> Option<Numbers> {
+    let mask = is_asked(policy)?;
+    let scheduler = crate::scheduler(policy, Direction::Down)?;
+    let parents: Vec<_> = scheduler
+        .parents
+        .iter()
+        .map(|parent| part_rules::ranges(&parent.members, IpVersion::V4))
+        .collect();
+    // Between two edges nothing changes.
+    let ends = parents.iter().flatten();
+    let mut edges: Vec<u128> = ends.flat_map(|part| [part.0, part.1 + 1]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let mut hosts: BTreeMap<Vec<Option<Handle>>, Vec<(u128, u128)>> = BTreeMap::new();
+    for pair in edges.windows(2) {
+        let (from, to) = (pair[0], pair[1] - 1);
+        let part = |ranges: &Vec<(u128, u128, Handle)>| {
+            let at = ranges.partition_point(|range| range.1 < from);
+            let found = ranges.get(at).filter(|range| range.0 <= from);
+            found.map(|range| range.2)
+        };
+        let parts: Vec<Option<Handle>> = parents.iter().map(part).collect();
+        if parts.iter().any(Option::is_some) {
+            hosts.entry(parts).or_default().push((from, to));
+        }
+    }
+    let hosts = hosts.into_iter();
+    let hosts: Vec<Hosts> = hosts
+        .map(|(parts, addresses)| Hosts { addresses, parts })
+        .collect();
+    (!hosts.is_empty()).then_some(Numbers { mask, hosts })
+}
+
+/// The bits that arriving packets need of their connections' marks; 0 for none.
+pub(crate) fn bits(policy: &Policy) -> u32 {
+    numbers(policy).map_or(0, |numbers| numbers.mask)
+}
+
+fn origin(policy: &Policy, what: &str) -> Origin {
+    Origin::new(policy.link.inbound.line, what)
+}
+
+/// Upstream, before the scheme: the connection keeps whose it is.
+pub(crate) fn keeping(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Rule> {
+    let Some(Numbers { mask, hosts }) = numbers(policy) else {
+        return Vec::new();
+    };
+    let all: Vec<_> = hosts.iter().map(|one| &one.addresses).collect();
+    // Another numbering is other rules, so that a plan forgets what was kept.
+    let digest = naming::digest(&format!("{all:?}"));
+    let lowest = mask.trailing_zeros();
+    let used = usize::BITS - hosts.len().leading_zeros();
+    let mut rules = Vec::new();
+    for bit in 0..used.min(mask.count_ones()) {
+        let name = format!("inside_{digest}_{bit}");
+        let numbered = hosts.iter().zip(1_usize..);
+        let with = numbered.filter(|(_, number)| number >> bit & 1 == 1);
+        let addresses = with.flat_map(|(one, _)| one.addresses.iter().copied());
+        let set = Set {
+            name: name.clone(),
+            key: Key::Address(IpVersion::V4),
+            content: Content::Fixed(addresses.collect()),
+            origin: origin(policy, "inside hosts by a bit of their number"),
+        };
+        sets.push(set.canonical());
+        let within = Match::within(Field::Source(IpVersion::V4), &name);
+        let own = 1 << (lowest + bit);
+        for (one, value) in [(within.clone(), own), (within.negated(), 0)] {
+            rules.push(Rule {
+                matches: vec![Match::version_is(IpVersion::V4), one],
+                counter: None,
+                effects: vec![Effect::ConnectionMark { mask: own, value }],
+                verdict: Verdict::Continue,
+                origin: origin(policy, "the connection keeps whose it is"),
+            });
+        }
+    }
+    rules
+}
+
+/// Where packets arrive, behind the scheme: what is of a divided class goes to
+/// the part of the host that its connection is of.
+pub(crate) fn leading(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
+    let Some(Numbers { mask, hosts }) = numbers(policy) else {
+        return Vec::new();
+    };
+    let mut rules = Vec::new();
+    for (at, parent) in scheduler.parents.iter().enumerate() {
+        let Some(rest) = scheduler.named(&parent.class.name) else {
+            continue;
+        };
+        for (one, number) in hosts.iter().zip(1_u32..) {
+            let Some(part) = one.parts.get(at).copied().flatten() else {
+                continue;
+            };
+            let value = number << mask.trailing_zeros();
+            rules.push(Rule {
+                matches: vec![
+                    Match::version_is(IpVersion::V4),
+                    Match::one(Field::Class, u128::from(rest.id.as_u32())),
+                    Match::one(Field::Mark { mask }, value.into()),
+                ],
+                counter: None,
+                effects: vec![Effect::Class(part)],
+                verdict: Verdict::Continue,
+                origin: origin(policy, "of the host that the connection is of"),
+            });
+        }
+    }
+    rules
+}
+
+/// The numbers must have room, and the kernel copy them.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let Some(Numbers { mask, hosts }) = numbers(policy) else {
+        return;
+    };
+    let asked = policy.inside_mask.as_ref().map(|mask| &mask.span);
+    let place = asked.unwrap_or(&policy.link.inbound.span);
+    let room = 1_usize.checked_shl(mask.count_ones()).unwrap_or(usize::MAX) - 1;
+    if hosts.len() > room {
+        problems.error(
+            codes::INSIDE,
+            place.clone(),
+            format!(
+                "shares and limits tell {} kinds of inside hosts apart, the bits {mask:#010x} of \
+                 `[marks]` have room for {room}",
+                hosts.len()
+            ),
+            format!("give `inside` more bits, at most {MOST}, or write `inbound = \"lan\"`"),
+        );
+    }
+    if !kernel.restore_marks {
+        problems.error(
+            codes::INSIDE,
+            place.clone(),
+            format!(
+                "{release} has no act_ctinfo, by which arriving packets get their connection's mark"
+            ),
+            "load or build the module act_ctinfo, or write `inbound = \"lan\"`",
+        );
+    }
+}

@@ -24,6 +24,8 @@ pub const MOST_PACKETS: u32 = 65_536;
 pub const MOST_BYTES: u64 = 64 << 20;
 /// See [`MOST_PACKETS`].
 pub const LONGEST_NS: u64 = 12_000_000_000;
+/// The longest gap that can be: no train lasts for so long.
+const MOST_GAP_NS: f64 = 1e12;
 
 /// Packets of one size, sent at even distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,13 +221,7 @@ impl Message {
             },
             8 => Self::Told {
                 id: rest.word()?,
-                seen: Seen {
-                    received: rest.word()?,
-                    gap_ns: f64::from_bits(rest.long()?),
-                    gap_error_ns: f64::from_bits(rest.long()?),
-                    delay_ns: rest.long()?,
-                    standing_ns: rest.long()?,
-                },
+                seen: rest.seen()?,
             },
             9 => Self::Refused { id: rest.word()? },
             _ => return None,
@@ -258,6 +254,20 @@ impl Rest<'_> {
 
     fn long(&mut self) -> Option<u64> {
         Some(u64::from_be_bytes(self.take()?))
+    }
+
+    /// What another end tells: numbers that can be reckoned with.
+    fn seen(&mut self) -> Option<Seen> {
+        let seen = Seen {
+            received: self.word()?,
+            gap_ns: f64::from_bits(self.long()?),
+            gap_error_ns: f64::from_bits(self.long()?),
+            delay_ns: self.long()?,
+            standing_ns: self.long()?,
+        };
+        let gap = seen.gap_ns == 0.0 || (1.0..=MOST_GAP_NS).contains(&seen.gap_ns);
+        // Infinite where there is no telling.
+        (gap && seen.gap_error_ns >= 0.0).then_some(seen)
     }
 
     fn train(&mut self) -> Option<Train> {

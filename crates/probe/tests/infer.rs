@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use weirgate_linklayer::{Framing, LinkLayer};
-use weirgate_probe::{Cut, Inference, Timed, Timing, infer, sizes};
+use weirgate_probe::{Arrival, Cut, Inference, Timed, Timing, infer, seen, sizes};
 
 /// Steele's splitmix64, as a deviation between -1 and 1 of variance 1/3.
 struct Noise(u64);
@@ -140,4 +140,77 @@ fn random_times_are_unsure() {
         assert_eq!(infer(&times, Timing::RoundTrip).cut, None);
     }
     assert_eq!(infer(&[], Timing::Busy).cut, None);
+}
+
+/// Bytes of a packet in code words as the lab's own line has them
+/// (`guest/src/agent/line/framing.rs`, from ITU-T G.993.2 annex N): a byte more for
+/// each 64, and for a part of them.
+fn in_words(ip_bytes: u32, overhead: i32) -> u32 {
+    let framed = ip_bytes.saturating_add_signed(overhead);
+    framed + framed.div_ceil(64)
+}
+
+/// What a train tells that goes through such a line, sent faster than it takes it,
+/// by clocks that are read up to 2 us late.
+fn through_words(size: u32, overhead: i32, rate: f64, noise: &mut Noise) -> Timed {
+    let time = f64::from(in_words(size, overhead)) * 8.0 / rate;
+    // As `measure` sends them.
+    let count = ((0.25 / time) as u32).clamp(40, 4000);
+    let mut late = |at: f64| ((at + (1.0 + noise.next()) * 1e-6) * 1e6).round() as u64 * 1000;
+    let mut free = 0.0_f64;
+    let arrivals: Vec<Arrival> = (0..count)
+        .map(|index| {
+            let sent = f64::from(index) * time / 1.4;
+            free = free.max(sent) + time;
+            Arrival {
+                index,
+                sent_ns: late(sent),
+                came_ns: late(free),
+            }
+        })
+        .collect();
+    let seen = seen(&arrivals);
+    Timed {
+        size,
+        time: seen.gap_ns * 1e-9,
+        error: (seen.gap_error_ns * 1e-9).max(1e-6 / f64::from(count)),
+    }
+}
+
+/// Lines of code words, up and down, scored against what they are: never taken for
+/// cells, the rate on the wire within 2 %, with code words or without, and the
+/// overhead to the byte in nine of ten.
+#[test]
+fn lines_of_code_words_are_measured() {
+    let rates = [
+        128e3, 1024e3, 512e3, 2e6, 768e3, 8e6, 10e6, 20e6, 50e6, 100e6,
+    ];
+    let mut noise = Noise(11);
+    let (mut exact, mut words, mut all, mut worst) = (0, 0, 0, 0.0_f64);
+    for (number, rate) in rates.into_iter().cycle().take(40).enumerate() {
+        let overhead = 8 + number as i32 * 40 / 39;
+        let times: Vec<Timed> = sizes()
+            .map(|size| through_words(size, overhead, rate, &mut noise))
+            .collect();
+        let found = infer(&times, Timing::Busy);
+        let line = format!("{overhead} at {rate}: {found:?}");
+        assert_eq!(found.cut, Some(Cut::Bytes), "{line}");
+        let told = found
+            .rate()
+            .map_or(0.0, |one| one.as_bits_per_second() as f64);
+        worst = worst.max((told / rate - 1.0).abs());
+        assert!(rate_within(&found, rate, 0.02), "{line}");
+        all += 1;
+        exact += usize::from(found.overhead() == Some(overhead));
+        words += usize::from(
+            found
+                .layers
+                .first()
+                .is_some_and(|fit| fit.framing == Framing::Ptm),
+        );
+    }
+    println!(
+        "of {all}: overhead exact {exact}, code words found {words}, rate at worst {worst:.4} off"
+    );
+    assert!(exact * 10 >= all * 9, "{exact} of {all}");
 }

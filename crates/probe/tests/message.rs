@@ -29,8 +29,8 @@ fn message() -> impl Strategy<Value = Message> {
         (cookie, any::<u32>()).prop_map(|(cookie, id)| Message::Ask { cookie, id }),
         (
             any::<(u32, u32)>(),
-            0.0..1e12,
-            0.0..1e12,
+            prop_oneof![Just(0.0), 1.0..1e12],
+            prop_oneof![Just(f64::INFINITY), 0.0..1e12],
             any::<(u64, u64)>()
         )
             .prop_map(
@@ -81,6 +81,25 @@ proptest! {
             prop_assert!(u64::from(train.count) * train.gap_ns <= 12_000_000_000);
         }
     }
+}
+
+/// A gap that is no time is not read: it would become one.
+#[test]
+fn a_gap_that_cannot_be_is_refused() {
+    let told = |gap_ns, gap_error_ns| {
+        let seen = Seen {
+            gap_ns,
+            gap_error_ns,
+            ..Seen::default()
+        };
+        Message::read(&Message::Told { id: 1, seen }.bytes())
+    };
+    assert!(told(1_500_000.0, 10.0).is_some());
+    assert!(told(0.0, f64::INFINITY).is_some());
+    for gap in [f64::INFINITY, f64::NAN, -1.0, 1e-300, 1e300] {
+        assert_eq!(told(gap, 1.0), None, "{gap}");
+    }
+    assert_eq!(told(1_500_000.0, f64::NAN), None);
 }
 
 /// Nobody gets more than he sent before he has shown where he is.

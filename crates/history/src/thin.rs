@@ -21,6 +21,9 @@ pub(crate) struct Cell {
     pub(crate) most: i64,
 }
 
+/// What a series is, and its steps, none where nothing was seen.
+type Thinned = (Kind, Vec<Option<Cell>>);
+
 impl Cell {
     /// One row's.
     pub(crate) fn of(kind: Kind, value: i64, interval: i64) -> Self {
@@ -95,7 +98,7 @@ impl Outline {
         storage: &impl Storage,
         name: &str,
         rows: bool,
-    ) -> Result<Option<(Kind, Vec<Option<Cell>>)>, HistoryError> {
+    ) -> Result<Option<Thinned>, HistoryError> {
         let found = self.series.binary_search_by(|one| (*one.0).cmp(name));
         let Some((_, kind, at, length)) = found.ok().and_then(|place| self.series.get(place))
         else {

@@ -74,10 +74,11 @@ pub enum FieldKind {
 }
 
 use crate::fields_conditioner::CONDITIONER;
+use crate::fields_marks::{DSCP, MARKS};
 use crate::fields_receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
 use FieldKind::{
-    Amount, Boolean, BooleanOrRate, Integer, List, Map, Named, Number, Rate, Share, Size, Table,
-    Tables, Text, TextOrTable, Time, Word, Words,
+    Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Table, Tables,
+    Text, TextOrTable, Time, Word, Words,
 };
 
 pub(crate) const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
@@ -96,7 +97,7 @@ pub(crate) const fn needed(name: &'static str, kind: FieldKind, about: &'static 
     }
 }
 
-const DIRECTIONS: FieldKind = Word(&["up", "down", "both"]);
+pub(crate) const DIRECTIONS: FieldKind = Word(&["up", "down", "both"]);
 const KINDS: FieldKind = Word(&[
     "ethernet",
     "vlan",
@@ -668,36 +669,6 @@ pub const TABLES: &[TableFields] = &[
             ),
         ],
     },
-    TableFields {
-        name: "dscp",
-        about: "What is done with code points",
-        fields: &[
-            field("distrust", DIRECTIONS, "Cleared before any rule sees them"),
-            field("wash", DIRECTIONS, "Cleared after the rules"),
-            field(
-                "map",
-                Map,
-                "Written in place of others before any rule sees them",
-            ),
-            field("except", List("NQB"), "Code points that clearing leaves"),
-        ],
-    },
-    TableFields {
-        name: "marks",
-        about: "The bits of marks that are weirgate's",
-        fields: &[
-            field("mask", Text("0x0000ff00"), "The bits, which stand together"),
-            field(
-                "payload",
-                Text("0x07000000"),
-                "Three bits of a packet's mark that say what its payload betrays",
-            ),
-            field(
-                "cgroup",
-                Text("0xf0000000"),
-                "Those that number its sender's control group",
-            ),
-            field("inside", Text("0x0000ff00"), "The same for its inside host"),
-        ],
-    },
+    DSCP,
+    MARKS,
 ];

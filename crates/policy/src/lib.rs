@@ -39,6 +39,7 @@ mod engine;
 mod fair;
 pub mod fields;
 mod fields_conditioner;
+mod fields_marks;
 mod fields_queue;
 mod fields_receive;
 mod group;

@@ -15,6 +15,9 @@ const TO: i64 = 2_556_144_000;
 /// Later than any moment that a kernel's clock says: about the year 2255.
 const ALWAYS: u64 = 9_000_000_000;
 
+/// Seconds east of Greenwich, and when a zone has them: moments from and to.
+type Offset = (i64, Vec<(u64, u64)>);
+
 /// Seconds ahead of UTC, each with the moments at which it is so, in seconds
 /// since 1970 from..=to; none where it is always. The last second of one is the
 /// first of the next.
@@ -22,7 +25,7 @@ const ALWAYS: u64 = 9_000_000_000;
 /// # Errors
 ///
 /// The most similar name, if one is, where no zone has this name.
-pub(crate) fn offsets(zone: &str) -> Result<Vec<(i64, Vec<(u64, u64)>)>, Option<String>> {
+pub(crate) fn offsets(zone: &str) -> Result<Vec<Offset>, Option<String>> {
     let all = TimeZoneDatabase::bundled();
     let (Ok(found), Ok(start)) = (all.get(zone), Timestamp::from_second(FROM)) else {
         let names: Vec<String> = all.available().map(|name| name.to_string()).collect();

@@ -37,6 +37,10 @@ const SYN: u8 = 0x02;
 
 /// What `weirgate flows` takes.
 #[derive(clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the command line"
+)]
 pub struct Arguments {
     /// Measure rates over this time.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]

@@ -21,13 +21,13 @@ pub struct Summary {
     /// Those with a mark, which is where kept decisions are.
     marked: u64,
     /// By protocol and the port that was asked for, most first.
-    ports: Vec<Port>,
+    ports: Vec<Service>,
     /// By class, of those that cross the link; `-` where a direction has none.
     classes: BTreeMap<String, Halves>,
 }
 
 #[derive(Debug, Serialize)]
-struct Port {
+struct Service {
     protocol: String,
     /// 0 where the protocol has none.
     port: u16,
@@ -70,9 +70,9 @@ impl Summary {
             let key = (one.original.protocol, one.original.destination_port);
             by_port.entry(key).or_default().add(one);
         }
-        let mut ports: Vec<Port> = by_port
+        let mut ports: Vec<Service> = by_port
             .into_iter()
-            .map(|((number, port), count)| Port {
+            .map(|((number, port), count)| Service {
                 protocol: protocol(number),
                 port,
                 count,
@@ -120,7 +120,7 @@ impl Summary {
             "{:<5} {:>5} {:>8} {:>9} {:>8}",
             "proto", "port", "entries", "unreplied", "marked"
         );
-        for Port {
+        for Service {
             protocol,
             port,
             count,

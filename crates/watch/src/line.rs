@@ -132,7 +132,7 @@ mod tests {
             blind: false,
         };
         let shaped = |found: &[Object]| found[0].number(Number::LinkShaped);
-        let found = objects(&legend, &[wan.clone()], &[line]);
+        let found = objects(&legend, std::slice::from_ref(&wan), &[line]);
         assert_eq!(found[0].number(Number::LinkRate), Some(800_000));
         assert_eq!(found[0].number(Number::LinkLine), Some(810_000));
         assert_eq!(shaped(&found), Some(1));

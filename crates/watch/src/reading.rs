@@ -84,7 +84,7 @@ pub(crate) async fn read(path: &'static str, mut query: Query, shared: &Arc<Shar
     let Ok(Ok(going)) = timeout(WAIT, Arc::clone(&readers.going).acquire_owned()).await else {
         return busy();
     };
-    let (begin, begun) = oneshot::channel();
+    let (begin, answered) = oneshot::channel();
     let (send, body) = Channel::new(1);
     let history = Arc::clone(&shared.history);
     let runtime = Handle::current();
@@ -124,7 +124,7 @@ pub(crate) async fn read(path: &'static str, mut query: Query, shared: &Arc<Shar
         "/api/read.csv" => "text/csv; charset=utf-8",
         _ => "application/json",
     };
-    match begun.await {
+    match answered.await {
         Ok(Begin::Whole(text)) => whole(StatusCode::OK, kind, text),
         Ok(Begin::Pieces) => {
             let mut answer = Response::new(Either::Right(body));

@@ -402,9 +402,10 @@ impl Round {
                 .iter()
                 .map(|(name, kind, value)| (&**name, *kind, *value));
             let taken = history.append(time, interval, values);
-            let written = match due {
-                true => taken.and_then(|()| history.commit()),
-                false => taken,
+            let written = if due {
+                taken.and_then(|()| history.commit())
+            } else {
+                taken
             };
             *lock(&shared.kept) = kept(&history);
             written.map(|()| due)

@@ -333,7 +333,7 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
     // One more is told to come again, within the time that it waits for a place.
     let begin = Instant::now();
     let busy = service.raw(ask.as_bytes());
-    assert!(busy.starts_with("HTTP/1.1 503"), "{:.60}", busy);
+    assert!(busy.starts_with("HTTP/1.1 503"), "{busy:.60}");
     assert!(busy.contains("retry-after: 10"));
     assert!(begin.elapsed() < Duration::from_secs(15));
     // A graph's few points have room beside.
@@ -341,7 +341,7 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
         "/api/read?series=a&from={}&to={now}",
         now - 60_000
     ));
-    assert!(few.starts_with("HTTP/1.1 200"), "{:.60}", few);
+    assert!(few.starts_with("HTTP/1.1 200"), "{few:.60}");
     drop(greedy);
 }
 

@@ -145,6 +145,7 @@ fn parity_of_all() {
 
 /// The native host decides as the filter did, through a change of settings; the
 /// filter's maps, and how many packets passed, were marked, were dropped.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn agreed(
     wanted: &FilterSetup,
     changed: &FilterSetup,

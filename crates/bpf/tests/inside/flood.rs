@@ -28,7 +28,7 @@ fn first(number: u32) -> Vec<u8> {
     let protocol = if number % 3 == 2 { 17 } else { 6 };
     let mut bytes = frame(4, protocol, 0, number as u16, 64);
     bytes[26..30].copy_from_slice(&(0x0b00_0000 + number).to_be_bytes());
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         bytes[34 + 13] = 2;
     }
     bytes

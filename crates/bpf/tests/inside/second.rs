@@ -327,6 +327,7 @@ fn recovers() {
 }
 
 /// Part of `rate` bytes a second that came, and what was seen of it.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn held(rate: u64, every: usize) -> (f64, Seen) {
     let folder = Path::new("/sys/fs/bpf/second");
     drop(weirgate_bpf::Store::open().expect("a BPF file system"));

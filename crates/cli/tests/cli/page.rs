@@ -76,6 +76,7 @@ fn nine_months_open_as_fast_as_twelve_hours() {
 /// Nine months and a year are there as fast as twelve hours, with half as much to
 /// spare, and each graph in less than a fifth of a second. All are tried by turns, so
 /// that what else the machine does meets each of them.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 pub fn as_fast(what: &str, browser: &mut Browser) {
     const BUTTONS: [&str; 3] = ["#twelve", "#nine", "[data-hours=\"8784\"]"];
     let mut best = [f64::INFINITY; 3];

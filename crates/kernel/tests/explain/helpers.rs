@@ -148,7 +148,7 @@ fn what_the_helper_of_ftp_announces_is_of_the_service() {
         check(
             "service = \"ftp-data\"",
             &ftp(2121, "192.168.0.2", "203.0.113.6"),
-        )
+        );
     });
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
-use weirgate_bpf::{Class, Instance, MarkCount, Place, Store};
+use weirgate_bpf::{Class, FilterSetup, Instance, MarkCount, Place, Store};
 use weirgate_kernel::Kernel;
 use weirgate_units::{Handle, Rate};
 
@@ -24,6 +24,8 @@ struct Shown {
     gate_bytes_s: u64,
     class: Option<Class>,
     instance: Instance,
+    /// What it was told where nothing is queued: in force from the next packet on.
+    told: Option<FilterSetup>,
     /// What became of the device's marks; `None` where none are made.
     marks: Option<MarkCount>,
 }
@@ -113,6 +115,7 @@ fn collect(
                     class: None,
                     marks: marks(instance.place())?,
                     instance,
+                    told: None,
                 });
             }
         }
@@ -137,6 +140,8 @@ fn collect(
                         class: class.cloned(),
                         marks: marks(one.place)?,
                         instance,
+                        told: None,
+                        told: None,
                     });
                 }
             }
@@ -152,14 +157,30 @@ fn at_ingress(there: &Arriving, device: &str) -> Result<Shown, Failure> {
         device: device.to_owned(),
         at: "ingress",
         kind: format!("{} at ingress", there.discipline.name()),
-        gate_bytes_s: setup.map_or(0, |setup| setup.link.rate_bytes_s),
+        gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.link.rate_bytes_s),
         class: None,
         instance: there.maps.state().map_err(failed)?.instance,
+        told: setup,
         marks: None,
     })
 }
 
 impl Shown {
+    fn link(&self) -> Link {
+        let told = self.told.as_ref().map(|told| told.link);
+        told.unwrap_or_else(|| self.instance.link())
+    }
+
+    fn params(&self) -> Vec<(Row, u64)> {
+        match &self.told {
+            Some(told) => {
+                let rows = told.settings.discipline().params().into_iter();
+                rows.zip(told.settings.values().iter().copied()).collect()
+            }
+            None => self.instance.params(),
+        }
+    }
+
     fn json(&self) -> Value {
         let table = |rows: Vec<(Row, u64)>| {
             let entries = rows.into_iter().map(|(row, value)| {
@@ -178,7 +199,7 @@ impl Shown {
                 .map(|(row, value)| (row.name.to_owned(), json!(value)));
             Value::Object(entries.collect::<Map<_, _>>())
         };
-        let link = self.instance.link();
+        let link = self.link();
         json!({
             "device": self.device,
             "at": self.at,
@@ -199,7 +220,7 @@ impl Shown {
                 "mpu_bytes": link.mpu_bytes,
                 "framing": framing(&link),
             },
-            "parameters": table(self.instance.params()),
+            "parameters": table(self.params()),
             "state": table(self.instance.vars()),
             "statistics": table(self.instance.stats()),
             "drops": plain(self.instance.drops()),
@@ -226,7 +247,7 @@ impl Shown {
                 share(class)
             );
         }
-        let link = self.instance.link();
+        let link = self.link();
         if self.gate_bytes_s > 0 {
             let rate = Rate::bits_per_second(self.gate_bytes_s * 8);
             let _ = write!(
@@ -278,7 +299,7 @@ fn text(shown: &[Shown], elsewhere: usize) -> String {
     for one in shown {
         let _ = writeln!(text, "{}", one.heading());
         let parts = [
-            ("parameters", one.instance.params()),
+            ("parameters", one.params()),
             ("state", one.instance.vars()),
             ("statistics", one.instance.stats()),
         ];

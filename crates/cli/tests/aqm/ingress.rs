@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm load --ingress`: the command, and what it does to the queue at
-//! the far end of a line.
+//! `weirgate aqm load --ingress`: the command. What it does to the queue at the far
+//! end of a line is an experiment, `aqm-ingress`.
 
 use super::inside::{BROUGHT, done, fails, net, number, objects, settled, shown};
 use net::Far;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The provider's end: a line of 10 Mbit/s with a queue of 120 packets.
 const LINE: &[&str] = &[
@@ -20,9 +20,6 @@ const LINE: &[&str] = &[
      cburst 1600",
     "tc qdisc add dev far0 parent 1:10 pfifo limit 120",
 ];
-
-/// The way back to it.
-const BACK: Duration = Duration::from_millis(20);
 
 /// A download without end, and its bytes so far.
 fn download() -> (TcpStream, Arc<AtomicU64>) {
@@ -37,56 +34,6 @@ fn download() -> (TcpStream, Arc<AtomicU64>) {
         }
     });
     (handle, count)
-}
-
-/// What became of four downloads: the share of the line's bytes that arrived, and
-/// what probes waited at the far end, in the mean and at most.
-fn downloads() -> (f64, Duration, Duration) {
-    let flows: Vec<_> = (0..4).map(|_| download()).collect();
-    thread::sleep(Duration::from_secs(4));
-    let total = || -> u64 { flows.iter().map(|(_, it)| it.load(Ordering::Relaxed)).sum() };
-    let (before, began) = (total(), Instant::now());
-    let waits = net::probe(0, 0, 60, Duration::from_millis(100));
-    let got = (total() - before) as f64 / began.elapsed().as_secs_f64();
-    for (stream, _) in &flows {
-        let _ = stream.shutdown(Shutdown::Both);
-    }
-    // Of a packet of 1514 bytes 1448 are a connection's.
-    let used = got * 1_514.0 / 1_448.0 / 1_250_000.0;
-    let waits: Vec<Duration> = waits.iter().map(|it| it.saturating_sub(BACK)).collect();
-    let mean = waits.iter().sum::<Duration>() / waits.len().max(1) as u32;
-    (used, mean, waits.into_iter().max().unwrap_or_default())
-}
-
-/// The queue at the far end, with nothing here, and with disciplines that decide on
-/// arrival and at departure.
-#[test]
-#[ignore = "runs in the lab's kernel"]
-fn holds_a_line() {
-    let _far = Far::with(1, LINE);
-    net::run("tc qdisc add dev wan0 root netem delay 20ms limit 10000");
-    let (used, mean, most) = downloads();
-    println!("nothing: used {used:.3}, wait {mean:?}, at most {most:?}");
-    assert!(
-        used > 0.95 && mean > Duration::from_millis(50),
-        "the far queue is full"
-    );
-    let full = mean;
-    for discipline in ["codel", "red", "pie", "ared", "meredt"] {
-        done(&format!("load {discipline} wan0 --ingress --rate 9.5mbit"));
-        let (used, mean, most) = downloads();
-        let last = shown("wan0");
-        println!(
-            "{discipline}: used {used:.3}, wait {mean:?}, at most {most:?}; {} of {} dropped",
-            number(&last, "statistics", "arrived_packets")
-                - number(&last, "statistics", "sent_packets"),
-            number(&last, "statistics", "arrived_packets"),
-        );
-        assert!(used > 0.75, "{discipline}: {used}");
-        assert!(mean < full / 4, "{discipline}: {mean:?} of {full:?}");
-        done("unload wan0 --ingress");
-        thread::sleep(Duration::from_secs(1));
-    }
 }
 
 #[test]

@@ -120,12 +120,6 @@ fn at_ingress_nothing_waits() {
 }
 
 #[test]
-fn a_line_is_held_at_ingress() {
-    let limits = Limits::default();
-    println!("{}", run("ingress::holds_a_line", limits, &[]));
-}
-
-#[test]
 fn ones_own_decides_at_ingress() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = [work::built(folder.path(), "mean.so", |_| ())];

@@ -44,7 +44,7 @@ fn a_script_leaves_alone_what_is_there() {
             "tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000",
             "a root qdisc of wan",
         ),
-        ("ip link add ifb-wan type dummy", "the device ifb-wan"),
+        ("ip link add ifb-wan type ifb", "the device ifb-wan"),
         ("nft add table inet weirgate", "the table inet weirgate"),
     ] {
         let place = Namespace::new();
@@ -83,7 +83,7 @@ fn nft_takes_the_tables_of_every_script() {
         let devices: BTreeSet<&str> = named.map(|pair| pair[1]).collect();
         for device in devices {
             if !["wan", "lan", "far", "inside"].contains(&device) {
-                place.run(&format!("ip link add {device} type dummy"));
+                place.run(&format!("ip link add {device} type ifb"));
             }
         }
         let mut lines = text.lines();

@@ -141,7 +141,6 @@ fn collect(
                         marks: marks(one.place)?,
                         instance,
                         told: None,
-                        told: None,
                     });
                 }
             }

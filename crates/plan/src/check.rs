@@ -164,8 +164,9 @@ impl Found {
     }
 
     /// A table of our name is ours where it is remembered, where a rule names a
-    /// policy's line in its comment, as ours do, or where it has no rules. What
-    /// is already as wanted may be anybody's.
+    /// policy's line in its comment, as ours do, where it has a chain that ours
+    /// would have, or where it has no rules. What is already as wanted may be
+    /// anybody's.
     fn table_ownership(&mut self, wanted: &Table, observed: &State, options: &Options) {
         let of_name = |table: &&Table| table.netdev == wanted.netdev && table.name == wanted.name;
         let Some(seen) = observed.tables.iter().find(of_name) else {
@@ -176,7 +177,11 @@ impl Found {
             .is_some_and(|state| state.tables.iter().any(|table| of_name(&table)));
         let mut rules = seen.chains.iter().flat_map(|chain| &chain.rules).peekable();
         let nothing = rules.peek().is_none();
-        let ours = remembered || nothing || rules.any(|rule| rule.origin.line > 0);
+        let chained = seen
+            .chains
+            .iter()
+            .any(|chain| wanted.chains.iter().any(|own| own.name == chain.name));
+        let ours = remembered || nothing || chained || rules.any(|rule| rule.origin.line > 0);
         if ours || options.replace_foreign || seen.canonical() == wanted.canonical() {
             return;
         }

@@ -162,6 +162,9 @@ fn cleared(desired: &State) -> String {
         );
     }
     // Tables are replaced in the transaction that makes them.
+    if removals.is_empty() {
+        return checks;
+    }
     format!("{checks}if [ \"$adopt\" = --adopt ]; then\n{removals}fi\n")
 }
 

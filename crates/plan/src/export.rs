@@ -71,7 +71,7 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
             let _ = write!(script, "\n# {origin}");
         }
         let command = step.action.command();
-        let mut lines: Vec<String> = command.lines().map(with_sets).collect();
+        let mut lines: Vec<String> = inlined(command.lines().map(with_sets).collect());
         if let Action::SetArriving {
             device,
             after: Some(place),
@@ -166,6 +166,31 @@ fn cleared(desired: &State) -> String {
         return checks;
     }
     format!("{checks}if [ \"$adopt\" = --adopt ]; then\n{removals}fi\n")
+}
+
+/// The same lines with lists of IPv6's code points where they are looked up: nft
+/// (1.0.6) matches none of a named one, because it asks for the bits of its elements
+/// in another place of the traffic class than it has put them.
+fn inlined(mut lines: Vec<String>) -> Vec<String> {
+    let mut lists: Vec<(String, String)> = Vec::new();
+    lines.retain(|line| {
+        let list = line.trim_start().strip_prefix("set ").and_then(|line| {
+            let (name, rest) = line.split_once(" { typeof ip6 dscp; ")?;
+            let (_, elements) = rest.split_once("elements = ")?;
+            Some((format!("@{name}"), elements.strip_suffix("; }")?.to_owned()))
+        });
+        let kept = list.is_none();
+        lists.extend(list);
+        kept
+    });
+    for line in &mut lines {
+        for (name, elements) in &lists {
+            if line.contains(name) {
+                *line = line.replace(name, elements);
+            }
+        }
+    }
+    lines
 }
 
 /// A line of a table; what stands there for a set of segments without payload

@@ -16,6 +16,7 @@ fn main() {
         for folder in [
             "native",
             "../bpf/include",
+            "../bpf/ingress",
             "../aqm/include",
             "../aqm/host",
             "../aqm",

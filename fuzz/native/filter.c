@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* bpf/inbound/filter.bpf.c for a process. */
+/* bpf/ingress/ingress_meredt.bpf.c for a process. */
 #include "kernel.h"
 
 #define settings filter_told_by
 #define _license filter_license
 
-#include "../../bpf/inbound/filter.bpf.c"
+#include "../../bpf/ingress/ingress_meredt.bpf.c"
 
 void native_filter_set(const struct aqm_link *link,
 		       const struct meredt_params *params);

@@ -3,7 +3,9 @@
 
 use super::frame::{Bytes, Frame};
 use std::ffi::c_int;
-use weirgate_aqm::{Link, Settings, UdpRule, VirtualQueue, WindowAlgorithm, WindowRule};
+use weirgate_aqm::{
+    Discipline, Link, Settings, UdpRule, VirtualQueue, WindowAlgorithm, WindowRule,
+};
 
 /// `struct window_settings`.
 #[repr(C)]
@@ -103,7 +105,7 @@ impl Programs {
             framing: u32::from(how >> 7),
             ..Link::default()
         };
-        let mut filter = Settings::new(VirtualQueue::discipline());
+        let mut filter = Settings::new(Discipline::named("meredt").expect("one of the kit"));
         let said = [
             ("mark", 2),
             ("min_bytes", 1_000),
@@ -113,6 +115,7 @@ impl Programs {
         for (name, value) in said {
             filter.set(name, value).expect("a parameter");
         }
+        let filter = VirtualQueue::in_force(&filter);
         // SAFETY: each is laid out as C has it, and copied before this returns.
         unsafe {
             native_forget();

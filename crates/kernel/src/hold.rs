@@ -10,7 +10,7 @@ use crate::tc::arriving::Holder;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::OwnedFd;
-use weirgate_aqm::{Link, Settings, VirtualQueue};
+use weirgate_aqm::{Link, Settings};
 use weirgate_bpf::{BpfError, Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 use weirgate_plan::Step;
 use weirgate_state::{CakeFraming, DeviceName, Hold, KitSetting, KitWire};
@@ -166,14 +166,7 @@ fn setup(hold: &Hold) -> Result<FilterSetup, BpfError> {
 
 /// The filter that maps hold; `None` where no plan could have made it.
 fn hold(setup: &FilterSetup) -> Option<Hold> {
-    // What the virtual queue sets of its own is nobody's setting.
-    let usual = Settings::new(setup.settings.discipline());
-    let own = VirtualQueue::in_force(&usual);
-    let rows = setup.settings.rows().into_iter().zip(own.values());
-    let rows = rows.map(|((row, value), own)| {
-        let value = if value == *own { row.default } else { value };
-        (row, value)
-    });
+    let rows = setup.settings.rows().into_iter();
     Some(Hold {
         rate: rate(setup.link.rate_bytes_s),
         wire: KitWire {

@@ -18,11 +18,14 @@ fn holding(kbit: u64, min: u64) -> State {
         },
         mtu: 1514,
         parts: 31,
-        settings: vec![KitSetting {
-            name: "min_bytes".to_owned(),
-            value: min,
-            usual: false,
-        }],
+        // One band, as a queue that holds nothing has.
+        settings: [("min_bytes", min), ("bands", 1)]
+            .map(|(name, value)| KitSetting {
+                name: name.to_owned(),
+                value,
+                usual: false,
+            })
+            .to_vec(),
         stale: false,
     };
     let place = Arriving {

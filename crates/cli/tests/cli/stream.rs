@@ -5,8 +5,11 @@
 use crate::namespace::Namespace;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::HashSet;
 use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +31,7 @@ pub struct Far {
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
-    receiver: JoinHandle<Vec<(u32, Instant)>>,
+    receiver: JoinHandle<(Vec<(u32, Instant)>, Option<io::Error>)>,
 }
 
 /// What became of a stream.
@@ -36,12 +39,27 @@ pub struct Stream {
 pub struct Fate {
     /// Packets sent.
     pub sent: u32,
-    /// Packets that did not arrive.
-    pub lost: u32,
+    /// Packets that did not arrive: their numbers.
+    pub lost: Vec<RangeInclusive<u32>>,
     /// Packets that arrived after a later one.
     pub late: u32,
     /// The longest time between two arrivals, which a busy machine makes longer.
     pub gap: Duration,
+    /// Why the end of the stream was not seen, if it was not.
+    pub failed: Option<io::Error>,
+}
+
+/// The numbers below `sent` that are not among what arrived.
+fn lost(sent: u32, arrived: &[(u32, Instant)]) -> Vec<RangeInclusive<u32>> {
+    let there: HashSet<u32> = arrived.iter().map(|(number, _)| *number).collect();
+    let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
+    for number in (0..sent).filter(|number| !there.contains(number)) {
+        match ranges.last_mut() {
+            Some(last) if last.end() + 1 == number => *last = *last.start()..=number,
+            _ => ranges.push(number..=number),
+        }
+    }
+    ranges
 }
 
 /// A socket made inside the network namespace of a process.
@@ -102,14 +120,20 @@ impl Far {
         let receiver = std::thread::spawn(move || {
             let mut arrived = Vec::new();
             let mut buffer = [0; PAYLOAD];
-            while socket.recv(&mut buffer).is_ok() {
+            loop {
+                match socket.recv(&mut buffer) {
+                    Ok(_) => {}
+                    // Who is stopped and goes on is told so where he waits
+                    // with a limit (signal(7)).
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => return (arrived, Some(error)),
+                }
                 let number = u32::from_ne_bytes(buffer[..4].try_into().unwrap());
                 if number == u32::MAX {
-                    break;
+                    return (arrived, None);
                 }
                 arrived.push((number, Instant::now()));
             }
-            arrived
         });
         let (socket, stopped) = (self.sender.try_clone().unwrap(), Arc::clone(&stop));
         let sender = std::thread::spawn(move || {
@@ -143,14 +167,15 @@ impl Stream {
     pub fn end(self) -> Fate {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();
-        let arrived = self.receiver.join().unwrap();
+        let (arrived, failed) = self.receiver.join().unwrap();
         let late = arrived.windows(2).filter(|two| two[1].0 < two[0].0).count();
         let gaps = arrived.windows(2).map(|two| two[1].1 - two[0].1);
         Fate {
             sent,
-            lost: sent - arrived.len() as u32,
+            lost: lost(sent, &arrived),
             late: late as u32,
             gap: gaps.max().unwrap_or_default(),
+            failed,
         }
     }
 }

@@ -13,11 +13,16 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tempfile::NamedTempFile;
 
-/// How long a built file is kept: longer than any campaign of runs lasts.
+/// How long a built file is kept after its last use: longer than any campaign
+/// of runs lasts.
 const KEPT: Duration = Duration::from_hours(7 * 24);
+/// How much is kept, in bytes: some fifty images, more than are in use at once.
+const ROOM: u64 = 2 << 30;
+/// What the name of a file's check ends with.
+const CHECK: &str = ".check";
 
 /// A cache directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,10 +83,13 @@ impl Cache {
     ) -> Result<PathBuf, LabError> {
         let directory = self.directory(directory)?;
         let path = directory.join(name);
-        let beside = directory.join(format!("{name}.check"));
+        let beside = beside(&path);
         if let Ok(content) = fs::read(&path) {
             match fs::read_to_string(&beside) {
-                Ok(check) if check == check_of(&content) => return Ok(path),
+                Ok(check) if check == check_of(&content) => {
+                    used(&path);
+                    return Ok(path);
+                }
                 Ok(_) => note(&format!("{} is damaged and is made again", path.display())),
                 Err(_) => note(&format!(
                     "{} has no readable check beside it and is made again",
@@ -94,7 +102,7 @@ impl Cache {
         // without it is not trusted.
         write_whole(&beside, check_of(&content).as_bytes())?;
         write_whole(&path, &content)?;
-        forget_old(&directory);
+        forget_old(&directory, ROOM);
         Ok(path)
     }
 }
@@ -115,16 +123,46 @@ fn write_whole(path: &Path, content: &[u8]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Deletes files made long ago: each build of the guest leaves an image. What
-/// is still needed is made again.
-fn forget_old(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let made = entry.metadata().and_then(|file| file.modified());
-        if made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > KEPT)) {
+/// Notes that a kept file was used just now, by its time.
+fn used(path: &Path) {
+    // Of a file that is not ours to change, the time it was made serves.
+    let _ = fs::File::options()
+        .append(true)
+        .open(path)
+        .and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// Deletes files used long ago, and those used last of what is more than
+/// `room` bytes: each build of the guest leaves an image. What is still needed
+/// is made again.
+fn forget_old(directory: &Path, room: u64) {
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| !entry.file_name().to_string_lossy().ends_with(CHECK))
+        .filter_map(|entry| {
+            let file = entry.metadata().ok()?;
+            Some((file.modified().ok()?, file.len(), entry.path()))
+        })
+        .collect();
+    files.sort_by(|one, other| other.cmp(one));
+    let mut kept = 0_u64;
+    for (used, length, path) in files {
+        kept = kept.saturating_add(length);
+        if kept > room || used.elapsed().is_ok_and(|age| age > KEPT) {
             // Another process may have deleted it first.
-            let _ = fs::remove_file(entry.path());
+            let _ = fs::remove_file(beside(&path));
+            let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Where a file's check stands.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(CHECK);
+    name.into()
 }
 
 /// Names what a kept file was made from.
@@ -153,7 +191,6 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     #[test]
     fn files_are_made_once_and_forgotten_late() {
@@ -165,17 +202,39 @@ mod tests {
         assert_eq!(kept.unwrap(), first);
         assert_eq!(fs::read(&first).unwrap(), b"one");
         let long_ago = SystemTime::now() - KEPT - KEPT;
-        for name in ["a", "a.check"] {
-            let file = fs::File::options()
-                .write(true)
-                .open(first.with_file_name(name));
-            file.unwrap().set_modified(long_ago).unwrap();
-        }
+        let file = fs::File::options().append(true).open(&first).unwrap();
+        file.set_modified(long_ago).unwrap();
+        // One that is used is young again.
+        cache
+            .keep("d", "a", quiet, || unreachable!("it is kept"))
+            .unwrap();
+        cache.keep("d", "c", quiet, || Ok(Vec::new())).unwrap();
+        assert!(first.exists());
+        file.set_modified(long_ago).unwrap();
         cache.keep("d", "b", quiet, || Ok(Vec::new())).unwrap();
         let left = fs::read_dir(place.path().join("d")).unwrap().flatten();
         let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         left.sort();
-        assert_eq!(left, ["b", "b.check"]);
+        assert_eq!(left, ["b", "b.check", "c", "c.check"]);
+    }
+
+    #[test]
+    fn what_is_used_last_is_kept_where_room_is_short() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for (age, name) in [(3, "oldest"), (1, "newest"), (2, "middle")] {
+            for file in [at(name), beside(&at(name))] {
+                fs::write(&file, [0; 10]).unwrap();
+                let file = fs::File::options().append(true).open(file).unwrap();
+                let then = SystemTime::now() - Duration::from_mins(age);
+                file.set_modified(then).unwrap();
+            }
+        }
+        forget_old(place.path(), 25);
+        for (name, kept) in [("newest", true), ("middle", true), ("oldest", false)] {
+            assert_eq!(at(name).exists(), kept, "{name}");
+            assert_eq!(beside(&at(name)).exists(), kept, "{name}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Reads what the kernel shows as files: its parts, its clock, its tables.
 
 use rustix::time::{ClockId, clock_getres};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -121,28 +122,63 @@ pub(crate) fn presence(ability: Ability) -> Presence {
         .release()
         .to_string_lossy()
         .into_owned();
-    let found = abilities(&release, &mut Vec::new());
-    found.get(&ability).copied().unwrap_or(Presence::Unknown)
+    Parts::of(&release).presence(ability)
 }
 
-/// What is in the kernel shows as its functions' names, what could be loaded
-/// in the list of modules.
 fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Presence> {
-    let symbols = fs::read("/proc/kallsyms").ok();
-    let wanted: BTreeSet<&str> = Ability::ALL.into_iter().filter_map(symbol).collect();
-    let found = symbols.as_deref().map(|text| present(text, &wanted));
-    let modules = modules(release);
-    // A container may not see the modules that its kernel would load.
-    let whole = modules.is_some() || !Path::new("/proc/modules").exists();
-    if found.is_none() {
+    let parts = Parts::of(release);
+    if parts.functions().is_none() {
         unread.push("/proc/kallsyms: which parts the kernel has built in".to_owned());
     }
-    if !whole {
+    if !parts.whole() {
         unread.push(format!(
             "/lib/modules/{release}: which modules the kernel could load"
         ));
     }
-    let presence = |ability: Ability| {
+    Ability::ALL
+        .into_iter()
+        .map(|ability| (ability, parts.presence(ability)))
+        .collect()
+}
+
+/// What tells of the kernel's parts. What could be loaded shows in the list of
+/// modules, what is in the kernel as its functions' names. Those are the last to
+/// be asked: the kernel writes all of its 150,000 or more for whoever reads one.
+struct Parts<'a> {
+    release: &'a str,
+    modules: OnceCell<Option<BTreeMap<String, bool>>>,
+    functions: OnceCell<Option<BTreeSet<&'static str>>>,
+}
+
+impl<'a> Parts<'a> {
+    const fn of(release: &'a str) -> Self {
+        Self {
+            release,
+            modules: OnceCell::new(),
+            functions: OnceCell::new(),
+        }
+    }
+
+    fn modules(&self) -> Option<&BTreeMap<String, bool>> {
+        self.modules.get_or_init(|| modules(self.release)).as_ref()
+    }
+
+    /// Those that tell of an ability; `None` where they are not shown.
+    fn functions(&self) -> Option<&BTreeSet<&'static str>> {
+        let read = || {
+            let wanted = Ability::ALL.into_iter().filter_map(symbol).collect();
+            Some(present(&fs::read("/proc/kallsyms").ok()?, &wanted))
+        };
+        self.functions.get_or_init(read).as_ref()
+    }
+
+    /// Whether all modules are known: a container may not see those that its
+    /// kernel would load.
+    fn whole(&self) -> bool {
+        self.modules().is_some() || !Path::new("/proc/modules").exists()
+    }
+
+    fn presence(&self, ability: Ability) -> Presence {
         let Some(symbol) = symbol(ability) else {
             return if Path::new("/sys/kernel/btf/vmlinux").exists() {
                 Presence::Here
@@ -151,25 +187,22 @@ fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Prese
             };
         };
         let module = ability.module();
-        let loaded = module.is_some_and(|name| Path::new("/sys/module").join(name).exists());
-        let listed = module.zip(modules.as_ref());
-        if loaded || found.as_ref().is_some_and(|found| found.contains(symbol)) {
-            Presence::Here
-        } else if let Some(built_in) = listed.and_then(|(name, modules)| modules.get(name)) {
-            match built_in {
+        if module.is_some_and(|name| Path::new("/sys/module").join(name).exists()) {
+            return Presence::Here;
+        }
+        let listed = module.and_then(|name| self.modules()?.get(name));
+        if let Some(built_in) = listed {
+            return match built_in {
                 true => Presence::Here,
                 false => Presence::Loadable,
-            }
-        } else if found.is_some() && (whole || module.is_none()) {
-            Presence::Absent
-        } else {
-            Presence::Unknown
+            };
         }
-    };
-    Ability::ALL
-        .into_iter()
-        .map(|ability| (ability, presence(ability)))
-        .collect()
+        match self.functions() {
+            Some(functions) if functions.contains(symbol) => Presence::Here,
+            Some(_) if module.is_none() || self.whole() => Presence::Absent,
+            _ => Presence::Unknown,
+        }
+    }
 }
 
 /// Those of `wanted` that stand in a listing of symbols; the compiler may have

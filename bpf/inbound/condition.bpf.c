@@ -13,10 +13,14 @@
  *
  * What is said of a conditioner has a number of its version; where that is
  * another than the one a meter began with, it begins anew.
+ *
+ * One loaded program serves many devices: to load it costs far more than to ask
+ * where a device's conditioners begin.
  */
 #include "tc.h"
 #include "conditioner.h"
 
+/* Of a device. */
 #define CONDITIONERS 32
 #define CONDITION_CLASSES 8
 #define CONDITION_NETS 8
@@ -25,7 +29,8 @@
 
 #define BPF_F_RECOMPUTE_CSUM 1
 
-/* Set before the program is loaded: whether every decision is recorded. */
+/* Set before the program is loaded: whether every decision is recorded; then
+ * the map for it has its full size, else the least. */
 const volatile u32 recording;
 
 enum condition_action {
@@ -112,6 +117,15 @@ struct condition_record {
 	u32 colour;
 };
 
+/* Where a device's conditioners begin, by its number. How many devices have
+ * room here and in the next two is set before the program is loaded. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} places SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CONDITIONERS);
@@ -128,7 +142,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 4096);
 } records SEC(".maps");
 
 /* As in ingress.bpf.h: the kernel's own lock forbids calls of functions. */
@@ -430,11 +444,14 @@ SEC("tc")
 int condition(struct __sk_buff *skb)
 {
 	struct condition_packet packet = {};
-	u32 index, found;
+	u32 device = skb->ifindex;
+	u32 *first = bpf_map_lookup_elem(&places, &device);
+	u32 at, index, found;
 
-	if (!condition_look(skb, &packet))
+	if (!first || !condition_look(skb, &packet))
 		return TC_ACT_UNSPEC;
-	for (index = 0; index < CONDITIONERS; index++) {
+	index = *first;
+	for (at = 0; at < CONDITIONERS; at++, index++) {
 		found = condition_is(&packet, index);
 		if (found == 3) {
 			condition_carries(skb, &packet);
@@ -443,11 +460,11 @@ int condition(struct __sk_buff *skb)
 		if (found)
 			break;
 	}
-	if (index == CONDITIONERS || found != 1 ||
+	if (at == CONDITIONERS || found != 1 ||
 	    !condition_measure(&packet, index))
 		return TC_ACT_UNSPEC;
 	if (recording)
-		condition_record(&packet, index);
+		condition_record(&packet, at);
 	return condition_act(skb, &packet, index);
 }
 

@@ -16,8 +16,14 @@ use weirgate_aqm::{Colour, MeterKind};
 const FILE: &str = "condition";
 const NAME: &str = "condition";
 
-/// The map of what was decided.
+/// The map of what was decided, and its bytes where that is recorded.
 const RECORDS: &str = "records";
+const RECORDED: u32 = 1 << 20;
+/// The map of where a device's conditioners begin.
+const PLACES: &str = "places";
+/// The device by which a program that no device has is run on a frame: the
+/// loopback device (`bpf_prog_test_run_skb()`, net/bpf/test_run.c).
+const LOOPBACK: u32 = 1;
 
 /// Conditioners of a device and a way, classes and nets of one of each side, and
 /// bytes of a name.
@@ -135,45 +141,98 @@ pub struct ConditionRecord {
     pub colour: Colour,
 }
 
-/// The program, loaded by this process. It is gone when this is dropped, unless
-/// a device has it by then.
+/// The program, loaded by this process, with room for so many devices. It is
+/// gone when this is dropped, unless a device has it by then.
 #[derive(Debug)]
-pub struct Condition(PacketPrograms);
+pub struct Condition {
+    program: PacketPrograms,
+    /// Devices that have places, and devices that have room.
+    placed: u32,
+    room: u32,
+}
 
-/// A loaded program's maps, by which it is told and read.
+/// A loaded program's maps, by which it is told and read of one device.
 #[derive(Debug)]
 pub struct ConditionMaps {
     settings: MapHandle,
     instances: MapHandle,
+    /// Where the device's conditioners begin in both.
+    first: u32,
 }
 
 impl Condition {
-    /// Loads it. Needs CAP_BPF and CAP_NET_ADMIN.
-    pub fn load(rules: &[ConditionRule]) -> Result<Self, BpfError> {
-        Self::load_as(rules, false)
+    /// Loads it with room for so many devices. Needs CAP_BPF and CAP_NET_ADMIN.
+    pub fn load(room: u32) -> Result<Self, BpfError> {
+        Self::load_as(room, false)
+    }
+
+    /// Loads it for frames that [`Condition::run`] gives it.
+    pub fn load_alone(rules: &[ConditionRule]) -> Result<Self, BpfError> {
+        let mut program = Self::load_as(1, false)?;
+        program.place(LOOPBACK, rules)?;
+        Ok(program)
     }
 
     /// The same with a record of every decision, for [`Condition::recorded`].
     pub fn load_recording(rules: &[ConditionRule]) -> Result<Self, BpfError> {
-        Self::load_as(rules, true)
-    }
-
-    fn load_as(rules: &[ConditionRule], recording: bool) -> Result<Self, BpfError> {
-        let constants = u32::from(recording).to_ne_bytes();
-        let program = Self(PacketPrograms::load(FILE, NAME, Some(&constants))?);
-        program.maps()?.set(rules)?;
+        let mut program = Self::load_as(1, true)?;
+        program.place(LOOPBACK, rules)?;
         Ok(program)
     }
 
-    /// Loads it and gives the program alone: it is gone when that is closed,
-    /// unless a device has it by then.
-    pub fn attachable(rules: &[ConditionRule]) -> Result<OwnedFd, BpfError> {
-        Self::load(rules)?.0.program(NAME)
+    fn load_as(room: u32, recording: bool) -> Result<Self, BpfError> {
+        let constants = u32::from(recording).to_ne_bytes();
+        let all = room.saturating_mul(CONDITIONERS as u32);
+        let mut sizes = vec![(PLACES, room), (SETTINGS, all), (INSTANCES, all)];
+        sizes.extend(recording.then_some((RECORDS, RECORDED)));
+        Ok(Self {
+            program: PacketPrograms::load_sized(FILE, NAME, Some(&constants), &sizes)?,
+            placed: 0,
+            room,
+        })
     }
 
-    /// Its maps.
+    /// Whether another device has room.
+    pub const fn has_room(&self) -> bool {
+        self.placed < self.room
+    }
+
+    /// Gives the device of this number a place with these conditioners. It can
+    /// have the program then.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where no further device has room, or a rule is none.
+    pub fn place(&mut self, device: u32, rules: &[ConditionRule]) -> Result<(), BpfError> {
+        if !self.has_room() {
+            return Err(BpfError::Classes(format!(
+                "conditioners of {} devices have room",
+                self.room
+            )));
+        }
+        let first = self.placed * CONDITIONERS as u32;
+        self.placed += 1;
+        let (settings, instances) = tables(|name| self.program.handle(name))?;
+        let maps = ConditionMaps {
+            settings,
+            instances,
+            first,
+        };
+        maps.set(rules)?;
+        let places = places(|name| self.program.handle(name))?;
+        places
+            .update(&device.to_ne_bytes(), &first.to_ne_bytes(), MapFlags::ANY)
+            .map_err(failed(NAME, PLACES, "written"))
+    }
+
+    /// The program, for a filter of a device that has a place.
+    pub fn attachable(&self) -> Result<OwnedFd, BpfError> {
+        self.program.program(NAME)
+    }
+
+    /// What tells it of the frames that [`Condition::run`] gives it.
     pub fn maps(&self) -> Result<ConditionMaps, BpfError> {
-        ConditionMaps::of(|name| self.0.handle(name))
+        ConditionMaps::of(LOOPBACK, |name| self.program.handle(name))
     }
 
     /// Runs it once on an Ethernet frame of this class: whether it lets the
@@ -183,13 +242,13 @@ impl Condition {
             priority: class,
             ..Given::default()
         };
-        let ran = self.0.run_as(NAME, frame, given)?;
+        let ran = self.program.run_as(NAME, frame, given)?;
         Ok((!ran.dropped, ran.frame))
     }
 
     /// Calls `take` with each record of a decision so far, and forgets them.
     pub fn recorded(&self, mut take: impl FnMut(ConditionRecord)) -> Result<(), BpfError> {
-        let map = self.0.handle(RECORDS);
+        let map = self.program.handle(RECORDS);
         let map = map.ok_or(BpfError::NoProgram(FILE))?;
         let mut ring = libbpf_rs::RingBufferBuilder::new();
         let read = |bytes: &[u8]| {
@@ -216,17 +275,22 @@ impl Condition {
 }
 
 impl ConditionMaps {
-    /// Those of the loaded program of this number; `None` where there is no such
-    /// program, or it is none of this kind.
-    pub fn of_program(id: u32) -> Option<Self> {
-        Self::of(maps_of(id)?).ok()
+    /// Those of the loaded program of this number, for the device of that one;
+    /// `None` where there is no such program, it is none of this kind, or the
+    /// device has no place there.
+    pub fn of_program(id: u32, device: u32) -> Option<Self> {
+        Self::of(device, maps_of(id)?).ok()
     }
 
-    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
-        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+    fn of(device: u32, mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
+        let (settings, instances) = tables(&mut map)?;
+        let places = places(map)?;
+        let found = places.lookup(&device.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(failed(NAME, PLACES, "read"))?;
         Ok(Self {
-            settings: named(SETTINGS, RULE)?,
-            instances: named(INSTANCES, STATE)?,
+            settings,
+            instances,
+            first: found.map_or(Err(BpfError::NoProgram(FILE)), |first| Ok(half(&first, 0)))?,
         })
     }
 
@@ -254,7 +318,7 @@ impl ConditionMaps {
             }
             put(&mut bytes, VERSION_AT, version.wrapping_add(1).max(1));
             self.settings
-                .update(&key(index), &bytes, MapFlags::ANY)
+                .update(&self.key(index), &bytes, MapFlags::ANY)
                 .map_err(failed(NAME, SETTINGS, "written"))?;
         }
         Ok(())
@@ -285,7 +349,7 @@ impl ConditionMaps {
             if half(&rule, USED_AT) == 0 {
                 break;
             }
-            let found = self.instances.lookup(&key(index), MapFlags::ANY);
+            let found = self.instances.lookup(&self.key(index), MapFlags::ANY);
             let found = found.map_err(failed(NAME, INSTANCES, "read"))?;
             let state = found.unwrap_or_default();
             let mut count = ConditionCount {
@@ -305,14 +369,26 @@ impl ConditionMaps {
     }
 
     fn rule(&self, index: usize) -> Result<Vec<u8>, BpfError> {
-        let found = self.settings.lookup(&key(index), MapFlags::ANY);
+        let found = self.settings.lookup(&self.key(index), MapFlags::ANY);
         let found = found.map_err(failed(NAME, SETTINGS, "read"))?;
         Ok(found.unwrap_or_else(|| vec![0; RULE]))
     }
+
+    fn key(&self, index: usize) -> [u8; 4] {
+        self.first.saturating_add(index as u32).to_ne_bytes()
+    }
 }
 
-fn key(index: usize) -> [u8; 4] {
-    (index as u32).to_ne_bytes()
+/// The maps of what all devices' conditioners are told and have counted.
+fn tables(
+    mut map: impl FnMut(&str) -> Option<MapHandle>,
+) -> Result<(MapHandle, MapHandle), BpfError> {
+    let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+    Ok((named(SETTINGS, RULE)?, named(INSTANCES, STATE)?))
+}
+
+fn places(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<MapHandle, BpfError> {
+    sized(NAME, PLACES, size_of::<u32>(), map(PLACES))
 }
 
 fn colour(number: u32) -> Colour {

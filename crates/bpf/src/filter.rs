@@ -137,7 +137,7 @@ impl Filter {
             .ok_or(BpfError::NoProgram(discipline.name()))?;
         let filter = Self {
             discipline,
-            programs: PacketPrograms::load_object(file, NAME, object, constants)?,
+            programs: PacketPrograms::load_object(file, NAME, object, constants, &[])?,
         };
         filter.maps()?.set(setup)?;
         Ok(filter)

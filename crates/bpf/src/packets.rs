@@ -65,8 +65,18 @@ impl PacketPrograms {
         kind: &'static str,
         constants: Option<&[u8]>,
     ) -> Result<Self, BpfError> {
+        Self::load_sized(file, kind, constants, &[])
+    }
+
+    /// The same, where maps have room for so many entries, or bytes of a ring.
+    pub(crate) fn load_sized(
+        file: &'static str,
+        kind: &'static str,
+        constants: Option<&[u8]>,
+        room: &[(&str, u32)],
+    ) -> Result<Self, BpfError> {
         let bytes = programs::named(file).ok_or(BpfError::NoProgram(file))?;
-        Self::load_object(file, kind, bytes, constants)
+        Self::load_object(file, kind, bytes, constants, room)
     }
 
     /// The same of an object that need not be part of this library; libbpf reads
@@ -76,6 +86,7 @@ impl PacketPrograms {
         kind: &'static str,
         bytes: &[u8],
         constants: Option<&[u8]>,
+        room: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
         let (loaded, log) = log::recorded(|| {
             let mut open = ObjectBuilder::default().name(kind)?.open_memory(bytes)?;
@@ -86,6 +97,12 @@ impl PacketPrograms {
                 let mut map = map.ok_or_else(missing).context("the program's constants")?;
                 map.set_initial_value(constants)
                     .context("the program's constants")?;
+            }
+            for mut map in open.maps_mut() {
+                let sized = room.iter().find(|(name, _)| map.name() == *name);
+                if let Some((_, entries)) = sized {
+                    map.set_max_entries(*entries).context("the room of a map")?;
+                }
             }
             open.load()
         });

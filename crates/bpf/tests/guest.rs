@@ -120,6 +120,7 @@ fn conditioners_colour_as_their_definitions() {
     println!("{}", in_the_guest("condition::choice"));
     println!("{}", in_the_guest("condition::carried"));
     println!("{}", in_the_guest("condition::smallest"));
+    println!("{}", in_the_guest("condition::devices"));
     println!("{}", in_the_guest("condition::any_packet"));
     println!("{}", in_the_guest("condition::colours"));
 }

@@ -179,6 +179,7 @@ impl Kernel {
         step: &Step,
         device: &DeviceName,
         (before, after): (Option<&Arriving>, Option<&Arriving>),
+        conditioners: &mut condition::Shared,
     ) -> Result<(), KernelError> {
         let index = self.index(device).await?;
         let looks = tc::arriving::new_payload(before, after);
@@ -187,7 +188,7 @@ impl Kernel {
         let told = wanted.filter(|_| tc::arriving::can_be_told(before));
         let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
         let receive = receive::programs(step, before, after)?;
-        let conditioners = condition::programs(step, before, after)?;
+        let conditioners = conditioners.programs(step, index, before, after)?;
         let programs = Programs {
             payload: payload.as_ref().map(AsRawFd::as_raw_fd),
             hold: hold.as_ref().map(AsRawFd::as_raw_fd),
@@ -226,6 +227,7 @@ impl Kernel {
         written: &mut Written,
     ) -> Result<(), KernelError> {
         let mut batch = Vec::new();
+        let mut conditioners = condition::Shared::of(steps);
         for step in steps {
             if let Some((device, kit, there)) = shaper::of_step(&step.action) {
                 self.flush(&mut batch).await?;
@@ -281,7 +283,8 @@ impl Kernel {
                 } => {
                     self.flush(&mut batch).await?;
                     let change = (before.as_ref(), after.as_ref());
-                    self.set_arriving(step, device, change).await?;
+                    self.set_arriving(step, device, change, &mut conditioners)
+                        .await?;
                 }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;

@@ -12,7 +12,7 @@ use weirgate_aqm::MeterKind;
 use weirgate_bpf::{
     BpfError, Condition, ConditionAction, ConditionCount, ConditionMaps, ConditionRule,
 };
-use weirgate_plan::Step;
+use weirgate_plan::{Action, Step};
 use weirgate_state::{Arriving, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName};
 use weirgate_units::{Dscp, Handle, Size, Span};
 
@@ -84,29 +84,70 @@ impl Loaded {
     }
 }
 
-/// The programs that a step attaches.
-pub(crate) fn programs(
-    step: &Step,
-    before: Option<&Arriving>,
-    after: Option<&Arriving>,
-) -> Result<Loaded, KernelError> {
-    let load = |way: Way| {
-        let wanted = way.said(before, after);
-        let wanted = wanted.filter(|_| !way.can_be_told(before));
-        let loaded = wanted.map(|wanted| Condition::attachable(&rules(wanted)));
-        loaded.transpose().map_err(|source| refused(step, source))
-    };
-    Ok(Loaded {
-        entering: load(Way::Entering)?,
-        leaving: load(Way::Leaving)?,
-    })
+/// What the steps of a plan load: one program of each way for all devices,
+/// because to load one takes the kernel as long as all else about a device.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    entering: Option<Condition>,
+    leaving: Option<Condition>,
+    /// Devices at most that get one.
+    devices: u32,
 }
 
-/// What programs have been told. Those that cannot be read are to be exchanged.
-pub(crate) fn read(place: &mut Arriving, holders: &Holders) {
+impl Shared {
+    pub(crate) fn of(steps: &[Step]) -> Self {
+        let arriving = |step: &&Step| matches!(step.action, Action::SetArriving { .. });
+        Self {
+            entering: None,
+            leaving: None,
+            devices: steps.iter().filter(arriving).count() as u32,
+        }
+    }
+
+    fn program(
+        &mut self,
+        way: Way,
+        device: u32,
+        rules: &[ConditionRule],
+    ) -> Result<OwnedFd, BpfError> {
+        let shared = match way {
+            Way::Entering => &mut self.entering,
+            Way::Leaving => &mut self.leaving,
+        };
+        let mut condition = match shared.take().filter(Condition::has_room) {
+            Some(condition) => condition,
+            None => Condition::load(self.devices.max(1))?,
+        };
+        condition.place(device, rules)?;
+        shared.insert(condition).attachable()
+    }
+
+    /// The programs that a step attaches to the device of this number.
+    pub(crate) fn programs(
+        &mut self,
+        step: &Step,
+        device: u32,
+        before: Option<&Arriving>,
+        after: Option<&Arriving>,
+    ) -> Result<Loaded, KernelError> {
+        let mut load = |way: Way| {
+            let wanted = way.said(before, after);
+            let wanted = wanted.filter(|_| !way.can_be_told(before));
+            let loaded = wanted.map(|wanted| self.program(way, device, &rules(wanted)));
+            loaded.transpose().map_err(|source| refused(step, source))
+        };
+        Ok(Loaded {
+            entering: load(Way::Entering)?,
+            leaving: load(Way::Leaving)?,
+        })
+    }
+}
+
+/// What programs have been told of a device. Those that cannot be read are to be exchanged.
+pub(crate) fn read(place: &mut Arriving, device: u32, holders: &Holders) {
     let found = |way: Way| {
         let holder = way.holder(holders)?;
-        let rules = ConditionMaps::of_program(holder.id)
+        let rules = ConditionMaps::of_program(holder.id, device)
             .and_then(|maps| maps.rules().ok().flatten())
             .and_then(|rules| rules.iter().map(conditioner).collect::<Option<Vec<_>>>());
         Some(Box::new(Conditioning {
@@ -176,7 +217,7 @@ impl Kernel {
         let (_, holders) = crate::tc::arriving::read(&listed);
         Ok(way
             .holder(&holders)
-            .and_then(|holder| ConditionMaps::of_program(holder.id)))
+            .and_then(|holder| ConditionMaps::of_program(holder.id, index)))
     }
 }
 

@@ -249,7 +249,7 @@ impl Kernel {
         let (mut place, holders) = tc::arriving::read(&listed);
         place.hold = holders.hold.map(hold::read);
         receive::read(&mut place, &holders);
-        condition::read(&mut place, &holders);
+        condition::read(&mut place, index, &holders);
         Ok(place)
     }
 

@@ -7,10 +7,11 @@ mod definition;
 
 use super::filter::{Chance, checksum, frame};
 use definition::Definition;
+use std::os::fd::AsRawFd as _;
 use std::thread::sleep;
 use std::time::Duration;
 use weirgate_aqm::MeterKind;
-use weirgate_bpf::{Condition, ConditionAction, ConditionRule};
+use weirgate_bpf::{Condition, ConditionAction, ConditionMaps, ConditionRule};
 
 const UDP: u8 = 17;
 
@@ -183,7 +184,7 @@ fn choice() {
             ..marking("end", 0)
         },
     ];
-    let program = Condition::load(&rules).unwrap_or_else(|error| panic!("{error}"));
+    let program = Condition::load_alone(&rules).unwrap_or_else(|error| panic!("{error}"));
     let maps = program.maps().expect("maps");
     assert_eq!(maps.rules().expect("a map").as_deref(), Some(&rules[..]));
     let cases: [(u8, u8, u16, u32, Option<u8>); 11] = [
@@ -281,7 +282,7 @@ fn carried() {
         },
         marking("rest", 5),
     ];
-    let program = Condition::load(&rules).unwrap_or_else(|error| panic!("{error}"));
+    let program = Condition::load_alone(&rules).unwrap_or_else(|error| panic!("{error}"));
     let maps = program.maps().expect("maps");
     assert_eq!(maps.rules().expect("a map").as_deref(), Some(&rules[..]));
     let code = |frame: &[u8]| {
@@ -361,7 +362,7 @@ fn smallest() {
     };
     let passed = |smallest, size: usize| {
         let rules = [metered("one", smallest)];
-        let program = Condition::load(&rules).unwrap_or_else(|error| panic!("{error}"));
+        let program = Condition::load_alone(&rules).unwrap_or_else(|error| panic!("{error}"));
         let made = frame(4, UDP, 0, 7, size - 28);
         let run = |_| program.run(&made, 0).expect("a run").0;
         let passed = (0..20).map(run).filter(|passed| *passed).count();
@@ -377,6 +378,41 @@ fn smallest() {
     assert_eq!(passed(1_001, 100), 0);
 }
 
+/// One program for several devices: each has conditioners and counts of its own,
+/// and packets of one without a place are let go.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn devices() {
+    let mut dropping = rule("dropping", None);
+    dropping.actions = [ConditionAction::Drop; 3];
+    let marking = rule("marking", None);
+    let mut program = Condition::load(3).unwrap_or_else(|error| panic!("{error}"));
+    let made = frame(4, UDP, 2, 7, 100);
+    program.place(7, std::slice::from_ref(&marking)).unwrap();
+    assert_eq!(program.run(&made, 0).unwrap(), (true, made.clone()));
+    // The loopback device, whose frames it is given.
+    program.place(1, std::slice::from_ref(&dropping)).unwrap();
+    program.place(9, &[]).unwrap();
+    assert!(!program.run(&made, 0).unwrap().0);
+    assert!(!program.has_room());
+    assert!(program.place(8, &[]).is_err());
+    let maps = program.maps().unwrap();
+    assert_eq!(maps.rules().unwrap(), Some(vec![dropping]));
+    let counts = maps.counts().unwrap();
+    assert_eq!(counts[0].packets.iter().sum::<u64>(), 1);
+    // Told something else, the others keep what they were told.
+    maps.set(&[]).unwrap();
+    assert!(program.run(&made, 0).unwrap().0);
+    let held = program.attachable().unwrap();
+    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", held.as_raw_fd())).unwrap();
+    let id = told.lines().find_map(|line| line.strip_prefix("prog_id:"));
+    let id = id.unwrap().trim().parse().unwrap();
+    let other = ConditionMaps::of_program(id, 7).unwrap();
+    assert_eq!(other.rules().unwrap(), Some(vec![marking]));
+    assert_eq!(other.counts().unwrap()[0].packets, [0; 3]);
+    assert!(ConditionMaps::of_program(id, 8).is_none());
+}
+
 /// Cut, spoiled, padded: nothing but code points and their checksum is
 /// written, and what is not IP is let go.
 #[test]
@@ -384,7 +420,7 @@ fn smallest() {
 fn any_packet() {
     let mut every = rule("every", None);
     every.actions = [ConditionAction::Mark(33); 3];
-    let program = Condition::load(&[every]).unwrap_or_else(|error| panic!("{error}"));
+    let program = Condition::load_alone(&[every]).unwrap_or_else(|error| panic!("{error}"));
     let mut chance = Chance(77);
     let mut seen = [0_u64; 3];
     for round in 0..12_000_u64 {

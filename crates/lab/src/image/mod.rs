@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use weirgate_experiment::Job;
 
 /// Changes when images are built differently from the same parts.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// Where the guest finds its job.
 const JOB: &str = "/job.json";
@@ -60,7 +60,7 @@ impl Parts<'_> {
             archive.directory(path);
         }
         packing.pack(&mut archive)?;
-        modules::add(&mut archive, &self.kernel.modules)?;
+        modules::add(&mut archive, &self.kernel.modules, &self.kernel.release)?;
         Ok(archive.into_bytes())
     }
 }

@@ -73,8 +73,9 @@ struct Module {
     needs: Vec<String>,
 }
 
-/// Adds modules and index to the image.
-pub(crate) fn add(archive: &mut Archive, tree: &Path) -> Result<(), LabError> {
+/// Adds modules and index to the image, and the lists of modules in which
+/// programs look for what a kernel of this release has (modules.dep(5)).
+pub(crate) fn add(archive: &mut Archive, tree: &Path, release: &str) -> Result<(), LabError> {
     let root = tree.join("kernel");
     let files = module_files(&root)?;
     let mut modules = BTreeMap::new();
@@ -96,6 +97,12 @@ pub(crate) fn add(archive: &mut Archive, tree: &Path) -> Result<(), LabError> {
         modules.insert(name, module);
     }
     archive.file(INDEX, index(&modules).into_bytes());
+    let lists = format!("/usr/lib/modules/{release}");
+    archive.file(&format!("{lists}/modules.dep"), listed(&modules).into());
+    let built_in = tree.join("modules.builtin");
+    let unreadable = LabError::file("cannot be read", &built_in);
+    let built_in = fs::read(&built_in).map_err(unreadable)?;
+    archive.file(&format!("{lists}/modules.builtin"), built_in);
     for (name, module) in modules {
         archive.file(&guest_path(&name), module.content);
     }
@@ -223,6 +230,21 @@ fn information(module: &[u8]) -> object::read::Result<Vec<u8>> {
     }
 }
 
+/// Each module's file with those that it needs, as depmod(8) lists them.
+fn listed(modules: &BTreeMap<String, Module>) -> String {
+    let mut text = String::new();
+    for (name, module) in modules {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "../{name}.ko:");
+        let needs = module.needs.iter();
+        for need in needs.filter(|need| modules.contains_key(*need)) {
+            let _ = write!(text, " ../{need}.ko");
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// One line per name by which a module may be asked for: the name, then the
 /// files to load, in order.
 fn index(modules: &BTreeMap<String, Module>) -> String {
@@ -297,6 +319,10 @@ mod tests {
              c /usr/lib/modules/b.ko /usr/lib/modules/a.ko /usr/lib/modules/c.ko\n\
              x /usr/lib/modules/c.ko /usr/lib/modules/b.ko /usr/lib/modules/a.ko\n\
              y /usr/lib/modules/a.ko /usr/lib/modules/c.ko /usr/lib/modules/b.ko\n"
+        );
+        assert_eq!(
+            listed(&modules),
+            "../a.ko: ../c.ko ../b.ko\n../b.ko: ../c.ko\n../c.ko: ../a.ko\n"
         );
     }
 

@@ -50,6 +50,12 @@ fn eight_routers_and_forty_customers() {
     in_the_guest("inside::eight_routers");
 }
 
+/// How long eight routers with forty customers take, in the lab's clock.
+#[test]
+fn eight_routers_in_time() {
+    in_the_guest("inside::eight_timed");
+}
+
 /// Three routers, six customers: one fails and all return; applied and kept;
 /// one is broken and named, asked or not; repaired.
 #[test]

@@ -178,6 +178,9 @@ impl Channel {
                 Verdict::Kill if named.iter().all(|(_, _, _, frame)| *frame) => fault::die(),
                 Verdict::Kill => killed = true,
             }
+            if counted && !request.frame {
+                self.ledger.rename(&mut raw);
+            }
             bytes.extend_from_slice(&raw);
             named.push((seq, request.object, request.origin, request.frame));
         }

@@ -251,6 +251,62 @@ fn a_refusal_of_any_request_leaves_what_was_there() {
 }
 
 #[test]
+fn a_kind_that_is_missing_at_any_request_leaves_what_was_there() {
+    let place = Namespace::new();
+    let _far = Far::of(&place);
+    let mut all = 0;
+    for policy in policies() {
+        all += requests(&task(&place, "miss", &policy));
+    }
+    println!("{all} kinds missed");
+    assert!(all > 100);
+    assert!(unguarded(&place));
+}
+
+/// A device that vanishes while a policy is applied leaves nothing of weirgate's
+/// behind, and gets all of it when it is there again.
+#[test]
+fn a_device_that_vanishes_at_any_request_leaves_nothing_of_it() {
+    let mut all = 0;
+    for policy in [
+        "safe/01.toml",
+        "safe/03.toml",
+        "safe/08.toml",
+        "safe/10.toml",
+    ] {
+        let place = Namespace::new();
+        let back = || {
+            place.run("ip link add wan type veth peer name far");
+            place.run("ip link set wan up");
+            place.run("ip link set far up");
+        };
+        place.weirgate(&format!("apply {policy}")).says(0, &[]);
+        let whole = place.snapshot();
+        place.weirgate("remove").says(0, &[]);
+        let bare = place.snapshot();
+        for number in 0.. {
+            let ended = task(&place, &format!("vanish {number}"), policy);
+            assert_eq!(ended.status, 0, "{policy} {number}: {ended:?}");
+            within(Duration::from_secs(5), "end of the guard", || {
+                unguarded(&place)
+            });
+            if !ended.out.contains("vanished") {
+                break;
+            }
+            all += 1;
+            assert!(ended.out.contains("made false"), "{policy} {number}");
+            back();
+            same(&bare, &place.snapshot());
+            place.weirgate(&format!("apply {policy}")).says(0, &[]);
+            same(&whole, &place.snapshot());
+            place.weirgate("remove").says(0, &[]);
+        }
+    }
+    println!("{all} times");
+    assert!(all > 30);
+}
+
+#[test]
 fn a_kill_at_any_request_leaves_the_old_state_or_the_new() {
     let place = Namespace::new();
     let far = Far::of(&place);

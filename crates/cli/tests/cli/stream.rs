@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Where packets go.
+/// The other side.
+pub const FAR_ADDRESS: &str = "10.9.0.2";
+/// Where packets go there.
 const FAR: &str = "10.9.0.2:7000";
 /// IP bytes of a packet: 20 and 8 of headers.
 const PAYLOAD: usize = 72;

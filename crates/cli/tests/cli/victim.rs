@@ -2,13 +2,16 @@
 //! Applies a policy in a process of its own, with a fault at one of its
 //! requests: what the tests of [`crate::safe`] start, in a namespace.
 
+use crate::stream::FAR_ADDRESS as FAR;
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weirgate_keep::{KeepError, Request, Site};
 use weirgate_kernel::{ApplyError, Fault, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_state::State;
 
-/// Names the task: `refuse`, `kill NUMBER`, `count` or `plain`.
+/// Names the task: `refuse`, `miss`, `kill NUMBER`, `vanish NUMBER` or `plain`.
 pub const TASK: &str = "WEIRGATE_TEST_TASK";
 /// The policy to apply.
 pub const POLICY: &str = "WEIRGATE_TEST_POLICY";
@@ -32,12 +35,13 @@ async fn apply(site: &Site, wanted: &State, fault: Option<Fault>) -> Result<(), 
     made.map(|_| ())
 }
 
-/// Refuses each request in turn; each time all must be as before.
-async fn refuse(site: &Site, wanted: &State) -> usize {
+/// Makes each request in turn fail in a way; each time all must be as before and
+/// a packet must come through.
+async fn refuse(site: &Site, wanted: &State, fault: fn(usize) -> Fault) -> usize {
     let scope = Scope::of([wanted]);
     let before = site.kernel.observe(&scope).await.unwrap();
     for number in 0.. {
-        match apply(site, wanted, Some(Fault::Refused(number))).await {
+        match apply(site, wanted, Some(fault(number))).await {
             Ok(()) => {
                 let after = site.kernel.observe(&scope).await.unwrap();
                 assert_eq!(verify(&after, wanted), []);
@@ -46,7 +50,8 @@ async fn refuse(site: &Site, wanted: &State) -> usize {
             Err(KeepError::Apply(error)) => {
                 assert!(matches!(*error, ApplyError::Restored { .. }), "{error}");
                 let after = site.kernel.observe(&scope).await.unwrap();
-                assert_eq!(after, before, "after refusal of request {number}");
+                assert_eq!(after, before, "after {:?}", fault(number));
+                assert!(passes(), "after {:?}", fault(number));
             }
             Err(other) => panic!("request {number}: {other}"),
         }
@@ -54,11 +59,32 @@ async fn refuse(site: &Site, wanted: &State) -> usize {
     unreachable!("the requests of a plan come to an end");
 }
 
+/// Whether a packet comes through to the other side and back.
+fn passes() -> bool {
+    let ping = ["-c", "1", "-W", "2", "-n", "-q", FAR];
+    let ended = Command::new("ping").args(ping).output().unwrap();
+    ended.status.success()
+}
+
+/// Has the link's device vanish when a request is about to be made.
+fn vanish_at(kernel: &Kernel, number: usize) {
+    let made = AtomicUsize::new(0);
+    kernel.witness(Box::new(move |_| {
+        if made.fetch_add(1, Ordering::Relaxed) == number {
+            let words = ["link", "del", "wan"];
+            let ended = Command::new("ip").args(words).status().unwrap();
+            assert!(ended.success());
+            println!("vanished");
+        }
+    }));
+}
+
 #[test]
 fn victim() {
     let Ok(task) = std::env::var(TASK) else {
         return;
     };
+    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -73,7 +99,19 @@ fn victim() {
                 apply(&site, &wanted, Some(fault)).await.unwrap();
                 println!("not killed");
             }
-            _ if task == "refuse" => println!("requests {}", refuse(&site, &wanted).await),
+            Some(("vanish", number)) => {
+                vanish_at(&site.kernel, number.parse().unwrap());
+                let made = apply(&site, &wanted, None).await;
+                println!("made {}", made.is_ok());
+            }
+            _ if task == "refuse" => {
+                let refused = refuse(&site, &wanted, Fault::Refused).await;
+                println!("requests {refused}");
+            }
+            _ if task == "miss" => {
+                let missed = refuse(&site, &wanted, Fault::Missing).await;
+                println!("requests {missed}");
+            }
             _ => {
                 apply(&site, &wanted, None).await.unwrap();
                 println!("requests {}", site.kernel.requests());

@@ -30,7 +30,6 @@ use std::time::Duration;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use weirgate_kernel::{Kernel, Scope};
-use weirgate_plan::present;
 use weirgate_state::{State, Table};
 
 /// How long a new guard may take to say that it is ready.
@@ -350,9 +349,7 @@ impl Post {
         let _lock = self.lock().await;
         let charge = &self.charge;
         let scope = Scope::of([&charge.before, &charge.desired]);
-        let devices = self.kernel.devices().await?.into_keys().collect();
-        let before = present(&self.before()?, &devices);
-        let gone = self.kernel.go_back(&before, &scope).await;
+        let gone = self.kernel.go_back(&self.before()?, &scope).await;
         let outcome = match &gone {
             Ok(()) => outcome,
             Err(cause) => Outcome::Lost(cause.to_string()),

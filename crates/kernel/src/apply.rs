@@ -25,7 +25,7 @@ use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
-use weirgate_plan::{Action, Options, Plan, Step, plan_with, verify};
+use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};
 use weirgate_state::{Arriving, DeviceName, State, Table};
 
 /// A plan that was carried out.
@@ -132,10 +132,13 @@ impl Kernel {
 
     /// Goes back to a former state from whatever is there, within a scope:
     /// what an apply that was cut short, or one that nobody confirmed, is
-    /// followed by. Needs no memory of what was done.
+    /// followed by. Needs no memory of what was done. What a device had that
+    /// has vanished meanwhile is gone with it.
     ///
     /// Does nothing where the former state is there already.
     pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
+        let devices = self.devices().await?.into_keys().collect();
+        let before = &present(before, &devices);
         let now = self.observe(scope).await?;
         // A refused first step has changed nothing; then what no plan could
         // make again is still there.

@@ -129,7 +129,9 @@ impl Namespace {
             // A new device's carrier comes when the kernel finds the time.
             let printed = printed.replace("NO-CARRIER,", "");
             let printed = printed.replace("state LOWERLAYERDOWN", "state UP");
-            let lasting = printed.lines().map(lasting);
+            // What packets leave in a meter is no state of the policy's.
+            let own = printed.lines().filter(|line| !is_metered(line));
+            let lasting = own.map(lasting);
             let mut lines: Vec<&str> = lasting.collect();
             lines.sort_unstable();
             writeln!(text, "$ {line}\n{}", lines.join("\n")).unwrap();
@@ -138,14 +140,21 @@ impl Namespace {
     }
 }
 
-/// A line of a listing without what is new with each device: its number and
-/// its address.
+/// Whether a line of nft lists the addresses that a meter counts.
+fn is_metered(line: &str) -> bool {
+    let listed = line.trim_start().starts_with("elements = {");
+    listed && (line.contains(" limit rate ") || line.contains(" ct count "))
+}
+
+/// A line of a listing without what is new with each device, its number and its
+/// address, and with each loading of a program, its number.
 fn lasting(line: &str) -> &str {
     let numbered = line.split_once(": ");
     let number = numbered.filter(|(number, _)| number.parse::<u32>().is_ok());
     match number {
         Some((_, rest)) => rest,
         None if line.contains("link/ether") => "link/ether",
+        None if line.contains(" bpf ") => line.split_once(" id ").map_or(line, |(begin, _)| begin),
         None => line,
     }
 }

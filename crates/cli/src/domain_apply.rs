@@ -52,7 +52,8 @@ fn indented(text: &str) -> String {
 }
 
 /// Writes each router's policy into a folder, for other means of carrying it
-/// there.
+/// there. What is left there of a router that the domain no longer has is named,
+/// not deleted.
 pub fn write(texts: &Texts, folder: &Path) -> Outcome {
     fs::create_dir_all(folder)?;
     for (name, text) in texts {
@@ -63,6 +64,17 @@ pub fn write(texts: &Texts, folder: &Path) -> Outcome {
         texts.len(),
         folder.display()
     ))?;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let policy = path.extension().is_some_and(|end| end == "toml");
+        let name = path.file_stem().map(|name| name.to_string_lossy());
+        if let Some(name) = name.filter(|name| policy && !texts.contains_key(&**name)) {
+            output::note(&format!(
+                "{}: the domain has no router `{name}`",
+                path.display()
+            ));
+        }
+    }
     Ok(Status::Done)
 }
 

@@ -442,7 +442,8 @@ impl<'d, 'i> Reader<'d, 'i> {
         Value { value, span, line }
     }
 
-    fn convert<T>(&self, key: &str, text: Value<String>) -> Option<Value<T>>
+    /// One of the texts of a list, parsed as `T`.
+    pub fn convert<T>(&self, key: &str, text: Value<String>) -> Option<Value<T>>
     where
         T: FromStr<Err: Display>,
     {

@@ -49,6 +49,23 @@ pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
 /// What holds less than the file could say, a line for each kind.
 pub(crate) fn notes(domain: &Domain) -> Vec<String> {
     let mut notes = Vec::new();
+    let joined_to_nothing: BTreeSet<&str> = domain
+        .routers
+        .keys()
+        .map(String::as_str)
+        .filter(|name| {
+            let mut links = domain.links.iter().flat_map(|link| &link.between);
+            let mut customers = domain.customers.values();
+            !links.any(|router| router == name)
+                && !customers.any(|customer| customer.router == *name)
+        })
+        .collect();
+    if !joined_to_nothing.is_empty() {
+        notes.push(format!(
+            "Nothing is joined to {}, which gets no policy.",
+            joined(&joined_to_nothing)
+        ));
+    }
     let receivers: BTreeSet<&str> = domain
         .services
         .iter()

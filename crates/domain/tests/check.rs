@@ -276,7 +276,17 @@ fn machines_and_versions_are_told_apart() {
         1,
     );
     refused(&hosts, "`a` and `b` are both the machine `a`");
-    let mut versions = text;
+    refused(&text.replace("at-a", "b"), "`b` is a router as well");
+    let own = text.replacen("device = \"x0\"", "device = \"lo\"", 1);
+    refused(&own, "`lo` leads to the router itself");
+    let size = format!("{text}burst = -1000\n");
+    let (_, problems) = parse(&size);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let lost = format!("{text}[router.lost]\nrole = \"interior\"\n");
+    let (domain, _) = parse(&lost);
+    let said = "Nothing is joined to `lost`, which gets no policy.";
+    assert!(check(&domain.unwrap()).notes.iter().any(|one| one == said));
+    let mut versions = text.clone();
     for (at, address) in [("a", "192.0.2.1"), ("c", "2001:db8::1")] {
         let customer = format!("[customer.at-{at}]\n");
         let with = format!("{customer}address = \"{address}\"\n");

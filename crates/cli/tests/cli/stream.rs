@@ -29,11 +29,14 @@ pub struct Far {
     sender: UdpSocket,
 }
 
+/// What arrived, and why its end did not.
+type Received = (Vec<(u32, Instant)>, Option<io::Error>);
+
 /// A stream that runs.
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
-    receiver: JoinHandle<(Vec<(u32, Instant)>, Option<io::Error>)>,
+    receiver: JoinHandle<Received>,
 }
 
 /// What became of a stream.

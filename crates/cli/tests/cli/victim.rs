@@ -81,6 +81,7 @@ fn passes() -> bool {
 }
 
 /// Has the link's device vanish when a request is about to be made.
+#[allow(clippy::print_stdout, reason = "whoever started this process reads it")]
 fn vanish_at(kernel: &Kernel, number: usize) {
     let made = AtomicUsize::new(0);
     kernel.witness(Box::new(move |_| {

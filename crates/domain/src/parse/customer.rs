@@ -32,6 +32,12 @@ pub(super) fn customers(
             line: name.line,
         };
         names.insert(name.value.clone());
+        if routers.contains_key(&name.value) {
+            let message = format!("`{}` is a router as well", name.value);
+            let hint = "give the customer another name: each is a machine";
+            let at = name.span.clone();
+            table.problems().error(codes::NAME, at, message, hint);
+        }
         if let Some(customer) = customer(&mut table, routers, &mut used, &customers, place) {
             customers.insert(name.value, customer);
         }

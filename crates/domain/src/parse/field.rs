@@ -191,6 +191,14 @@ pub(super) fn device(reader: &Reader<'_, '_>, name: &Value<String>) -> bool {
     let text = &name.value;
     let odd = |c: char| c == '/' || c == ':' || c == '"' || c == '\\' || !c.is_ascii_graphic();
     let wrong = text.is_empty() || text.len() > LONGEST_DEVICE || text.contains(odd);
+    if text == "lo" {
+        let message = "`lo` leads to the router itself";
+        let hint = "name the device towards the next machine";
+        reader
+            .problems()
+            .error(codes::NAME, name.span.clone(), message, hint);
+        return false;
+    }
     if wrong || text == "." || text == ".." {
         let message = format!("`{text}` cannot be a device's name");
         let hint =

@@ -202,9 +202,10 @@ fn name(table: &mut Reader<'_, '_>, used: &mut BTreeSet<String>) -> Option<Strin
 
 /// A size within bounds, in quotes or as a whole number of bytes.
 fn size(table: &mut Reader<'_, '_>, key: &'static str, bounds: (Size, Size)) -> Option<Size> {
-    let list: Vec<Value<Size>> = table.parsed_list(key)?;
-    if let [one] = &list[..] {
-        return field::within(table, key, one, bounds);
+    let mut texts = table.text_list(key)?;
+    if let (Some(text), true) = (texts.pop(), texts.is_empty()) {
+        let one: Value<Size> = table.convert(key, text)?;
+        return field::within(table, key, &one, bounds);
     }
     let message = format!("`{key}` takes one size");
     let place = table.place(key);

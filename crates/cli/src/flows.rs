@@ -15,7 +15,7 @@ use crate::flows_held::{self, Wanted};
 use crate::flows_summary::Summary;
 use crate::output;
 use crate::policy;
-use crate::shape::{in_runtime, refused, site};
+use crate::shape::{in_runtime, site, unread};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -115,8 +115,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let (memory, entry) = (
-            Memory::read(&site.place).map_err(refused)?,
-            site.confirmed().map_err(refused)?,
+            Memory::read(&site.place).map_err(unread)?,
+            site.confirmed().map_err(unread)?,
         );
         let (Some(memory), Some(entry)) = (memory, entry) else {
             let text = "weirgate: nothing is applied; `weirgate apply` a policy first";
@@ -141,7 +141,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             )
             .await;
         }
-        let asked = |error: weirgate_kernel::KernelError| refused(error.into());
+        let asked = |error: weirgate_kernel::KernelError| unread(error.into());
         let subnets = site.kernel.subnets().await.map_err(asked)?;
         let before = site.kernel.connections().await.map_err(asked)?;
         let since = Instant::now();

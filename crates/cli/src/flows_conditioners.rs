@@ -44,7 +44,7 @@ pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Fai
             continue;
         }
         let counts = site.kernel.conditioned(device).await;
-        let counts = counts.map_err(|error| crate::shape::refused(error.into()))?;
+        let counts = counts.map_err(|error| crate::shape::unread(error.into()))?;
         all.extend(of_device(device.as_str(), place, &counts));
     }
     if all.is_empty() {

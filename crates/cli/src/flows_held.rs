@@ -75,7 +75,7 @@ pub async fn run(
         }
         held = true;
         let received = site.kernel.received(device).await;
-        let received = received.map_err(|error| crate::shape::refused(error.into()))?;
+        let received = received.map_err(|error| crate::shape::unread(error.into()))?;
         flows.extend(of_device(device.as_str(), &received, &numbers));
     }
     if !held {

@@ -19,7 +19,7 @@ pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
         let loaded = policy::read(file)?;
         return Ok(of(&loaded, &file.display().to_string()));
     }
-    match site(state).and_then(|site| site.confirmed().map_err(crate::shape::refused)) {
+    match site(state).and_then(|site| site.confirmed().map_err(crate::shape::unread)) {
         Ok(Some(entry)) => {
             let loaded = policy::again(&entry.sources)?;
             let path = entry.sources.first().map(|source| source.path.clone());

@@ -4,7 +4,7 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
-use crate::shape::{in_runtime, make, refused, site};
+use crate::shape::{in_runtime, make, refused, site, unread};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,14 +35,14 @@ struct Counted {
 pub fn list(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
             output::data(if json { "[]" } else { "nothing is applied" })?;
             return Ok(Status::Done);
         };
         let mut all = Vec::new();
         for table in &memory.applied.tables {
             let counters = site.kernel.rule_counters(table.netdev, &table.name).await;
-            let counters = counters.map_err(|error| refused(error.into()))?;
+            let counters = counters.map_err(|error| unread(error.into()))?;
             all.extend(counted(table, |name| {
                 let counter = counters.get(name).copied().unwrap_or_default();
                 (counter.packets, counter.bytes)
@@ -96,7 +96,7 @@ fn counted(table: &Table, read: impl Fn(&str) -> (u64, u64)) -> Vec<Counted> {
 pub fn sets(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
             output::data("nothing is applied")?;
             return Ok(Status::Done);
         };

@@ -37,6 +37,7 @@ mod safe;
 mod schema;
 mod stream;
 mod survey;
+mod timeline;
 mod track;
 mod victim;
 mod watch;

@@ -10,6 +10,7 @@
 )]
 
 mod inside;
+mod words;
 
 use std::env;
 use std::time::Duration;

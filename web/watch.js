@@ -82,6 +82,8 @@ function showNow() {
   showHosts(of("host"));
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
   const rules = of("rule");
+  const line = (one) => (reasons.get(one.labels.rule) || { line: 0 }).line;
+  rules.sort((one, other) => line(one) - line(other));
   rows("rules-rows", rules.map((one) => {
     const rule = reasons.get(one.labels.rule) || { line: 0, reason: "" };
     const counter = one.labels.rule;

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 const PROMETHEUS: &str = "127.0.0.1:9090";
 
 /// What a site has only with `[track]`, cake, conditioners, or what holds arriving
-/// packets without a queue, and with queue management.
-const OF_OTHERS: [&str; 6] = [
+/// packets without a queue, and with queue management, which marks.
+const OF_OTHERS: [&str; 7] = [
+    "weirgate_class_marks_total",
     "weirgate_link_tracked_bits_per_second",
     "weirgate_tin_delay_seconds",
     "weirgate_conditioner_bytes_total",

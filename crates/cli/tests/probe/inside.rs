@@ -256,7 +256,7 @@ fn kinds() -> Vec<Line> {
 fn part() -> Vec<Line> {
     let stated = std::env::var(super::LINES).unwrap();
     let all = kinds();
-    let numbers = stated.split(',').map(|one| one.parse::<usize>().unwrap());
+    let numbers = stated.split('+').map(|one| one.parse::<usize>().unwrap());
     numbers.map(|number| all[number]).collect()
 }
 

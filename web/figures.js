@@ -23,6 +23,7 @@ export function human(value, unit) {
     if (value > 0 && value < 1e-3) return (value * 1e6).toFixed(0) + " µs";
     return value >= 1 ? value.toFixed(2) + " s" : (value * 1e3).toFixed(1) + " ms";
   }
+  if (unit === "%") return Number(value.toPrecision(value < 10 ? 2 : 3)) + " %";
   const digits = (number) => (number >= 100 ? 0 : number >= 10 ? 1 : 2);
   for (const [size, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (value >= size) return (value / size).toFixed(digits(value / size)) + " " + prefix + unit;
@@ -49,6 +50,30 @@ function ticks(most) {
 // A value at an axis: a round one, without digits that say nothing.
 function round(value, unit) {
   return value === 0 ? "0" : human(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+}
+
+// The times below a drawing.
+function times(svg, x, start, end, height) {
+  const long = end - start > 49 * 3600e3;
+  for (const part of parts()) {
+    const time = start + (end - start) * part;
+    const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
+    const words = drawn("text", { x: x(time), y: height - 6, "text-anchor": anchor, class: "tick" });
+    words.textContent = long ? new Date(time).toLocaleDateString()
+      : new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    svg.append(words);
+  }
+}
+
+// What happened, as lines across a drawing.
+function happened(svg, x, events, top, bottom) {
+  for (const event of events.slice(-100)) {
+    const line = drawn("line", { x1: x(event.time_ms), x2: x(event.time_ms), y1: top, y2: bottom, class: "event" });
+    const words = drawn("title", {});
+    words.textContent = new Date(event.time_ms).toLocaleString() + ": " + event.text;
+    line.append(words);
+    svg.append(line);
+  }
 }
 
 // A graph of `lines` and their `sums` over a time: each has a name and points, a
@@ -79,22 +104,8 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
     words.textContent = round(value, graph.unit);
     svg.append(words);
   }
-  const long = end - start > 49 * 3600e3;
-  for (const part of parts()) {
-    const time = start + (end - start) * part;
-    const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
-    const words = drawn("text", { x: x(time), y: height - 6, "text-anchor": anchor, class: "tick" });
-    words.textContent = long ? new Date(time).toLocaleDateString()
-      : new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-    svg.append(words);
-  }
-  for (const event of events.slice(-100)) {
-    const line = drawn("line", { x1: x(event.time_ms), x2: x(event.time_ms), y1: top, y2: height - bottom, class: "event" });
-    const words = drawn("title", {});
-    words.textContent = new Date(event.time_ms).toLocaleString() + ": " + event.text;
-    line.append(words);
-    svg.append(line);
-  }
+  times(svg, x, start, end, height);
+  happened(svg, x, events, top, height - bottom);
   const key = element("ul", { className: "key" });
   const entry = (look, words) => {
     const sample = drawn("svg", { viewBox: "0 0 20 6", "aria-hidden": "true" });
@@ -122,6 +133,69 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
   });
   zoom(svg, (part) => start + (part * width - left) / (width - left - right) * (end - start), pick);
   return element("figure", {}, element("figcaption", { textContent: graph.title }), svg, key);
+}
+
+const BROKEN = ["", "too little", "waits long"];
+
+// How long a promise was broken, in words: of a step with both ways the history
+// has only their sum, so that it is known what it was at least.
+function brokenWords(points) {
+  let all = 0, broken = 0, least = "";
+  const ways = new Set();
+  for (const p of points) {
+    const known = (p[1] - p[0]) * (p[6] ?? 1);
+    all += known;
+    if (!p[4]) continue;
+    broken += known * p[2] / p[4];
+    ways.add(BROKEN[p[4]]);
+    if (p[4] === 2 && p[3] < 2) least = "at least ";
+  }
+  if (!all) return "not known";
+  if (!broken) return "kept, or nothing waited";
+  return "broken " + least + human(broken / all * 100, "%") + " of the time: " + [...ways].sort().join(", ");
+}
+
+// For each line a bar over the time: thin where a promise was kept or nothing
+// waited, high where it was broken at any time of the step, nothing where it is not
+// known. Those of the time before stand below.
+export function strip(graph, { lines, events }, start, end, pick) {
+  const width = across(), left = 8, right = 8, each = 34, bottom = 24;
+  const all = lines.flatMap((line) => [[line.name, line.points],
+    ...(line.old.length ? [[line.name + ", the time before", line.old]] : [])]);
+  const height = all.length * each + bottom;
+  const x = (time) => left + (Math.min(end, Math.max(start, time)) - start) / (end - start) * (width - left - right);
+  const svg = drawn("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
+  const said = all.map(([name, points]) => name + ": " + brokenWords(points));
+  svg.setAttribute("aria-label", graph.title + ". " + said.join(". "));
+  all.forEach(([, points], place) => {
+    const words = drawn("text", { x: left, y: place * each + 12, class: "tick" });
+    words.textContent = said[place];
+    svg.append(words);
+    const state = (p) => p[4];
+    for (let from = 0, to; from < points.length; from = to) {
+      to = from + 1;
+      while (to < points.length && state(points[to]) === state(points[from]) &&
+        points[to][0] - points[to - 1][1] <= 2 * (points[to][1] - points[to][0])) to++;
+      const broken = state(points[from]);
+      const [begin, until] = [x(points[from][0]), x(points[to - 1][1])];
+      const bar = drawn("rect", {
+        x: begin, width: Math.max(broken ? 1 : 0, until - begin),
+        y: place * each + (broken ? 16 : 21), height: broken ? 14 : 4, class: broken ? "brokenbar" : "keptbar",
+      });
+      if (broken) {
+        const what = drawn("title", {});
+        what.textContent = new Date(points[from][0]).toLocaleString() + " to " +
+          new Date(points[to - 1][1]).toLocaleString() + ": " + BROKEN[broken];
+        bar.append(what);
+      }
+      svg.append(bar);
+    }
+  });
+  times(svg, x, start, end, height);
+  happened(svg, x, events, 0, height - bottom);
+  zoom(svg, (part) => start + (part * width - left) / (width - left - right) * (end - start), pick);
+  return element("figure", {}, element("figcaption", { textContent: graph.title }), svg,
+    element("p", { className: "faint", textContent: "High and red: broken at some time of the step. Thin and green: kept, or nothing waited." }));
 }
 
 // Points with a gap where nothing is known: more than two steps apart.

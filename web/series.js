@@ -35,8 +35,22 @@ export const HOST_GRAPHS = [
   { title: "Marked here of what it is sent, by the second", metric: "host_received_marks", unit: "", factor: 1 },
 ];
 
+// The part of what a class sent on the wire that is the link layer's: its packets'
+// mean length there against that in IP bytes.
+export function linkLayer(bytes, packets, ipBytes, timed) {
+  if (!packets || !timed || ipBytes === undefined) return undefined;
+  return Math.max(0, 1 - (ipBytes / timed) / (bytes / packets));
+}
+
+const LINK_LAYER = ["class_sent_bytes", "class_sent_packets", "class_ip_bytes", "class_timed_packets"];
+const BORROWED = ["class_borrowed_packets", "class_sent_packets"];
+const borrowed = (some, all) => (all ? Math.min(1, some / all) : undefined);
+
 const LINK_RATES = ["link_rate_bits_per_second", "link_policy_bits_per_second", "link_tracked_bits_per_second"];
 
+// A graph of a `share` shows what follows from several numbers of one class over
+// the same step; a `quiet` one is left out where all of it is nothing; a `strip`
+// has a bar for each class and no axis.
 export const GRAPHS = [
   { title: "Rate by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
   { title: "Wait of the first classes", metric: "class_wait_seconds", rough: "class_estimated_wait_seconds", unit: "s", factor: 1e-6, first: 2 },
@@ -47,9 +61,19 @@ export const GRAPHS = [
   { title: "Probes lost by the second", metric: "probe_lost", unit: "", factor: 1 },
   { title: "Bytes waiting", metric: "class_backlog_bytes", unit: "B", factor: 1 },
   { title: "Packets dropped by the second", metric: "class_drops", unit: "", factor: 1 },
+  { title: "Packets marked by the second", metric: "class_marks", unit: "", factor: 1, quiet: true },
+  { title: "Promises kept and broken", metric: "class_promise_broken", strip: true },
+  { title: "Packets sent by the second", metric: "class_sent_packets", unit: "", factor: 1 },
+  { title: "Borrowed: part of a class's packets beyond its guarantee", share: BORROWED, value: borrowed, unit: "%", factor: 100, quiet: true },
+  { title: "Link layer: part of a class's bytes on the wire", share: LINK_LAYER, value: linkLayer, unit: "%", factor: 100 },
   { title: "Rate of the link", metrics: LINK_RATES, unit: "bit/s", factor: 1 },
   { title: "Connections by class", metric: "class_connections", unit: "", factor: 1 },
   { title: "Received by device", metric: "device_received_bytes", unit: "bit/s", factor: 8 },
+];
+
+export const RULE_GRAPHS = [
+  { title: "Packets by the second", metric: "rule_packets", unit: "", factor: 1 },
+  { title: "Rate", metric: "rule_bytes", unit: "bit/s", factor: 8 },
 ];
 
 export const LINK_GRAPHS = [
@@ -85,9 +109,10 @@ export function labelsOf(name) {
 const labelText = (name) => name.slice(name.indexOf("{"));
 
 // Leaves of the policy first; what stands above them repeats their bytes. Of
-// metrics that are measured, and estimated where they are not, those of both.
+// metrics that are measured, and estimated where they are not, those of both; of
+// those that make a share, all of a class.
 export function wanted(names, graph) {
-  const metrics = graph.metrics || [graph.metric, ...(graph.rough ? [graph.rough] : [])];
+  const metrics = graph.share || graph.metrics || [graph.metric, ...(graph.rough ? [graph.rough] : [])];
   let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
   if (graph.parent) own = own.filter((name) => labelsOf(name).parent === graph.parent);
   if (metrics[0].startsWith("class_")) {
@@ -95,6 +120,11 @@ export function wanted(names, graph) {
     if (named.length) own = named;
     const place = inOrder();
     own.sort((one, other) => place(labelsOf(one)) - place(labelsOf(other)));
+    if (graph.share) {
+      const whole = own.filter((name) => name.startsWith(metrics[0] + "{")).map(labelText)
+        .filter((of) => metrics.every((metric) => own.includes(metric + of)));
+      return whole.slice(0, Math.floor(48 / metrics.length)).flatMap((of) => metrics.map((metric) => metric + of));
+    }
     if (graph.first) {
       const seen = {};
       own = own.filter((name) => {
@@ -115,16 +145,40 @@ export const title = (name) => {
     return labels.direction + " " + (words[name.split("_bits")[0]] || name);
   }
   if (labels.parent !== undefined) return queueName(labels) + (labels.tin === undefined ? "" : ", " + labels.tin);
-  return labels.probe || labels.host || labels.device || name;
+  return labels.probe || labels.host || labels.rule || labels.device || name;
 };
+
+// What a class's numbers make of each step that all of them have. There is no
+// least or greatest of it.
+function shares(graph, of, data) {
+  const [first, ...others] = graph.share.map((metric) =>
+    new Map(data.series[metric + of].points.map((p) => [p[0], p])));
+  const found = [];
+  for (const [start, p] of first) {
+    const all = [p, ...others.map((one) => one.get(start))];
+    if (all.some((one) => !one || one[1] !== p[1])) continue;
+    const value = graph.value(...all.map((one) => one[5]));
+    if (value !== undefined) found.push([p[0], p[1], value, value, value, 0, p[6]]);
+  }
+  return found;
+}
+
+const moved = (points, back) => points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]);
 
 // What a graph is called, and what it shows of its series: those of the time
 // before moved by `back`. Of what is measured only at times, the estimate stands
 // before and after.
 export function shown(graph, names, data, before, back) {
   const points = (name) => data.series[name].points;
-  const old = (name) => !before ? []
-    : before.series[name].points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]);
+  const old = (name) => (before ? moved(before.series[name].points, back) : []);
+  if (graph.share) {
+    const lines = names.filter((name) => name.startsWith(graph.share[0] + "{")).map((name) => ({
+      name: title(name), rough: [],
+      points: shares(graph, labelText(name), data),
+      old: before ? moved(shares(graph, labelText(name), before), back) : [],
+    }));
+    return [graph.title, { lines, gauge: false, sums: [], events: data.events }];
+  }
   const isRough = (name) => Boolean(graph.rough) && name.startsWith(graph.rough + "{");
   const measured = names.some((name) => !isRough(name));
   const line = (all) => {

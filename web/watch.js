@@ -3,10 +3,10 @@
 // names come from the kernel, the policy and the network.
 "use strict";
 
-import { drawn, element, figure, histogram, human } from "./figures.js";
-import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, queueName, shown, title, wanted } from "./series.js";
+import { drawn, element, figure, histogram, human, strip } from "./figures.js";
+import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
+import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showWindows, waited, waiting } from "./tables.js";
 
-const byId = (id) => document.getElementById(id);
 const HOUR = 3600e3;
 let about = { legend: policy.legend, span_ms: null };
 let now = null;
@@ -15,147 +15,6 @@ let period = { hours: 12, end: 0 };
 let asked;
 
 // ---- Now ----
-
-// Changes only what is another, so that the keyboard's place and what is marked
-// stay where they are from look to look.
-function rows(table, all) {
-  const body = byId(table).tBodies[0];
-  const place = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  while (body.rows.length > all.length) body.deleteRow(-1);
-  all.forEach((cells, line) => {
-    const row = body.rows[line] || body.insertRow();
-    cells.forEach((cell, column) => {
-      if (!row.cells[column]) {
-        row.append(element(column === 0 ? "th" : "td", column === 0 ? { scope: "row" } : {}));
-      }
-      const node = cell instanceof Node ? cell : document.createTextNode(cell);
-      const before = row.cells[column].firstChild;
-      if (!before || !before.isEqualNode(node)) row.cells[column].replaceChildren(node);
-    });
-  });
-  if (place && !body.contains(document.activeElement)) {
-    [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === place)?.focus();
-  }
-}
-
-const PROMISES = {
-  idle: ["nothing waits", "faint"],
-  kept: ["kept", "kept"],
-  rate: ["broken: too little", "broken"],
-  wait: ["broken: waits long", "broken"],
-  unknown: ["unknown", "faint"],
-};
-
-// Whether a class got what it was promised, and how that is known.
-function promise(one) {
-  const [words, look] = PROMISES[one.promise] || ["", "faint"];
-  const by = one.judged_by === "estimated" ? ", by an estimate" : one.judged_by === "measured" ? ", measured" : "";
-  return element("span", { className: look, textContent: words + by });
-}
-
-// How long its packets waited: measured packet by packet where that is allowed and
-// some left, else estimated.
-function waited(n) {
-  if (n.wait_95th_seconds !== undefined) {
-    return human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s");
-  }
-  return n.estimated_wait_seconds ? "about " + human(n.estimated_wait_seconds, "s") : human(n.estimated_wait_seconds, "s");
-}
-
-// What waits, in packets and bytes.
-function waiting(n) {
-  return n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0";
-}
-
-// A part of a whole in percent.
-function part(some, whole) {
-  return some === undefined || !whole ? "–" : (Math.min(1, some / whole) * 100).toFixed(0) + " %";
-}
-
-// The part of what is sent that is the link layer's: its packets' mean length on
-// the wire against that in IP bytes.
-function overhead(n) {
-  if (!n.sent_packets || !n.timed_packets || n.ip_bytes === undefined) return undefined;
-  return Math.max(0, 1 - (n.ip_bytes / n.timed_packets) / (n.sent_bytes / n.sent_packets));
-}
-
-const end = (address, port) =>
-  !port ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port;
-
-function showFlows(flows) {
-  byId("flows").hidden = !flows.length;
-  rows("flows", flows.slice(0, 10).map((flow) => [
-    end(flow.host, flow.host_port), end(flow.remote, flow.remote_port), flow.protocol,
-    (flow.up_class || "–") + ", " + (flow.down_class || "–"),
-    human(flow.down, "bit/s"), human(flow.up, "bit/s"),
-  ]));
-}
-
-function showQueues(queues, tins, services) {
-  const ofTins = tins.map((one) => {
-    const n = one.numbers;
-    return [queueName(one.labels) + ", " + one.labels.tin, "tin of cake", waiting(n),
-      human(n.delay_seconds, "s"), "–", String(n.flows), human(n.drops, ""), "–", human(n.marks, "")];
-  });
-  rows("queues", queues.map((one) => {
-    const n = one.numbers;
-    const dropping = n.aqm_dropping === undefined ? "–" : n.aqm_dropping ? "drops now" : "lets go";
-    return [
-      queueName(one.labels), one.labels.kind, waiting(n),
-      human(n.aqm_delay_seconds, "s"),
-      n.aqm_probability === undefined ? dropping : (n.aqm_probability * 100).toFixed(2) + " %",
-      n.aqm_flows === undefined ? "–" : String(n.aqm_flows),
-      human(n.drops, ""), human(n.aqm_full_drops, ""), human(n.marks, ""),
-    ];
-  }).concat(ofTins));
-  services.sort((one, other) => other.numbers.connections - one.numbers.connections);
-  byId("services").hidden = !services.length;
-  rows("services", services.map((one) => [
-    one.labels.protocol + (one.labels.port ? " " + one.labels.port : ""),
-    String(one.numbers.connections), String(one.numbers.unanswered),
-  ]));
-}
-
-// A row for each conditioner, of the objects for its colours.
-function showConditioners(objects) {
-  const all = new Map();
-  for (const one of objects) {
-    const key = one.labels.conditioner + " " + one.labels.at + " " + one.labels.device;
-    if (!all.has(key)) all.set(key, { labels: one.labels });
-    all.get(key)[one.labels.colour] = human(one.numbers.bytes * 8, "bit/s");
-  }
-  byId("conditioners").hidden = !all.size;
-  rows("conditioners", [...all.values()].map((one) => [one.labels.conditioner,
-    one.labels.at + " " + one.labels.device, one.green || "–", one.yellow || "–", one.red || "–"]));
-}
-
-function showWindows(objects) {
-  byId("windows").hidden = !objects.length;
-  rows("windows", objects.map(({ labels, numbers: n }) => [labels.device, human(n.rewritten_packets, ""),
-    human(n.held_acknowledgements, ""), human(n.unknown_packets, ""), human(n.active, "")]));
-}
-
-// Rates of both directions.
-function showRates(links, classes) {
-  byId("rates").hidden = !links.length;
-  byId("nolink").hidden = links.length > 0;
-  byId("nolink").textContent = "No policy is known: name it with --policy.";
-  rows("rates", links.map((one) => {
-    const n = one.numbers;
-    const own = classes.filter((other) => other.labels.device === one.labels.device && other.labels.direction);
-    const sent = own.reduce((all, other) => all + (other.numbers.sent_bytes || 0) * 8, 0);
-    const rate = n.rate_bits_per_second ?? n.policy_bits_per_second;
-    return [
-      one.labels.direction + " (" + one.labels.device + ")",
-      human(sent, "bit/s") + ", " + part(sent, rate),
-      human(n.rate_bits_per_second, "bit/s"), human(n.policy_bits_per_second, "bit/s"),
-      n.tracked_blind ? element("span", { className: "broken", textContent: "nobody answers" })
-        : human(n.tracked_bits_per_second, "bit/s"),
-      n.tracked_floor_bits_per_second === undefined ? "–"
-        : human(n.tracked_floor_bits_per_second, "bit/s") + ", " + human(n.tracked_ceiling_bits_per_second, "bit/s"),
-    ];
-  }));
-}
 
 function showNow() {
   if (!now) return;
@@ -223,10 +82,14 @@ function showNow() {
   showHosts(of("host"));
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
   const rules = of("rule");
+  const line = (one) => (reasons.get(one.labels.rule) || { line: 0 }).line;
+  rules.sort((one, other) => line(one) - line(other));
   rows("rules-rows", rules.map((one) => {
     const rule = reasons.get(one.labels.rule) || { line: 0, reason: "" };
+    const counter = one.labels.rule;
     return [rule.line || "", rule.reason, human(one.numbers.packets, ""),
-      human(one.numbers.bytes * 8, "bit/s"), one.labels.rule];
+      human(one.numbers.bytes * 8, "bit/s"), human(one.totals.packets, ""), human(one.totals.bytes, "B"),
+      element("a", { href: "#rules/" + encodeURIComponent(counter), textContent: counter })];
   }));
   byId("norules").hidden = rules.length > 0;
   byId("norules").textContent = about.without_privilege
@@ -275,6 +138,15 @@ async function showHost(address) {
   }
 }
 
+// One rule's history, of the period that the history shows.
+async function showRule(counter) {
+  byId("rule-name").textContent = counter ? "Rule " + counter : "";
+  byId("rule-graphs").replaceChildren();
+  if (counter) {
+    await drawGraphs("rule-graphs", RULE_GRAPHS, (name) => labelsOf(name).rule === counter);
+  }
+}
+
 // ---- History ----
 
 async function get(path) {
@@ -311,15 +183,19 @@ function span() {
 
 const spreadName = (name) => SPREADS[name.split("{")[0]][0] + " " + title(name);
 
+let spreading = 0;
+
 // How the values of one series are spread: each as long as it held. `fresh` asks
-// which series there are.
+// which series there are. Of several askings the last one counts.
 async function showSpread(fresh) {
+  const mine = ++spreading;
   const [asked, to] = span();
   const from = about.span_ms ? Math.max(asked, about.span_ms[0]) : asked;
   const choice = byId("spread-of");
   try {
     if (fresh) {
       const known = (await get("api/series?from=" + Math.round(from) + "&to=" + Math.round(to))).series;
+      if (mine !== spreading) return;
       const before = choice.value;
       const names = Object.keys(SPREADS).flatMap((metric) => wanted(known, { metric }));
       choice.replaceChildren(...names.map((name) =>
@@ -331,10 +207,11 @@ async function showSpread(fresh) {
     if (!choice.value) return;
     const step = to - from > 20000e3 ? (to - from) / 20000 : 0;
     const data = await get("api/read?" + query([choice.value], from, to, step));
+    if (mine !== spreading) return;
     const each = SPREADS[choice.value.split("{")[0]][1];
     byId("spread").replaceChildren(...histogram(spreadName(choice.value), each, data.series[choice.value].points, step));
   } catch (error) {
-    byId("spread").textContent = "The history cannot be read: " + error.message;
+    if (mine === spreading) byId("spread").textContent = "The history cannot be read: " + error.message;
   }
 }
 
@@ -387,7 +264,10 @@ async function drawGraphs(place, graphs, chosen) {
       const before = back ? await then(own) : null;
       if (mine !== drawing) return;
       const [words, contents] = shown(graph, own, data, before, back);
-      figures.push(figure({ ...graph, title: words }, contents, start, end, pick));
+      const nothing = (one) => [...one.points, ...one.old].every((p) => p[4] === 0);
+      if ((graph.quiet || graph.share) && contents.lines.every(nothing)) continue;
+      const draw = graph.strip ? strip : figure;
+      figures.push(draw({ ...graph, title: words }, contents, start, end, pick));
     }
     byId(place).replaceChildren(...figures);
     if (!figures.length) byId(place).textContent = "Nothing is known of this time.";
@@ -428,6 +308,15 @@ async function showEvents() {
 
 // ---- The page ----
 
+// What an address of the page names; nothing where it is no address of ours.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
+}
+
 function showView() {
   const [view, option] = (location.hash.slice(1) || "now").split("/");
   const known = ["now", "history", "hosts", "link", "rules", "events"].includes(view) ? view : "now";
@@ -438,7 +327,8 @@ function showView() {
     if (link.hash === "#" + known) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  const timed = known === "history" || known === "link" || (known === "hosts" && Boolean(option));
+  const one = ["hosts", "rules"].includes(known) ? decoded(option || "") : "";
+  const timed = known === "history" || known === "link" || Boolean(one);
   byId("period").hidden = byId("span").hidden = !timed;
   if (known === "history" || known === "link") {
     if (option && option !== asked) period = { hours: Number(option) || 12, end: 0 };
@@ -446,7 +336,8 @@ function showView() {
     if (known === "link") showLink();
     else showHistory();
   }
-  if (known === "hosts") showHost(option ? decodeURIComponent(option) : "");
+  if (known === "hosts") showHost(one);
+  if (known === "rules") showRule(one);
   if (known === "events") showEvents();
 }
 

@@ -32,6 +32,7 @@ struct survey_count {
 struct survey_way {
 	u64 last_ns;
 	struct survey_count all;
+	u64 wire; /* bytes on the link, as its layer has them */
 	struct survey_count sizes[SIZES];
 	struct spread gaps;
 };
@@ -39,6 +40,15 @@ struct survey_way {
 /* The network namespace that is looked at, and the device in it. */
 const volatile u64 namespace;
 const volatile u64 surveyed;
+
+/* The link's layer: bytes beside a packet, the smallest frame, and what each
+ * `piece` bytes of a frame are on the wire beside the frame itself, which counts
+ * only where it is `kept`. Without pieces `piece` is 0. */
+const volatile s64 overhead;
+const volatile u64 smallest;
+const volatile u64 kept;
+const volatile u64 piece;
+const volatile u64 piece_wire;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -85,6 +95,32 @@ static __always_inline void count_in(void *map, struct survey_service *service,
 		more(count, packets, bytes);
 }
 
+/* Bytes on the wire of a packet. */
+static __always_inline u64 on_wire(u64 bytes)
+{
+	s64 stated = (s64)bytes + overhead;
+	u64 least = smallest > 1 ? smallest : 1;
+	u64 frame = stated > (s64)least ? (u64)stated : least;
+	u64 wire = kept ? frame : 0;
+
+	if (piece)
+		wire += (frame + piece - 1) / piece * piece_wire;
+	return wire;
+}
+
+/* Bytes of the headers that each segment of a merged packet has. */
+static __always_inline u32 repeated(const u8 *network, u32 at, u8 protocol)
+{
+	u8 offset;
+
+	if (protocol == IPPROTO_UDP)
+		return at + 8;
+	if (protocol == IPPROTO_TCP &&
+	    !bpf_probe_read_kernel(&offset, 1, network + at + 12))
+		return at + (offset >> 4) * 4;
+	return 0;
+}
+
 /* A packet without its link's header. One that holds several segments counts as
  * these, each as large as the others. */
 static __always_inline void survey(struct sk_buff *skb, const u8 *network,
@@ -107,6 +143,8 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 		segments = 1;
 	at = addresses(network, skb->protocol, &tuple);
 	service.protocol = tuple.protocol;
+	if (segments > 1 && at)
+		bytes += (segments - 1) * repeated(network, at, tuple.protocol);
 	count_in(&protocols, &service, segments, bytes);
 	if (at && tuple_has_ports(tuple.protocol) &&
 	    !bpf_probe_read_kernel(ports, sizeof(ports), network + at)) {
@@ -120,6 +158,7 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 	if (!way)
 		return;
 	more(&way->all, segments, bytes);
+	__sync_fetch_and_add(&way->wire, segments * on_wire(bytes / segments));
 	step = bytes / segments >> SIZE_PLACES;
 	if (step >= SIZES)
 		step = SIZES - 1;

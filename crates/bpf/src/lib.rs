@@ -63,7 +63,7 @@ pub use recorder::Recorder;
 pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
 pub use spread::Spread;
 pub use store::Store;
-pub use survey::{SIZE_STEP, Survey, SurveyCount, SurveyService, SurveyWay};
+pub use survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
 pub use tcx::Attached;
 pub use udp::{UdpControl, UdpMaps, UdpSetup, UdpStream};
 pub use verifier::{Cost, Refused, verify};

@@ -20,7 +20,8 @@ const WAYS: &str = "ways";
 /// Bytes of `struct survey_count` and where in `struct survey_way` what is.
 const COUNT_BYTES: usize = 16;
 const ALL_AT: usize = 8;
-const SIZES_AT: usize = ALL_AT + COUNT_BYTES;
+const WIRE_AT: usize = ALL_AT + COUNT_BYTES;
+const SIZES_AT: usize = WIRE_AT + 8;
 const SIZES: usize = 25;
 const GAPS_AT: usize = SIZES_AT + SIZES * COUNT_BYTES;
 const WAY_BYTES: usize = GAPS_AT + SPREAD_BYTES;
@@ -55,10 +56,38 @@ pub struct SurveyService {
 pub struct SurveyWay {
     /// Everything.
     pub all: SurveyCount,
+    /// Its bytes on the wire, by the [`SurveyLink`].
+    pub wire: u64,
     /// By size, in steps of [`SIZE_STEP`] bytes; the last has all larger ones.
     pub sizes: Vec<SurveyCount>,
     /// The times from one packet to the next.
     pub gaps: Spread,
+}
+
+/// What a packet is on the wire of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SurveyLink {
+    /// Bytes beside the IP packet.
+    pub overhead: i32,
+    /// The smallest frame, in bytes.
+    pub smallest: u32,
+    /// Bytes of a frame's pieces (of a cell, of a code word); 0 where it is whole.
+    pub piece: u32,
+    /// What each piece, also one that is not full, adds on the wire.
+    pub piece_wire: u32,
+    /// Whether the frame's own bytes count beside that.
+    pub kept: bool,
+}
+
+impl SurveyLink {
+    /// Packets as they are.
+    pub const NONE: Self = Self {
+        overhead: 0,
+        smallest: 0,
+        piece: 0,
+        piece_wire: 0,
+        kept: true,
+    };
 }
 
 /// Looks on until it is dropped.
@@ -71,9 +100,18 @@ pub struct Survey {
 impl Survey {
     /// Begins to look at a device of this thread's network namespace. Needs
     /// CAP_BPF and CAP_PERFMON, and the kernel's type information.
-    pub fn open(ifindex: u32) -> Result<Self, BpfError> {
+    pub fn open(ifindex: u32, link: &SurveyLink) -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
-        let constants = [namespace, u64::from(ifindex)].map(u64::to_ne_bytes);
+        let constants = [
+            namespace,
+            u64::from(ifindex),
+            i64::from(link.overhead).cast_unsigned(),
+            link.smallest.into(),
+            link.kept.into(),
+            link.piece.into(),
+            link.piece_wire.into(),
+        ];
+        let constants = constants.map(u64::to_ne_bytes);
         let programs = PacketPrograms::load(FILE, FILE, Some(constants.as_flattened()))?;
         let links = programs.attach()?;
         Ok(Self {
@@ -122,6 +160,7 @@ impl Survey {
             let gaps = value.get(GAPS_AT..).and_then(Spread::decode);
             Ok(SurveyWay {
                 all: count(&value, ALL_AT),
+                wire: word(&value, WIRE_AT),
                 sizes: (0..SIZES)
                     .map(|step| count(&value, SIZES_AT + step * COUNT_BYTES))
                     .collect(),

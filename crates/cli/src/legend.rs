@@ -8,13 +8,28 @@ use crate::{output, policy};
 use std::collections::BTreeSet;
 use std::path::Path;
 use weirgate_compile::{FullQueue, check_report, compile};
-use weirgate_keep::{Place, RatesNow, WayRate};
+use weirgate_keep::{History, Place, RatesNow, WayRate};
 use weirgate_state::Capabilities;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
 
 /// The legend of a policy's file, else of the policy that is applied. Where
 /// that cannot be read, classes have only numbers, and that is said.
 pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
+    let mut legend = named(state, file)?;
+    legend.applied = applied(state);
+    Ok(legend)
+}
+
+/// The number of the state that is applied, confirmed or not; 0 for none. `None`
+/// where that may not be read.
+fn applied(state: &Path) -> Option<u64> {
+    let head = History::of(&Place::here(state).ok()?).head().ok()?;
+    // One without an end of its time is not applied yet.
+    let waits = head.pending.filter(|pending| pending.deadline.is_some());
+    Some(waits.map_or(head.confirmed.unwrap_or(0), |pending| pending.number))
+}
+
+fn named(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
     if let Some(file) = file {
         let loaded = policy::read(file)?;
         return Ok(of(&loaded, &file.display().to_string()));

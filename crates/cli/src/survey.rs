@@ -12,8 +12,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyService, SurveyWay};
+use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
 use weirgate_kernel::Kernel;
+use weirgate_linklayer::{Framing, LinkLayer};
 use weirgate_state::DeviceName;
 use weirgate_units::{ParseError, Rate, Span};
 
@@ -34,6 +35,10 @@ pub struct Arguments {
     /// What the line carries, to say how full it was.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
+    /// The link's layer by its name in policies, such as `adsl:bridged-llc` or `ethernet`: how full
+    /// the line was is then told with what the layer adds to each packet.
+    #[arg(long, value_name = "LAYER", value_parser = layer)]
+    link: Option<LinkLayer>,
     /// Keep what was asked, every second and the result in a new folder.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
@@ -44,6 +49,26 @@ pub struct Arguments {
 
 fn device(text: &str) -> Result<DeviceName, String> {
     DeviceName::try_from(text.to_owned())
+}
+
+fn layer(text: &str) -> Result<LinkLayer, String> {
+    LinkLayer::named(text).map_err(|error| error.to_string())
+}
+
+/// What the layer makes of packets.
+fn link(layer: &LinkLayer) -> SurveyLink {
+    let (piece, piece_wire, kept) = match layer.framing() {
+        Framing::None => (0, 0, true),
+        Framing::Atm => (48, 53, false),
+        Framing::Ptm => (64, 1, true),
+    };
+    SurveyLink {
+        overhead: layer.overhead(),
+        smallest: layer.mpu(),
+        piece,
+        piece_wire,
+        kept,
+    }
 }
 
 fn length(text: &str) -> Result<Duration, String> {
@@ -62,11 +87,20 @@ struct Seen {
     device: String,
     time: Duration,
     rate: Option<Rate>,
+    link: Option<LinkLayer>,
     ways: [SurveyWay; 2],
     protocols: BTreeMap<SurveyService, SurveyCount>,
     services: BTreeMap<SurveyService, SurveyCount>,
-    /// Bytes of every second, arriving and leaving, and how long each was.
-    seconds: Vec<([u64; 2], Duration)>,
+    /// Every second.
+    seconds: Vec<Second>,
+}
+
+/// What passed from one look to the next, arriving and leaving.
+struct Second {
+    bytes: [u64; 2],
+    /// The same on the wire.
+    wire: [u64; 2],
+    time: Duration,
 }
 
 /// `weirgate survey`.
@@ -78,7 +112,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let number = number
             .map(|one| one.index)
             .ok_or_else(|| Failure::Input(format!("weirgate: there is no device `{device}`")))?;
-        let survey = Survey::open(number).map_err(|error| {
+        let link = arguments.link.as_ref().map_or(SurveyLink::NONE, link);
+        let survey = Survey::open(number, &link).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
             let hint = "to look at packets takes CAP_BPF, CAP_PERFMON and a kernel with type \
@@ -111,7 +146,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn seconds(seen: &Seen) -> String {
     let head = String::from("second,arrived_bytes,left_bytes\r\n");
     let lines = seen.seconds.iter().enumerate();
-    lines.fold(head, |mut text, (second, ([arrived, left], _))| {
+    lines.fold(head, |mut text, (second, one)| {
+        let [arrived, left] = one.bytes;
         let _ = write!(text, "{second},{arrived},{left}\r\n");
         text
     })
@@ -167,7 +203,7 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
     let mut term = signal(SignalKind::terminate())?;
     let start = Instant::now();
     let mut seconds = Vec::new();
-    let mut before = ([0, 0], start);
+    let mut before = ([0, 0], [0, 0], start);
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.tick().await;
     let rest = tokio::time::sleep(arguments.time);
@@ -176,10 +212,16 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
         tokio::select! {
             _ = ticks.tick() => {
                 let ways = survey.ways().map_err(wrong)?;
-                let now = [ways[0].all.bytes, ways[1].all.bytes];
-                let (bytes, at) = (before.0, Instant::now());
-                seconds.push(([now[0] - bytes[0], now[1] - bytes[1]], at - before.1));
-                before = (now, at);
+                let bytes = [ways[0].all.bytes, ways[1].all.bytes];
+                let wire = [ways[0].wire, ways[1].wire];
+                let at = Instant::now();
+                let since = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
+                seconds.push(Second {
+                    bytes: since(bytes, before.0),
+                    wire: since(wire, before.1),
+                    time: at - before.2,
+                });
+                before = (bytes, wire, at);
             }
             () = &mut rest => break,
             _ = int.recv() => break,
@@ -190,6 +232,7 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
         device,
         time: start.elapsed(),
         rate: arguments.rate,
+        link: arguments.link,
         ways: survey.ways().map_err(wrong)?,
         // First what is a part of the others.
         services: survey.services().map_err(wrong)?,
@@ -265,16 +308,16 @@ fn version(service: SurveyService) -> &'static str {
     }
 }
 
-/// Bits by the second of every second, least first.
-fn rates(seen: &Seen, way: usize) -> Vec<u64> {
-    let mut rates: Vec<u64> = seen.seconds.iter().map(|one| rate(one, way)).collect();
-    rates.sort_unstable();
-    rates
+/// The greatest of some rates; 0 without any.
+fn peak(rates: impl Iterator<Item = u64>) -> f64 {
+    rates.max().unwrap_or_default() as f64
 }
 
-/// Bits by the second of one of them: a look may come late.
-fn rate((bytes, time): &([u64; 2], Duration), way: usize) -> u64 {
-    (bytes[way] as f64 * 8.0 / time.as_secs_f64().max(1e-3)) as u64
+impl Second {
+    /// Bits by the second: a look may come late.
+    fn rate(&self, bytes: [u64; 2], way: usize) -> u64 {
+        (bytes[way] as f64 * 8.0 / self.time.as_secs_f64().max(1e-3)) as u64
+    }
 }
 
 fn part(of: u64, all: u64) -> f64 {
@@ -292,24 +335,39 @@ fn report(seen: &Seen) -> String {
         seen.time.as_secs_f64()
     );
     for (way, name) in ["arrives", "leaves"].into_iter().enumerate() {
-        let (all, rates) = (&seen.ways[way], rates(seen, way));
-        let mean = all.all.bytes as f64 * 8.0 / seen.time.as_secs_f64();
-        let peak = rates.last().copied().unwrap_or_default();
-        let full = |bits: f64| match seen.rate {
-            Some(rate) => format!(
-                ", {:.0} % of the line without its link layer",
-                bits * 100.0 / rate.as_bits_per_second() as f64
-            ),
-            None => String::new(),
+        let all = &seen.ways[way];
+        let mean = |bytes: u64| bytes as f64 * 8.0 / seen.time.as_secs_f64();
+        let seconds = || seen.seconds.iter();
+        let peaks = [
+            peak(seconds().map(|one| one.rate(one.bytes, way))),
+            peak(seconds().map(|one| one.rate(one.wire, way))),
+        ];
+        let full = |[packets, wire]: [f64; 2]| {
+            let part = |bits: f64, rate: Rate| bits * 100.0 / rate.as_bits_per_second() as f64;
+            match (seen.rate, &seen.link) {
+                (Some(rate), None) => format!(
+                    ", {:.0} % of the line without its link layer",
+                    part(packets, rate)
+                ),
+                (Some(rate), Some(_)) => {
+                    format!(
+                        ", {} on the wire: {:.0} % of the line",
+                        bits(wire),
+                        part(wire, rate)
+                    )
+                }
+                (None, Some(_)) => format!(", {} on the wire", bits(wire)),
+                (None, None) => String::new(),
+            }
         };
         let _ = writeln!(
             text,
             "{name}: {} packets, {}{}; the fullest second {}{}",
             all.all.packets,
-            bits(mean),
-            full(mean),
-            bits(peak as f64),
-            full(peak as f64),
+            bits(mean(all.all.bytes)),
+            full([mean(all.all.bytes), mean(all.wire)]),
+            bits(peaks[0]),
+            full(peaks),
         );
         if let Some(gap) = all.gaps.mean_ns() {
             let at = |part| all.gaps.at_most_ns(part).unwrap_or_default();
@@ -430,17 +488,26 @@ fn document(seen: &Seen) -> Value {
         })
     };
     let way = |way: usize| {
-        let seconds: Vec<u64> = seen.seconds.iter().map(|one| rate(one, way)).collect();
-        json!({
+        let seconds = seen.seconds.iter();
+        let rates: Vec<u64> = seconds.map(|one| one.rate(one.bytes, way)).collect();
+        let mut found = json!({
             "all": counted(seen.ways[way].all),
             "gaps": gaps(&seen.ways[way].gaps),
-            "bits_of_each_second": seconds,
-        })
+            "bits_of_each_second": rates,
+        });
+        if seen.link.is_some() {
+            let seconds = seen.seconds.iter();
+            let rates: Vec<u64> = seconds.map(|one| one.rate(one.wire, way)).collect();
+            found["wire_bytes"] = json!(seen.ways[way].wire);
+            found["wire_bits_of_each_second"] = json!(rates);
+        }
+        found
     };
     json!({
         "device": seen.device,
         "seconds": seen.time.as_secs_f64(),
         "rate_bits": seen.rate.map(Rate::as_bits_per_second),
+        "link": seen.link.as_ref().map(LinkLayer::name),
         "arrives": way(0),
         "leaves": way(1),
         "versions": table(grouped(&seen.protocols, |one| Some(version(one).to_owned()))),

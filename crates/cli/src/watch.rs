@@ -158,7 +158,6 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             None => "http",
         };
         let here = Place::here(state).ok();
-        let applied = here.as_ref().map(|place| place.state.clone());
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
@@ -176,9 +175,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
                 .policy
                 .iter()
                 .cloned()
-                .chain(applied.clone())
+                .chain(here.as_ref().map(|place| place.state.clone()))
                 .collect(),
-            applied,
         };
         let mut term = signal(SignalKind::terminate())?;
         let mut int = signal(SignalKind::interrupt())?;

@@ -2,14 +2,16 @@
 //! What a day of 1,500 series costs, how far a history of the usual size reaches
 //! with them, and how long a year takes to read: 300 hosts, 80 of them active, and
 //! 8 classes both ways, a row a second, with gauges as `watch` measures them. `make
-//! bench` runs it; it fails where a goal is missed.
+//! bench` runs it; it fails where a goal is missed. `day FILE --nearly` writes a
+//! file alone, up to now, in which sixteen quarters of an hour are condensed half a
+//! minute from now, for the benchmark of `watch`.
 #![allow(clippy::print_stdout, reason = "the figures are its result")]
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weirgate_history::{History, Kind, STEPS, Storage};
 
 /// The goals: bytes of a day as it came, years that steps reach back, milliseconds
@@ -27,6 +29,10 @@ const SIZE: u64 = 512_000_000;
 /// make steps of a hundred rows each, in the time of a day by the second.
 const LONG_DAYS: i64 = 70;
 const LONG_ROW_MS: i64 = 60_000;
+
+/// Seconds after which sixteen quarters of an hour are sealed, so that they are
+/// condensed, less those that somebody else is to add.
+const NEARLY: i64 = 16 * 900 - 30;
 
 struct Plain(File);
 
@@ -225,7 +231,14 @@ fn main() -> ExitCode {
     let path = std::env::args()
         .nth(1)
         .unwrap_or_else(|| String::from("day.history"));
-    match run(&path) {
+    let nearly = std::env::args()
+        .nth(2)
+        .is_some_and(|word| word == "--nearly");
+    match if nearly {
+        self::nearly(&path)
+    } else {
+        run(&path)
+    } {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -236,7 +249,7 @@ fn main() -> ExitCode {
 }
 
 fn run(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
-    let (history, spent) = filled(path, 86_400, 1000)?;
+    let (history, spent) = filled(path, 86_400_000, 86_400, 1000)?;
     let row = spent / 86_400 / 1000;
     let (day, _) = history.bytes_of(0).unwrap_or_default();
     println!(
@@ -248,7 +261,12 @@ fn run(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
     let peak = peak_kb()?;
     println!("{:.1} MB of memory at most", peak as f64 / 1e3);
     let rows = LONG_DAYS * 86_400_000 / LONG_ROW_MS;
-    let (history, _) = filled(&format!("{path}.long"), rows, LONG_ROW_MS)?;
+    let (history, _) = filled(
+        &format!("{path}.long"),
+        rows * LONG_ROW_MS,
+        rows,
+        LONG_ROW_MS,
+    )?;
     let last = STEPS.len() - 1;
     let (bytes, room) = history.bytes_of(last).unwrap_or_default();
     let (from, to) = history.status().spans[last].unwrap_or_default();
@@ -267,6 +285,12 @@ fn run(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(day <= DAY_BYTES && years >= YEARS && year <= YEAR_MS && row <= ROW_US && peak <= PEAK_KB)
 }
 
+fn nearly(path: &str) -> Result<bool, Box<dyn std::error::Error>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64;
+    filled(path, now, NEARLY, 1000)?;
+    Ok(true)
+}
+
 /// The most memory that this process had so far (proc_pid_status(5), `VmHWM`).
 fn peak_kb() -> io::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
@@ -281,10 +305,11 @@ fn file(path: &str) -> io::Result<Plain> {
     Ok(Plain(options.open(path)?))
 }
 
-/// A history of so many rows, so far apart, and the nanoseconds that it took to
-/// append them.
+/// A history until then of so many rows, so far apart, and the nanoseconds that it
+/// took to append them.
 fn filled(
     path: &str,
+    until: i64,
     rows: i64,
     apart: i64,
 ) -> Result<(History<Plain>, u128), Box<dyn std::error::Error>> {
@@ -294,12 +319,13 @@ fn filled(
     for row in 1..=rows {
         let values = all.second();
         let started = Instant::now();
-        history.append(row * apart, apart, values)?;
+        history.append(until - (rows - row) * apart, apart, values)?;
         if row % 5 == 0 {
             history.commit()?;
         }
         spent += started.elapsed().as_nanos();
     }
+    history.commit()?;
     Ok((history, spent))
 }
 

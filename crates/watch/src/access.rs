@@ -351,7 +351,7 @@ impl Tries {
 }
 
 /// Who has an address of IPv6 has all of its /64.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let upper = u128::from(address) >> 64 << 64;

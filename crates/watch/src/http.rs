@@ -9,6 +9,7 @@ use crate::metrics::openmetrics;
 use crate::pages::FILES;
 use crate::query::Query;
 use crate::reading::read;
+use crate::room::Room;
 use crate::service::{Listen, Shared, lock};
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
@@ -35,6 +36,9 @@ use tokio_rustls::TlsAcceptor;
 const CONNECTIONS: usize = 32;
 /// Of them those that are told each look: the others are for who asks once.
 pub(crate) const LIVE: usize = 24;
+/// Of all of them those of one network beyond this machine, where no proxy stands
+/// before it.
+const OF_NETWORK: usize = CONNECTIONS / 2;
 /// A request's head has come by then.
 const HEAD: Duration = Duration::from_secs(5);
 /// Who takes nothing of an answer for so long is left.
@@ -95,14 +99,21 @@ impl Listener {
 /// Takes connections while there is room; all end when this is dropped.
 async fn accepting(listener: Listener, shared: Arc<Shared>, room: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
+    let network = Room::default();
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, from)) => {
                 let shared = Arc::clone(&shared);
+                // With TLS others than this machine are served.
+                let other = from.filter(|_| shared.door.tls().is_some());
+                let held = other.map(|from| network.hold(from, OF_NETWORK));
+                if matches!(held, Some(None)) {
+                    continue;
+                }
                 connections.spawn(async move {
                     connection(stream, from, shared).await;
-                    drop(permit);
+                    drop((permit, held));
                 });
             }
             // Out of descriptors: those that are open end some time.
@@ -192,10 +203,14 @@ async fn answer(request: Request<Incoming>, from: Option<IpAddr>, shared: &Arc<S
             .headers_mut()
             .insert(name, HeaderValue::from_static(value));
     }
-    for (name, value) in [
+    let others = [
         ("cross-origin-resource-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
-    ] {
+    ];
+    // Browsers do not ask without TLS again, for a month.
+    let tls = ("strict-transport-security", "max-age=2592000");
+    let tls = (from.is_some() && shared.door.tls().is_some()).then_some(tls);
+    for (name, value) in others.into_iter().chain(tls) {
         answer
             .headers_mut()
             .insert(name, HeaderValue::from_static(value));

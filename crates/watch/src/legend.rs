@@ -53,6 +53,9 @@ pub struct RuleLegend {
 pub struct Legend {
     /// Where it is from, in words.
     pub source: String,
+    /// The number of the state that is applied, 0 for none; `None` where that is
+    /// not known.
+    pub applied: Option<u64>,
     /// The link by direction and device, with the gate's rate in bits of the
     /// wire by the second.
     pub links: Vec<(String, String, u64)>,

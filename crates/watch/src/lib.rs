@@ -35,6 +35,7 @@ mod probe;
 mod promise;
 mod query;
 mod reading;
+mod room;
 mod send;
 mod service;
 mod steps;

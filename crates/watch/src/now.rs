@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 /// `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`:
 /// counters by the second, gauges as they are, times in seconds. A class that
-/// the legend knows has its `promise`, too, and by what its wait was judged.
+/// the legend knows has its `promise`, too, and by what its wait was judged; a
+/// rule has `totals`, all that it counted since its counter began.
 pub fn now(time: i64, interval: i64, changes: &[Change], legend: &Legend) -> Value {
     let objects: Vec<Value> = changes
         .iter()
@@ -39,6 +40,11 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
         "labels": labels,
         "numbers": numbers,
     });
+    if change.object.sort == Sort::Rule {
+        let numbers = change.object.numbers.iter();
+        let totals = numbers.map(|(number, value)| (number.metric().name.to_owned(), json!(value)));
+        whole["totals"] = Value::Object(totals.collect());
+    }
     if let Some(class) = class_of(&change.object, &legend.classes) {
         whole["promise"] = json!(change.verdict.map(|verdict| verdict.promise));
         whole["judged_by"] = json!(change.verdict.and_then(|verdict| verdict.by));

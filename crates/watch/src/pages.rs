@@ -2,7 +2,7 @@
 //! The page's files, which are part of the program.
 
 /// A path, its type and its content.
-pub(crate) static FILES: [(&str, &str, &str); 5] = [
+pub(crate) static FILES: [(&str, &str, &str); 6] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -22,6 +22,11 @@ pub(crate) static FILES: [(&str, &str, &str); 5] = [
         "/series.js",
         "text/javascript; charset=utf-8",
         include_str!("../../../web/series.js"),
+    ),
+    (
+        "/tables.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../../web/tables.js"),
     ),
     (
         "/watch.css",

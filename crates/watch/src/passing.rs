@@ -14,7 +14,7 @@ use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
 
 /// Hosts that have numbers at most: a flood of new ones adds no series.
-const MOST_HOSTS: usize = 256;
+const MOST_HOSTS: usize = 512;
 /// Looks without a packet after which a host gives its place to another.
 const SILENT: u32 = 600;
 

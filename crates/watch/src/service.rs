@@ -26,6 +26,10 @@ use weirgate_history::{Event, History, HistoryError, Kind, Status};
 /// What is committed is at most this old: a power cut costs no more than five
 /// seconds, with the time that the disk takes.
 const COMMIT: Duration = Duration::from_secs(3);
+/// What changed no longer ago may have changed twice within one tick of the clock
+/// that files are dated by.
+const NEW: Duration = Duration::from_secs(1);
+
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
@@ -57,8 +61,6 @@ pub struct Config {
     pub every: Duration,
     /// Whom to probe.
     pub probes: Vec<Target>,
-    /// The folder of applied states (`NUMBER.state`), if it can be read.
-    pub applied: Option<PathBuf>,
     /// What the legend was made from: where one of these changes, it is asked
     /// for again.
     pub sources: Vec<PathBuf>,
@@ -222,6 +224,7 @@ pub async fn serve(
             if round.sources_changed()
                 && let Some(legend) = again()
             {
+                round.applied(&legend);
                 *lock(&shared.legend) = Arc::new(legend.clone());
                 round.steps.looker.set_legend(legend);
             }
@@ -279,15 +282,16 @@ struct Round {
     shared: Arc<Shared>,
     committed: Instant,
     events: Vec<Event>,
-    applied: Option<PathBuf>,
     sources: Vec<(PathBuf, Option<SystemTime>)>,
-    states: Option<u64>,
+    /// The number of the state that is applied, as far as that is known.
+    applied: Option<u64>,
     failing: Option<String>,
     failed: Option<String>,
 }
 
 impl Round {
     fn new(config: &Config, legend: Legend, shared: Arc<Shared>) -> Result<Self, WatchError> {
+        let applied = legend.applied;
         let mut steps = Steps::open(legend)?;
         steps.come_every(config.every);
         steps.look_at_packets();
@@ -301,8 +305,7 @@ impl Round {
                 kind: String::from("watch"),
                 text: String::from("watching begins"),
             }],
-            states: config.applied.as_deref().map(newest),
-            applied: config.applied.clone(),
+            applied,
             sources: config
                 .sources
                 .iter()
@@ -329,7 +332,6 @@ impl Round {
         self.failed = None;
         self.events.extend(self.steps.events());
         let step = step?;
-        self.applied(step.time);
         self.keep(step.time, step.interval, &step.changes, &told)
             .await;
         Some(Seen {
@@ -365,23 +367,26 @@ impl Round {
         let mut any = false;
         for (path, last) in &mut self.sources {
             let now = changed(path);
-            any |= *last != now;
+            // Two changes may have one time: what is new is looked at again.
+            let age = now.and_then(|time| SystemTime::now().duration_since(time).ok());
+            any |= *last != now || age.is_some_and(|age| age < NEW);
             *last = now;
         }
         any
     }
 
-    /// Looks for states that were applied since.
-    fn applied(&mut self, time: i64) {
-        let Some(folder) = &self.applied else { return };
-        let number = newest(folder);
-        if self.states.replace(number) < Some(number) {
-            self.events.push(Event {
-                time,
-                kind: String::from("apply"),
-                text: format!("state {number} was applied"),
-            });
-        }
+    /// Tells of a state that was applied, or came back, since the legend before.
+    fn applied(&mut self, legend: &Legend) {
+        let Some(number) = legend.applied else { return };
+        let text = match self.applied.replace(number) {
+            Some(before) if before == number => return,
+            Some(_) if number == 0 => String::from("no state is applied any more"),
+            Some(before) if before > number => {
+                format!("state {before} is taken back, state {number} is applied again")
+            }
+            _ => format!("state {number} was applied"),
+        };
+        self.happened("apply", text);
     }
 
     /// Puts a row into the history, away from the thread that answers requests.
@@ -439,15 +444,6 @@ fn changed(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path)
         .and_then(|file| file.modified())
         .ok()
-}
-
-/// The highest number of a state in the folder; 0 where there is none, or it
-/// cannot be read.
-fn newest(folder: &Path) -> u64 {
-    let files = std::fs::read_dir(folder).into_iter().flatten();
-    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
-    let numbers = names.filter_map(|name| name.strip_suffix(".state")?.parse().ok());
-    numbers.max().unwrap_or(0)
 }
 
 fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {

@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -154,6 +154,8 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
         "{asked}"
     );
     assert!(asked.contains("x-frame-options: DENY"), "{asked}");
+    let secure = "strict-transport-security: max-age=2592000";
+    assert!(asked.contains(secure), "{asked}");
     assert!(!asked.contains("<html"), "{asked}");
     // Without TLS there is no answer that a browser would show.
     let mut plain = TcpStream::connect((Ipv4Addr::LOCALHOST, service.address.port())).unwrap();
@@ -179,6 +181,26 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
         late.starts_with("HTTP/1.1 429") && late.contains("retry-after: ")
     });
     assert!(kept_out);
+}
+
+/// Who opens connections and says nothing keeps nobody else out.
+#[test]
+fn one_network_has_no_more_than_half_of_the_places() {
+    let service = Service::start("[::]:0");
+    let stranger = || {
+        let stream = TcpStream::connect((Ipv6Addr::LOCALHOST, service.address.port())).unwrap();
+        let patience = Some(Duration::from_secs(2));
+        stream.set_read_timeout(patience).unwrap();
+        stream
+    };
+    let held: Vec<TcpStream> = (0..16).map(|_| stranger()).collect();
+    let mut byte = [0];
+    for _ in 0..20 {
+        assert_eq!(stranger().read(&mut byte).unwrap(), 0);
+    }
+    let bearer = format!("Bearer {}", service.token);
+    assert_eq!(service.status(&bearer), "200");
+    drop(held);
 }
 
 #[test]

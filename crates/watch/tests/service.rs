@@ -112,8 +112,15 @@ fn the_page_its_data_and_the_history_are_served() {
     ] {
         assert!(page.contains(header), "{header} in {page}");
     }
-    let size = ["/", "/watch.js", "/figures.js", "/series.js", "/watch.css"]
-        .map(|file| service.body(file).len());
+    let size = [
+        "/",
+        "/watch.js",
+        "/figures.js",
+        "/series.js",
+        "/tables.js",
+        "/watch.css",
+    ]
+    .map(|file| service.body(file).len());
     assert!(size.iter().sum::<usize>() < 300_000);
     let live = service.live();
     assert!(live.contains("text/event-stream"), "{live}");

@@ -79,13 +79,14 @@ const PACKAGES: [(&str, &str, &str); 16] = [
     ),
 ];
 
-/// Programs of packages that start a service of their own, so that they are not
-/// installed unasked: the program, its package, and what it is for.
+/// Programs of packages that start a service of their own when they are installed.
+/// So the packages are only unpacked, into [`TOOLS`]: the program, its package, and
+/// what it is for.
 const OTHERS: [(&str, &str, &str); 2] = [
     (
         "promtool",
         "prometheus",
-        "a test runs the tests of the alert rules with it",
+        "tests evaluate alert rules and the dashboard with it",
     ),
     (
         "irtt",
@@ -93,6 +94,9 @@ const OTHERS: [(&str, &str, &str); 2] = [
         "a test measures round trips with its server",
     ),
 ];
+
+/// Where those are unpacked.
+const TOOLS: &str = "target/tools";
 
 /// The oldest Rust that builds this.
 const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -110,16 +114,51 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Tells which tests will be skipped, and why.
-#[allow(clippy::print_stdout, reason = "set-up tells what it finds")]
+/// Unpacks what is missing; where that cannot be had, tells which tests will be
+/// skipped.
+#[allow(clippy::print_stdout, reason = "set-up tells what it does")]
 fn others() {
+    let mut listed = false;
     for (program, package, why) in OTHERS {
-        if Command::new(program).arg("--help").output().is_err() {
-            println!(
-                "missing: {program} ({why}); that test is skipped without the package {package}"
-            );
+        if Path::new("/usr/bin").join(program).exists()
+            || Path::new(TOOLS).join("usr/bin").join(program).exists()
+        {
+            continue;
+        }
+        println!("unpacking: {package} ({why})");
+        let mut found = unpack(package);
+        // Without lists of packages, apt knows none.
+        if found.is_err() && is_root() && !listed {
+            listed = true;
+            found = execute(Command::new("apt-get").args(["-q", "update"]))
+                .and_then(|()| unpack(package));
+        }
+        if let Err(error) = found {
+            println!("missing: {program}; its tests are skipped ({error:#})");
         }
     }
+}
+
+/// Downloads a package and unpacks it, without installing it.
+fn unpack(package: &str) -> Result<()> {
+    let folder = Path::new(TOOLS).join(package);
+    std::fs::create_dir_all(&folder)?;
+    execute(
+        Command::new("apt-get")
+            .args(["-q", "download", package])
+            .current_dir(&folder),
+    )?;
+    for file in std::fs::read_dir(&folder)? {
+        let file = file?.path();
+        execute(
+            Command::new("dpkg-deb")
+                .arg("--extract")
+                .arg(&file)
+                .arg(TOOLS),
+        )?;
+    }
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
 }
 
 /// Builds the OpenTelemetry collector's receiver, with which a test of crate

@@ -32,6 +32,13 @@ impl Drop for Browser {
 impl Browser {
     /// Begins one in a namespace, with a screen of so many points.
     pub fn open(place: &Namespace, width: u32, height: u32) -> Self {
+        let mut there = place.command("bash");
+        there.args(["-c", "command -v chromium"]);
+        let there = there.stdout(Stdio::null()).status().unwrap();
+        assert!(
+            there.success(),
+            "chromium (package chromium) is not installed"
+        );
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         place.run(&format!("mkfifo {} {}", path("in"), path("out")));

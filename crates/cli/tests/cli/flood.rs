@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Hosts that have figures at most, and services with the rest of them.
-const MOST_HOSTS: usize = 256;
+const MOST_HOSTS: usize = 512;
 const MOST_SERVICES: usize = 33;
 
 /// Datagrams to so many hosts on the inside, each to a port of its own.

@@ -22,14 +22,25 @@ const KOLLEGIEGAARDEN: [(&str, i64, i64); 4] = [
     ("c30", 120, 355),
     ("c50", 300, 864),
 ];
-const METRICS: [&str; 6] = [
+const METRICS: [&str; 12] = [
     "class_sent_bytes",
     "class_wait_seconds",
     "class_wait_95th_seconds",
     "class_estimated_wait_seconds",
     "class_backlog_bytes",
     "class_drops",
+    "class_sent_packets",
+    "class_borrowed_packets",
+    "class_ip_bytes",
+    "class_timed_packets",
+    "class_marks",
+    "class_promise_broken",
 ];
+/// What two of the classes have that others have not: a quarter of the packets
+/// borrowed, and marks; and how their promise is broken in the minute of the worst.
+const BORROWS: &str = "c30";
+const MARKS: &str = "c50";
+const BROKEN: [(&str, i64); 2] = [("c30", 2), ("c50", 1)];
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 1440 * MINUTE;
 const HOUR: i64 = 60 * MINUTE;
@@ -93,18 +104,31 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
             // A day's rise and fall, and once a day the worst, for a minute.
             let minute = (eras[0].0 - before) / MINUTE % 1440;
             let day = (minute - 720).abs();
-            let mut values: Vec<(&str, Kind, i64)> = Vec::with_capacity(24 + others);
-            for (name, (_, mean, worst)) in names.iter().zip(KOLLEGIEGAARDEN) {
+            let mut values: Vec<(&str, Kind, i64)> = Vec::with_capacity(48 + others);
+            for (name, (class, mean, worst)) in names.iter().zip(KOLLEGIEGAARDEN) {
                 let wait = if minute == 1140 {
                     worst
                 } else {
                     mean * (360 + day) / 720
                 };
-                values.push((
-                    &name[0],
-                    Kind::Counter,
-                    40_000 * (720 - day / 2) * step / MINUTE,
-                ));
+                // A packet has 1,000 bytes on the wire, 900 of them its own.
+                let bytes = 40_000 * (720 - day / 2) * step / MINUTE;
+                let packets = bytes / 1000;
+                let borrowed = if class == BORROWS { packets / 4 } else { 0 };
+                let marks = i64::from(class == MARKS);
+                let worse = BROKEN
+                    .iter()
+                    .find(|(one, _)| *one == class && minute == 1140);
+                let broken = worse.map_or(0, |(_, way)| *way);
+                values.extend([
+                    (&*name[0], Kind::Counter, packets * 1000),
+                    (&*name[6], Kind::Counter, packets),
+                    (&*name[7], Kind::Counter, borrowed),
+                    (&*name[8], Kind::Counter, packets * 900),
+                    (&*name[9], Kind::Counter, packets),
+                    (&*name[10], Kind::Counter, marks),
+                    (&*name[11], Kind::Gauge, broken),
+                ]);
                 if before < MEASURED {
                     values.push((&name[1], Kind::Gauge, wait * 1000));
                     values.push((&name[2], Kind::Gauge, wait * 1400));
@@ -148,7 +172,7 @@ pub fn nine_months(path: &Path) {
 
 /// Of 1,500 series.
 fn nine_months_of_1500(path: &Path) {
-    write(path, 256_000_000, &ERAS, 1500 - 24);
+    write(path, 256_000_000, &ERAS, 1500 - 48);
 }
 
 #[test]
@@ -183,12 +207,34 @@ fn twelve_hours_and_nine_months_are_one_click() {
         assert!(!graph("Wait of the first classes").contains("up c30, at most"));
         assert!(graph("Wait by class").contains("up c20, at most"));
         assert_eq!(graph("Wait by class").contains("class=\"rough"), hours > 12);
+        assert!(graph("Packets sent by the second").contains("up c10, at most"));
+        let borrowed = graph("Borrowed: part of");
+        assert!(borrowed.contains("up c30, at most 25 %"), "{borrowed}");
+        assert!(borrowed.contains("up c50, at most 0 %"), "{borrowed}");
+        let layer = graph("Link layer: part of");
+        assert!(layer.contains("up c50, at most 10 %"), "{layer}");
+        let marks = graph("Packets marked by the second");
+        assert!(marks.contains("up c10, at most 0"), "{marks}");
+        assert!(!marks.contains("up c50, at most 0<"), "{marks}");
+        // A minute of twelve hours, half an hour of each day: where both ways may be
+        // in one step, it is known what it was at least.
+        let part = if hours == 12 { "0.14 %" } else { "2.1 %" };
+        let promises = graph("Promises kept and broken");
+        for words in [
+            String::from("up c20: kept, or nothing waited<"),
+            format!("up c30: broken at least {part} of the time: waits long<"),
+            format!("up c50: broken {part} of the time: too little<"),
+        ] {
+            assert!(promises.contains(&words), "{words} in {promises}");
+        }
+        assert!(promises.matches("class=\"brokenbar\"").count() >= 2);
+        assert!(promises.matches("class=\"keptbar\"").count() >= 4);
     }
     if let Some(folder) = std::env::var_os("WEIRGATE_PICTURES") {
         for (hours, name) in [("12", "twelve-hours"), ("6600", "nine-months")] {
             let file = root().join(&folder).join(format!("{name}.png"));
             let shot = format!("--screenshot={}", file.display());
-            let options = [&*shot, "--window-size=1280,1400"];
+            let options = [&*shot, "--window-size=1280,2600"];
             watch.browser(&format!("#history/{hours}"), &options);
         }
     }

@@ -250,6 +250,11 @@ fn keys_reach_everything_and_stay_where_they_are() {
             assert!(!name.trim().is_empty(), "{node}");
         }
     }
+    // Words stand in lines, also where there are many columns.
+    browser.go(&format!("{}#rules", watch.address));
+    browser.until("document.querySelectorAll('#rules-rows tbody a').length > 0");
+    let tall = browser.value("document.querySelector('#rules-rows tbody tr').offsetHeight");
+    assert!(tall.as_f64().unwrap() < 100.0, "{tall}");
     // Nothing sticks out beside a telephone's screen.
     let wide = browser.value("document.documentElement.scrollWidth");
     assert!(wide.as_f64().unwrap() <= 390.0, "{wide}");

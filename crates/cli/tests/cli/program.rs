@@ -22,6 +22,17 @@ pub fn root() -> PathBuf {
         .unwrap()
 }
 
+/// A program of another package: the one that `cargo xtask setup` unpacked, else
+/// one that is installed.
+pub fn tool(name: &str) -> PathBuf {
+    let unpacked = root().join("target/tools/usr/bin").join(name);
+    if unpacked.exists() {
+        unpacked
+    } else {
+        PathBuf::from(name)
+    }
+}
+
 /// Says that a test did not look at anything, and why: beside the harness, which
 /// keeps what a test prints unless it fails.
 pub fn skipped(why: &str) {

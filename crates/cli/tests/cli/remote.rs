@@ -3,7 +3,7 @@
 //! a real iperf3 server, ICMP, and what is kept of a run.
 
 use crate::namespace::Namespace;
-use crate::program::{Ended, WEIRGATE, skipped};
+use crate::program::{Ended, WEIRGATE, skipped, tool};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -44,12 +44,13 @@ fn probe(place: &Namespace, words: &[&str]) -> Ended {
 /// A real irtt server (package irtt) answers in place of ICMP.
 #[test]
 fn an_irtt_server_of_its_makers_answers() {
-    if Command::new("irtt").arg("version").output().is_err() {
+    let irtt = tool("irtt");
+    if Command::new(&irtt).arg("version").output().is_err() {
         skipped("irtt (package irtt) is not installed");
         return;
     }
     let (place, _server) = line();
-    let mut command = place.command("irtt");
+    let mut command = place.command(irtt.to_str().unwrap());
     command
         .args(["server", "-b", "127.0.0.1:2112"])
         .stdout(Stdio::piped());

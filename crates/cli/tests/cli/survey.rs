@@ -6,6 +6,7 @@ use crate::program::WEIRGATE;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
+use weirgate_linklayer::LinkLayer;
 
 /// A row of a table, by its name.
 fn row<'a>(table: &'a Value, name: &str) -> &'a Value {
@@ -23,6 +24,7 @@ fn what_passes_is_counted() {
     let mut survey = place
         .command(WEIRGATE)
         .args(["survey", "wan", "--for", "1h", "--rate", "1mbit", "--json"])
+        .args(["--link", "adsl:bridged-llc"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -34,6 +36,11 @@ fn what_passes_is_counted() {
                 for i in $(seq 10); do printf %0400d 0 > /dev/udp/10.9.0.2/53; done";
     let mut sender = place.command("bash");
     assert!(sender.args(["-c", line]).status().unwrap().success());
+    // Ten datagrams that the kernel has as one: UDP_SEGMENT is 103 (linux/udp.h).
+    let merged = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+        s.setsockopt(17, 103, 500)\ns.sendto(bytes(5000), ('10.9.0.2', 5002))";
+    let mut sender = place.command("/usr/bin/python3");
+    assert!(sender.args(["-c", merged]).status().unwrap().success());
     let end = Command::new("kill")
         .args(["-INT", &survey.id().to_string()])
         .status();
@@ -43,21 +50,34 @@ fn what_passes_is_counted() {
     out.read_to_string(&mut text).unwrap();
     assert!(survey.wait().unwrap().success(), "{text}");
     let found: Value = serde_json::from_str(&text).unwrap();
-    let (small, large) = (40 * 128, 10 * 428);
+    let (small, large, merged) = (40 * 128, 10 * 428, 10 * 528);
+    let all = small + large + merged;
     let leaves = |table: &str, name: &str| row(&found[table], name)["leaves"].clone();
     let counted =
         |packets: u64, bytes: u64| serde_json::json!({ "packets": packets, "bytes": bytes });
     assert_eq!(leaves("ports", "UDP 5001"), counted(40, small));
     assert_eq!(leaves("ports", "UDP 53"), counted(10, large));
-    assert_eq!(leaves("protocols", "UDP"), counted(50, small + large));
-    assert_eq!(leaves("versions", "IPv4"), counted(50, small + large));
+    assert_eq!(leaves("ports", "UDP 5002"), counted(10, merged));
+    assert_eq!(leaves("protocols", "UDP"), counted(60, all));
+    assert_eq!(leaves("versions", "IPv4"), counted(60, all));
     assert_eq!(leaves("sizes", "128 to 191"), counted(40, small));
     assert_eq!(leaves("sizes", "384 to 447"), counted(10, large));
-    assert_eq!(found["leaves"]["all"], counted(50, small + large));
+    assert_eq!(found["leaves"]["all"], counted(60, all));
+    // In cells, each packet by itself.
+    let layer = LinkLayer::named("adsl:bridged-llc").unwrap();
+    let cells = [(40, 128), (10, 428), (10, 528)]
+        .map(|(packets, size)| packets * u64::from(layer.wire_bytes(size)));
+    let wire = cells.iter().sum::<u64>();
+    assert_eq!(found["leaves"]["wire_bytes"], wire);
+    assert!(wire > all + all / 5, "{wire} of {all}");
     assert!(found["leaves"]["gaps"]["mean_ns"].as_u64() > Some(0));
     let steps = found["leaves"]["gaps"]["histogram"].as_array().unwrap();
     let counts = steps.iter().map(|step| step["count"].as_u64().unwrap());
-    assert_eq!(counts.sum::<u64>(), 49, "one less than packets: {steps:?}");
+    let gaps = counts.sum::<u64>();
+    assert_eq!(
+        gaps, 50,
+        "one less than packets, merged ones as one: {steps:?}"
+    );
     let bound = |step: &Value, end: &str| step[end].as_u64().unwrap();
     for pair in steps.windows(2) {
         assert!(bound(&pair[0], "to_ns") <= bound(&pair[1], "from_ns"));
@@ -76,6 +96,12 @@ fn what_passes_is_counted() {
     let said = String::from_utf8_lossy(&powerless.stderr).into_owned();
     assert_eq!(powerless.status.code(), Some(2), "{said}");
     assert!(said.contains("CAP_PERFMON"), "{said}");
+    let ended = place.weirgate("survey wan --for 1s --rate 1mbit --link ethernet");
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(
+        ended.out.contains("on the wire: 0 % of the line"),
+        "{ended:?}"
+    );
     let ended = place.weirgate("survey wan --for 1s --rate 1mbit");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains("% of the line"), "{ended:?}");

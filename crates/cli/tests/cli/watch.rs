@@ -4,7 +4,7 @@
 //! metrics with the Prometheus project's own parser.
 
 use crate::namespace::Namespace;
-use crate::program::{Ended, WEIRGATE, root, skipped};
+use crate::program::{Ended, WEIRGATE, root, skipped, tool};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -410,7 +410,7 @@ fn alert_rules_do_as_they_say() {
         ["check", "rules", "alerts.yaml"],
         ["test", "rules", "alerts-test.yaml"],
     ] {
-        let mut command = Command::new("promtool");
+        let mut command = Command::new(tool("promtool"));
         let Ok(output) = command.args(words).current_dir(&folder).output() else {
             skipped("promtool (package prometheus) is not installed");
             return;
@@ -437,6 +437,9 @@ fn page(watch: &Watch) {
         "class=\"now s0\"",
         "up rest, at most",
         "Bytes waiting",
+        "Packets sent by the second",
+        "Borrowed: part of",
+        "up urgent: kept, or nothing waited<",
     ] {
         assert!(history.contains(part), "{part} in {history}");
     }
@@ -452,8 +455,26 @@ fn page(watch: &Watch) {
     ] {
         assert!(link.contains(part), "{part} in {link}");
     }
-    let rules = watch.browser("#rules", &["--dump-dom"]);
-    assert!(rules.contains("names"), "{rules}");
+    // An address that nobody wrote shows what there is.
+    let hosts = watch.browser("#hosts/%zz", &["--dump-dom"]);
+    assert!(hosts.contains("<form id=\"period\" hidden"), "{hosts}");
+    // What a rule counted in all, and its own graphs.
+    let now: Value = watch.json("api/now");
+    let mut objects = now["objects"].as_array().unwrap().iter();
+    let rule = objects.find(|one| one["sort"] == "rule" && one["totals"]["packets"] == 31);
+    let rule = rule.unwrap_or_else(|| panic!("{now}"));
+    assert_eq!(rule["totals"]["bytes"], 31 * 128, "{rule}");
+    let counter = rule["labels"]["rule"].as_str().unwrap();
+    let rules = watch.browser(&format!("#rules/{counter}"), &["--dump-dom"]);
+    for part in [
+        "names",
+        "<td>31</td><td>3.97 kB</td>",
+        &format!("<h3 id=\"rule-name\">Rule {counter}</h3>"),
+        "Packets by the second",
+        &format!("{counter}, at most"),
+    ] {
+        assert!(rules.contains(part), "{part} in {rules}");
+    }
     let events = watch.browser("#events", &["--dump-dom"]);
     assert!(events.contains("watching begins"), "{events}");
     let Some(folder) = std::env::var_os("WEIRGATE_PICTURES") else {
@@ -462,10 +483,11 @@ fn page(watch: &Watch) {
     let folder = root().join(folder);
     for (name, fragment, size) in [
         ("now", "#now", "1280,900"),
-        ("history", "#history/0.25", "1280,1400"),
+        ("history", "#history/0.25", "1280,2400"),
         ("telephone", "#now", "390,844"),
-        ("telephone-history", "#history/0.25", "390,1400"),
-        ("rules", "#rules", "1280,700"),
+        ("telephone-history", "#history/0.25", "390,4800"),
+        ("rules", &format!("#rules/{counter}"), "1280,1000"),
+        ("telephone-rules", &format!("#rules/{counter}"), "390,1400"),
         ("link", "#link/0.25", "1280,1700"),
         ("telephone-link", "#link", "390,1600"),
         ("events", "#events", "1280,700"),

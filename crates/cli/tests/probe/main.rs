@@ -10,14 +10,15 @@
 )]
 
 mod inside;
+mod words;
 
 use std::env;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
-/// The variable that says with which of the forty lines a guest begins, and how
-/// many it has: a guest with all of them would run for an hour.
-const PART: &str = "WEIRGATE_LINES_FROM";
+/// The variable that says which of the forty lines a guest has, by their numbers
+/// and how many at most unless it is set: one with all of them would run for an hour.
+const LINES: &str = "WEIRGATE_LINES";
 const LINES_EACH: usize = 4;
 
 fn run(name: &str, variables: &[&str]) -> String {
@@ -33,21 +34,31 @@ fn run(name: &str, variables: &[&str]) -> String {
     own.run(&format!("inside::{name}"))
 }
 
-/// All forty in ten guests, or those of the guest that the variable names.
+/// All forty in ten guests, or those that the variable names in one.
 fn forty(name: &str) {
-    let stated = env::var(PART).ok();
-    let first: Vec<usize> = match stated {
-        Some(first) => vec![first.parse().unwrap()],
-        None => (0..40).step_by(LINES_EACH).collect(),
+    let all: Vec<String> = (0..40).map(|number: usize| number.to_string()).collect();
+    let groups = match env::var(LINES) {
+        Ok(stated) => vec![stated],
+        Err(_) => all.chunks(LINES_EACH).map(|some| some.join("+")).collect(),
     };
-    for first in first {
-        println!("{}", run(name, &[&format!("{PART}={first}")]));
+    for group in groups {
+        println!("{}", run(name, &[&format!("{LINES}={group}")]));
     }
 }
 
 #[test]
 fn two_lines_are_measured() {
     println!("{}", run("two_lines", &[]));
+}
+
+/// Of the forty those that cost least: two of each layer, with the overheads and the
+/// rates far apart.
+#[test]
+fn six_of_the_forty_lines_are_measured() {
+    println!(
+        "{}",
+        run("forty_lines", &[&format!("{LINES}=1+5+10+11+15+36")])
+    );
 }
 
 /// All of them: `cargo xtask probe-lines` runs it and the next.

@@ -21,7 +21,6 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
         size: 4_000_000,
         every: Duration::from_millis(200),
         probes: Vec::new(),
-        applied: None,
         sources: Vec::new(),
     }
 }

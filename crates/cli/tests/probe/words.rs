@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A line of code words (PTM) between two TAP devices: the lab's own, which knows
+//! nothing of what measures it; the kernel's emulator has no code words.
+
+use super::inside::Line;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use weirgate_experiment::{Buffer, DropEnd, Framing, LineSide};
+use weirgate_guest::agent::line::framing::Wire;
+use weirgate_guest::agent::line::model::Side;
+use weirgate_guest::agent::line::tap::open_tap;
+use weirgate_units::{Rate, Span};
+
+/// Ethernet's header, which the devices have beside the packet.
+const HEADER: usize = 14;
+const FRAME: usize = HEADER + 1500;
+/// Nobody waits for its end for longer.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// The line, as long as it is kept.
+pub struct Words {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Words {
+    /// Its devices `near0` and `far0` are made here, for the caller to put where
+    /// they belong before anything is sent.
+    pub fn begin(line: &Line) -> Self {
+        let side = |at: usize| LineSide {
+            rate: Rate::bits_per_second(u64::from(line.kbit[at]) * 1000),
+            delay: Span::from_nanos(0),
+            // The packet that is being sent is not among them here.
+            buffer: Buffer::Packets(line.room[at] - 1),
+            drop: DropEnd::Tail,
+        };
+        let taps = ["near0", "far0"].map(|name| open_tap(name).unwrap());
+        let whole = weirgate_experiment::Line {
+            up: side(0),
+            down: side(1),
+            framing: Framing::Ptm,
+            overhead: line.overhead,
+            mpu: 0,
+            then: Vec::new(),
+        };
+        let sides = [&whole.up, &whole.down].map(|side| Side::new(side).unwrap());
+        let wire = Wire::of(&whole);
+        let ends = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ends);
+        let thread = std::thread::spawn(move || carry(&taps, sides, wire, &told));
+        Self {
+            ends,
+            thread: Some(thread),
+        }
+    }
+}
+
+/// Carries frames both ways until it is told to end.
+fn carry(taps: &[OwnedFd; 2], mut sides: [Side<Vec<u8>>; 2], wire: Wire, ends: &AtomicBool) {
+    // Else the kernel wakes it up to 50 us late.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap();
+    let begin = Instant::now();
+    let now = || begin.elapsed().as_nanos() as u64;
+    while !ends.load(Ordering::Relaxed) {
+        for (tap, side) in taps.iter().zip(&mut sides) {
+            let mut frame = vec![0; FRAME];
+            while let Ok(length) = rustix::io::read(tap, &mut frame) {
+                let packet = length.saturating_sub(HEADER) as u32;
+                let bytes = frame[..length].to_vec();
+                side.arrive(now(), bytes, packet, wire.bytes(packet), drop);
+            }
+        }
+        for (side, to) in sides.iter_mut().zip([&taps[1], &taps[0]]) {
+            while let Some(departure) = side.pop_due(now()) {
+                // A device that is down takes none.
+                let _ = rustix::io::write(to, &departure.packet);
+            }
+        }
+        let next = sides.iter().filter_map(Side::next_due_ns).min();
+        let wait = next.map_or(IDLE, |due| {
+            IDLE.min(Duration::from_nanos(due.saturating_sub(now())))
+        });
+        let wait = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(wait.subsec_nanos()),
+        };
+        let mut ready = taps.each_ref().map(|tap| PollFd::new(tap, PollFlags::IN));
+        let _ = poll(&mut ready, Some(&wait));
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Tables of the last look, and what their cells say. What the page knows is given
+// to them; text is only ever set as text, never as markup.
+
+import { element, human } from "./figures.js";
+import { linkLayer, queueName } from "./series.js";
+
+export const byId = (id) => document.getElementById(id);
+
+// Changes only what is another, so that the keyboard's place and what is marked
+// stay where they are from look to look.
+export function rows(table, all) {
+  const body = byId(table).tBodies[0];
+  const place = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  while (body.rows.length > all.length) body.deleteRow(-1);
+  all.forEach((cells, line) => {
+    const row = body.rows[line] || body.insertRow();
+    cells.forEach((cell, column) => {
+      if (!row.cells[column]) {
+        row.append(element(column === 0 ? "th" : "td", column === 0 ? { scope: "row" } : {}));
+      }
+      const node = cell instanceof Node ? cell : document.createTextNode(cell);
+      const before = row.cells[column].firstChild;
+      if (!before || !before.isEqualNode(node)) row.cells[column].replaceChildren(node);
+    });
+  });
+  if (place && !body.contains(document.activeElement)) {
+    [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === place)?.focus();
+  }
+}
+
+const PROMISES = {
+  idle: ["nothing waits", "faint"],
+  kept: ["kept", "kept"],
+  rate: ["broken: too little", "broken"],
+  wait: ["broken: waits long", "broken"],
+  unknown: ["unknown", "faint"],
+};
+
+// Whether a class got what it was promised, and how that is known.
+export function promise(one) {
+  const [words, look] = PROMISES[one.promise] || ["", "faint"];
+  const by = one.judged_by === "estimated" ? ", by an estimate" : one.judged_by === "measured" ? ", measured" : "";
+  return element("span", { className: look, textContent: words + by });
+}
+
+// How long its packets waited: measured packet by packet where that is allowed and
+// some left, else estimated.
+export function waited(n) {
+  if (n.wait_95th_seconds !== undefined) {
+    return human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s");
+  }
+  return n.estimated_wait_seconds ? "about " + human(n.estimated_wait_seconds, "s") : human(n.estimated_wait_seconds, "s");
+}
+
+// What waits, in packets and bytes.
+export function waiting(n) {
+  return n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0";
+}
+
+// A part of a whole in percent.
+export function part(some, whole) {
+  return some === undefined || !whole ? "–" : (Math.min(1, some / whole) * 100).toFixed(0) + " %";
+}
+
+export const overhead = (n) => linkLayer(n.sent_bytes, n.sent_packets, n.ip_bytes, n.timed_packets);
+
+const end = (address, port) =>
+  !port ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port;
+
+export function showFlows(flows) {
+  byId("flows").hidden = !flows.length;
+  rows("flows", flows.slice(0, 10).map((flow) => [
+    end(flow.host, flow.host_port), end(flow.remote, flow.remote_port), flow.protocol,
+    (flow.up_class || "–") + ", " + (flow.down_class || "–"),
+    human(flow.down, "bit/s"), human(flow.up, "bit/s"),
+  ]));
+}
+
+export function showQueues(queues, tins, services) {
+  const ofTins = tins.map((one) => {
+    const n = one.numbers;
+    return [queueName(one.labels) + ", " + one.labels.tin, "tin of cake", waiting(n),
+      human(n.delay_seconds, "s"), "–", String(n.flows), human(n.drops, ""), "–", human(n.marks, "")];
+  });
+  rows("queues", queues.map((one) => {
+    const n = one.numbers;
+    const dropping = n.aqm_dropping === undefined ? "–" : n.aqm_dropping ? "drops now" : "lets go";
+    return [
+      queueName(one.labels), one.labels.kind, waiting(n),
+      human(n.aqm_delay_seconds, "s"),
+      n.aqm_probability === undefined ? dropping : (n.aqm_probability * 100).toFixed(2) + " %",
+      n.aqm_flows === undefined ? "–" : String(n.aqm_flows),
+      human(n.drops, ""), human(n.aqm_full_drops, ""), human(n.marks, ""),
+    ];
+  }).concat(ofTins));
+  services.sort((one, other) => other.numbers.connections - one.numbers.connections);
+  byId("services").hidden = !services.length;
+  rows("services", services.map((one) => [
+    one.labels.protocol + (one.labels.port ? " " + one.labels.port : ""),
+    String(one.numbers.connections), String(one.numbers.unanswered),
+  ]));
+}
+
+// A row for each conditioner, of the objects for its colours.
+export function showConditioners(objects) {
+  const all = new Map();
+  for (const one of objects) {
+    const key = one.labels.conditioner + " " + one.labels.at + " " + one.labels.device;
+    if (!all.has(key)) all.set(key, { labels: one.labels });
+    all.get(key)[one.labels.colour] = human(one.numbers.bytes * 8, "bit/s");
+  }
+  byId("conditioners").hidden = !all.size;
+  rows("conditioners", [...all.values()].map((one) => [one.labels.conditioner,
+    one.labels.at + " " + one.labels.device, one.green || "–", one.yellow || "–", one.red || "–"]));
+}
+
+export function showWindows(objects) {
+  byId("windows").hidden = !objects.length;
+  rows("windows", objects.map(({ labels, numbers: n }) => [labels.device, human(n.rewritten_packets, ""),
+    human(n.held_acknowledgements, ""), human(n.unknown_packets, ""), human(n.active, "")]));
+}
+
+// Rates of both directions.
+export function showRates(links, classes) {
+  byId("rates").hidden = !links.length;
+  byId("nolink").hidden = links.length > 0;
+  byId("nolink").textContent = "No policy is known: name it with --policy.";
+  rows("rates", links.map((one) => {
+    const n = one.numbers;
+    const own = classes.filter((other) => other.labels.device === one.labels.device && other.labels.direction);
+    const sent = own.reduce((all, other) => all + (other.numbers.sent_bytes || 0) * 8, 0);
+    const rate = n.rate_bits_per_second ?? n.policy_bits_per_second;
+    return [
+      one.labels.direction + " (" + one.labels.device + ")",
+      human(sent, "bit/s") + ", " + part(sent, rate),
+      human(n.rate_bits_per_second, "bit/s"), human(n.policy_bits_per_second, "bit/s"),
+      n.tracked_blind ? element("span", { className: "broken", textContent: "nobody answers" })
+        : human(n.tracked_bits_per_second, "bit/s"),
+      n.tracked_floor_bits_per_second === undefined ? "–"
+        : human(n.tracked_floor_bits_per_second, "bit/s") + ", " + human(n.tracked_ceiling_bits_per_second, "bit/s"),
+    ];
+  }));
+}

@@ -15,7 +15,8 @@
  * the outgoing classifier). A class may have a rate of its own, or none.
  *
  * While a session is announced, new connections ask for small segments and old
- * ones may be reset (announced.h).
+ * ones may be reset (announced.h). At all times they may ask for segments of
+ * their share of a round trip (window_ask.h).
  *
  * Nothing is ever dropped, held back only where a qdisc heeds the time that a
  * packet is to leave at (fq), and written only to where a whole TCP header is.
@@ -24,6 +25,7 @@
 #include "window_state.h"
 #include "lock.h"
 #include "announced.h"
+#include "window_ask.h"
 
 /* Who has sent nothing for so long may be another connection of the same ports. */
 #define WINDOW_QUIET 2
@@ -79,10 +81,12 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 	connection = bpf_map_lookup_elem(&connections, &tuple);
 	if (!(segment->flags & TCP_ACK)) {
 		if (connection && window_doubts(connection, arriving, now_ns)) {
-			connection->again = seen;
+			connection->again = seen | REPEATED;
 			connection->again_shift = segment->shift;
 			return 0;
 		}
+		if (connection && !(connection->handshake & PEER_SYN))
+			seen |= REPEATED;
 		connection = window_fresh(&tuple, now_ns);
 	} else if (connection && connection->again & other) {
 		again = connection->again;
@@ -98,6 +102,9 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 	    connection->handshake & (arriving ? PEER_SYN : OWN_SYN))
 		return 0;
 	connection->handshake |= seen;
+	if (arriving && connection->handshake & OWN_SYN &&
+	    !(connection->handshake & REPEATED))
+		window_answered(&tuple, now_ns - connection->born_ns);
 	if (!arriving) {
 		connection->shift = segment->shift;
 		/* What segments will have at most. */
@@ -118,17 +125,18 @@ static __always_inline u64 window_rate(const struct window_settings *wanted,
 	return wanted->classes[at].rate_bytes_s;
 }
 
-/* What each of them may have. */
+/* What each of them may have, with `more` besides those that there are. */
 static __always_inline u64 window_share(const struct window_settings *wanted,
 					const struct window_totals *all,
-					u32 number)
+					u32 number, u64 more)
 {
 	const struct window_slot *slot =
 		&all->slots[number & (WINDOW_SLOTS - 1)];
 
 	/* Processors may meet at the end of a second, so that one of the sums
 	 * is below zero for the next. */
-	u64 used = (u64)aqm_max(aqm_max(slot->active, slot->active_now), 0);
+	u64 used =
+		(u64)aqm_max(aqm_max(slot->active, slot->active_now), 0) + more;
 	u64 rate = window_rate(wanted, number);
 
 	/* A rate has at most 2^37 bytes a second, so that this fits. However many
@@ -136,6 +144,23 @@ static __always_inline u64 window_share(const struct window_settings *wanted,
 	return rate ? aqm_max(rate * WINDOW_ONE / aqm_max(used, WINDOW_ONE),
 			      1) :
 		      0;
+}
+
+/* Where all have a few segments a second, how many fall into one is chance: what
+ * one of them is above a share is not used. */
+static __always_inline u64
+window_forgiven(const struct window_settings *wanted,
+		const struct window_connection *connection, u64 part, u64 share)
+{
+	u64 mss = window_mss(&connection->flow);
+	u64 all = window_rate(wanted, connection->slot);
+	u64 above = connection->part + part;
+
+	if (above <= WINDOW_ONE || connection->part >= WINDOW_ONE ||
+	    all >= WINDOW_FEW * mss)
+		return 0;
+	return aqm_min(above - WINDOW_ONE,
+		       mss * WINDOW_ONE / aqm_max(share, 1));
 }
 
 /* Counts by the second, as aqm/include/flows.h counts flows. */
@@ -157,7 +182,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 		slot->active = epoch == before + 1 ? slot->active_now : 0;
 		slot->active_now = 0;
 	}
-	share = aqm_bytes_in(window_share(wanted, all, connection->slot),
+	share = aqm_bytes_in(window_share(wanted, all, connection->slot, 0),
 			     1ULL << 30);
 	/* Who turns out to send much, or does so again, is counted at once. */
 	whole = connection->bytes >= WINDOW_MUCH &&
@@ -168,6 +193,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 		connection->part = 0;
 	}
 	part = (u64)bytes * WINDOW_ONE / aqm_max(share, 1);
+	part -= window_forgiven(wanted, connection, part, share);
 	part = aqm_min(part,
 		       WINDOW_MOST - aqm_min(connection->part, WINDOW_MOST));
 	if (whole && connection->part + part < WINDOW_ONE)
@@ -235,23 +261,43 @@ window_protected(const struct window_settings *wanted,
 	       (connection->slot && !window_rate(wanted, connection->slot));
 }
 
-/* While a session is announced: a new connection asks for small segments. */
+/* The largest segment that a new connection asks for; 0: its own. */
+static __always_inline u64 window_least(
+	const struct window_settings *wanted, const struct window_totals *all,
+	const struct window_connection *connection, const struct tuple *tuple,
+	u64 now_ns)
+{
+	u64 least = announced_since(now_ns) ? wanted->announced_segment : 0;
+	u64 rate, asked;
+
+	if (!wanted->round_trip_ns)
+		return least;
+	rate = window_share(wanted, all, connection->slot, WINDOW_ONE);
+	if (!rate)
+		return least;
+	asked = window_asked(wanted, tuple, rate);
+	return least ? aqm_min(least, asked) : asked;
+}
+
+/* A new connection may ask for small segments. */
 static __always_inline void
 window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
+		const struct window_totals *all,
 		struct window_connection *connection,
 		const struct segment *segment, u64 now_ns)
 {
 	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
-	u32 least = wanted->announced_segment;
+	u64 least =
+		window_least(wanted, all, connection, &segment->tuple, now_ns);
 
 	if (!least || !segment->mss_at || segment->mss <= least ||
-	    window_protected(wanted, connection) || !announced_since(now_ns))
+	    window_protected(wanted, connection))
 		return;
 	if (!tcp_write(skb, tcp, segment->at.transport, segment->mss_at & 63,
 		       segment->mss, (u16)least))
 		return;
 	if (connection->flow.mss > least)
-		connection->flow.mss = least;
+		connection->flow.mss = (u32)least;
 }
 
 /* While a session is announced: what comes of an older connection that has
@@ -396,7 +442,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 			     now_ns);
 		return;
 	}
-	rate = window_share(wanted, all, connection->slot);
+	rate = window_share(wanted, all, connection->slot, 0);
 	if (window_protected(wanted, connection) ||
 	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
 		return;
@@ -432,7 +478,8 @@ int window_out(struct __sk_buff *skb)
 		connection = bpf_map_lookup_elem(&connections, &segment.tuple);
 		if (connection) {
 			window_sort(skb, wanted, connection);
-			window_ask_less(skb, wanted, connection, &segment, now);
+			window_ask_less(skb, wanted, all, connection, &segment,
+					now);
 			window_start(skb, wanted, all, connection, &segment, 0,
 				     now);
 		}

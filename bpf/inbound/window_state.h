@@ -30,6 +30,9 @@ struct window_settings {
 	u32 announced_segment; /* what new connections ask for while a session
 				* is announced; 0: as ever */
 	u32 announced_resets; /* old ones are reset then */
+	u64 round_trip_ns; /* new connections ask for segments of what they may
+			    * have in a round trip, which is this to those of
+			    * whom none is known; 0: as ever */
 	struct window_class classes[WINDOW_CLASSES];
 };
 
@@ -38,6 +41,7 @@ enum {
 	OWN_SCALES = 2,
 	PEER_SYN = 4,
 	PEER_SCALES = 8,
+	REPEATED = 16, /* its first SYN is not known: an answer tells no time */
 };
 
 enum {
@@ -68,6 +72,9 @@ struct window_connection {
 /* A whole share, and the most that a connection counts for. */
 #define WINDOW_ONE 65536
 #define WINDOW_MOST (2 * WINDOW_ONE)
+
+/* Fewer segments than this in a second are few. */
+#define WINDOW_FEW 8
 
 /* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
 #define WINDOW_MUCH 20000
@@ -112,6 +119,21 @@ struct {
 	__type(key, struct tuple);
 	__type(value, struct window_connection);
 } connections SEC(".maps");
+
+/* An end outside. */
+struct window_peer {
+	u8 address[16];
+};
+
+/* How long answers of ends outside took, handshakes' alone: what each has of the
+ * line is not in it. */
+#define WINDOW_PEERS 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WINDOW_PEERS);
+	__type(key, struct window_peer);
+	__type(value, u64);
+} round_trips SEC(".maps");
 
 /* A new connection, too large for the stack. */
 struct {

@@ -7,7 +7,7 @@
 
 /* More than a fuzzed run has connections at once, and few enough to fill. */
 #define ENTRIES 24
-#define MAPS 16
+#define MAPS 24
 
 struct store {
 	struct native_map map;

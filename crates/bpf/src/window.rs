@@ -34,7 +34,8 @@ const SLOT_BYTES: usize = 24;
 
 /// Bytes of `struct window_settings`, and where in it what is.
 const RULE_BYTES: usize = size_of::<WindowRule>();
-const CLASSES_AT: usize = RULE_BYTES + 32;
+const COUNT_AT: usize = RULE_BYTES + 20;
+const CLASSES_AT: usize = COUNT_AT + 20;
 const SETTINGS_BYTES: usize = CLASSES_AT + CLASSES * CLASS_BYTES;
 
 /// A whole share (`WINDOW_ONE`).
@@ -72,6 +73,10 @@ pub struct WindowSetup {
     /// While a session is announced: whether older connections that have
     /// received much are reset.
     pub announced_resets: bool,
+    /// New connections ask for segments of what they may have in a round trip,
+    /// which is so many nanoseconds to an end of whom none is known; 0 for what
+    /// they would ask for anyway.
+    pub round_trip_ns: u64,
 }
 
 impl WindowSetup {
@@ -88,6 +93,7 @@ impl WindowSetup {
             classes: Vec::new(),
             announced_segment: 0,
             announced_resets: false,
+            round_trip_ns: 0,
         }
     }
 
@@ -101,6 +107,7 @@ impl WindowSetup {
         bytes.extend(halves.map(u32::to_ne_bytes).as_flattened());
         let announced = [self.announced_segment.into(), self.announced_resets.into()];
         bytes.extend(announced.map(u32::to_ne_bytes).as_flattened());
+        bytes.extend(self.round_trip_ns.to_ne_bytes());
         for (class, rate) in classes {
             bytes.extend([*class, 0].map(u32::to_ne_bytes).as_flattened());
             bytes.extend(rate.to_ne_bytes());
@@ -111,7 +118,7 @@ impl WindowSetup {
 
     fn decode(bytes: &[u8]) -> Self {
         let words: [u64; RULE_BYTES / 8] = std::array::from_fn(|index| word(bytes, 8 * index));
-        let count = half(bytes, CLASSES_AT - 12) as usize;
+        let count = half(bytes, COUNT_AT) as usize;
         let class = |index: usize| {
             let at = CLASSES_AT + index * CLASS_BYTES;
             (half(bytes, at), word(bytes, at + 8))
@@ -122,8 +129,9 @@ impl WindowSetup {
             spared: (half(bytes, RULE_BYTES + 12), half(bytes, RULE_BYTES + 8)),
             ack_class: half(bytes, RULE_BYTES + 16),
             classes: (0..count.min(CLASSES)).map(class).collect(),
-            announced_segment: half(bytes, CLASSES_AT - 8) as u16,
-            announced_resets: half(bytes, CLASSES_AT - 4) != 0,
+            announced_segment: half(bytes, COUNT_AT + 4) as u16,
+            announced_resets: half(bytes, COUNT_AT + 8) != 0,
+            round_trip_ns: word(bytes, COUNT_AT + 12),
         }
     }
 }
@@ -401,6 +409,7 @@ mod tests {
             classes: vec![(0x2_4a6b, 62_500), (0x2_1234, 0)],
             announced_segment: 536,
             announced_resets: true,
+            round_trip_ns: 20_000_000,
             ..WindowSetup::new(WindowRule::new(WindowAlgorithm::Mss), 125_000)
         };
         let bytes = setup.encode();

@@ -9,7 +9,7 @@ use crate::engine;
 use crate::scheduler;
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Algorithm, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
+    Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
 };
 use weirgate_state::{
     Capabilities, Chain, Datagrams, Effect, Field, Hook, IpVersion, Match, Measured, Origin, Rule,
@@ -33,6 +33,10 @@ const AGE: Span = Span::from_secs(5);
 const HORIZON: Span = Span::from_secs(1);
 /// Ten full segments, which senders begin with (RFC 6928 section 2).
 const INITIAL: Size = Size::bytes(14_600);
+
+/// Of ends of whom none is known: a short one, because segments for a longer one
+/// than there is hold nobody.
+const ROUND_TRIP: Span = Span::from_millis(20);
 
 /// How long a stream is shown losses, and how long it has to slow down then:
 /// some of the seconds in which a sender that listens does so.
@@ -115,6 +119,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
             one.segment.as_ref().map_or(0, |segment| segment.value)
         }),
         announced_resets: announced.is_some_and(|one| one.reset),
+        round_trip: round_trip(receive),
         stale: false,
     };
     Some((windows, origin))
@@ -132,6 +137,16 @@ fn initial(receive: &Receive) -> Size {
         None if ours && receive.holds() && receive.window.is_none() => INITIAL,
         None => Size::default(),
     }
+}
+
+/// To ends of whom no round trip is known, where segments are chosen by it.
+fn round_trip(receive: &Receive) -> Span {
+    let shares = receive.segment.as_ref();
+    if shares.is_none_or(|segment| segment.value != Asked::Share) {
+        return Span::ZERO;
+    }
+    let stated = receive.round_trip.as_ref();
+    stated.map_or(ROUND_TRIP, |stated| stated.value)
 }
 
 /// Every number of the classes that have a rate of their own, or none at all: a
@@ -236,7 +251,14 @@ pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
 pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
     let receive = policy.receive.as_ref();
     let segment = receive.and_then(|receive| receive.segment.as_ref());
-    let Some(segment) = segment.filter(|_| direction == Direction::Up) else {
+    let Some((segment, line)) =
+        segment
+            .filter(|_| direction == Direction::Up)
+            .and_then(|segment| match segment.value {
+                Asked::Bytes(bytes) => Some((bytes, segment.line)),
+                Asked::Share => None,
+            })
+    else {
         return Vec::new();
     };
     let rule = |version: IpVersion| Rule {
@@ -246,9 +268,9 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
             Match::tcp_flags(SYN, SYN),
         ],
         counter: None,
-        effects: vec![Effect::MaxSegment(segment.value)],
+        effects: vec![Effect::MaxSegment(segment)],
         verdict: Verdict::Continue,
-        origin: Origin::new(segment.line, "segments that those outside are asked for"),
+        origin: Origin::new(line, "segments that those outside are asked for"),
     };
     VERSIONS.map(rule).to_vec()
 }

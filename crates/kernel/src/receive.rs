@@ -277,6 +277,7 @@ fn window_setup(windows: &Windows) -> WindowSetup {
         classes: windows.classes.iter().map(class).collect(),
         announced_segment: windows.announced_segment,
         announced_resets: windows.announced_resets,
+        round_trip_ns: windows.round_trip.as_nanos(),
     }
 }
 
@@ -307,6 +308,7 @@ fn windows(setup: &WindowSetup) -> Windows {
             .collect(),
         announced_segment: setup.announced_segment,
         announced_resets: setup.announced_resets,
+        round_trip: Span::from_nanos(setup.round_trip_ns),
         stale: false,
     }
 }
@@ -394,6 +396,7 @@ mod tests {
                 ],
                 announced_segment: 536,
                 announced_resets: true,
+                round_trip: Span::from_millis(20),
                 stale: false,
             };
             assert_eq!(windows(&window_setup(&wanted)), wanted);

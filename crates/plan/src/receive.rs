@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 use weirgate_state::{Datagrams, Measured, SparedMark, WindowAlgorithm, Windows};
-use weirgate_units::{Rate, Size};
+use weirgate_units::{Rate, Size, Span};
 
 /// The programs that choose receive windows, in words.
 pub(crate) fn windows(windows: &Windows) -> String {
@@ -38,6 +38,13 @@ pub(crate) fn windows(windows: &Windows) -> String {
         let _ = write!(text, ", ACKs in {}", windows.acknowledgements);
     }
     text.push_str(&spared(windows.spared));
+    if windows.round_trip != Span::default() {
+        let _ = write!(
+            text,
+            ", segments of a part of a round trip, {} where none is known",
+            windows.round_trip
+        );
+    }
     if windows.announced_segment != 0 {
         let _ = write!(
             text,

@@ -87,7 +87,9 @@ pub use model::{
 pub use part::{GroupShare, HostCap, MOST_CAPPED};
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 pub use queue_kit::KitQueue;
-pub use receive::{Algorithm, Announced, MaskedMark, Meters, REFUSE_MARK, Receive, ReceiveUdp};
+pub use receive::{
+    Algorithm, Announced, Asked, MaskedMark, Meters, REFUSE_MARK, Receive, ReceiveUdp,
+};
 pub use schedule::{Schedule, Season, TimeSpan};
 pub use service::LIBRARY;
 pub use shares::{SharedClass, Shares, in_kbit};

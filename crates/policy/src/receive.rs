@@ -9,7 +9,7 @@ use crate::model::{Amount, Direction, Inbound, Policy};
 use crate::queue::sized;
 use crate::read::{understood, word};
 use crate::shares::{in_kbit, whole_bytes};
-use weirgate_document::{Problems, Reader, Span as Place, Value};
+use weirgate_document::{Kind, Problems, Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size, Span};
 
 /// `[receive]`.
@@ -34,7 +34,9 @@ pub struct Receive {
     /// This window and no other.
     pub window: Option<Value<Size>>,
     /// The largest segment that those outside are asked for.
-    pub segment: Option<Value<u16>>,
+    pub segment: Option<Value<Asked>>,
+    /// With [`Asked::Share`]: the round trip to ends of whom none is known.
+    pub round_trip: Option<Value<Span>>,
     /// The most that is offered, earned by waiting, or owed, as a time at the
     /// rate.
     pub horizon: Option<Value<Span>>,
@@ -97,6 +99,15 @@ pub struct Meters {
     pub age: Option<Value<Span>>,
 }
 
+/// The largest segment that those outside are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// So many bytes.
+    Bytes(u16),
+    /// Of what a connection may have in a round trip.
+    Share,
+}
+
 /// A mark under a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaskedMark {
@@ -125,6 +136,9 @@ const HEADERS: u32 = 52;
 /// hold to: that to another continent. Most are shorter, and need more.
 const FAR: Span = Span::from_millis(100);
 
+/// The smallest segment that is asked for (TCP_MIN_MSS, net/tcp.h).
+const LEAST_ASKED: u32 = 88;
+
 /// The longest time that an acknowledgement may be held back: half of the
 /// horizon of fq (tc-fq(8)).
 const MOST_HOLD: Span = Span::from_secs(5);
@@ -148,10 +162,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
         protect_mark: understood(&mut table, "protect-mark", codes::MARK, masked),
         algorithm: word(&mut table, "algorithm", &algorithms),
         window: sized(&mut table, "window"),
-        // The kernel's least (TCP_MIN_MSS, net/tcp.h).
-        segment: table
-            .integer("segment", 88..=9000)
-            .map(|bytes| bytes.map(|bytes| bytes as u16)),
+        segment: asked(&mut table),
+        round_trip: span(&mut table, "round-trip"),
         horizon: span(&mut table, "horizon"),
         hold: span(&mut table, "hold"),
         initial: sized(&mut table, "initial"),
@@ -197,12 +209,25 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
     receive
 }
 
+/// `segment`: bytes, or a word.
+fn asked(table: &mut Reader<'_, '_>) -> Option<Value<Asked>> {
+    if table.kind("segment") == Some(Kind::Text) {
+        return word(table, "segment", &[("auto", Asked::Share)]);
+    }
+    let bytes = bytes(table)?;
+    Some(bytes.map(Asked::Bytes))
+}
+
+/// `segment` in bytes: no less than the kernel's least (TCP_MIN_MSS, net/tcp.h).
+fn bytes(table: &mut Reader<'_, '_>) -> Option<Value<u16>> {
+    let bytes = table.integer("segment", LEAST_ASKED.into()..=9000)?;
+    Some(bytes.map(|bytes| bytes as u16))
+}
+
 fn read_announced(mut table: Reader<'_, '_>) -> Announced {
     Announced {
         span: table.span(),
-        segment: table
-            .integer("segment", 88..=9000)
-            .map(|bytes| bytes.map(|bytes| bytes as u16)),
+        segment: bytes(&mut table),
         reset: table.boolean("reset").is_some_and(|reset| reset.value),
     }
 }
@@ -435,8 +460,11 @@ fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
         return;
     }
     let full = policy.link.mtu.value.saturating_sub(HEADERS);
-    let asked = receive.segment.as_ref();
-    let segment = asked.map_or(full, |one| full.min(u32::from(one.value)));
+    let segment = match receive.segment.as_ref().map(|one| one.value) {
+        Some(Asked::Share) => full.min(LEAST_ASKED),
+        Some(Asked::Bytes(bytes)) => full.min(bytes.into()),
+        None => full,
+    };
     let least = Rate::bits_per_second(u64::from(segment) * 8 * 1_000_000_000 / FAR.as_nanos());
     let own = receive
         .classes
@@ -457,7 +485,7 @@ fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
                 in_kbit(rate),
                 in_kbit(least)
             ),
-            "add `hold = \"500ms\"`, or ask for smaller ones with `segment`",
+            "add `hold = \"500ms\"`, or ask for smaller ones with `segment = \"auto\"`",
         );
     }
 }
@@ -511,6 +539,21 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
             &announced.span,
             "`[receive.announced]` makes no room".to_owned(),
             "write a `segment` such as `segment = 536`, or `reset = true`",
+        );
+    }
+    let shares = receive.segment.iter().find(|one| one.value == Asked::Share);
+    if let Some(round_trip) = receive.round_trip.as_ref().filter(|_| shares.is_none()) {
+        error(
+            &round_trip.span,
+            "`round-trip` is what segments are chosen by, and none are".to_owned(),
+            "write `segment = \"auto\"`, or leave it out",
+        );
+    }
+    if let Some(segment) = shares.filter(|_| !receive.keeps_to_rates()) {
+        error(
+            &segment.span,
+            "segments are chosen by what a connection may have, and no rate is said".to_owned(),
+            "write a `rate`, or a segment in bytes",
         );
     }
     if !receive.keeps_to_rates() {

@@ -81,6 +81,11 @@ pub struct Windows {
     /// received much are reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announced_resets: bool,
+    /// New connections ask for segments of what they may have in a round trip,
+    /// which is this to ends of whom none is known; 0 for what they would ask
+    /// for anyway.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub round_trip: Span,
     /// Whether a program is another than this weirgate's, is missing or cannot
     /// be read: observed only, never desired, so that a plan exchanges it.
     #[serde(default)]
@@ -119,6 +124,15 @@ pub struct Datagrams {
 )]
 const fn is_zero(segment: &u16) -> bool {
     *segment == 0
+}
+
+/// As [`is_zero`].
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes what it may leave out by reference"
+)]
+const fn is_never(time: &Span) -> bool {
+    time.as_nanos() == 0
 }
 
 impl Windows {

@@ -18,6 +18,7 @@ struct WindowSettings {
     class_count: u32,
     announced_segment: u32,
     announced_resets: u32,
+    round_trip_ns: u64,
     classes: [[u64; 2]; 15],
 }
 
@@ -86,6 +87,7 @@ impl Programs {
             class_count: 2,
             announced_segment: if announced & 1 == 0 { 0 } else { 536 },
             announced_resets: u32::from(announced & 2 != 0),
+            round_trip_ns: if announced & 4 == 0 { 0 } else { 20_000_000 },
             classes,
         };
         let udp = UdpRule {

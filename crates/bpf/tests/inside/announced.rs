@@ -34,13 +34,13 @@ fn announce(control: &WindowControl, lease: Duration) {
 }
 
 /// Whether a frame's TCP checksum is right.
-fn right(version: u8, frame: &[u8]) -> bool {
+pub(super) fn right(version: u8, frame: &[u8]) -> bool {
     let addresses = if version == 4 { 26..34 } else { 22..54 };
     pseudo(&frame[addresses], &frame[tcp_at(version)..]) == 0
 }
 
 /// A SYN with these options, which leaves.
-fn syn(version: u8, port: u16, options: &[u8]) -> Segment<'_> {
+pub(super) fn syn(version: u8, port: u16, options: &[u8]) -> Segment<'_> {
     Segment {
         version,
         port,

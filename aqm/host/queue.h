@@ -122,8 +122,10 @@ AQM_FN void aqm_count_sent(struct aqm_counts *counts,
 
 #endif
 
-/* One instance of a discipline: everything but its slots. A host that tests
- * disciplines puts fences between the parts that they are given. */
+/* One instance of a discipline: everything but its slots. Its state is last,
+ * because some of it is long, and a BPF program reaches what is behind 32 KiB by
+ * two instructions more. A host that tests disciplines puts fences between the
+ * parts that they are given. */
 #ifndef AQM_FENCE
 #define AQM_FENCE(name)
 #endif
@@ -132,8 +134,6 @@ struct AQM_OF(_instance) {
 	struct aqm_link link;
 	AQM_FENCE(before_params)
 	struct AQM_OF(_params) params;
-	AQM_FENCE(before_vars)
-	struct AQM_OF(_vars) vars;
 	AQM_FENCE(before_stats)
 	struct AQM_OF(_stats) stats;
 	AQM_FENCE(before_counts)
@@ -141,6 +141,9 @@ struct AQM_OF(_instance) {
 	struct aqm_room room;
 	u64 host; /* the host's own */
 	struct aqm_fifo fifos[AQM_OF(_QUEUES)];
+	AQM_FENCE(before_vars)
+	struct AQM_OF(_vars) vars;
+	AQM_FENCE(after_vars)
 };
 
 /* A slot for a packet, or NULL, and its number. */
@@ -162,28 +165,25 @@ AQM_FN struct aqm_slot *AQM_OF(_take_slot)(struct AQM_OF(_instance) *q,
 	return aqm_slot(q, *index);
 }
 
-AQM_FN void AQM_OF(_give_slot)(struct AQM_OF(_instance) *q, u32 index)
-{
-	struct aqm_slot *slot = aqm_slot(q, index);
-
-	if (!slot)
-		return;
-	slot->next = q->room.free;
-	q->room.free = index;
-}
-
-/* Takes the head off a queue. */
+/*
+ * Takes the head off a queue. Its slot is free at once: until another packet
+ * comes, what lies in it stays, and the host takes the packet out before.
+ */
 AQM_FN void AQM_OF(_unlink)(struct AQM_OF(_instance) *q, u32 queue,
-			    const struct aqm_slot *slot)
+			    struct aqm_slot *slot)
 {
 	struct aqm_fifo *fifo;
+	u32 index;
 
 	if (queue >= AQM_OF(_QUEUES))
 		return;
 	fifo = &q->fifos[queue];
+	index = fifo->head;
 	fifo->head = slot->next;
 	if (!fifo->head)
 		fifo->tail = 0;
+	slot->next = q->room.free;
+	q->room.free = index;
 	aqm_unqueued(&q->counts, &slot->packet);
 }
 
@@ -233,8 +233,8 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 	return index;
 }
 
-/* The slot of a packet that is to go, or 0 for none. The host frees the packet
- * and gives the slot back. */
+/* The slot of a packet that is to go, or 0 for none. The host frees the
+ * packet. */
 AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 {
 	struct aqm_moment at = aqm_now(&q->counts, now_ns, 0);

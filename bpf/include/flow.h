@@ -35,42 +35,54 @@
 #define FLOW_TCP 6
 #define FLOW_UDP 17
 
-/* The hash of an IPv4 packet's flow into `hash`, if it is a plain one. */
-static __always_inline int flow_v4(const struct bpf_dynptr *data, __u32 at,
-				   __u32 key, __u32 *hash)
+/*
+ * Sixteen bytes of a header. A cast to a type of the kernel that is as long,
+ * whose bytes may be read by any number at a time, costs nothing, where the
+ * functions that hand out packets' bytes cost more than the hash does. What is
+ * no memory reads as 0.
+ */
+static __always_inline const __u32 *flow_words(__u64 address)
 {
-	__u8 space[FLOW_V4_BYTES];
-	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
-	const __u32 *words = (const __u32 *)header;
+	return (const __u32 *)bpf_core_cast((void *)address, struct in6_addr);
+}
+
+/* The hash of the flow of an IPv4 packet at `address` into `hash`, if it is a
+ * plain one. */
+static __always_inline int flow_v4(__u64 address, __u32 key, __u32 *hash)
+{
+	const __u32 *first = flow_words(address);
+	const __u32 *second = flow_words(address + 16);
+	const __u8 *bytes = (const __u8 *)first;
 
 	/* 20 bytes of header, and no fragment. */
-	if (!header || header[0] != 0x45 || (header[6] & 0x3f) || header[7])
+	if (bytes[0] != 0x45 || (bytes[6] & 0x3f) || bytes[7])
 		return 0;
-	if (header[9] != FLOW_TCP && header[9] != FLOW_UDP)
+	if (bytes[9] != FLOW_TCP && bytes[9] != FLOW_UDP)
 		return 0;
-	*hash = tuple_final(words[3] + key, words[4] + key,
-			    words[5] + (key ^ header[9] * TUPLE_GOLDEN));
+	*hash = tuple_final(first[3] + key, second[0] + key,
+			    second[1] + (key ^ bytes[9] * TUPLE_GOLDEN));
 	return 1;
 }
 
 /* The same of IPv6: the first three words of either address are mixed with the
  * other's in turn. */
-static __always_inline int flow_v6(const struct bpf_dynptr *data, __u32 at,
-				   __u32 key, __u32 *hash)
+static __always_inline int flow_v6(__u64 address, __u32 key, __u32 *hash)
 {
-	__u8 space[FLOW_V6_BYTES];
-	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
-	const __u32 *words = (const __u32 *)header;
+	const __u32 *first = flow_words(address);
+	const __u32 *second = flow_words(address + 16);
+	const __u32 *third = flow_words(address + 32);
+	const __u8 *bytes = (const __u8 *)first;
 	__u32 mixed;
 
-	if (!header || header[0] >> 4 != 6)
+	if (bytes[0] >> 4 != 6)
 		return 0;
-	if (header[6] != FLOW_TCP && header[6] != FLOW_UDP)
+	if (bytes[6] != FLOW_TCP && bytes[6] != FLOW_UDP)
 		return 0;
-	mixed = tuple_final(words[2] + key, words[3] + key, words[4] + key);
-	mixed = tuple_final(words[5] + mixed, words[6] + key, words[7] + key);
-	mixed = tuple_final(words[8] + mixed, words[9] + key, words[10] + key);
-	*hash = tuple_final(mixed, key, header[6]);
+	mixed = tuple_final(first[2] + key, first[3] + key, second[0] + key);
+	mixed = tuple_final(second[1] + mixed, second[2] + key,
+			    second[3] + key);
+	mixed = tuple_final(third[0] + mixed, third[1] + key, third[2] + key);
+	*hash = tuple_final(mixed, key, bytes[6]);
 	return 1;
 }
 
@@ -182,20 +194,25 @@ static __noinline __u32 flow_code(struct sk_buff *skb)
 static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
 				       __u32 parts)
 {
-	struct bpf_dynptr data;
-	__u32 at, hash;
+	__u64 address;
+	__s64 rest;
+	__u32 hash;
 
 	if (parts != AQM_CONNECTION)
 		return flow_hash_of(skb, key, parts);
-	if (BPF_CORE_READ_BITFIELD(skb, l4_hash) ||
-	    BPF_CORE_READ_BITFIELD(skb, sw_hash))
-		return bpf_skb_get_hash(skb);
-	if (bpf_dynptr_from_skb(skb, 0, &data))
-		return bpf_skb_get_hash(skb);
-	at = (__u32)((__u64)skb->head + skb->network_header - (__u64)skb->data);
-	if (skb->protocol == FLOW_ETH_V4 && flow_v4(&data, at, key, &hash))
+	hash = skb->hash;
+	/* What has not been told is 0, which is sooner read than two bits. */
+	if (hash && (BPF_CORE_READ_BITFIELD(skb, l4_hash) ||
+		     BPF_CORE_READ_BITFIELD(skb, sw_hash)))
 		return hash;
-	if (skb->protocol == FLOW_ETH_V6 && flow_v6(&data, at, key, &hash))
+	address = (__u64)skb->head + skb->network_header;
+	/* What of the packet lies there in one piece. */
+	rest = (__u64)skb->data + skb->len - skb->data_len - address;
+	if (skb->protocol == FLOW_ETH_V4 && rest >= FLOW_V4_BYTES &&
+	    flow_v4(address, key, &hash))
+		return hash;
+	if (skb->protocol == FLOW_ETH_V6 && rest >= FLOW_V6_BYTES &&
+	    flow_v6(address, key, &hash))
 		return hash;
 	return bpf_skb_get_hash(skb);
 }

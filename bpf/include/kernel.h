@@ -91,6 +91,7 @@ struct sk_buff {
 	unsigned int data_len;
 	unsigned int end; /* an offset, as on every 64-bit machine */
 	__u32 priority;
+	__u32 hash;
 	__u8 l4_hash : 1;
 	__u8 sw_hash : 1;
 	__be16 protocol;
@@ -98,6 +99,11 @@ struct sk_buff {
 	unsigned char *head;
 	unsigned char *data;
 	char cb[48];
+};
+
+/* Sixteen bytes. */
+struct in6_addr {
+	__u8 in6_u[16];
 };
 
 struct skb_shared_info {

@@ -20,9 +20,12 @@ static __always_inline u64 marks_stamp(u64 netns, u32 ifindex)
 static __always_inline u32 marks_ecn(struct sk_buff *skb, u64 stamp)
 {
 	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
-	u32 word = *(u32 *)&cb->data[4 * MARKS_WORD];
+	u32 word;
 
-	return stamp && (word & ~3U) == stamp ? word & 3 : AQM_NOT_ECT;
+	if (!stamp)
+		return AQM_NOT_ECT;
+	word = *(u32 *)&cb->data[4 * MARKS_WORD];
+	return (word & ~3U) == stamp ? word & 3 : AQM_NOT_ECT;
 }
 
 /* A packet passes that was to be marked: its flow owes it. */

@@ -30,6 +30,7 @@
 #include "aqm.h"
 #include "gate.h"
 #include "owe.h"
+#include "random.h"
 #include "record.h"
 
 #define aqm_slot(q, i) bpf_slot((q)->host, i)
@@ -62,7 +63,6 @@ struct aqm_kept {
 };
 
 struct aqm_hosted {
-	struct AQM_OF(_instance) q;
 	struct aqm_gate gate;
 	struct aqm_place place;
 	u32 used;
@@ -72,6 +72,8 @@ struct aqm_hosted {
 	struct aqm_line line;
 	u64 key; /* of flows' hashes */
 	u64 stamp; /* of the program that marks; 0: none */
+	u64 random; /* the state that random words are made of */
+	struct AQM_OF(_instance) q;
 };
 
 struct {
@@ -325,6 +327,7 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		one->recording = 0;
 		__builtin_memset(&one->line, 0, sizeof(one->line));
 		one->key = bpf_get_prandom_u32();
+		one->random = random_seed();
 		bpf_settle(one, sch);
 		sch->limit = key + 1;
 		return 0;
@@ -359,7 +362,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		packet.flow = flow_hash(skb, (u32)one->key,
 					AQM_OF(_flows)(&one->q.params));
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->recording)
-		random = bpf_get_prandom_u32();
+		random = random_word(&one->random);
 	index = AQM_OF(_host_arrive)(&one->q, &packet, random, &verdict);
 	if (one->recording)
 		bpf_record_arrival(one, number, &packet, random, index,
@@ -386,7 +389,6 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 			break;
 		old = bpf_kptr_xchg(&kept->skb, NULL);
 		packet.len = kept->slot.packet.len;
-		AQM_OF(_give_slot)(&one->q, index);
 		sch->q.qlen--;
 		sch->qstats.backlog -= packet.len;
 		sch->qstats.drops++;
@@ -444,7 +446,6 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		sch->q.qlen--;
 		sch->qstats.backlog -= kept->slot.packet.len;
 		wire = kept->slot.packet.wire;
-		AQM_OF(_give_slot)(&one->q, index);
 		if (!skb)
 			continue;
 		if (verdict.action != AQM_DROP) {

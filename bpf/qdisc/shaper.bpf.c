@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "aqm.h"
 #include "owe.h"
+#include "random.h"
 #include "shaper.h"
 
 #include "droptail.c"
@@ -75,6 +76,7 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
 		__builtin_memset(&one->line, 0, sizeof(one->line));
 		one->key = bpf_get_prandom_u32();
+		one->random = random_seed();
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
 		shaper_settle_on(sch);
@@ -103,7 +105,7 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct shaper_hosted *one = shaper_of(sch);
 	u32 key = sch->limit - 1;
 	struct shaper_class *class;
-	struct turn turn = {};
+	struct turn turn;
 	struct sk_buff *old;
 	struct kept *kept;
 	u32 *count;
@@ -123,12 +125,14 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	kind = one->kinds[i];
 	turn.queue = key * SHAPER_CLASSES + i;
 	turn.now_ns = bpf_ktime_get_ns();
+	turn.random = 0;
 	if (one->needs[i] & AQM_NEEDS_RANDOM)
-		turn.random = bpf_get_prandom_u32();
+		turn.random = random_word(&one->random);
 	turn.packet.arrived_ns = turn.now_ns;
 	turn.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	turn.packet.wire = aqm_wire(&one->link, turn.packet.len);
 	turn.packet.ecn = marks_ecn(skb, one->stamp);
+	turn.packet.flow = 0;
 	if (one->needs[i] & AQM_NEEDS_CODE)
 		turn.packet.flow = flow_code(skb);
 	else if (one->needs[i] & AQM_NEEDS_FLOW)

@@ -104,6 +104,7 @@ struct shaper_hosted {
 	u32 needs[SHAPER_CLASSES];
 	u32 sequence[SHAPER_CLASSES]; /* of records */
 	u64 stamp; /* of the program that marks; 0: none */
+	u64 random; /* the state that random words are made of */
 };
 
 struct kept {

@@ -35,29 +35,19 @@ struct turn {
 		u32 key = turn->queue; \
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
-		u32 index; \
 		if (!q) \
 			return 0; \
-		index = name##_host_evict(q, turn->now_ns); \
-		if (index) \
-			name##_give_slot(q, index); \
-		return index; \
+		return name##_host_evict(q, turn->now_ns); \
 	}
-/* The slot is given back at once: until another packet comes, which the qdisc's
- * lock sees to, what lies in it stays. */
 #define DEPART(number, name) \
 	__noinline u32 name##_turn_depart(struct turn *turn __arg_nonnull) \
 	{ \
 		u32 key = turn->queue; \
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
-		u32 index; \
 		if (!q) \
 			return 0; \
-		index = name##_host_depart(q, turn->now_ns, &turn->verdict); \
-		if (index) \
-			name##_give_slot(q, index); \
-		return index; \
+		return name##_host_depart(q, turn->now_ns, &turn->verdict); \
 	}
 KINDS(ARRIVE)
 EVICT(6, fq_codel)

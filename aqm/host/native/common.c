@@ -66,7 +66,6 @@ const u32 aqm_layout[] = {
 	AT(aqm_descriptor, setup),
 	AT(aqm_descriptor, needs),
 	AT(aqm_descriptor, virtual_offset),
-	AT(aqm_descriptor, release),
 	AT(aqm_descriptor, virtual_count),
 	sizeof(struct aqm_slot),
 	sizeof(struct aqm_counts),

@@ -79,11 +79,6 @@ static u32 native_depart(void *memory, u64 now_ns, struct aqm_verdict *verdict)
 	return AQM_OF(_host_depart)(memory, now_ns, verdict);
 }
 
-static void native_release(void *memory, u32 index)
-{
-	AQM_OF(_give_slot)(memory, index);
-}
-
 /* The virtual queue, on an instance of its own. */
 static void native_virtual_setup(void *memory, const struct aqm_link *link,
 				 u64 now_ns)
@@ -107,12 +102,10 @@ static void native_virtual_count(void *memory, const struct aqm_packet *packet)
 #define OFFSET(field) __builtin_offsetof(struct AQM_OF(_instance), field)
 
 #ifdef AQM_FENCED
-extern const u32 aqm_fences[4];
-const u32 aqm_fences[4] = {
-	OFFSET(before_params),
-	OFFSET(before_vars),
-	OFFSET(before_stats),
-	OFFSET(before_counts),
+extern const u32 aqm_fences[5];
+const u32 aqm_fences[5] = {
+	OFFSET(before_params), OFFSET(before_stats), OFFSET(before_counts),
+	OFFSET(before_vars),   OFFSET(after_vars),
 };
 #endif
 
@@ -143,7 +136,6 @@ const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME) = {
 	.arrive = native_arrive,
 	.evict = native_evict,
 	.depart = native_depart,
-	.release = native_release,
 	.virtual_setup = native_virtual_setup,
 	.virtual_arrive = native_virtual_arrive,
 	.virtual_count = native_virtual_count,

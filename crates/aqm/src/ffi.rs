@@ -89,7 +89,6 @@ pub(crate) struct RawDescriptor {
         unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict) -> u32,
     pub(crate) evict: unsafe extern "C" fn(*mut c_void, u64) -> u32,
     pub(crate) depart: unsafe extern "C" fn(*mut c_void, u64, *mut RawVerdict) -> u32,
-    pub(crate) release: unsafe extern "C" fn(*mut c_void, u32),
     pub(crate) virtual_setup: unsafe extern "C" fn(*mut c_void, *const Link, u64),
     pub(crate) virtual_arrive:
         unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict),
@@ -224,7 +223,6 @@ mod tests {
             offset_of!(RawDescriptor, setup),
             offset_of!(RawDescriptor, needs),
             offset_of!(RawDescriptor, virtual_offset),
-            offset_of!(RawDescriptor, release),
             offset_of!(RawDescriptor, virtual_count),
             SLOT_BYTES,
             // Counters: one for each row, then drops and marks by reason.

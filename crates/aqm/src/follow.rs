@@ -31,12 +31,6 @@ impl Queue<()> {
         unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, verdict) }
     }
 
-    /// `NAME_give_slot()`.
-    pub(crate) fn give_back(&mut self, slot: u32) {
-        // SAFETY: as above.
-        unsafe { (self.discipline.raw.release)(self.raw(), slot) }
-    }
-
     /// Empties it as the kernel does when a qdisc is reset: what was counted
     /// stays.
     pub(crate) fn reset(&mut self) {

@@ -214,8 +214,5 @@ fn follow(
             own: told(slot, &own),
         });
     }
-    if matches!(kind, EventKind::Evict | EventKind::Depart) && slot != 0 {
-        queue.give_back(slot);
-    }
     Ok(())
 }

@@ -137,7 +137,7 @@ impl<T> Queue<T> {
                 if slot == 0 {
                     break;
                 }
-                arrival.evicted.extend(self.release(slot).1);
+                arrival.evicted.extend(self.take(slot).1);
             }
         }
         arrival
@@ -159,7 +159,7 @@ impl<T> Queue<T> {
                 }
                 break;
             }
-            let (packet, item) = self.release(slot);
+            let (packet, item) = self.take(slot);
             let verdict = verdict(raw);
             match (verdict.action, item) {
                 (Action::Drop, Some(item)) => departure.dropped.push((verdict, item)),
@@ -250,17 +250,14 @@ impl<T> Queue<T> {
         self.items[slot as usize - 1] = Some(item);
     }
 
-    /// Gives a slot back; what was in it.
-    pub(crate) fn release(&mut self, slot: u32) -> (Packet, Option<T>) {
+    /// What lies in a slot that C has taken out of its queue.
+    pub(crate) fn take(&mut self, slot: u32) -> (Packet, Option<T>) {
         let index = slot as usize - 1;
         let at = self.layout.size + index * SLOT_BYTES;
         // SAFETY: a slot that C names lies within the memory, aligned to 8,
         // and begins with a Packet.
         let packet = unsafe { self.memory.as_ptr().add(at / 8).cast::<Packet>().read() };
-        let item = self.items[index].take();
-        // SAFETY: the memory holds an instance, and the slot was taken.
-        unsafe { (self.discipline.raw.release)(self.raw(), slot) };
-        (packet, item)
+        (packet, self.items[index].take())
     }
 
     pub(crate) fn raw(&mut self) -> *mut c_void {

@@ -206,7 +206,7 @@ impl<T> Shaper<T> {
             if slot == 0 {
                 break;
             }
-            arrival.evicted.extend(self.queues[class].release(slot).1);
+            arrival.evicted.extend(self.queues[class].take(slot).1);
         }
         arrival
     }
@@ -247,7 +247,7 @@ impl<T> Shaper<T> {
                 break;
             }
             let class = raw.class as usize;
-            let (packet, item) = self.queues[class].release(slot);
+            let (packet, item) = self.queues[class].take(slot);
             let verdict = verdict(raw.verdict);
             match (verdict.action, item) {
                 (Action::Drop, Some(item)) => turn.dropped.push((class, verdict, item)),

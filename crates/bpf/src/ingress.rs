@@ -87,6 +87,21 @@ impl Store {
         })
     }
 
+    /// Removes what is pinned of those that are on no device any more, because the
+    /// device is gone or somebody took the program off. A folder without its link
+    /// may be one that another process is about to fill.
+    pub fn tidy_ingresses(&self) -> Result<Vec<IngressPlace>, BpfError> {
+        let mut all = self.ingresses();
+        all.retain(|one| {
+            let link = self.of(one).join(LINK);
+            link.exists() && !tcx::is_on(&link, one.place.ifindex)
+        });
+        for one in &all {
+            self.remove_ingress(one)?;
+        }
+        Ok(all)
+    }
+
     /// Takes it off its device.
     pub fn remove_ingress(&self, one: &IngressPlace) -> Result<(), BpfError> {
         let folder = self.of(one);

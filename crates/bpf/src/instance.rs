@@ -5,11 +5,14 @@ use crate::object::decode_link;
 use crate::place::{BYTES as PLACE_BYTES, Place};
 use weirgate_aqm::{Discipline, Link, Row, reasons};
 
-/// Bytes of `struct aqm_gate`, which lies between an instance and its place.
+/// Bytes of `struct aqm_gate`, before a qdisc's place.
 const GATE_BYTES: usize = 24;
 
 /// Bytes of what a host keeps beside its gate, and of its key.
 pub(crate) const LINE_BYTES: usize = 64;
+
+/// Where in `struct aqm_hosted` the discipline's instance is: its end.
+const OWN_AT: usize = GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 16;
 
 /// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
 /// that belong together may be a packet apart.
@@ -22,21 +25,20 @@ pub struct Instance {
 
 /// Bytes of `struct aqm_hosted`.
 pub(crate) fn bytes(discipline: Discipline) -> usize {
-    discipline.layout().size + GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 8
+    OWN_AT + discipline.layout().size
 }
 
 impl Instance {
     /// None where the instance is not in use.
-    pub(crate) fn read(discipline: Discipline, memory: Vec<u8>) -> Option<Self> {
-        let at = discipline.layout().size + GATE_BYTES;
-        let used = memory.get(at + PLACE_BYTES..at + PLACE_BYTES + 4)?;
-        if used == [0; 4] {
+    pub(crate) fn read(discipline: Discipline, mut memory: Vec<u8>) -> Option<Self> {
+        let used_at = GATE_BYTES + PLACE_BYTES;
+        if memory.get(used_at..used_at + 4)? == [0; 4] || memory.len() < OWN_AT {
             return None;
         }
         Some(Self {
             discipline,
-            place: Place::from_bytes(memory.get(at..at + PLACE_BYTES)?),
-            memory,
+            place: Place::from_bytes(&memory[GATE_BYTES..used_at]),
+            memory: memory.split_off(OWN_AT),
         })
     }
 

@@ -40,7 +40,7 @@ const COUNT_AT: usize = 88;
 const KINDS_AT: usize = 1152;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
 const USED_AT: usize = PLACE_AT + crate::place::BYTES;
-const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES + 8;
+const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES + 16;
 
 /// A class of traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]

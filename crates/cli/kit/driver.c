@@ -24,7 +24,7 @@ extern const u32 aqm_reasons_count, aqm_counts_count;
 
 /* Bytes between the parts of an instance, which nobody may touch. */
 #define FENCE (AQM_FENCED * sizeof(u64))
-extern const u32 aqm_fences[4];
+extern const u32 aqm_fences[5];
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
@@ -84,7 +84,8 @@ static void fence(void (*how)(const void *, size_t))
 {
 	u32 i;
 
-	for (i = 0; memory && i < sizeof(aqm_fences) / sizeof(aqm_fences[0]); i++) {
+	for (i = 0; memory && i < sizeof(aqm_fences) / sizeof(aqm_fences[0]);
+	     i++) {
 		how(memory + aqm_fences[i], FENCE);
 		if (at_ingress)
 			how(at_ingress + D->virtual_offset + aqm_fences[i],
@@ -116,7 +117,8 @@ static void check_told(const char *function)
 		broken(function, "writes to the link, which it is only told");
 	if (memcmp(told + sizeof(struct aqm_link), numbers(D->params_offset),
 		   params_bytes()))
-		broken(function, "writes to the parameters, which it is only told");
+		broken(function,
+		       "writes to the parameters, which it is only told");
 }
 
 static void restart(void)
@@ -156,7 +158,6 @@ static void take(u32 slot, const char *function)
 		broken(function, "gives a packet that is not queued");
 	used[slot] = 0;
 	queued--;
-	D->release(memory, slot);
 }
 
 static void check_count(const char *function)
@@ -186,7 +187,8 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 	if (memcmp(told + sizeof(struct aqm_link),
 		   at_ingress + D->virtual_offset + D->params_offset,
 		   params_bytes()))
-		broken("arrive", "writes to the parameters, which it is only told");
+		broken("arrive",
+		       "writes to the parameters, which it is only told");
 	if (verdict.action > AQM_DROP)
 		broken("arrive", "answers with neither pass, mark nor drop");
 	if (verdict.reason >= AQM_REASON_COUNT)
@@ -281,7 +283,9 @@ static void drain_until(u64 now_ns)
 		if (!wire)
 			break;
 		free_ns += wire * 1000000000ULL /
-			   (the_link()->rate_bytes_s ? the_link()->rate_bytes_s : 1);
+			   (the_link()->rate_bytes_s ?
+				    the_link()->rate_bytes_s :
+				    1);
 	}
 	if (free_ns < now_ns)
 		free_ns = now_ns;
@@ -297,7 +301,8 @@ static void drain(void)
 		if (depart(now))
 			idle = 0;
 		else if (++idle > 1000)
-			broken("choose", "keeps packets for ever: they are never sent");
+			broken("choose",
+			       "keeps packets for ever: they are never sent");
 		now += 1000000;
 	}
 }
@@ -317,7 +322,8 @@ static void show(void)
 	u32 i;
 
 	for (i = 0; i < D->vars_count; i++)
-		printf("n %s %llu\n", D->vars[i].name, numbers(D->vars_offset)[i]);
+		printf("n %s %llu\n", D->vars[i].name,
+		       numbers(D->vars_offset)[i]);
 	for (i = 0; i < D->stats_count; i++)
 		printf("n %s %llu\n", D->stats[i].name,
 		       numbers(D->stats_offset)[i]);
@@ -359,8 +365,10 @@ static void fuzzed(const unsigned char *data, size_t size)
 		if (choice < 200)
 			continue;
 		numbers(D->params_offset)[i] =
-			choice < 205 ? row->least : choice < 210 ? row->most :
-			row->least + (row->most - row->least) / 46 * (choice - 210);
+			choice < 205 ? row->least :
+			choice < 210 ? row->most :
+				       row->least + (row->most - row->least) /
+							    46 * (choice - 210);
 	}
 	set_up();
 	check_told("setup");
@@ -372,7 +380,8 @@ static void fuzzed(const unsigned char *data, size_t size)
 		if (data[0] < 150) {
 			packet.arrived_ns = last_ns;
 			packet.len = 40 + data[2] * 6 + (data[3] & 7) * 1500;
-			packet.len = data[3] & 128 ? data[2] | 0x500 : packet.len;
+			packet.len = data[3] & 128 ? data[2] | 0x500 :
+						     packet.len;
 			packet.wire = aqm_wire(the_link(), packet.len);
 			packet.flow = (data[3] >> 3 & 15) * 0x9e3779b9U;
 			packet.ecn = data[0] & 3;
@@ -438,9 +447,10 @@ int main(int argc, char **argv)
 			break;
 		case 'l':
 			sscanf(line + 1, "%llu %u %d %u %u",
-			       &the_link()->rate_bytes_s, &the_link()->mtu_bytes,
-			       &the_link()->overhead_bytes, &the_link()->mpu_bytes,
-			       &the_link()->framing);
+			       &the_link()->rate_bytes_s,
+			       &the_link()->mtu_bytes,
+			       &the_link()->overhead_bytes,
+			       &the_link()->mpu_bytes, &the_link()->framing);
 			break;
 		case 'v':
 			if (sscanf(line + 1, "%llu %llu", &a, &b) == 2 &&

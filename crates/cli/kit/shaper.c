@@ -169,7 +169,6 @@ static void take(u32 class, u32 slot)
 		broken("gives a packet that is not queued");
 	classes[class].used[slot] = 0;
 	classes[class].queued--;
-	queues[class].kind->release(queues[class].memory, slot);
 }
 
 static void arrive(u32 classid, struct aqm_packet *packet, u32 random)

@@ -76,8 +76,9 @@ pub enum Command {
     /// Nothing is put on a device. On the running kernel it needs root, in the lab it does not.
     Verify {
         /// Its folder or file, the name of one of the kit, or a compiled object; without it, every
-        /// program that weirgate loads, those of receiving and measuring too.
-        discipline: Option<PathBuf>,
+        /// program that weirgate loads, those of receiving and measuring too. Of a discipline both
+        /// programs are looked at: the qdisc's and the one for arriving packets.
+        discipline: Vec<PathBuf>,
         /// The lab's kernel in place of the running one.
         #[arg(long)]
         lab: bool,
@@ -256,7 +257,7 @@ pub fn run(command: &Command) -> Outcome {
             discipline,
             lab,
             kernels,
-        } => aqm_verify::verify(discipline.as_deref(), *lab, kernels),
+        } => aqm_verify::verify(discipline, *lab, kernels),
         Command::Build { discipline } => aqm_own::build(discipline),
         Command::Source { file } => aqm_work::source(file.as_deref()),
         Command::Load(load) if load.ingress => aqm_ingress::load(load),

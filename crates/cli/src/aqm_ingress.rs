@@ -79,7 +79,7 @@ pub fn load(load: &Load) -> Outcome {
     in_runtime(async {
         let target = Target::find(&load.device).await?;
         let name = &target.name;
-        let store = Store::open().map_err(failed)?;
+        let store = aqm_own::store()?;
         let before = Arriving::on(&target, &store)?;
         if let (Some(before), false) = (&before, load.replace) {
             return Err(Failure::Refused(format!(
@@ -112,7 +112,7 @@ pub fn load(load: &Load) -> Outcome {
 pub fn change(device: &str, words: &[String], line: &Line) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
-        let store = Store::open().map_err(failed)?;
+        let store = aqm_own::store()?;
         let there = Arriving::required(&target, &store)?;
         let setup = there.maps.setup().map_err(failed)?;
         let mut setup = setup.ok_or_else(|| {
@@ -132,7 +132,7 @@ pub fn change(device: &str, words: &[String], line: &Line) -> Outcome {
 pub fn unload(device: &str) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
-        let store = Store::open().map_err(failed)?;
+        let store = aqm_own::store()?;
         let Arriving {
             one, discipline, ..
         } = Arriving::required(&target, &store)?;

@@ -276,6 +276,17 @@ impl Subject {
         Ok(library)
     }
 
+    /// The hosts in the kernel that take it: one that keeps account of packets that
+    /// wait has nothing to decide by where none do.
+    pub fn hosts(&self) -> Result<Vec<Host>, Failure> {
+        let source = fs::read_to_string(&self.file)?;
+        Ok(if source.contains("AQM_NEEDS_QUEUE") {
+            vec![Host::Qdisc]
+        } else {
+            vec![Host::Qdisc, Host::Ingress]
+        })
+    }
+
     /// Compiles it as the program of a host in the kernel; the object file.
     pub fn bpf(&self, host: Host) -> Result<PathBuf, Failure> {
         let (compiler, _) = compiler("CLANG", &BPF)?;

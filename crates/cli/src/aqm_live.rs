@@ -286,7 +286,7 @@ pub fn load(load: &Load) -> Outcome {
     in_runtime(async {
         let target = Target::find(&load.device).await?;
         let name = &target.name;
-        let store = Store::open().map_err(failed)?;
+        let store = aqm_own::store()?;
         let present = target.kernel.root_kind(target.device).await;
         let present = present.map_err(refused)?;
         if let (Some(kind), false) = (&present, load.replace) {
@@ -372,7 +372,7 @@ pub fn load(load: &Load) -> Outcome {
 pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
-        let store = Store::open().map_err(failed)?;
+        let store = aqm_own::store()?;
         let loaded = Loaded::required(&target, &store).await?;
         match &loaded {
             Loaded::One(_) if class.is_some() => {
@@ -430,7 +430,7 @@ fn in_force(qdisc: &Qdisc, place: Place) -> Result<Setup, Failure> {
 pub fn unload(device: &str) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
-        let store = Store::open().map_err(failed)?;
+        let store = aqm_own::store()?;
         let loaded = Loaded::required(&target, &store).await?;
         let dropped = target.kernel.drop_root(&target.name, target.device).await;
         dropped.map_err(refused)?;

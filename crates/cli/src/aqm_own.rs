@@ -154,6 +154,17 @@ pub fn keep(discipline: Discipline) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is loaded, without what was at the ingress of devices that are gone.
+pub fn store() -> Result<Store, Failure> {
+    let store = Store::open().map_err(failed)?;
+    for gone in store.tidy_ingresses().map_err(failed)? {
+        if let Some(discipline) = known(&gone.discipline) {
+            release(&store, discipline)?;
+        }
+    }
+    Ok(store)
+}
+
 /// Forgets it when it is no longer in the kernel.
 pub fn release(store: &Store, discipline: Discipline) -> Result<(), Failure> {
     let name = discipline.name();

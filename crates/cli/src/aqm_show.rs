@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
-use weirgate_bpf::{Class, FilterSetup, Instance, MarkCount, Place, Store};
+use weirgate_bpf::{Class, FilterSetup, Instance, MarkCount, Place};
 use weirgate_kernel::Kernel;
 use weirgate_units::{Handle, Rate};
 
@@ -37,7 +37,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
         let mut elsewhere = 0;
         if let Some(device) = device {
             let target = Target::find(device).await?;
-            let store = Store::open().map_err(failed)?;
+            let store = aqm_own::store()?;
             let arriving = Arriving::on(&target, &store)?;
             let loaded = Loaded::on(&target, &store).await?;
             if arriving.is_none() && loaded.is_none() {
@@ -50,7 +50,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
             shown.extend(arriving.map(|it| at_ingress(&it, device)).transpose()?);
         } else {
             let names = places().await?;
-            let store = Store::open().map_err(failed)?;
+            let store = aqm_own::store()?;
             for discipline in store.names().iter().filter_map(|name| aqm_own::known(name)) {
                 if let Some(qdisc) = store.qdisc(discipline).map_err(failed)? {
                     collect(&Loaded::One(qdisc), &names, &mut shown, &mut elsewhere)?;

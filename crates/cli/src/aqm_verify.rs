@@ -2,7 +2,7 @@
 //! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
 //! every program that weirgate loads.
 
-use crate::aqm_kit::{Host, Subject};
+use crate::aqm_kit::Subject;
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use anyhow::Context;
@@ -10,24 +10,29 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weirgate_bpf::{Refused, programs, verify as load_once};
+use weirgate_bpf::{Cost, Refused, programs, verify as load_once};
 use weirgate_lab::{Lab, Limits, Options};
 
 /// `weirgate aqm verify`.
-pub fn verify(what: Option<&Path>, lab: bool, kernels: &[PathBuf]) -> Outcome {
-    let subject = match what {
-        Some(what) if what.extension().is_none_or(|kind| kind != "o") => Some(Subject::find(what)?),
-        _ => None,
-    };
-    let object = match &subject {
-        Some(subject) => {
-            subject.look()?;
-            Some(subject.bpf(Host::Qdisc)?)
+pub fn verify(what: &[PathBuf], lab: bool, kernels: &[PathBuf]) -> Outcome {
+    let is_object = |path: &&PathBuf| path.extension().is_some_and(|kind| kind == "o");
+    let (objects, named): (Vec<&PathBuf>, Vec<&PathBuf>) = what.iter().partition(is_object);
+    let subjects = named.into_iter().map(|path| Subject::find(path));
+    // What is compiled lies in the subjects' folders, which go with them.
+    let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
+    let mut objects: Vec<PathBuf> = objects.into_iter().cloned().collect();
+    for subject in &subjects {
+        subject.look()?;
+        for host in subject.hosts()? {
+            objects.push(subject.bpf(host)?);
         }
-        None => what.map(Path::to_owned),
-    };
+    }
     if !lab && kernels.is_empty() {
-        return object.map_or_else(everything, |object| one(&object));
+        return if objects.is_empty() {
+            everything()
+        } else {
+            each(&objects)
+        };
     }
     // Every kernel is asked, so that one run says which of them take it.
     let own = lab.then_some(None);
@@ -35,7 +40,7 @@ pub fn verify(what: Option<&Path>, lab: bool, kernels: &[PathBuf]) -> Outcome {
     let mut refusals = Vec::new();
     let mut all = Status::Done;
     for kernel in own.into_iter().chain(named) {
-        match in_the_lab(object.as_deref(), kernel) {
+        match in_the_lab(&objects, kernel) {
             Err(Failure::Input(said)) => {
                 let place = kernel.map(|kernel| format!("{}: ", kernel.display()));
                 refusals.push(place.unwrap_or_default() + &said);
@@ -51,12 +56,21 @@ pub fn verify(what: Option<&Path>, lab: bool, kernels: &[PathBuf]) -> Outcome {
     }
 }
 
-/// Loads it into the running kernel.
-fn one(object: &Path) -> Outcome {
-    let bytes = fs::read(object).with_context(|| object.display().to_string())?;
-    let costs = load_once(&bytes)
-        .map_err(|refused| Failure::Input(format!("{}{}", refusal(&refused), refused.log)))?;
+/// Loads each into the running kernel.
+fn each(objects: &[PathBuf]) -> Outcome {
     let mut text = String::new();
+    for object in objects {
+        let bytes = fs::read(object).with_context(|| object.display().to_string())?;
+        let costs = load_once(&bytes)
+            .map_err(|refused| Failure::Input(format!("{}{}", refusal(&refused), refused.log)))?;
+        told(&mut text, costs);
+    }
+    output::data(&text)?;
+    Ok(Status::Done)
+}
+
+/// A line for each program.
+fn told(text: &mut String, costs: Vec<Cost>) {
     for cost in costs {
         // Writing to a String cannot fail.
         let _ = writeln!(
@@ -65,8 +79,6 @@ fn one(object: &Path) -> Outcome {
             cost.program, cost.instructions, cost.verified
         );
     }
-    output::data(&text)?;
-    Ok(Status::Done)
 }
 
 /// Loads every program that weirgate carries into the running kernel, one after
@@ -110,24 +122,20 @@ fn refusal(refused: &Refused) -> String {
     format!("{place}: the verifier refuses it: {}{code}", refused.why)
 }
 
-/// Where the lab's machine finds an object.
-const OBJECT: &str = "/verified.bpf.o";
-
 /// Has this very program do it in the lab's kernel.
-fn in_the_lab(object: Option<&Path>, kernel: Option<&Path>) -> Outcome {
+fn in_the_lab(objects: &[PathBuf], kernel: Option<&Path>) -> Outcome {
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut words = vec![base(&own), "aqm".to_owned(), "verify".to_owned()];
     let brought = BTreeSet::from([own]);
-    let mut files = Vec::new();
-    let content = match object {
-        Some(path) => fs::read(path).with_context(|| path.display().to_string())?,
-        None => Vec::new(),
-    };
-    if object.is_some() {
-        words.push(OBJECT.to_owned());
-        files.push((OBJECT, &content[..]));
+    // Where the lab's machine finds each, and what is in it.
+    let mut packed = Vec::new();
+    for (number, path) in objects.iter().enumerate() {
+        let content = fs::read(path).with_context(|| path.display().to_string())?;
+        packed.push((format!("/verified{number}.bpf.o"), content));
     }
+    words.extend(packed.iter().map(|(place, _)| place.clone()));
+    let files: Vec<(&str, &[u8])> = packed.iter().map(|(at, it)| (&**at, &it[..])).collect();
     let options = Options {
         kernel: kernel.map(Path::to_owned),
         programs: brought,
@@ -142,7 +150,7 @@ fn in_the_lab(object: Option<&Path>, kernel: Option<&Path>) -> Outcome {
     let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
     let status = match status {
         "status: 0" => Status::Done,
-        "status: 1" if object.is_none() => Status::Differs,
+        "status: 1" if objects.is_empty() => Status::Differs,
         _ => return Err(Failure::Input(said.trim_end().to_owned())),
     };
     output::data(&format!("kernel {}\n{said}", output.kernel))?;

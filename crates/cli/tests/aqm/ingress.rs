@@ -85,6 +85,26 @@ fn load_show_change_unload() {
     settled(before);
 }
 
+/// A device that goes takes its program along, and the next command the pins.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn what_is_left_of_a_device_is_removed() {
+    let before = objects();
+    net::run("ip link add gone0 type dummy");
+    net::run("ip link set gone0 up");
+    done("load codel gone0 --ingress --rate 9mbit");
+    let left = || {
+        let folder = Path::new("/sys/fs/bpf/weirgate/ingress").read_dir();
+        folder.expect("a folder").count()
+    };
+    assert_eq!(left(), 1);
+    net::run("ip link delete gone0");
+    assert_eq!(left(), 1);
+    assert!(done("show").contains("no discipline"));
+    assert_eq!(left(), 0);
+    settled(before);
+}
+
 /// One's own, as `aqm build` makes it.
 #[test]
 #[ignore = "runs in the lab's kernel"]

@@ -86,16 +86,22 @@ fn nothing_stays_behind() {
 }
 
 /// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. A machine for each
-/// kind of qdisc, so that a run can be of some: `WEIRGATE_KINDS=0,11`.
+/// kind of qdisc, so that a run can be of some, and of more of each:
+/// `WEIRGATE_KINDS=0,1,5 WEIRGATE_EACH=340`.
 #[test]
 #[ignore = "takes some two hours"]
 fn nothing_stays_behind_a_thousand_cycles() {
     let chosen =
         std::env::var("WEIRGATE_KINDS").unwrap_or_else(|_| "0,1,2,3,4,5,6,7,8,9,10,11".into());
+    let each = std::env::var("WEIRGATE_EACH").unwrap_or_else(|_| "85".into());
     for kind in chosen.split(',') {
+        let variables = [
+            format!("WEIRGATE_KIND={kind}"),
+            format!("WEIRGATE_CYCLES={each}"),
+        ];
         let own = OwnTests {
             programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "env"],
-            variables: &[&format!("WEIRGATE_KIND={kind}"), "WEIRGATE_CYCLES=85"],
+            variables: &[&variables[0], &variables[1]],
             seed: 1,
             limits: Limits {
                 wall: Duration::from_hours(1),
@@ -117,6 +123,12 @@ fn a_class_changes_and_keeps_its_queue() {
 fn at_ingress_nothing_waits() {
     let limits = Limits::default();
     run("ingress::load_show_change_unload", limits, &[]);
+}
+
+#[test]
+fn what_is_left_of_a_device_is_removed() {
+    let limits = Limits::default();
+    run("ingress::what_is_left_of_a_device_is_removed", limits, &[]);
 }
 
 #[test]

@@ -74,10 +74,11 @@ fn a_new_discipline_works() {
     let output = weirgate(folder.path(), "verify mean --lab");
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("qdisc_enqueue") && said.contains("verified"),
-        "{said}"
-    );
+    // The qdisc's programs, and the one for arriving packets.
+    for program in ["qdisc_enqueue", "inbound"] {
+        assert!(said.contains(program), "no {program}: {said}");
+    }
+    assert!(said.contains("verified"), "{said}");
 }
 
 #[test]

@@ -23,7 +23,7 @@
 //! | `late` | flow | `max_ms` |
 //! | `average` | place | `min mean p50 max` `_bytes` |
 //! | `util` | link (`up`, `down`) | `ratio` |
-//! | `queue` | place | `mean max` `_bytes` |
+//! | `queue` | place | `mean p95 max` `_bytes` |
 //! | `sojourn` | class | `mean p99 max` `_ms` |
 //! | `drops`, `marks` | place | `packets` |
 //! | `jain` | group (a flow with several members, or several flows of one `group`) | `index` |

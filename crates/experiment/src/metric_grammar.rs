@@ -36,6 +36,7 @@ const MEAN: &[Statistic] = &[Statistic::Mean];
 const MEAN_P95: &[Statistic] = &[Statistic::Mean, Statistic::P95];
 const MEAN_P50: &[Statistic] = &[Statistic::Mean, Statistic::P50];
 const MEAN_MAX: &[Statistic] = &[Statistic::Mean, Statistic::Max];
+const MEAN_P95_MAX: &[Statistic] = &[Statistic::Mean, Statistic::P95, Statistic::Max];
 const MEAN_P99_MAX: &[Statistic] = &[Statistic::Mean, Statistic::P99, Statistic::Max];
 const AVERAGES: &[Statistic] = &[
     Statistic::Min,
@@ -86,7 +87,7 @@ pub(crate) const GRAMMAR: [Row; 42] = [
     row(Quantity::Late,          "late",          Subject::Flow,        "ms",           MAX),
     row(Quantity::Average,       "average",       Subject::Place,       "bytes",        AVERAGES),
     row(Quantity::Util,          "util",          Subject::Link,        "ratio",        ONLY),
-    row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_MAX),
+    row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_P95_MAX),
     row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
     row(Quantity::Bound,         "bound",         Subject::Class,       "ms",           &[Statistic::Max]),
     row(Quantity::Promise,       "promise",       Subject::Class,       "ms",           &[Statistic::Max]),

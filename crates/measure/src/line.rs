@@ -33,14 +33,7 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         let ratio = busy / window.length_ns() as f64;
         figures.put(Quantity::Util, link, Statistic::Only, Some(ratio));
         let levels = levels(run.experiment, run.recording, direction);
-        figures.put(
-            Quantity::Queue,
-            place,
-            Statistic::Mean,
-            Some(mean_level(&levels, window)),
-        );
-        let max = max_level(&levels, window);
-        figures.put(Quantity::Queue, place, Statistic::Max, Some(max as f64));
+        put_levels(&levels, window, place, figures);
         let drops = one_way(run.recording, direction)
             .filter(|packet| packet.fate == Fate::Dropped && window.contains(packet.arrived_ns))
             .count();
@@ -115,8 +108,42 @@ pub(crate) fn levels(
     levels
 }
 
+/// The figures of a queue at a place.
+pub(crate) fn put_levels(levels: &[Level], window: &Window, place: &str, figures: &mut Figures) {
+    let mut put = |statistic, value| figures.put(Quantity::Queue, place, statistic, Some(value));
+    put(Statistic::Mean, mean_level(levels, window));
+    put(Statistic::P95, p95_level(levels, window) as f64);
+    put(Statistic::Max, max_level(levels, window) as f64);
+}
+
+/// The level that is not exceeded in 95 % of a window's time. Before the first
+/// there was nothing.
+fn p95_level(levels: &[Level], window: &Window) -> u64 {
+    let mut times: Vec<(u64, u64)> = levels
+        .iter()
+        .enumerate()
+        .map(|(index, level)| {
+            let next = levels.get(index + 1);
+            let until = next.map_or(window.end_ns, |next| next.from_ns);
+            (level.bytes, window.overlap_ns(level.from_ns, until))
+        })
+        .collect();
+    let known: u64 = times.iter().map(|(_, time)| time).sum();
+    times.push((0, window.length_ns().saturating_sub(known)));
+    times.sort_unstable();
+    let wanted = u128::from(window.length_ns()) * 95;
+    let mut passed = 0;
+    times
+        .into_iter()
+        .find(|(_, time)| {
+            passed += u128::from(*time) * 100;
+            *time > 0 && passed >= wanted
+        })
+        .map_or(0, |(bytes, _)| bytes)
+}
+
 /// The mean of levels over a window, weighted by time.
-pub(crate) fn mean_level(levels: &[Level], window: &Window) -> f64 {
+fn mean_level(levels: &[Level], window: &Window) -> f64 {
     let mut area: u128 = 0;
     for (index, level) in levels.iter().enumerate() {
         let until = levels
@@ -129,7 +156,7 @@ pub(crate) fn mean_level(levels: &[Level], window: &Window) -> f64 {
 }
 
 /// The largest level in a window, with the one that it begins with.
-pub(crate) fn max_level(levels: &[Level], window: &Window) -> u64 {
+fn max_level(levels: &[Level], window: &Window) -> u64 {
     let first = levels
         .partition_point(|level| level.from_ns <= window.start_ns)
         .saturating_sub(1);

@@ -2,7 +2,7 @@
 //! Figures of sampled queues and of waits in the gateway.
 
 use crate::figures::Figures;
-use crate::line::{Level, max_level, mean_level};
+use crate::line::{Level, put_levels};
 use crate::run::Run;
 use crate::stats::Sorted;
 use crate::window::Window;
@@ -29,14 +29,7 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
                 bytes: u64::from(s.backlog_bytes),
             })
             .collect();
-        figures.put(
-            Quantity::Queue,
-            &name,
-            Statistic::Mean,
-            Some(mean_level(&levels, window)),
-        );
-        let max = max_level(&levels, window) as f64;
-        figures.put(Quantity::Queue, &name, Statistic::Max, Some(max));
+        put_levels(&levels, window, &name, figures);
         let drops = counted(&samples, window, |sample| sample.drops);
         figures.put(Quantity::Drops, &name, Statistic::Only, drops);
         let sent = counted(&samples, window, |sample| sample.packets);

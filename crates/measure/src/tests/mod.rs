@@ -129,6 +129,8 @@ fn line_and_rates_by_hand() {
             ("a.util.up.ratio", Some(0.75)),
             ("a.util.down.ratio", Some(0.0)),
             ("a.queue.modem.mean_bytes", Some(950.0)),
+            // 0 for half a second, 1000 for 1.1 s, 2000 for 0.4 s of two.
+            ("a.queue.modem.p95_bytes", Some(2000.0)),
             ("a.queue.modem.max_bytes", Some(2000.0)),
             ("a.drops.modem.packets", Some(1.0)),
             ("a.drops.exchange.packets", Some(0.0)),

@@ -414,7 +414,15 @@ fn report(seen: &Seen) -> String {
             let _ = writeln!(text, "and {} more, in --json", rows.len() - MOST);
         }
     }
-    let wide = wide_gaps(&seen.ways);
+    text += &wide_text(&seen.ways);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The rows of long times between packets; nothing where there were none.
+fn wide_text(ways: &[SurveyWay; 2]) -> String {
+    let mut text = String::new();
+    let wide = wide_gaps(ways);
     if !wide.is_empty() {
         let _ = writeln!(
             text,
@@ -429,7 +437,6 @@ fn report(seen: &Seen) -> String {
             "", ""
         );
     }
-    text.truncate(text.trim_end().len());
     text
 }
 

@@ -147,9 +147,7 @@ fn every_panel_shows_something_and_every_alert_is_evaluated() {
         empty.retain(|query| {
             let found = asked(&watch, "query", query);
             assert_ne!(found["status"], "error", "{query}: {found}");
-            found["data"]["result"]
-                .as_array()
-                .is_none_or(|all| all.is_empty())
+            found["data"]["result"].as_array().is_none_or(Vec::is_empty)
         });
     }
     println!("{} of {all} expressions show something", all - empty.len());

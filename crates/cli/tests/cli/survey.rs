@@ -105,7 +105,11 @@ fn what_passes_is_counted() {
     let ended = place.weirgate("survey wan --for 1s --rate 1mbit");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains("% of the line"), "{ended:?}");
-    // The report is kept with the run.
+    kept_with_the_run(&place);
+}
+
+/// What was asked and seen is in one folder.
+fn kept_with_the_run(place: &Namespace) {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("run");
     let mut command = place.command(WEIRGATE);

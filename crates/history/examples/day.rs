@@ -3,7 +3,7 @@
 //! with them, and how long a year takes to read: 300 hosts, 80 of them active, and
 //! 8 classes both ways, a row a second, with gauges as `watch` measures them. `make
 //! bench` runs it; it fails where a goal is missed. `day FILE --nearly` writes a
-//! file alone, up to now, in which sixteen quarters of an hour are condensed half a
+//! file alone, up to now, in which sixteen quarters of an hour are condensed a quarter of a
 //! minute from now, for the benchmark of `watch`.
 #![allow(clippy::print_stdout, reason = "the figures are its result")]
 
@@ -32,7 +32,7 @@ const LONG_ROW_MS: i64 = 60_000;
 
 /// Seconds after which sixteen quarters of an hour are sealed, so that they are
 /// condensed, less those that somebody else is to add.
-const NEARLY: i64 = 16 * 900 - 30;
+const NEARLY: i64 = 16 * 900 - 15;
 
 struct Plain(File);
 

@@ -251,6 +251,14 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
         wrong(&floor.span, what, right);
         return;
     }
+    if direction == Direction::Up && track.reflectors.is_empty() {
+        let what = "upstream the growth of the queue tells the rate, of which round trips of the \
+                    traffic tell too late"
+            .to_owned();
+        let right = "name `reflectors` as well, or leave `up-floor` out".to_owned();
+        wrong(&floor.span, what, right);
+        return;
+    }
     if direction == Direction::Down {
         drops(policy, track, problems);
     }

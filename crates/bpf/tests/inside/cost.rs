@@ -86,15 +86,15 @@ fn filtered(sender: &mut Sender, rate: u64) -> Duration {
 
 fn queued(sender: &mut Sender, rate: u64) -> Duration {
     net::run(&format!(
-        "tc qdisc replace dev ifb0 root cake bandwidth {}bit",
+        "tc qdisc replace dev ifbq root cake bandwidth {}bit",
         rate * 8
     ));
     net::run("tc qdisc replace dev in1 clsact");
-    net::run("tc filter add dev in1 ingress matchall action mirred egress redirect dev ifb0");
+    net::run("tc filter add dev in1 ingress matchall action mirred egress redirect dev ifbq");
     let each = spent(sender);
     println!("IFB and cake at {rate} bytes/s: {each:?} a packet");
     net::run("tc qdisc del dev in1 clsact");
-    net::run("tc qdisc del dev ifb0 root");
+    net::run("tc qdisc del dev ifbq root");
     each
 }
 
@@ -103,8 +103,8 @@ fn queued(sender: &mut Sender, rate: u64) -> Duration {
 #[ignore = "runs in the lab's kernel"]
 fn a_fifth_of_a_queue() {
     net::run("ip link add in0 type veth peer name in1");
-    net::run("ip link add ifb0 type ifb");
-    for device in ["in0", "in1", "ifb0"] {
+    net::run("ip link add ifbq type ifb");
+    for device in ["in0", "in1", "ifbq"] {
         net::run(&format!("ip link set {device} up"));
     }
     let mut sender = Sender::load().unwrap_or_else(|error| panic!("{error}"));

@@ -308,6 +308,7 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
 fn runs_of_the_laboratory_replay_to_the_same_decisions() {
     for (text, least) in [
         (include_str!("records/down-four.record"), 40),
+        (include_str!("records/down-passive.record"), 15),
         (include_str!("records/up-one.record"), 10),
         (include_str!("records/blind.record"), 2),
     ] {

@@ -22,6 +22,7 @@ struct segment {
 	u32 stamps; /* whether numbers are timestamps, else of the sequence */
 	u32 asks; /* whether an answer to `number` will come */
 	u32 number;
+	u32 behind; /* the number of the sequence behind its last byte */
 	u32 answers; /* whether it answers */
 	u32 answered; /* a timestamp, or all of the sequence before it */
 };
@@ -144,6 +145,8 @@ static __always_inline int segment_read(struct segment *segment,
 	payload = ip_bytes > at + own ? ip_bytes - at - own : 0;
 	options = own - 20;
 	acknowledged = long_of(header + 8);
+	segment->behind =
+		long_of(header + 4) + payload + !!(flags & (TCP_SYN | TCP_FIN));
 	segment->answers = !!(flags & TCP_ACK);
 	segment->asks = payload || flags & (TCP_SYN | TCP_FIN);
 	if (timestamps(network + at + 20, options, &segment->number,

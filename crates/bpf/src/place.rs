@@ -3,8 +3,8 @@
 
 use crate::error::BpfError;
 use std::io;
-use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
 
 /// A place for a qdisc. Device numbers repeat in every network namespace, so
 /// the namespace belongs to it.
@@ -56,7 +56,7 @@ impl Place {
 /// A socket belongs to the namespace of the thread that made it, and can say
 /// which that is (`SO_NETNS_COOKIE` of socket(7)).
 pub(crate) fn own_namespace() -> io::Result<u64> {
-    let socket = UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| UdpSocket::bind(("::", 0)))?;
+    let socket = UnixDatagram::unbound()?;
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
     #[expect(unsafe_code, reason = "std has no such socket option")]

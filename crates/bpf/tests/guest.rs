@@ -52,6 +52,11 @@ fn what_passes_tells_waits_and_round_trips() {
 }
 
 #[test]
+fn round_trips_are_of_the_path_alone() {
+    println!("{}", in_the_guest("round_trip::of_the_path_alone"));
+}
+
+#[test]
 fn what_went_leaves_its_room() {
     println!("{}", in_the_guest("passive::devices_come_and_go"));
 }
@@ -85,6 +90,11 @@ fn odd_packets_are_understood() {
 }
 
 #[test]
+fn holding_costs_less_than_queueing() {
+    println!("{}", in_the_guest("cost::a_fifth_of_a_queue"));
+}
+
+#[test]
 fn a_million_flows_change_nothing() {
     let limits = Limits {
         wall: Duration::from_mins(20),
@@ -99,6 +109,11 @@ fn announced_sessions_have_room_made_for_them() {
     println!("{}", in_the_guest("announced::resets"));
     println!("{}", in_the_guest("announced::any_packet_while_announced"));
     println!("{}", in_the_guest("announced::ends_downloads"));
+}
+
+#[test]
+fn handshakes_ask_for_a_share_of_a_round_trip() {
+    println!("{}", in_the_guest("ask::shares"));
 }
 
 #[test]

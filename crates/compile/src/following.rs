@@ -28,6 +28,7 @@ pub fn following(policy: &Policy) -> Option<Setup> {
     Some(Setup {
         settings,
         reflectors: track.reflectors.iter().map(|one| one.value).collect(),
+        passive: track.passive,
         dscp: track.dscp(),
         line: link.device.value.clone(),
         waits: match link.inbound.value {

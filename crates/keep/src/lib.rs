@@ -17,6 +17,7 @@ mod guard;
 mod history;
 mod memory;
 mod names;
+mod passing;
 mod place;
 mod rates;
 mod sealed;

@@ -62,6 +62,9 @@ pub struct RatesNow {
     pub time: u64,
     /// Whether nobody answers, so that the floor is held.
     pub blind: bool,
+    /// Whether nothing crosses the line from which something could be known.
+    #[serde(default)]
+    pub idle: bool,
     /// The ways that are followed.
     pub ways: Vec<WayRate>,
     /// Reflectors that have no vote, and why.
@@ -104,6 +107,7 @@ impl Rates {
                 number,
                 time: clock::unix(),
                 blind: false,
+                idle: false,
                 ways: Vec::new(),
                 troubled: Vec::new(),
             },
@@ -152,6 +156,7 @@ impl Rates {
             }
         }
         self.now.blind = self.tracker.controller().blind();
+        self.now.idle = self.tracker.controller().idle();
         self.now.time = clock::unix();
         sealed::write(&RatesNow::file(place), &self.now)?;
         self.write(place)?;

@@ -253,16 +253,22 @@ async fn put(
     let Some(rates) = rates else {
         return Ok(());
     };
-    while !told.is_empty() {
+    loop {
+        let decided = !told.is_empty();
         let other = rates.note(&site.place, &told)?;
         told = if other {
             rates.put(site).await?
         } else {
             Vec::new()
         };
-        report(Report::Rates(rates.now.clone()));
+        // That the load ended or began is told to those who ask.
+        if decided {
+            report(Report::Rates(rates.now.clone()));
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Follows what the confirmed policy says, if that is another one than before.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives a controller what it has to know of a real line: asks reflectors,
-//! reads counters. Changes nothing; whoever runs it applies the rates.
+//! Gives a controller what it has to know of a real line: asks reflectors, looks
+//! at what passes, reads counters. Changes nothing; whoever runs it applies the rates.
 
 use crate::asking::{Answer, Asked};
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
+use crate::passing::Passing;
 use std::future::poll_fn;
 use std::task::Poll;
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
@@ -19,6 +20,7 @@ pub struct Tracker {
     setup: Setup,
     record: Record,
     asked: Vec<Asked>,
+    passing: Option<Passing>,
     kernel: Kernel,
     probe: Timer,
     look: Timer,
@@ -26,6 +28,8 @@ pub struct Tracker {
     zero: u64,
     next: u32,
     counted: Option<Counted>,
+    /// Whether nothing crosses the line, as those who wait know it.
+    idle: bool,
 }
 
 /// What counters said the last time.
@@ -49,20 +53,25 @@ impl Tracker {
             let one = Asked::open(*address, setup.dscp, own);
             asked.push(one.map_err(|error| unusable(&format!("{address}: {error}")))?);
         }
+        let passing = setup.passive.then(Passing::open).transpose()?;
         let (probe, look) = (Timer::new()?, Timer::new()?);
         let zero = clock::now();
-        probe.set(zero)?;
+        if !asked.is_empty() {
+            probe.set(zero)?;
+        }
         look.set(zero)?;
         Ok(Self {
             setup,
             record,
             asked,
+            passing,
             kernel,
             probe,
             look,
             zero,
             next: 0,
             counted: None,
+            idle: false,
         })
     }
 
@@ -103,7 +112,8 @@ impl Tracker {
         true
     }
 
-    /// Waits until something is decided. Loses nothing when it is dropped
+    /// Waits until something is decided, or the line's load ends or begins, of
+    /// which nothing has to follow. Loses nothing when it is dropped
     /// before it is ready.
     pub async fn next(&mut self) -> Result<Vec<Decision>, KeepError> {
         loop {
@@ -134,7 +144,9 @@ impl Tracker {
                     self.count().await
                 }
             };
-            if !told.is_empty() {
+            let idle = self.controller().idle();
+            let other = std::mem::replace(&mut self.idle, idle) != idle;
+            if other || !told.is_empty() {
                 return Ok(told);
             }
         }
@@ -185,6 +197,10 @@ impl Tracker {
         };
         let at = self.now();
         let mut told = Vec::new();
+        let passed = self.passing.as_mut().map(|one| one.look(counted.line, at));
+        for input in passed.into_iter().flatten() {
+            told.extend(self.record.take(&input));
+        }
         for way in Way::BOTH {
             if self.setup.settings.limits(way).is_none() {
                 continue;

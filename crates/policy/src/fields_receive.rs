@@ -3,7 +3,7 @@
 //! `[track]`.
 
 use crate::fields::FieldKind::{
-    Amount, Boolean, Integer, List, Map, Rate, Size, Table, Text, Time, Word,
+    Amount, Boolean, Integer, List, Map, Rate, Setting, Size, Table, Text, Time, Word,
 };
 use crate::fields::{TableFields, field, needed};
 
@@ -40,8 +40,14 @@ pub(crate) const RECEIVE: TableFields = TableFields {
         field("window", Size, "This receive window and no other"),
         field(
             "segment",
-            Integer(88, 9000),
-            "The largest segment that those outside are asked for, in bytes",
+            Setting("auto"),
+            "The largest segment that those outside are asked for, in bytes, or by what a \
+             connection may have",
+        ),
+        field(
+            "round-trip",
+            Time,
+            "Of segments that are chosen: the round trip to ends of whom none is known",
         ),
         field(
             "horizon",
@@ -131,10 +137,15 @@ pub(crate) const TRACK: TableFields = TableFields {
     name: "track",
     about: "How the rate of a line is followed that changes",
     fields: &[
-        needed(
+        field(
             "reflectors",
             List("192.0.2.1"),
             "Addresses of hosts beyond the line that are asked for echoes; nobody else is",
+        ),
+        field(
+            "passive",
+            Boolean,
+            "Whether round trips of the traffic itself are looked at",
         ),
         field(
             "up-floor",

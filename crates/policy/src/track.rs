@@ -25,8 +25,10 @@ pub struct Track {
     pub line: u32,
     /// Where the table begins.
     pub span: Place,
-    /// Who is asked for echoes.
+    /// Who is asked for echoes; nobody where what passes is looked at alone.
     pub reflectors: Vec<Value<IpAddr>>,
+    /// Whether round trips of the traffic itself are looked at.
+    pub passive: bool,
     /// The floor and the ceiling upstream, as written.
     pub up: (Option<Value<Rate>>, Option<Value<Rate>>),
     /// The same downstream.
@@ -120,11 +122,16 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Track {
             (format!("`{text}` is no address"), right.to_owned())
         })
     };
+    let passive = table
+        .boolean("passive")
+        .is_some_and(|passive| passive.value);
     let reflectors = if table.has("reflectors") {
         understood_list(&mut table, "reflectors", codes::TRACK, address)
+    } else if passive {
+        Vec::new()
     } else {
         let hint = "name who is asked for echoes, such as the provider's router: \
-                    `reflectors = [\"192.0.2.1\"]`";
+                    `reflectors = [\"192.0.2.1\"]`, or write `passive = true`";
         table.missing::<()>("reflectors", hint);
         Vec::new()
     };
@@ -132,6 +139,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Track {
         line: table.line(),
         span: table.span(),
         reflectors,
+        passive,
         up: (table.parsed("up-floor"), table.parsed("up-ceiling")),
         down: (table.parsed("down-floor"), table.parsed("down-ceiling")),
         interval: table.parsed("interval"),
@@ -240,6 +248,14 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
     if direction == Direction::Down && (policy.link.down.is_none() || !held) {
         let what = "the downstream is not held to a rate, so there is none to follow".to_owned();
         let right = "write `down` and `inbound` in `[link]`, or `[receive]`".to_owned();
+        wrong(&floor.span, what, right);
+        return;
+    }
+    if direction == Direction::Up && track.reflectors.is_empty() {
+        let what = "upstream the growth of the queue tells the rate, of which round trips of the \
+                    traffic tell too late"
+            .to_owned();
+        let right = "name `reflectors` as well, or leave `up-floor` out".to_owned();
         wrong(&floor.span, what, right);
         return;
     }

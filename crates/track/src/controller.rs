@@ -19,6 +19,8 @@ pub struct Controller {
     idle: Option<u64>,
     now: u64,
     begun: bool,
+    /// Whether the traffic's own round trips were told since the last look.
+    heard: bool,
 }
 
 impl Controller {
@@ -36,6 +38,7 @@ impl Controller {
             idle: None,
             now: 0,
             begun: false,
+            heard: false,
         })
     }
 
@@ -102,7 +105,7 @@ impl Controller {
                 }
             }
         }
-        let mut news = false;
+        let news;
         match *input {
             Input::Sent { reflector, id, .. } => {
                 self.votes.sent(at, reflector, id);
@@ -118,12 +121,20 @@ impl Controller {
                 self.votes.reply(at, reflector, id, one_way_us, loaded);
                 news = true;
             }
+            Input::Passive {
+                end, round_trip, ..
+            } => {
+                let loaded = self.idle.is_none();
+                self.heard |= self.votes.passive(at, end, round_trip, loaded);
+                return tell;
+            }
             Input::Load {
                 way,
                 bytes,
                 backlog,
                 ..
             } => {
+                news = std::mem::take(&mut self.heard);
                 if let Some(line) = &mut self.lines[way.index()] {
                     line.load(at, bytes, backlog);
                 }
@@ -133,6 +144,7 @@ impl Controller {
                 } else {
                     self.idle.get_or_insert(at);
                 }
+                self.votes.loaded(at, loaded);
             }
         }
         self.look(at, news, &mut tell);

@@ -17,6 +17,7 @@
 
 mod controller;
 mod model;
+mod passive;
 mod record;
 mod reflector;
 mod setup;

@@ -54,7 +54,8 @@ pub struct Settings {
     pub up: Option<Limits>,
     /// Downstream, where it is followed.
     pub down: Option<Limits>,
-    /// How many reflectors there are.
+    /// How many reflectors there are; none where the traffic's own round trips
+    /// are all that is known.
     pub reflectors: u16,
     /// Nanoseconds between two probes, whoever they go to.
     pub probe_ns: u64,
@@ -95,8 +96,8 @@ impl Settings {
         {
             return Some("the rates have to be in order: 0 < floor <= base <= ceiling");
         }
-        if !(1..=64).contains(&self.reflectors) {
-            return Some("there have to be 1 to 64 reflectors");
+        if self.reflectors > 64 {
+            return Some("there are more than 64 reflectors");
         }
         if !(1_000_000..=10_000_000_000).contains(&self.probe_ns)
             || !(100_000..=10_000_000_000).contains(&self.delay_ns)
@@ -134,6 +135,17 @@ pub enum Input {
         /// Clocks need not agree: only changes count.
         one_way_us: Option<(i64, i64)>,
     },
+    /// The least round trip of the traffic itself to an end outside, of those
+    /// that ended since the last time. What follows from it follows when the
+    /// counters of the same look are told.
+    Passive {
+        /// When.
+        at: u64,
+        /// Which end: a number that no other end has had.
+        end: u32,
+        /// Nanoseconds.
+        round_trip: u64,
+    },
     /// What counters said of a way, since the last time.
     Load {
         /// When.
@@ -153,7 +165,10 @@ impl Input {
     #[must_use]
     pub const fn at(&self) -> u64 {
         match self {
-            Self::Sent { at, .. } | Self::Reply { at, .. } | Self::Load { at, .. } => *at,
+            Self::Sent { at, .. }
+            | Self::Reply { at, .. }
+            | Self::Passive { at, .. }
+            | Self::Load { at, .. } => *at,
         }
     }
 }

@@ -17,6 +17,7 @@
 //! ```text
 //! s TIME REFLECTOR ID               a probe left
 //! r TIME REFLECTOR ID [UP DOWN]     its answer; microseconds by both clocks
+//! p TIME END NANOSECONDS            the least round trip of the traffic's own
 //! l TIME up|down BYTES BACKLOG      what crossed the line, what waits
 //! d TIME up|down RATE REASON        the rate from now on, bits per second
 //! x TIME REFLECTOR TROUBLE|none     a reflector counts no more, or again
@@ -141,7 +142,7 @@ pub fn replay(text: &str) -> Result<Replayed, Wrong> {
     for (number, line) in lines {
         end = number;
         let mut words = Words::new(number, line);
-        let kind = words.text("write `s`, `r`, `l`, `d` or `x`")?;
+        let kind = words.text("write `s`, `r`, `p`, `l`, `d` or `x`")?;
         if kind == "d" || kind == "x" {
             // What it says is compared as text, once it is known to be one.
             let read = words.decision(kind)?;
@@ -214,6 +215,11 @@ fn line(input: &Input) -> String {
             id,
             one_way_us: Some((up, down)),
         } => format!("r {at} {reflector} {id} {up} {down}\n"),
+        Input::Passive {
+            at,
+            end,
+            round_trip,
+        } => format!("p {at} {end} {round_trip}\n"),
         Input::Load {
             at,
             way,
@@ -318,6 +324,11 @@ impl<'a> Words<'a> {
                     None
                 },
             },
+            "p" => Input::Passive {
+                at: self.number(time)?,
+                end: self.number("write the number of an end outside")?,
+                round_trip: self.number("write a time in nanoseconds")?,
+            },
             "l" => Input::Load {
                 at: self.number(time)?,
                 way: self.way()?,
@@ -326,7 +337,7 @@ impl<'a> Words<'a> {
             },
             other => {
                 let wrong = format!("`{other}` is no kind of line");
-                return Err(self.wrong(wrong, "write `s`, `r`, `l`, `d` or `x`"));
+                return Err(self.wrong(wrong, "write `s`, `r`, `p`, `l`, `d` or `x`"));
             }
         };
         self.end()?;

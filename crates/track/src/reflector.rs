@@ -43,7 +43,7 @@ impl Baseline {
     }
 
     /// Takes the least of the last stretch, if that was long enough.
-    fn give_in(&mut self, at: u64) {
+    pub(crate) fn give_in(&mut self, at: u64) {
         if let Some((value, since)) = self.lately
             && at.saturating_sub(since) >= LONG / 2
         {
@@ -52,7 +52,7 @@ impl Baseline {
     }
 
     /// Begins a stretch.
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.lately = None;
     }
 

@@ -12,6 +12,8 @@ pub struct Setup {
     pub settings: Settings,
     /// Who is asked for echoes, and nobody else.
     pub reflectors: Vec<IpAddr>,
+    /// Whether round trips of the traffic itself are looked at.
+    pub passive: bool,
     /// The code point of probes, 0 to 63.
     pub dscp: u8,
     /// The device to the line, whose counters tell what crossed it.

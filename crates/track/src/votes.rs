@@ -2,6 +2,7 @@
 //! What the reflectors say together of the queue before the line.
 
 use crate::model::{Decision, Told};
+use crate::passive::Passive;
 use crate::reflector::Reflector;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,10 +21,14 @@ const SEES: u32 = 5;
 /// The most probes that are remembered as under way.
 const MOST: usize = 256;
 
+/// The voter that is nobody: round trips of the traffic itself.
+const PASSIVE: u16 = u16::MAX;
+
 /// How long one answer took more than it might.
 #[derive(Debug, Clone, Copy)]
 struct Vote {
     at: u64,
+    /// From whom; [`PASSIVE`] for what passed.
     reflector: u16,
     rtt: u64,
     one_way: Option<[u64; 2]>,
@@ -50,6 +55,7 @@ pub(crate) struct Votes {
     in_a_row: u32,
     pub(crate) blind: bool,
     since_late: Option<u64>,
+    passive: Passive,
 }
 
 impl Votes {
@@ -63,6 +69,7 @@ impl Votes {
             in_a_row: 0,
             blind: false,
             since_late: None,
+            passive: Passive::default(),
         }
     }
 
@@ -112,9 +119,53 @@ impl Votes {
                 ]
             }),
         };
+        self.push(vote);
+    }
+
+    fn push(&mut self, vote: Vote) {
         self.last.push_back(vote);
-        while self.last.len() > 4 * VOTES * self.reflectors.len() {
+        while self.last.len() > 4 * VOTES * (self.reflectors.len() + 1) {
             self.last.pop_front();
+        }
+    }
+
+    /// Takes a round trip of the traffic itself; whether it says something.
+    pub(crate) fn passive(&mut self, at: u64, end: u32, round_trip: u64, loaded: bool) -> bool {
+        let Some(delta) = self.passive.take(at, end, round_trip, loaded) else {
+            return false;
+        };
+        // Those of one look are one vote, which each of them may change.
+        if let Some(last) = self.last.back_mut()
+            && last.reflector == PASSIVE
+            && last.at == at
+        {
+            last.rtt = delta;
+            return true;
+        }
+        self.answered = Some(at);
+        self.unanswered = 0;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.push(Vote {
+            at,
+            reflector: PASSIVE,
+            rtt: delta,
+            one_way: None,
+        });
+        true
+    }
+
+    /// Whether something crosses the line, whose round trips should be seen where
+    /// there is nobody to ask: of a line without load nothing is to be known.
+    pub(crate) fn loaded(&mut self, at: u64, loaded: bool) {
+        if !self.reflectors.is_empty() {
+            return;
+        }
+        if loaded {
+            self.answered.get_or_insert(at);
+            self.unanswered = self.unanswered.saturating_add(1);
+        } else {
+            self.answered = None;
+            self.unanswered = 0;
         }
     }
 
@@ -172,6 +223,9 @@ impl Votes {
     /// already count as what they show: that it takes so long at least.
     pub(crate) fn verdict(&self, at: u64) -> Option<Verdict> {
         let trusted = |reflector: u16| {
+            if reflector == PASSIVE {
+                return true;
+            }
             let all_bad = self.reflectors.iter().all(|one| one.trouble.is_some());
             let one = self.reflectors.get(usize::from(reflector));
             all_bad || one.is_some_and(|one| one.trouble.is_none())
@@ -238,6 +292,7 @@ impl Votes {
         }
         let Some(since) = self.since_late else {
             self.since_late = Some(at);
+            self.passive.begin();
             for one in &mut self.reflectors {
                 one.begin();
             }
@@ -245,6 +300,7 @@ impl Votes {
         };
         if at.saturating_sub(since) >= crate::reflector::GIVE_IN {
             self.since_late = None;
+            self.passive.give_in(at);
             for one in &mut self.reflectors {
                 one.give_in(at);
             }
@@ -254,7 +310,7 @@ impl Votes {
     /// The shortest round trip that is known, in nanoseconds.
     pub(crate) fn round_trip(&self) -> u64 {
         let all = self.reflectors.iter().filter_map(|one| one.rtt.least());
-        all.min().unwrap_or(0).max(0) as u64
+        all.chain(self.passive.least()).min().unwrap_or(0).max(0) as u64
     }
 }
 

@@ -42,6 +42,9 @@ fn upstream(base: u64, reflectors: u16) -> Settings {
     }
 }
 
+/// Ends outside that traffic goes to, and how long it takes there and back.
+const ENDS: [(u32, u64); 2] = [(0, 20 * MS), (1, 60 * MS)];
+
 /// What a run showed.
 struct Shown {
     /// Every 10 ms: the rate, and the queue at the far end in nanoseconds.
@@ -51,7 +54,8 @@ struct Shown {
 }
 
 /// Runs a download over a line whose rate is told by `line`, with probes of
-/// which `answered` says whether they are.
+/// which `answered` says whether they are; where there are no reflectors, with
+/// round trips of the traffic itself to two ends, which are seen then.
 fn run(
     settings: Settings,
     seconds: u64,
@@ -76,6 +80,7 @@ fn run(
     let (mut counted, mut last_load) = (0.0f64, 0);
     let (mut next_probe, mut id) = (0, 0u32);
     let mut replies: Vec<(u64, u16, u32)> = Vec::new();
+    let mut passing: Vec<(u64, u32, u64)> = Vec::new();
     let mut noise = seed | 1;
     let mut at = 0;
     while at < seconds * SECOND {
@@ -104,7 +109,7 @@ fn run(
             far += 3_000.0;
         }
         let mut told = Vec::new();
-        if at >= next_probe {
+        if reflectors > 0 && at >= next_probe {
             let reflector = (id % u32::from(reflectors)) as u16;
             told.extend(record.take(&Input::Sent { at, reflector, id }));
             noise = noise
@@ -128,8 +133,29 @@ fn run(
                 one_way_us: None,
             }));
         }
+        if reflectors == 0 && answered(at) && at.is_multiple_of(5 * MS) {
+            for (end, path) in ENDS {
+                noise = noise
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let jitter = (noise >> 33) % (12_000 * SECOND / line(at).max(1));
+                let round_trip = path + (far / rate * 1e9) as u64 + jitter;
+                passing.push((at + round_trip, end, round_trip));
+            }
+        }
         if at - last_load >= 50 * MS {
             last_load = at;
+            for (end, _) in ENDS {
+                let over = passing.extract_if(.., |one| one.0 <= at && one.1 == end);
+                let round_trip = over.map(|one| one.2).min();
+                told.extend(round_trip.into_iter().flat_map(|round_trip| {
+                    record.take(&Input::Passive {
+                        at,
+                        end,
+                        round_trip,
+                    })
+                }));
+            }
             told.extend(record.take(&Input::Load {
                 at,
                 way,
@@ -166,6 +192,35 @@ fn mean(steps: &[(u64, u64)]) -> u64 {
 #[test]
 fn a_step_down_is_followed_and_a_step_up_found() {
     a_step(settings(8_000_000, 1), 7_850_000);
+}
+
+#[test]
+fn round_trips_of_the_traffic_alone_are_enough_downstream() {
+    a_step(settings(8_000_000, 0), 7_800_000);
+}
+
+/// Nobody is asked, and what passes tells nothing: the floor, once something
+/// crosses the line, and not before.
+#[test]
+fn without_round_trips_of_the_traffic_the_floor_is_held() {
+    let gone = |at: u64| !(10 * SECOND..20 * SECOND).contains(&at);
+    let shown = run(settings(8_000_000, 0), 30, 3, |_| 8_000_000, gone);
+    for step in &shown.steps[1_250..2_000] {
+        assert_eq!(step.0, 500_000);
+    }
+    assert!(mean(&shown.steps[2_600..]) > 7_000_000);
+    let mut idle = Controller::new(settings(8_000_000, 0)).unwrap();
+    for at in (0..10 * SECOND).step_by(50 * MS as usize) {
+        let way = Way::Down;
+        idle.take(&Input::Load {
+            at,
+            way,
+            bytes: 100,
+            backlog: 0,
+        });
+    }
+    assert!(idle.idle() && !idle.blind());
+    assert_eq!(idle.rate(Way::Down), Some(8_000_000));
 }
 
 #[test]
@@ -229,16 +284,16 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
         let rates = [1_000_000, 2_000_000, 4_000_000, 8_000_000, 9_000_000];
         let line = |at: u64| rates[((at / (3 * SECOND) + 1) * (seed + 3) % 5) as usize];
         let lost = |at: u64| !(at / MS * (seed + 1)).is_multiple_of(11);
-        let reflectors = (seed % 4 + 1) as u16;
+        let reflectors = (seed % 5) as u16;
         let settings = if seed % 2 == 0 {
             settings(4_000_000, reflectors)
         } else {
-            upstream(4_000_000, reflectors)
+            upstream(4_000_000, reflectors.max(1))
         };
         let shown = run(settings, 9, seed, line, lost);
         let replayed = replay(&shown.text).unwrap();
         assert_eq!(replayed.other, None, "run {seed}");
-        assert!(replayed.decisions.len() > 1 && replayed.inputs > 200);
+        assert!(replayed.decisions.len() > 1 && replayed.inputs > 170);
         // One that says something else is found out.
         let forged = shown.text.replacen(" start\n", " tried\n", 1);
         assert!(replay(&forged).unwrap().other.is_some());
@@ -253,6 +308,7 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
 fn runs_of_the_laboratory_replay_to_the_same_decisions() {
     for (text, least) in [
         (include_str!("records/down-four.record"), 40),
+        (include_str!("records/down-passive.record"), 15),
         (include_str!("records/up-one.record"), 10),
         (include_str!("records/blind.record"), 2),
     ] {
@@ -311,7 +367,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 /// Anything that a hostile net may answer, at any time.
 fn inputs() -> impl Strategy<Value = Vec<(u8, u64, u16, u32, i64, i64)>> {
     let one = (
-        0u8..5,
+        0u8..6,
         0u64..SECOND,
         0u16..6,
         0u32..40,
@@ -347,6 +403,7 @@ proptest! {
                 0 => Input::Sent { at, reflector, id },
                 1 => Input::Reply { at, reflector, id, one_way_us: None },
                 2 => Input::Reply { at, reflector, id, one_way_us: Some((one, other)) },
+                3 => Input::Passive { at, end: id, round_trip: one.unsigned_abs() },
                 _ => Input::Load { at, way, bytes: other.unsigned_abs(), backlog: one.unsigned_abs() % 3 },
             };
             record.take(&input);

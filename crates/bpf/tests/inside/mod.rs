@@ -2,7 +2,9 @@
 //! What runs in the guest. Ignored elsewhere.
 
 mod announced;
+mod ask;
 mod condition;
+mod cost;
 mod equal;
 mod filter;
 mod flood;
@@ -14,6 +16,7 @@ pub mod parity;
 mod passive;
 mod payload;
 mod rate;
+mod round_trip;
 mod second;
 mod udp;
 mod window;

@@ -26,7 +26,7 @@ fn passive(device: &str, hosts: bool) -> (Passive, u32) {
 }
 
 /// Two classes behind a gate of 2 Mbit/s; a pair with a way back of `delay`.
-fn shaped(delay: &str) -> Far {
+pub(super) fn shaped(delay: &str) -> Far {
     let command = format!("tc qdisc replace dev far0 root netem delay {delay}");
     let commands: &'static [&'static str] = vec![&*command.leak()].leak();
     let far = Far::with(1, commands);

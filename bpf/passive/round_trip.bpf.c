@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * How long it takes from a device to the outside and back, by TCP's segments that
+ * pass: from when the device is given one to send, behind its queue, to when its answer arrives there,
+ * so that nothing that waits on this side is in it. The least of each end outside
+ * is kept until it is read.
+ *
+ * What is matched is TCP's timestamp (RFC 7323), which bare acknowledgements have
+ * too: a sender that sends as he is acknowledged echoes theirs at once, so that a
+ * download tells round trips. Where there are none, the end of a segment is
+ * matched with the acknowledgement of just that, which only uploads tell. The
+ * first packet of a number counts, and one that left twice tells nothing.
+ *
+ * Programs at tracepoints (tp_btf), which can change nothing, as passive.bpf.c.
+ */
+#include "segment.h"
+
+#define AWAITED 16384
+#define ENDS 64
+
+/* A number that is awaited, by the tuple of what left. */
+struct question {
+	struct tuple tuple;
+	u32 number;
+	u32 stamps;
+};
+
+struct asked {
+	u64 ns;
+	u64 twice;
+};
+
+struct outside {
+	u8 address[16];
+	u32 version;
+	u32 pad;
+};
+
+struct heard {
+	u64 least_ns;
+	u64 count;
+};
+
+/* The network namespace that is looked at (SO_NETNS_COOKIE). */
+const volatile u64 namespace;
+
+/* The device's number; 0: none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} line SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, AWAITED);
+	__type(key, struct question);
+	__type(value, struct asked);
+} awaited SEC(".maps");
+
+/* Who answered since this was read. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, ENDS);
+	__type(key, struct outside);
+	__type(value, struct heard);
+} ends SEC(".maps");
+
+static __always_inline int watched(struct net_device *dev)
+{
+	u32 key = 0;
+	u32 *ifindex = bpf_map_lookup_elem(&line, &key);
+
+	return dev && ifindex && *ifindex && (u32)dev->ifindex == *ifindex &&
+	       dev->nd_net.net->net_cookie == namespace;
+}
+
+static __always_inline int read(struct sk_buff *skb, struct segment *segment,
+				u32 out)
+{
+	u8 *network = skb->data;
+	u32 before = 0;
+
+	if (out) {
+		network = skb->head + skb->network_header;
+		before = network - skb->data;
+	}
+	if (before > 64 || before > skb->len - skb->data_len)
+		return 0;
+	return segment_read(segment, network, skb->len - skb->data_len - before,
+			    skb->len - before, skb->protocol) &&
+	       segment->tcp;
+}
+
+/* A segment is on its way. */
+static __always_inline void went(struct sk_buff *skb, u64 now)
+{
+	struct segment segment = {};
+	struct question question = {};
+	struct asked asked = { now, 0 };
+	struct asked *before;
+
+	if (!read(skb, &segment, 1) || (!segment.stamps && !segment.asks))
+		return;
+	question.tuple = segment.tuple;
+	question.stamps = segment.stamps;
+	question.number = segment.stamps ? segment.number : segment.behind;
+	if (bpf_map_update_elem(&awaited, &question, &asked, BPF_NOEXIST) &&
+	    !segment.stamps) {
+		before = bpf_map_lookup_elem(&awaited, &question);
+		if (before)
+			before->twice = 1;
+	}
+}
+
+/* An answer came from the outside. */
+static __always_inline void hear(struct tuple *tuple, u64 ns)
+{
+	struct heard fresh = { ns, 1 };
+	struct outside outside = {};
+	struct heard *heard;
+
+	__builtin_memcpy(outside.address, tuple->address[0], 16);
+	outside.version = tuple->version;
+	heard = bpf_map_lookup_elem(&ends, &outside);
+	if (!heard) {
+		bpf_map_update_elem(&ends, &outside, &fresh, BPF_ANY);
+		return;
+	}
+	if (ns < heard->least_ns)
+		heard->least_ns = ns;
+	heard->count++;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(round_trip_left, struct sk_buff *skb, struct net_device *dev)
+{
+	if (watched(dev))
+		went(skb, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(round_trip_arrived, struct sk_buff *skb)
+{
+	struct segment segment = {};
+	struct question question = {};
+	struct asked *asked;
+	u64 ns, now, twice;
+
+	if (!watched(skb->dev))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!read(skb, &segment, 0) || !segment.answers)
+		return 0;
+	question.tuple = segment.tuple;
+	__builtin_memcpy(question.tuple.address[0], segment.tuple.address[1],
+			 16);
+	__builtin_memcpy(question.tuple.address[1], segment.tuple.address[0],
+			 16);
+	question.tuple.ports[0] = segment.tuple.ports[1];
+	question.tuple.ports[1] = segment.tuple.ports[0];
+	question.stamps = segment.stamps;
+	question.number = segment.answered;
+	asked = bpf_map_lookup_elem(&awaited, &question);
+	if (!asked)
+		return 0;
+	ns = now - asked->ns;
+	twice = asked->twice;
+	bpf_map_delete_elem(&awaited, &question);
+	if (!twice)
+		hear(&segment.tuple, ns);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

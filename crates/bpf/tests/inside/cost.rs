@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holding a packet to a rate costs where it arrives: the virtual queue
+//! beside an IFB with cake, in instructions, which are the guest's nanoseconds.
+
+use super::filter::{frame, setup};
+use super::net;
+use libbpf_rs::{TC_INGRESS, TcHook, TcHookBuilder};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use weirgate_bpf::{Copies, Filter, Sender};
+
+/// Packets before and within what is measured.
+const WARM: u32 = 4_000;
+const PACKETS: u32 = 20_000;
+
+/// Bytes of a packet with its header, and the flows that they are of.
+const BYTES: usize = 1_250;
+const FLOWS: u16 = 16;
+
+/// So much of what comes is let through: more comes than may, all the time.
+const LET_THROUGH: f64 = 0.97;
+
+/// A rate that is never in the way, in bytes a second.
+const FREE: u64 = 10_000_000_000;
+
+/// Time for a packet that arrives at `in1`, sent from inside the kernel.
+fn spent(sender: &mut Sender) -> Duration {
+    let flows: Vec<Vec<u8>> = (0..FLOWS)
+        .map(|flow| frame(4, 17, 0, flow, BYTES - 42))
+        .collect();
+    let mut start = Instant::now();
+    for number in 0..WARM + PACKETS {
+        if number == WARM {
+            start = Instant::now();
+        }
+        sender
+            .send(&Copies {
+                packet: &flows[number as usize % flows.len()],
+                priority: 0,
+                from: net::ifindex("in0"),
+                to: net::ifindex("in0"),
+                count: 1,
+            })
+            .expect("a run");
+    }
+    start.elapsed() / PACKETS
+}
+
+fn rate_of(each: Duration) -> u64 {
+    (BYTES as f64 / each.as_secs_f64() * LET_THROUGH) as u64
+}
+
+fn attached(filter: &Filter) -> TcHook {
+    let program = filter.program().expect("it is loaded");
+    TcHookBuilder::new(program.as_fd())
+        .ifindex(net::ifindex("in1") as i32)
+        .handle(1)
+        .priority(90)
+        .hook(TC_INGRESS)
+        .attach()
+        .expect("a filter")
+}
+
+fn filtered(sender: &mut Sender, rate: u64) -> Duration {
+    let filter = Filter::load(&setup(rate, &[]), 9).expect("a program");
+    net::run("tc qdisc replace dev in1 clsact");
+    let hook = attached(&filter);
+    let each = spent(sender);
+    let maps = filter.maps().expect("maps");
+    let dropped: u64 = maps
+        .flows()
+        .expect("a map")
+        .iter()
+        .map(|flow| flow.drops)
+        .sum();
+    println!("filter at {rate} bytes/s: {each:?} a packet, {dropped} dropped");
+    assert_eq!(
+        dropped > 0,
+        rate != FREE,
+        "it is saturated, or in nobody's way"
+    );
+    drop(hook);
+    net::run("tc qdisc del dev in1 clsact");
+    each
+}
+
+fn queued(sender: &mut Sender, rate: u64) -> Duration {
+    net::run(&format!(
+        "tc qdisc replace dev ifbq root cake bandwidth {}bit",
+        rate * 8
+    ));
+    net::run("tc qdisc replace dev in1 clsact");
+    net::run("tc filter add dev in1 ingress matchall action mirred egress redirect dev ifbq");
+    let each = spent(sender);
+    println!("IFB and cake at {rate} bytes/s: {each:?} a packet");
+    net::run("tc qdisc del dev in1 clsact");
+    net::run("tc qdisc del dev ifbq root");
+    each
+}
+
+/// Each of them saturated: a little more comes than it lets through.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_fifth_of_a_queue() {
+    net::run("ip link add in0 type veth peer name in1");
+    net::run("ip link add ifbq type ifb");
+    for device in ["in0", "in1", "ifbq"] {
+        net::run(&format!("ip link set {device} up"));
+    }
+    let mut sender = Sender::load().unwrap_or_else(|error| panic!("{error}"));
+    let bare = spent(&mut sender);
+    let less = |each: Duration| (each.as_nanos() as f64) - bare.as_nanos() as f64;
+    let free = filtered(&mut sender, FREE);
+    let filter = less(filtered(&mut sender, rate_of(free)));
+    let free = queued(&mut sender, FREE);
+    let queue = less(queued(&mut sender, rate_of(free)));
+    println!(
+        "instructions for a packet: filter {filter:.0}, IFB and cake {queue:.0}, {:.3} of it; \
+         without either {bare:?}",
+        filter / queue
+    );
+    assert!(filter > 0.0 && queue > 0.0);
+}

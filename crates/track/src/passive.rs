@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Round trips of the traffic itself: how much longer than they might those to
+//! all ends outside take. A queue before the line delays all of them, what stands
+//! elsewhere only some; so of those that were seen at once the median counts.
+
+use crate::reflector::Baseline;
+use std::collections::BTreeMap;
+
+const SECOND: u64 = 1_000_000_000;
+/// The most ends that are remembered.
+const MOST: usize = 64;
+/// Who was heard of less often, or for less long, is not believed yet: his least
+/// may be a queue's.
+const OFTEN: u32 = 5;
+const LONG: u64 = SECOND / 2;
+
+#[derive(Debug, Clone, Copy)]
+struct End {
+    baseline: Baseline,
+    first: u64,
+    last: u64,
+    times: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Passive {
+    ends: BTreeMap<u32, End>,
+    /// Of one look, which was then.
+    at: u64,
+    deltas: Vec<u64>,
+}
+
+impl Passive {
+    /// Takes the least round trip to an end; what all of this look say together,
+    /// `None` where none of them is believed yet.
+    pub(crate) fn take(&mut self, at: u64, end: u32, round_trip: u64, loaded: bool) -> Option<u64> {
+        if at != self.at {
+            self.at = at;
+            self.deltas.clear();
+        }
+        if !self.ends.contains_key(&end) && self.ends.len() >= MOST {
+            let oldest = self.ends.iter().min_by_key(|(_, one)| one.last);
+            if let Some(oldest) = oldest.map(|(number, _)| *number) {
+                self.ends.remove(&oldest);
+            }
+        }
+        let one = self.ends.entry(end).or_insert(End {
+            baseline: Baseline::default(),
+            first: at,
+            last: at,
+            times: 0,
+        });
+        one.last = at;
+        one.times = one.times.saturating_add(1);
+        let round_trip = i64::try_from(round_trip).unwrap_or(i64::MAX / 2);
+        let delta = one.baseline.delta(at, round_trip, loaded);
+        if one.times >= OFTEN && at.saturating_sub(one.first) >= LONG {
+            self.deltas.push(delta);
+            self.deltas.sort_unstable();
+        }
+        // Of two the lesser one.
+        let middle = self.deltas.len().checked_sub(1)? / 2;
+        self.deltas.get(middle).copied()
+    }
+
+    /// See [`Baseline`].
+    pub(crate) fn begin(&mut self) {
+        for one in self.ends.values_mut() {
+            one.baseline.begin();
+        }
+    }
+
+    /// See [`Baseline`].
+    pub(crate) fn give_in(&mut self, at: u64) {
+        for one in self.ends.values_mut() {
+            one.baseline.give_in(at);
+        }
+    }
+
+    /// The shortest round trips that are known.
+    pub(crate) fn least(&self) -> impl Iterator<Item = i64> {
+        self.ends.values().filter_map(|one| one.baseline.least())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Each end from the beginning on, every 100 ms, for a second.
+    fn known(ends: &[(u32, u64)]) -> Passive {
+        let mut passive = Passive::default();
+        for look in 0..10 {
+            for (end, round_trip) in ends {
+                passive.take(look * SECOND / 10, *end, *round_trip, true);
+            }
+        }
+        passive
+    }
+
+    #[test]
+    fn a_queue_delays_all_ends_and_another_one_some() {
+        let mut passive = known(&[
+            (1, 10 * MILLISECOND),
+            (2, 50 * MILLISECOND),
+            (3, 90 * MILLISECOND),
+        ]);
+        let mut said = None;
+        for (end, round_trip) in [(1, 10), (2, 90), (3, 90)] {
+            said = passive.take(SECOND, end, round_trip * MILLISECOND, true);
+        }
+        assert_eq!(said, Some(0));
+        let then = SECOND + SECOND / 10;
+        for (end, round_trip) in [(1, 50), (2, 90), (3, 130)] {
+            said = passive.take(then, end, round_trip * MILLISECOND, true);
+        }
+        let said = said.expect("they are known");
+        assert!(
+            (39 * MILLISECOND..=40 * MILLISECOND).contains(&said),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_new_end_says_nothing_yet() {
+        let mut passive = Passive::default();
+        for look in 0..5 {
+            assert_eq!(passive.take(look * SECOND / 20, 1, MILLISECOND, true), None);
+        }
+        assert_eq!(
+            passive
+                .take(SECOND, 1, 2 * MILLISECOND, true)
+                .map(|delta| delta / 100_000),
+            Some(9)
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut passive = Passive::default();
+        for end in 0..1_000 {
+            passive.take(u64::from(end), end, MILLISECOND, true);
+        }
+        assert_eq!(passive.ends.len(), MOST);
+        assert!(passive.ends.contains_key(&999));
+    }
+}

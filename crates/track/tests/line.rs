@@ -11,7 +11,9 @@
 )]
 
 use proptest::prelude::*;
-use weirgate_track::{Controller, Input, Limits, Reason, Record, Settings, Told, Way, replay};
+use weirgate_track::{
+    Controller, Decision, Input, Limits, Reason, Record, Settings, Told, Way, replay,
+};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -53,6 +55,35 @@ struct Shown {
     reasons: Vec<(u64, Reason)>,
 }
 
+/// Numbers by chance (Knuth's MMIX).
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Tells of each end the least round trip that is over by now.
+fn seen(record: &mut Record, passing: &mut Vec<(u64, u32, u64)>, at: u64) -> Vec<Decision> {
+    let mut told = Vec::new();
+    for (end, _) in ENDS {
+        let over = passing.extract_if(.., |one| one.0 <= at && one.1 == end);
+        if let Some(round_trip) = over.map(|one| one.2).min() {
+            told.extend(record.take(&Input::Passive {
+                at,
+                end,
+                round_trip,
+            }));
+        }
+    }
+    told
+}
+
 /// Runs a download over a line whose rate is told by `line`, with probes of
 /// which `answered` says whether they are; where there are no reflectors, with
 /// round trips of the traffic itself to two ends, which are seen then.
@@ -81,7 +112,7 @@ fn run(
     let (mut next_probe, mut id) = (0, 0u32);
     let mut replies: Vec<(u64, u16, u32)> = Vec::new();
     let mut passing: Vec<(u64, u32, u64)> = Vec::new();
-    let mut noise = seed | 1;
+    let mut noise = Noise(seed | 1);
     let mut at = 0;
     while at < seconds * SECOND {
         let (rate, shaped) = (
@@ -112,10 +143,7 @@ fn run(
         if reflectors > 0 && at >= next_probe {
             let reflector = (id % u32::from(reflectors)) as u16;
             told.extend(record.take(&Input::Sent { at, reflector, id }));
-            noise = noise
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let jitter = (noise >> 33) % (12_000 * 1_000_000_000 / line(at).max(1));
+            let jitter = noise.below(12_000 * SECOND / line(at).max(1));
             let wait = (far / rate * 1e9) as u64;
             if answered(at) {
                 replies.push((at + 20 * MS + wait + jitter, reflector, id));
@@ -135,27 +163,14 @@ fn run(
         }
         if reflectors == 0 && answered(at) && at.is_multiple_of(5 * MS) {
             for (end, path) in ENDS {
-                noise = noise
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                let jitter = (noise >> 33) % (12_000 * SECOND / line(at).max(1));
+                let jitter = noise.below(12_000 * SECOND / line(at).max(1));
                 let round_trip = path + (far / rate * 1e9) as u64 + jitter;
                 passing.push((at + round_trip, end, round_trip));
             }
         }
         if at - last_load >= 50 * MS {
             last_load = at;
-            for (end, _) in ENDS {
-                let over = passing.extract_if(.., |one| one.0 <= at && one.1 == end);
-                let round_trip = over.map(|one| one.2).min();
-                told.extend(round_trip.into_iter().flat_map(|round_trip| {
-                    record.take(&Input::Passive {
-                        at,
-                        end,
-                        round_trip,
-                    })
-                }));
-            }
+            told.extend(seen(&mut record, &mut passing, at));
             told.extend(record.take(&Input::Load {
                 at,
                 way,

@@ -2,9 +2,14 @@
 //! What holding a packet to a rate costs where it arrives: the virtual queue
 //! beside an IFB with cake, in instructions, which are the guest's nanoseconds.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "what was measured is shown, by helpers of the test too"
+)]
+
 use super::filter::{frame, setup};
 use super::net;
-use libbpf_rs::{TC_INGRESS, TcHook, TcHookBuilder};
+use libbpf_rs::{TC_INGRESS, TcHookBuilder};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use weirgate_bpf::{Copies, Filter, Sender};
@@ -50,7 +55,7 @@ fn rate_of(each: Duration) -> u64 {
     (BYTES as f64 / each.as_secs_f64() * LET_THROUGH) as u64
 }
 
-fn attached(filter: &Filter) -> TcHook {
+fn attach(filter: &Filter) {
     let program = filter.program().expect("it is loaded");
     TcHookBuilder::new(program.as_fd())
         .ifindex(net::ifindex("in1") as i32)
@@ -58,13 +63,13 @@ fn attached(filter: &Filter) -> TcHook {
         .priority(90)
         .hook(TC_INGRESS)
         .attach()
-        .expect("a filter")
+        .expect("a filter");
 }
 
 fn filtered(sender: &mut Sender, rate: u64) -> Duration {
     let filter = Filter::load(&setup(rate, &[]), 9).expect("a program");
     net::run("tc qdisc replace dev in1 clsact");
-    let hook = attached(&filter);
+    attach(&filter);
     let each = spent(sender);
     let maps = filter.maps().expect("maps");
     let dropped: u64 = maps
@@ -79,7 +84,6 @@ fn filtered(sender: &mut Sender, rate: u64) -> Duration {
         rate != FREE,
         "it is saturated, or in nobody's way"
     );
-    drop(hook);
     net::run("tc qdisc del dev in1 clsact");
     each
 }

@@ -328,6 +328,26 @@ fn part(of: u64, all: u64) -> f64 {
     }
 }
 
+/// How full the line was with so many bits by the second of packets, and on the wire.
+fn full(seen: &Seen, [packets, wire]: [f64; 2]) -> String {
+    let part = |bits: f64, rate: Rate| bits * 100.0 / rate.as_bits_per_second() as f64;
+    match (seen.rate, &seen.link) {
+        (Some(rate), None) => format!(
+            ", {:.0} % of the line without its link layer",
+            part(packets, rate)
+        ),
+        (Some(rate), Some(_)) => {
+            format!(
+                ", {} on the wire: {:.0} % of the line",
+                bits(wire),
+                part(wire, rate)
+            )
+        }
+        (None, Some(_)) => format!(", {} on the wire", bits(wire)),
+        (None, None) => String::new(),
+    }
+}
+
 fn report(seen: &Seen) -> String {
     let mut text = format!(
         "{} for {:.0} s, in bytes of IP and of what else links carry\n",
@@ -342,32 +362,14 @@ fn report(seen: &Seen) -> String {
             peak(seconds().map(|one| one.rate(one.bytes, way))),
             peak(seconds().map(|one| one.rate(one.wire, way))),
         ];
-        let full = |[packets, wire]: [f64; 2]| {
-            let part = |bits: f64, rate: Rate| bits * 100.0 / rate.as_bits_per_second() as f64;
-            match (seen.rate, &seen.link) {
-                (Some(rate), None) => format!(
-                    ", {:.0} % of the line without its link layer",
-                    part(packets, rate)
-                ),
-                (Some(rate), Some(_)) => {
-                    format!(
-                        ", {} on the wire: {:.0} % of the line",
-                        bits(wire),
-                        part(wire, rate)
-                    )
-                }
-                (None, Some(_)) => format!(", {} on the wire", bits(wire)),
-                (None, None) => String::new(),
-            }
-        };
         let _ = writeln!(
             text,
             "{name}: {} packets, {}{}; the fullest second {}{}",
             all.all.packets,
             bits(mean(all.all.bytes)),
-            full([mean(all.all.bytes), mean(all.wire)]),
+            full(seen, [mean(all.all.bytes), mean(all.wire)]),
             bits(peaks[0]),
-            full(peaks),
+            full(seen, peaks),
         );
         if let Some(gap) = all.gaps.mean_ns() {
             let at = |part| all.gaps.at_most_ns(part).unwrap_or_default();

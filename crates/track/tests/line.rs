@@ -11,7 +11,9 @@
 )]
 
 use proptest::prelude::*;
-use weirgate_track::{Controller, Input, Limits, Reason, Record, Settings, Told, Way, replay};
+use weirgate_track::{
+    Controller, Decision, Input, Limits, Reason, Record, Settings, Told, Way, replay,
+};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -44,6 +46,43 @@ fn upstream(base: u64, reflectors: u16) -> Settings {
 
 /// Ends outside that traffic goes to, and how long it takes there and back.
 const ENDS: [(u32, u64); 2] = [(0, 20 * MS), (1, 60 * MS)];
+
+/// A number below the end, another one each time.
+fn some(noise: &mut u64, end: u64) -> u64 {
+    *noise = noise
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    (*noise >> 33) % end
+}
+
+/// Round trips of the traffic: when each is over, to which end, how long it takes.
+#[derive(Default)]
+struct Passing(Vec<(u64, u32, u64)>);
+
+impl Passing {
+    fn leave(&mut self, at: u64, wait: u64, packet: u64, noise: &mut u64) {
+        for (end, path) in ENDS {
+            let round_trip = path + wait + some(noise, packet);
+            self.0.push((at + round_trip, end, round_trip));
+        }
+    }
+
+    /// The least of each end that are over.
+    fn look(&mut self, at: u64, record: &mut Record) -> Vec<Decision> {
+        let mut told = Vec::new();
+        for (end, _) in ENDS {
+            let over = self.0.extract_if(.., |one| one.0 <= at && one.1 == end);
+            if let Some(round_trip) = over.map(|one| one.2).min() {
+                told.extend(record.take(&Input::Passive {
+                    at,
+                    end,
+                    round_trip,
+                }));
+            }
+        }
+        told
+    }
+}
 
 /// What a run showed.
 struct Shown {
@@ -80,7 +119,7 @@ fn run(
     let (mut counted, mut last_load) = (0.0f64, 0);
     let (mut next_probe, mut id) = (0, 0u32);
     let mut replies: Vec<(u64, u16, u32)> = Vec::new();
-    let mut passing: Vec<(u64, u32, u64)> = Vec::new();
+    let mut passing = Passing::default();
     let mut noise = seed | 1;
     let mut at = 0;
     while at < seconds * SECOND {
@@ -112,10 +151,7 @@ fn run(
         if reflectors > 0 && at >= next_probe {
             let reflector = (id % u32::from(reflectors)) as u16;
             told.extend(record.take(&Input::Sent { at, reflector, id }));
-            noise = noise
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let jitter = (noise >> 33) % (12_000 * 1_000_000_000 / line(at).max(1));
+            let jitter = some(&mut noise, 12_000 * SECOND / line(at).max(1));
             let wait = (far / rate * 1e9) as u64;
             if answered(at) {
                 replies.push((at + 20 * MS + wait + jitter, reflector, id));
@@ -134,28 +170,12 @@ fn run(
             }));
         }
         if reflectors == 0 && answered(at) && at.is_multiple_of(5 * MS) {
-            for (end, path) in ENDS {
-                noise = noise
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                let jitter = (noise >> 33) % (12_000 * SECOND / line(at).max(1));
-                let round_trip = path + (far / rate * 1e9) as u64 + jitter;
-                passing.push((at + round_trip, end, round_trip));
-            }
+            let wait = (far / rate * 1e9) as u64;
+            passing.leave(at, wait, 12_000 * SECOND / line(at).max(1), &mut noise);
         }
         if at - last_load >= 50 * MS {
             last_load = at;
-            for (end, _) in ENDS {
-                let over = passing.extract_if(.., |one| one.0 <= at && one.1 == end);
-                let round_trip = over.map(|one| one.2).min();
-                told.extend(round_trip.into_iter().flat_map(|round_trip| {
-                    record.take(&Input::Passive {
-                        at,
-                        end,
-                        round_trip,
-                    })
-                }));
-            }
+            told.extend(passing.look(at, &mut record));
             told.extend(record.take(&Input::Load {
                 at,
                 way,

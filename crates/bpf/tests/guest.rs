@@ -91,7 +91,7 @@ fn odd_packets_are_understood() {
 
 #[test]
 fn holding_costs_less_than_queueing() {
-    println!("{}", in_the_guest("cost::a_fifth_of_a_queue"));
+    println!("{}", in_the_guest("cost::a_part_of_a_queue"));
 }
 
 #[test]

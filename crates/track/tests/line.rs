@@ -47,41 +47,49 @@ fn upstream(base: u64, reflectors: u16) -> Settings {
 /// Ends outside that traffic goes to, and how long it takes there and back.
 const ENDS: [(u32, u64); 2] = [(0, 20 * MS), (1, 60 * MS)];
 
+/// A number below the end, another one each time.
+fn some(noise: &mut u64, end: u64) -> u64 {
+    *noise = noise
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    (*noise >> 33) % end
+}
+
+/// Round trips of the traffic: when each is over, to which end, how long it takes.
+#[derive(Default)]
+struct Passing(Vec<(u64, u32, u64)>);
+
+impl Passing {
+    fn leave(&mut self, at: u64, wait: u64, packet: u64, noise: &mut u64) {
+        for (end, path) in ENDS {
+            let round_trip = path + wait + some(noise, packet);
+            self.0.push((at + round_trip, end, round_trip));
+        }
+    }
+
+    /// The least of each end that are over.
+    fn look(&mut self, at: u64, record: &mut Record) -> Vec<Decision> {
+        let mut told = Vec::new();
+        for (end, _) in ENDS {
+            let over = self.0.extract_if(.., |one| one.0 <= at && one.1 == end);
+            if let Some(round_trip) = over.map(|one| one.2).min() {
+                told.extend(record.take(&Input::Passive {
+                    at,
+                    end,
+                    round_trip,
+                }));
+            }
+        }
+        told
+    }
+}
+
 /// What a run showed.
 struct Shown {
     /// Every 10 ms: the rate, and the queue at the far end in nanoseconds.
     steps: Vec<(u64, u64)>,
     text: String,
     reasons: Vec<(u64, Reason)>,
-}
-
-/// Numbers by chance (Knuth's MMIX).
-struct Noise(u64);
-
-impl Noise {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
-}
-
-/// Tells of each end the least round trip that is over by now.
-fn seen(record: &mut Record, passing: &mut Vec<(u64, u32, u64)>, at: u64) -> Vec<Decision> {
-    let mut told = Vec::new();
-    for (end, _) in ENDS {
-        let over = passing.extract_if(.., |one| one.0 <= at && one.1 == end);
-        if let Some(round_trip) = over.map(|one| one.2).min() {
-            told.extend(record.take(&Input::Passive {
-                at,
-                end,
-                round_trip,
-            }));
-        }
-    }
-    told
 }
 
 /// Runs a download over a line whose rate is told by `line`, with probes of
@@ -111,8 +119,8 @@ fn run(
     let (mut counted, mut last_load) = (0.0f64, 0);
     let (mut next_probe, mut id) = (0, 0u32);
     let mut replies: Vec<(u64, u16, u32)> = Vec::new();
-    let mut passing: Vec<(u64, u32, u64)> = Vec::new();
-    let mut noise = Noise(seed | 1);
+    let mut passing = Passing::default();
+    let mut noise = seed | 1;
     let mut at = 0;
     while at < seconds * SECOND {
         let (rate, shaped) = (
@@ -143,7 +151,7 @@ fn run(
         if reflectors > 0 && at >= next_probe {
             let reflector = (id % u32::from(reflectors)) as u16;
             told.extend(record.take(&Input::Sent { at, reflector, id }));
-            let jitter = noise.below(12_000 * SECOND / line(at).max(1));
+            let jitter = some(&mut noise, 12_000 * SECOND / line(at).max(1));
             let wait = (far / rate * 1e9) as u64;
             if answered(at) {
                 replies.push((at + 20 * MS + wait + jitter, reflector, id));
@@ -162,15 +170,12 @@ fn run(
             }));
         }
         if reflectors == 0 && answered(at) && at.is_multiple_of(5 * MS) {
-            for (end, path) in ENDS {
-                let jitter = noise.below(12_000 * SECOND / line(at).max(1));
-                let round_trip = path + (far / rate * 1e9) as u64 + jitter;
-                passing.push((at + round_trip, end, round_trip));
-            }
+            let wait = (far / rate * 1e9) as u64;
+            passing.leave(at, wait, 12_000 * SECOND / line(at).max(1), &mut noise);
         }
         if at - last_load >= 50 * MS {
             last_load = at;
-            told.extend(seen(&mut record, &mut passing, at));
+            told.extend(passing.look(at, &mut record));
             told.extend(record.take(&Input::Load {
                 at,
                 way,

@@ -78,7 +78,6 @@ fn filtered(sender: &mut Sender, rate: u64) -> Duration {
         .iter()
         .map(|flow| flow.drops)
         .sum();
-    println!("filter at {rate} bytes/s: {each:?} a packet, {dropped} dropped");
     assert_eq!(
         dropped > 0,
         rate != FREE,
@@ -96,16 +95,16 @@ fn queued(sender: &mut Sender, rate: u64) -> Duration {
     net::run("tc qdisc replace dev in1 clsact");
     net::run("tc filter add dev in1 ingress matchall action mirred egress redirect dev ifbq");
     let each = spent(sender);
-    println!("IFB and cake at {rate} bytes/s: {each:?} a packet");
     net::run("tc qdisc del dev in1 clsact");
     net::run("tc qdisc del dev ifbq root");
     each
 }
 
-/// Each of them saturated: a little more comes than it lets through.
+/// Each of them where it is in nobody's way, and saturated: a little more comes than it
+/// lets through.
 #[test]
 #[ignore = "runs in the lab's kernel"]
-fn a_fifth_of_a_queue() {
+fn a_part_of_a_queue() {
     net::run("ip link add in0 type veth peer name in1");
     net::run("ip link add ifbq type ifb");
     for device in ["in0", "in1", "ifbq"] {
@@ -114,14 +113,19 @@ fn a_fifth_of_a_queue() {
     let mut sender = Sender::load().unwrap_or_else(|error| panic!("{error}"));
     let bare = spent(&mut sender);
     let less = |each: Duration| (each.as_nanos() as f64) - bare.as_nanos() as f64;
-    let free = filtered(&mut sender, FREE);
-    let filter = less(filtered(&mut sender, rate_of(free)));
-    let free = queued(&mut sender, FREE);
-    let queue = less(queued(&mut sender, rate_of(free)));
+    let filter_free = filtered(&mut sender, FREE);
+    let queue_free = queued(&mut sender, FREE);
+    let filter = filtered(&mut sender, rate_of(filter_free));
+    let queue = queued(&mut sender, rate_of(queue_free));
     println!(
-        "instructions for a packet: filter {filter:.0}, IFB and cake {queue:.0}, {:.3} of it; \
-         without either {bare:?}",
-        filter / queue
+        "instructions for a packet beyond {bare:?}: in nobody's way filter {:.0}, IFB and cake \
+         {:.0}; saturated {:.0} and {:.0}",
+        less(filter_free),
+        less(queue_free),
+        less(filter),
+        less(queue)
     );
-    assert!(filter > 0.0 && queue > 0.0);
+    // A quarter and a third have been measured; a fifth is the goal.
+    assert!(less(filter) * 3.0 < less(queue));
+    assert!(less(filter_free) * 2.5 < less(queue_free));
 }

@@ -235,15 +235,6 @@ static __always_inline struct host *awaiting(struct standing *standing)
 	return bpf_map_lookup_elem(&hosts, &key);
 }
 
-static __always_inline void turned(struct tuple *to, struct tuple *from)
-{
-	*to = *from;
-	__builtin_memcpy(to->address[0], from->address[1], 16);
-	__builtin_memcpy(to->address[1], from->address[0], 16);
-	to->ports[0] = from->ports[1];
-	to->ports[1] = from->ports[0];
-}
-
 /* The first byte that an acknowledgement is the first to cover. The first one of
  * a connection covers the one byte of its SYN. */
 static __always_inline u32 first_covered(struct question *question,

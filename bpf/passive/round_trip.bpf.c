@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * How long it takes from a device to the outside and back, by TCP's segments that
- * pass: from when the device is given one to send, behind its queue, to when its answer arrives there,
- * so that nothing that waits on this side is in it. The least of each end outside
- * is kept until it is read.
+ * pass: from when the device is given one to send, behind its queue, to when its
+ * answer arrives there, so that nothing that waits on this side is in it. The
+ * least of each end outside is kept until it is read.
  *
  * What is matched is TCP's timestamp (RFC 7323), which bare acknowledgements have
  * too: a sender that sends as he is acknowledged echoes theirs at once, so that a
@@ -154,13 +154,7 @@ int BPF_PROG(round_trip_arrived, struct sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	if (!read(skb, &segment, 0) || !segment.answers)
 		return 0;
-	question.tuple = segment.tuple;
-	__builtin_memcpy(question.tuple.address[0], segment.tuple.address[1],
-			 16);
-	__builtin_memcpy(question.tuple.address[1], segment.tuple.address[0],
-			 16);
-	question.tuple.ports[0] = segment.tuple.ports[1];
-	question.tuple.ports[1] = segment.tuple.ports[0];
+	turned(&question.tuple, &segment.tuple);
 	question.stamps = segment.stamps;
 	question.number = segment.answered;
 	asked = bpf_map_lookup_elem(&awaited, &question);

@@ -159,4 +159,14 @@ static __always_inline int segment_read(struct segment *segment,
 	return 1;
 }
 
+/* The tuple of what comes the other way. */
+static __always_inline void turned(struct tuple *to, struct tuple *from)
+{
+	*to = *from;
+	__builtin_memcpy(to->address[0], from->address[1], 16);
+	__builtin_memcpy(to->address[1], from->address[0], 16);
+	to->ports[0] = from->ports[1];
+	to->ports[1] = from->ports[0];
+}
+
 #endif

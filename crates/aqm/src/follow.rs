@@ -51,9 +51,10 @@ impl Queue<()> {
         unsafe { (self.discipline.raw.setup)(self.raw()) };
     }
 
-    /// Takes over an instance and its first slots; false where parameters are
-    /// not in their ranges or the instance could hold more than there is room
-    /// for.
+    /// Takes over an instance and its first slots, and sets up as the host that
+    /// gave it did, so that what follows from link and parameters does; false
+    /// where parameters are not in their ranges or the instance could hold more
+    /// than there is room for.
     pub(crate) fn take_over(&mut self, bytes: &[u8]) -> bool {
         if bytes.len() < self.layout.size || !bytes.len().is_multiple_of(8) {
             return false;
@@ -72,6 +73,8 @@ impl Queue<()> {
             return false;
         }
         self.memory[..words.len()].copy_from_slice(&words);
+        // SAFETY: as above.
+        unsafe { (self.discipline.raw.setup)(self.raw()) };
         true
     }
 
@@ -135,4 +138,36 @@ fn words(bytes: &[u8]) -> Vec<u64> {
         .iter()
         .map(|word| u64::from_ne_bytes(*word))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ffi::RawVerdict;
+    use crate::{Discipline, Link, Packet, Queue, Settings};
+
+    #[test]
+    fn a_state_without_what_follows_from_parameters_is_set_up() {
+        for discipline in Discipline::all() {
+            let mut queue: Queue<()> = Queue::new(&Settings::new(discipline), &Link::default());
+            let layout = discipline.layout();
+            let mut bytes: Vec<u8> = queue.memory[..layout.size / 8]
+                .iter()
+                .flat_map(|word| word.to_ne_bytes())
+                .collect();
+            bytes[layout.vars.clone()].fill(0);
+            assert!(queue.take_over(&bytes), "{}", discipline.name());
+            for second in 1..100 {
+                let packet = Packet {
+                    arrived_ns: second * 1_000_000_000,
+                    len: 1514,
+                    wire: 1514,
+                    ..Packet::default()
+                };
+                let mut verdict = RawVerdict::default();
+                let slot = queue.call_arrive(&packet, u32::MAX, &mut verdict);
+                assert!(slot > 0, "{}: {verdict:?}", discipline.name());
+                queue.call_depart(packet.arrived_ns + 1, &mut verdict);
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod words;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use std::sync::LazyLock;
 use weirgate_aqm::{Discipline, Row};
+use weirgate_units::Handle;
 
 #[path = "../../crates/cli/src/aqm_script.rs"]
 #[allow(dead_code)]
@@ -27,7 +28,18 @@ fuzz_target!(|data: &[u8]| {
     };
     // What the driver says comes after a line of its own.
     let (script, said) = text.split_once("\nsaid\n").unwrap_or((text, ""));
-    match Script::read(script, &PARAMS) {
+    judged(script, said, Script::read(script, &PARAMS));
+    judged(script, said, Script::with_classes(script, number_alone));
+});
+
+/// A class by its number alone, as many as there are.
+fn number_alone(text: &str, at: usize) -> Result<(u32, String), String> {
+    let number: Handle = text.parse().map_err(|error| format!("{error}"))?;
+    Ok((number.as_u32(), format!("c {at}\n")))
+}
+
+fn judged(script: &str, said: &str, read: Result<Script, Vec<String>>) {
+    match read {
         Ok(read) => {
             planted(&read.calls);
             let calls = read.calls.lines().filter(|line| matches!(&line[..1], "a" | "d" | "s"));
@@ -41,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
             in_order(&mistakes, script);
         }
     }
-});
+}
 
 /// Each begins with the number of a line that is there, and none with one before.
 fn in_order(mistakes: &[String], script: &str) {

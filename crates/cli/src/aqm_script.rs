@@ -2,11 +2,8 @@
 //! Scripted tests of a discipline: lines of time, event and what must come of
 //! it, made into calls for the driver, and its answers compared.
 
-use crate::aqm_class::class;
-use crate::aqm_live::class_id;
 use std::fmt::Write as _;
-use weirgate_aqm::{Discipline, Row, Settings};
-use weirgate_bpf::CLASSES;
+use weirgate_aqm::Row;
 use weirgate_units::{Handle, Rate, Span};
 
 /// Bytes of the largest packet: 64 KiB of several segments with all headers.
@@ -21,6 +18,17 @@ enum Expected {
     Number(String, u64),
 }
 
+/// How a class in a script is read: its text and its place among the others,
+/// into its number and the driver's calls.
+pub type ReadClass = fn(&str, usize) -> Result<(u32, String), String>;
+
+/// The classes of a script of the shaper.
+#[derive(Debug)]
+struct Classes {
+    read: ReadClass,
+    numbers: Vec<u32>,
+}
+
 /// A script as calls, with what must come of them.
 #[derive(Debug, Default)]
 pub struct Script {
@@ -28,8 +36,8 @@ pub struct Script {
     pub calls: String,
     /// The latest time so far.
     last_ns: u64,
-    /// Classes by number, where there are any.
-    classes: Option<Vec<u32>>,
+    /// Where there are any.
+    classes: Option<Classes>,
     /// By line of the script.
     expected: Vec<(usize, Option<Expected>)>,
 }
@@ -41,9 +49,10 @@ impl Script {
     }
 
     /// The same of the shaper: with lines of classes, and packets of them.
-    pub fn with_classes(text: &str) -> Result<Self, Vec<String>> {
+    pub fn with_classes(text: &str, read: ReadClass) -> Result<Self, Vec<String>> {
+        let numbers = Vec::new();
         let script = Self {
-            classes: Some(Vec::new()),
+            classes: Some(Classes { read, numbers }),
             ..Self::default()
         };
         Self::begun(script, text, &[])
@@ -153,33 +162,14 @@ impl Script {
 
     /// A class as `weirgate aqm load --class` has it.
     fn class(&mut self, text: &str) -> Result<(), String> {
-        let tail = Discipline::named("droptail").ok_or("the kit has no droptail")?;
-        let class = class(text, &Settings::new(tail)).map_err(|failure| failure.text())?;
-        let kinds = Discipline::all();
-        let own = class.settings.discipline();
-        let kind = kinds.iter().position(|one| *one == own);
-        let kind = kind.ok_or("a class has a discipline of the kit")?;
-        let classes = self.classes.get_or_insert_default();
-        let at = classes.len();
-        if at == CLASSES || classes.contains(&class.classid) {
-            return Err(format!(
-                "up to {CLASSES} classes, each with a number of its own"
-            ));
+        let classes = self.classes.as_mut().ok_or("there are no classes here")?;
+        let (number, calls) = (classes.read)(text, classes.numbers.len())?;
+        if classes.numbers.contains(&number) {
+            let number = Handle::from_u32(number);
+            return Err(format!("`{text}`: {number} is there already"));
         }
-        classes.push(class.classid);
-        let _ = writeln!(
-            self.calls,
-            "c {} {} {} {} {} {} {kind}",
-            class.guarantee_bytes_s,
-            class.ceiling_bytes_s,
-            class.weight,
-            class.credit_ns,
-            class.priority,
-            class.classid
-        );
-        for (number, value) in class.settings.values().iter().enumerate() {
-            let _ = writeln!(self.calls, "v {at} {number} {value}");
-        }
+        classes.numbers.push(number);
+        self.calls.push_str(&calls);
         Ok(())
     }
 
@@ -194,10 +184,10 @@ impl Script {
             _ => None,
         });
         let id = match named {
-            Some(text) => class_id(text).map_err(|failure| failure.text())?,
+            Some(text) => class_number(text)?,
             None => 0,
         };
-        if classes.is_empty() {
+        if classes.numbers.is_empty() {
             return Err("write `class NUMBER,...` before packets come".to_owned());
         }
         Ok(format!(" {id}"))
@@ -223,7 +213,7 @@ impl Script {
             ('a', ["keep"]) | ('d', ["send"]) => format!("{kind} 0 none"),
             ('d', ["none"]) => "d none".to_owned(),
             ('d', ["send", id]) if self.classes.is_some() => {
-                let id = class_id(id).map_err(|failure| failure.text())?;
+                let id = class_number(id)?;
                 format!("d 0 none {id}")
             }
             (_, ["mark", reason]) => format!("{kind} 1 {reason}"),
@@ -310,6 +300,13 @@ fn named(words: &[&str], name: &str) -> Result<Option<u32>, String> {
         }
     }
     Ok(found)
+}
+
+fn class_number(text: &str) -> Result<u32, String> {
+    let handle: Result<Handle, _> = text.parse();
+    handle
+        .map(Handle::as_u32)
+        .map_err(|error| format!("`{text}` names no class: {error}"))
 }
 
 fn nanos(text: &str) -> Result<u64, String> {

@@ -2,6 +2,7 @@
 //! `weirgate aqm test shaper`: the shaper with classes as an ordinary program
 //! under sanitizers, with every discipline of the kit in its classes.
 
+use crate::aqm_class::class;
 use crate::aqm_kit::{Build, SHAPER, Subject};
 use crate::aqm_replay::Chance;
 use crate::aqm_script::Script;
@@ -12,7 +13,8 @@ use anyhow::Context;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use weirgate_aqm::Discipline;
+use weirgate_aqm::{Discipline, Settings};
+use weirgate_bpf::CLASSES;
 
 /// What it must do.
 const SCRIPT: &str = include_str!("../kit/shaper.script");
@@ -31,7 +33,7 @@ pub fn test(what: &Path) -> Outcome {
         let text = fs::read_to_string(what).with_context(|| name.clone())?;
         (name, text)
     };
-    let script = Script::with_classes(&text).map_err(|mistakes| {
+    let script = Script::with_classes(&text, class_calls).map_err(|mistakes| {
         let told = mistakes.iter().map(|it| format!("{name}:{it}"));
         Failure::Input(told.collect::<Vec<_>>().join("\n"))
     })?;
@@ -55,6 +57,31 @@ pub fn test(what: &Path) -> Outcome {
     } else {
         Status::Differs
     })
+}
+
+/// A class as `weirgate aqm load --class` has it, as the driver's calls.
+fn class_calls(text: &str, at: usize) -> Result<(u32, String), String> {
+    if at == CLASSES {
+        return Err(format!("there are {CLASSES} classes at most"));
+    }
+    let tail = Discipline::named("droptail").ok_or("the kit has no droptail")?;
+    let class = class(text, &Settings::new(tail)).map_err(|failure| failure.text())?;
+    let own = class.settings.discipline();
+    let kind = Discipline::all().iter().position(|one| *one == own);
+    let kind = kind.ok_or("a class has a discipline of the kit")?;
+    let mut calls = format!(
+        "c {} {} {} {} {} {} {kind}\n",
+        class.guarantee_bytes_s,
+        class.ceiling_bytes_s,
+        class.weight,
+        class.credit_ns,
+        class.priority,
+        class.classid
+    );
+    for (number, value) in class.settings.values().iter().enumerate() {
+        let _ = writeln!(calls, "v {at} {number} {value}");
+    }
+    Ok((class.classid, calls))
 }
 
 /// Calls: four classes with disciplines from `first` on, and more traffic than

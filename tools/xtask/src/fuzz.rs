@@ -55,7 +55,8 @@ pub fn all(root: &Path, seconds: u32, named: &[String]) -> Result<()> {
         let output = fuzz(root, target, PATIENCE, &["--features", "planted"])?;
         ensure!(
             output.contains(PLANTED),
-            "fuzz target {target}: the planted mistake was not found within {PATIENCE} s"
+            "fuzz target {target}: the planted mistake was not found within {PATIENCE} s ({} runs)",
+            ran(&output)
         );
         println!(
             "{target}: found the planted mistake ({} runs)",

@@ -44,7 +44,7 @@ pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
     })
 }
 
-/// Formatting, lints, invariants; dependencies where cargo-deny is installed.
+/// Formatting, lints, invariants, that fuzz targets compile; dependencies where cargo-deny is installed.
 pub fn checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
@@ -62,6 +62,12 @@ pub fn checks(root: &Path) -> Result<()> {
             "warnings",
         ];
         run(cargo(root).args(lint))
+    })?;
+    // A workspace of their own, which nothing else here builds.
+    timed("fuzz targets", || {
+        let check = ["check", "--release", "--locked", "--target-dir", "target"];
+        let fuzz = ["--manifest-path", "fuzz/Cargo.toml"];
+        run(cargo(root).args(check).args(fuzz))
     })?;
     timed("dependencies", || dependencies(root))
 }

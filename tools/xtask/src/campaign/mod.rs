@@ -17,6 +17,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The longest that a run may take, in seconds of wall time: a fast line on a
+/// busy machine.
+const LONGEST_SECONDS: &str = "3600";
+
 /// The figures of a run that the page shows.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
@@ -119,7 +123,7 @@ fn make(weirgate: &Path, folder: &Path, run: &Run) -> Result<()> {
     let mut command = Command::new(weirgate);
     command.args(["lab", "run"]).arg(experiment);
     command.args(["--arm", run.arm, "--seed", "1", "--seeds", "1"]);
-    command.args(["--jobs", "1", "--json"]);
+    command.args(["--jobs", "1", "--json", "--limit", LONGEST_SECONDS]);
     let output = command.stdin(Stdio::null()).stderr(file).output();
     let output = output.with_context(|| format!("{}", weirgate.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Connections that change their class in order: where, and where not.
 
-use weirgate_compile::{check, compile};
+use weirgate_compile::{check_report, compile};
 use weirgate_document::Severity;
 use weirgate_policy::{Policy, parse};
 use weirgate_state::{Arriving, Capabilities, Order};
@@ -66,7 +66,7 @@ fn what_it_cannot_is_said() {
 #[test]
 fn check_says_where() {
     let notes = |source: &str| -> Vec<bool> {
-        let report = check(&policy(source));
+        let report = check_report(&policy(source));
         let said = |notes: &Vec<String>| notes.iter().any(|one| one.contains("changes its class"));
         report.directions.iter().map(|it| said(&it.notes)).collect()
     };

@@ -44,32 +44,4 @@ static __always_inline u64 announced_since(u64 now_ns)
 	return one && now_ns < one->until_ns ? one->since_ns : 0;
 }
 
-/* Writes two bytes of a TCP header that begins at `tcp` in the frame and at
- * `transport` behind the network's header. The checksum is brought up to date
- * where it is whole, and left alone where the card or the segmentation is to
- * make it. */
-static __always_inline int tcp_write(struct __sk_buff *skb, u32 tcp,
-				     u32 transport, u32 offset, u16 before,
-				     u16 after)
-{
-	u8 there[8], read[8];
-	u16 from = __builtin_bswap16(before);
-	u16 to = __builtin_bswap16(after);
-	u16 sum_from = from, sum_to = to;
-
-	/* A frame may have more at its end than the packet. */
-	if (bpf_skb_load_bytes(skb, tcp, there, sizeof(there)) ||
-	    tc_load(skb, transport, read, sizeof(read)) ||
-	    __builtin_memcmp(there, read, sizeof(read)))
-		return 0;
-	/* The sum is of words, of which these are two halves at odd places. */
-	if (offset & 1) {
-		sum_from = before;
-		sum_to = after;
-	}
-	if (bpf_l4_csum_replace(skb, tcp + 16, sum_from, sum_to, 2))
-		return 0;
-	return !bpf_skb_store_bytes(skb, tcp + offset, &to, 2, 0);
-}
-
 #endif

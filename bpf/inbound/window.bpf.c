@@ -21,7 +21,7 @@
  * Nothing is ever dropped, held back only where a qdisc heeds the time that a
  * packet is to leave at (fq), and written only to where a whole TCP header is.
  */
-#include "window_segment.h"
+#include "tcp_segment.h"
 #include "window_state.h"
 #include "lock.h"
 #include "announced.h"
@@ -402,7 +402,7 @@ int window_in(struct __sk_buff *skb)
 	struct segment segment = {};
 	u64 now = bpf_ktime_get_ns();
 
-	if (!wanted || !all || !window_look(skb, &segment, 1))
+	if (!wanted || !all || !tcp_look(skb, &segment, 1))
 		return TC_ACT_UNSPEC;
 	if (segment.flags & TCP_SYN) {
 		window_handshake(&segment, 1);
@@ -471,7 +471,7 @@ int window_out(struct __sk_buff *skb)
 	struct segment segment = {};
 	u64 now = bpf_ktime_get_ns();
 
-	if (!wanted || !all || !window_look(skb, &segment, 0))
+	if (!wanted || !all || !tcp_look(skb, &segment, 0))
 		return TC_ACT_UNSPEC;
 	if (segment.flags & TCP_SYN) {
 		window_handshake(&segment, 0);

@@ -11,7 +11,7 @@
 #ifndef INBOUND_WINDOW_ASK_H
 #define INBOUND_WINDOW_ASK_H
 
-#include "window_segment.h"
+#include "tcp_segment.h"
 #include "window_state.h"
 
 /* The kernel's least (TCP_MIN_MSS, net/tcp.h). */

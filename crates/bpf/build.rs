@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "bpf/egress",
         "bpf/payload",
         "bpf/inbound",
+        "bpf/order",
         "bpf/ingress",
         "bpf/passive",
         "bpf/bench",

@@ -14,7 +14,8 @@
 //! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
 //! [`Filter`] one that holds what arrives to a rate, [`WindowControl`] two that
 //! choose which receive windows leave, [`UdpControl`] one that holds streams of
-//! datagrams, [`Condition`] a traffic conditioner. [`Passive`] looks at what passes, and changes nothing.
+//! datagrams, [`Condition`] a traffic conditioner, [`Order`] two that keep connections
+//! in order that change their class. [`Passive`] looks at what passes, and changes nothing.
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
@@ -27,6 +28,7 @@ mod instance;
 mod log;
 mod marks;
 mod object;
+mod order;
 mod packets;
 mod passive;
 mod payload;
@@ -55,6 +57,7 @@ pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use ingress::IngressPlace;
 pub use instance::Instance;
 pub use marks::{MarkCount, Marks};
+pub use order::{Order, OrderTotals};
 pub use passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
 pub use payload::Payload;
 pub use place::Place;

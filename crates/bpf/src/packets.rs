@@ -55,6 +55,8 @@ pub(crate) struct Ran {
     pub(crate) frame: Vec<u8>,
     /// Its mark afterwards.
     pub(crate) mark: u32,
+    /// What names its class afterwards.
+    pub(crate) priority: u32,
 }
 
 impl PacketPrograms {
@@ -191,11 +193,11 @@ impl PacketPrograms {
             .map_err(|source| self.unusable("run", source))?
             .return_value
             == TC_ACT_SHOT;
-        let word = context[MARK..].first_chunk().copied().unwrap_or_default();
         Ok(Ran {
             dropped,
             frame: after,
-            mark: u32::from_ne_bytes(word),
+            mark: half(&context, MARK),
+            priority: half(&context, PRIORITY),
         })
     }
 

@@ -125,6 +125,14 @@ fn windows_are_written_and_nothing_else() {
 }
 
 #[test]
+fn connections_change_class_in_order() {
+    println!("{}", in_the_guest("order::moves"));
+    println!("{}", in_the_guest("order::returns"));
+    println!("{}", in_the_guest("order::ends"));
+    println!("{}", in_the_guest("order::any_packet"));
+}
+
+#[test]
 fn streams_walk_the_states() {
     println!("{}", in_the_guest("udp::states"));
     println!("{}", in_the_guest("udp::any_packet"));

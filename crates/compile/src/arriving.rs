@@ -6,6 +6,7 @@
 use crate::condition;
 use crate::hold;
 use crate::inside;
+use crate::order;
 use crate::receive;
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
@@ -82,6 +83,7 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
         place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
     }
     condition::places(policy, &mut places);
+    order::places(policy, &mut places);
     places
 }
 

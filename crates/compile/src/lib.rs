@@ -29,6 +29,7 @@ mod kit;
 mod leaf;
 mod naming;
 mod number;
+mod order;
 mod own_traffic;
 mod part_rules;
 mod parts;

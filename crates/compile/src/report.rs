@@ -11,6 +11,7 @@ use crate::hold;
 use crate::hosts;
 use crate::kit;
 use crate::leaf;
+use crate::order;
 use crate::own_traffic;
 use crate::receive;
 use crate::scheduler::{self, Member, Scheduler};
@@ -244,6 +245,7 @@ fn direction_report(
         notes: segments::note(policy, scheduler)
             .into_iter()
             .chain(own_traffic::note(policy, scheduler.direction))
+            .chain(order::note(policy, scheduler.direction))
             .collect(),
         classes: (0..scheduler.members.len())
             .map(|at| class_report(policy, scheduler, at, problems))

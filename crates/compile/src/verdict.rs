@@ -9,6 +9,7 @@ use crate::control_group;
 use crate::engine;
 use crate::hosts;
 use crate::inside;
+use crate::order;
 use crate::own_traffic;
 use crate::receive;
 use std::collections::BTreeSet;
@@ -49,6 +50,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     receive::check(policy, kernel, &release, problems);
     condition::check(policy, kernel, &release, problems);
     inside::check(policy, kernel, &release, problems);
+    order::check(policy, kernel, &release, problems);
     control_group::check(policy, kernel, &release, problems);
     if policy.held_rate().is_some() && !kernel.payload {
         problems.error(

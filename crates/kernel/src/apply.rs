@@ -16,6 +16,7 @@ use crate::nft;
 use crate::nft::handle::Handles;
 use crate::nft::narrow::{self, Written};
 use crate::observe::{Observed, Scope};
+use crate::order;
 use crate::parts::{Parts, transactions};
 use crate::payload;
 use crate::receive;
@@ -192,6 +193,7 @@ impl Kernel {
         let hold = hold::program(step, wanted.filter(|_| told.is_none()))?;
         let receive = receive::programs(step, before, after)?;
         let conditioners = conditioners.programs(step, index, before, after)?;
+        let order = order::programs(step, before, after)?;
         let programs = Programs {
             payload: payload.as_ref().map(AsRawFd::as_raw_fd),
             hold: hold.as_ref().map(AsRawFd::as_raw_fd),
@@ -199,6 +201,7 @@ impl Kernel {
             datagrams: receive.datagrams(),
             entering: conditioners.entering(),
             leaving: conditioners.leaving(),
+            order: order.as_ref().map(order::Loaded::numbers),
         };
         let change = tc::arriving::change(index, before, after, programs);
         let mut batch = requests(step, change);

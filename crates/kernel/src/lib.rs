@@ -32,6 +32,7 @@ mod observe_files;
 mod observe_machine;
 mod observe_settings;
 mod offload;
+mod order;
 mod overview;
 mod parts;
 mod payload;

@@ -9,6 +9,7 @@ use crate::nft::decode::Sets;
 use crate::nft::handle::{self, Handles};
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::order;
 use crate::parts::Parts;
 use crate::receive;
 use crate::tc::arriving::{CLSACT_PLACES, TC_H_CLSACT};
@@ -250,6 +251,7 @@ impl Kernel {
         place.hold = holders.hold.map(hold::read);
         receive::read(&mut place, &holders);
         condition::read(&mut place, index, &holders);
+        place.order = order::read(&holders);
         Ok(place)
     }
 

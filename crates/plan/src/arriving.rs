@@ -5,6 +5,7 @@
 use crate::action::{Action, Step};
 use crate::condition;
 use crate::hold;
+use crate::order;
 use crate::receive;
 use std::fmt;
 use weirgate_state::{Arriving, Datagrams, DeviceName, Hold, Origin, State, Windows};
@@ -35,6 +36,10 @@ pub const DATAGRAMS_PREFERENCE: u16 = 91;
 /// That of the traffic conditioner, for what enters and for what leaves: behind
 /// all others, so that it measures what they let go.
 pub const CONDITION_PREFERENCE: u16 = 92;
+
+/// That of the programs that keep the order of connections, at both places: last,
+/// so that they see the data that goes into the queues, and no other.
+pub const ORDER_PREFERENCE: u16 = 93;
 
 /// Devices whose places hold something else of weirgate's than is desired: the
 /// name, what is desired, what is there.
@@ -129,8 +134,9 @@ pub fn text(place: Option<&Arriving>) -> String {
     let leaving = place
         .and_then(|place| place.leaving.as_deref())
         .map(|own| condition::text(own, "leaves"));
+    let ordered = place.and_then(|place| place.order).map(order::text);
     let all = [
-        restored, payload, held, windows, datagrams, entering, leaving,
+        restored, payload, held, windows, datagrams, entering, leaving, ordered,
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     if all.is_empty() {
@@ -181,7 +187,8 @@ pub fn describe(
         .leaving
         .as_ref()
         .map(|own| format!("packets {}", condition::in_short(own, "leave")));
-    let text: Vec<String> = arriving.into_iter().chain(leaving).collect();
+    let ordered = place.order.map(|_| order::IN_SHORT.to_owned());
+    let text: Vec<String> = arriving.into_iter().chain(leaving).chain(ordered).collect();
     write!(f, "{device}: {}", text.join("; "))
 }
 
@@ -232,6 +239,7 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
     }
     receiving(device, before, after, &mut lines);
     condition::commands(device, before, after, &mut lines);
+    order::commands(device, before, after, &mut lines);
     if after.is_none() && before.is_some_and(|place| !place.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
     }

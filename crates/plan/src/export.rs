@@ -94,6 +94,12 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
                     "{device}: receive windows that hold TCP to a rate, two programs; nothing does"
                 ));
             }
+            if place.order.is_some() {
+                inexact.push(format!(
+                    "{device}: connections that change their class in order, two programs; they \
+                     change it at once"
+                ));
+            }
             if place.entering.is_some() || place.leaving.is_some() {
                 inexact.push(format!(
                     "{device}: the traffic conditioner, a program; no packet is measured, marked \

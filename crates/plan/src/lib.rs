@@ -33,6 +33,7 @@ mod kit;
 mod loss;
 mod model;
 mod nft;
+mod order;
 mod present;
 mod receive;
 mod settle;
@@ -42,8 +43,8 @@ mod verify;
 
 pub use action::{Action, Place, Step};
 pub use arriving::{
-    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE,
-    RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
+    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, ORDER_PREFERENCE,
+    PAYLOAD_PREFERENCE, RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
 };
 pub use check::Problem;
 pub use export::{Export, bare, export};

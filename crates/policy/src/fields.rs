@@ -282,6 +282,11 @@ pub const TABLES: &[TableFields] = &[
                 "Which acknowledgements cake drops upstream",
             ),
             field(
+                "moves",
+                Word(&["at-once", "in-order"]),
+                "How a connection changes its class",
+            ),
+            field(
                 "fair",
                 FAIR,
                 "Between whom a class is shared that does not say",

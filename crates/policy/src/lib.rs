@@ -49,6 +49,7 @@ mod link;
 mod matching;
 mod meter;
 mod model;
+mod moves;
 mod part;
 mod queue;
 mod queue_kit;
@@ -84,6 +85,7 @@ pub use model::{
     Ack, AckRate, Amount, Class, Connection, Direction, Directions, DscpTreatment, Group,
     Guarantee, Inbound, Link, Policy, Rule, Ruleset, When,
 };
+pub use moves::Moves;
 pub use part::{GroupShare, HostCap, MOST_CAPPED};
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 pub use queue_kit::KitQueue;

@@ -6,6 +6,7 @@ use crate::codes;
 use crate::engine;
 use crate::fair;
 use crate::model::{Amount, Inbound, Link};
+use crate::moves;
 use crate::read::{choose, device, implied, one_of, understood, understood_list, word};
 use weirgate_document::{Kind, Reader, Span, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
@@ -53,6 +54,7 @@ pub(crate) fn placeholder(span: Span) -> Link {
         engine: None,
         ack_filter: None,
         timer_slack: None,
+        moves: None,
     }
 }
 
@@ -90,6 +92,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
     link.engine = engine::read(&mut table);
     link.ack_filter = engine::read_ack_filter(&mut table);
     link.timer_slack = engine::read_timer_slack(&mut table);
+    link.moves = moves::read(&mut table);
     link
 }
 

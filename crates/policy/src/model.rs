@@ -4,8 +4,8 @@
 
 use crate::{
     Conditioner, ConnectionState, ControlGroup, Engine, Fair, From, GroupShare, Holding, HostCap,
-    IcmpType, Ids, Lengths, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive, Schedule,
-    Sources, TcpFlags, Track,
+    IcmpType, Ids, Lengths, Mac, Mark, Meter, Moves, Ports, Prefix, Protocol, Queue, Receive,
+    Schedule, Sources, TcpFlags, Track,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -216,6 +216,17 @@ pub struct Link {
     pub timer_slack: Option<Value<weirgate_units::Span>>,
     /// Which acknowledgements cake drops upstream; `None` for none.
     pub ack_filter: Option<Value<CakeAckFilter>>,
+    /// How a connection changes its class; [`Moves::AtOnce`] where not stated.
+    pub moves: Option<Value<Moves>>,
+}
+
+impl Link {
+    /// Where connections change their class in order: what says so.
+    #[must_use]
+    pub fn moves_in_order(&self) -> Option<&Value<Moves>> {
+        let stated = self.moves.as_ref();
+        stated.filter(|moves| moves.value == Moves::InOrder)
+    }
 }
 
 /// The rate to reserve for acknowledgements.
@@ -493,7 +504,10 @@ impl Policy {
     /// Whether programs are attached where packets arrive.
     #[must_use]
     pub fn needs_programs(&self) -> bool {
-        self.looks_at_payloads() || self.held_rate().is_some() || !self.conditioners.is_empty()
+        self.looks_at_payloads()
+            || self.held_rate().is_some()
+            || !self.conditioners.is_empty()
+            || self.link.moves_in_order().is_some()
     }
 
     /// The bits of a packet's mark that say what was found in its flow's

@@ -40,6 +40,10 @@ pub struct Arriving {
     /// What conditions packets that leave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Box<Conditioning>>,
+    /// What keeps connections in order that change their class: a program for the
+    /// data that leaves, one for the acknowledgements that arrive, both last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -62,6 +66,30 @@ pub struct Payload {
     pub stale: bool,
 }
 
+/// Two programs by which a TCP connection that changes its class has no segment
+/// overtaken (`bpf/order`): the one for what leaves keeps its data in the old
+/// class until all of it there has been acknowledged, the one for what arrives
+/// closes the sender's window meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Order {
+    /// Whether they are others than this weirgate's, or one is missing: observed
+    /// only, never desired, so that a plan exchanges them.
+    #[serde(default)]
+    pub stale: bool,
+}
+
+impl Order {
+    /// Whether what is there will do for what is wanted. This weirgate's will
+    /// where others were: those cannot be made again.
+    #[must_use]
+    pub fn same(wanted: Option<Self>, seen: Option<Self>) -> bool {
+        match (wanted, seen) {
+            (Some(wanted), Some(seen)) => wanted.stale || !seen.stale,
+            (wanted, seen) => wanted.is_none() && seen.is_none(),
+        }
+    }
+}
+
 impl Payload {
     /// The bits of the mark that it writes.
     #[must_use]
@@ -81,6 +109,7 @@ impl Arriving {
             && self.datagrams.is_none()
             && self.entering.is_none()
             && self.leaving.is_none()
+            && self.order.is_none()
     }
 
     /// Whether a place holds what is wanted of weirgate's; one that does not
@@ -111,6 +140,9 @@ impl Arriving {
         ) && Conditioning::same(
             wanted.and_then(|place| place.leaving.as_deref()),
             seen.and_then(|place| place.leaving.as_deref()),
+        ) && Order::same(
+            wanted.and_then(|place| place.order),
+            seen.and_then(|place| place.order),
         );
         restore(wanted) == restore(seen) && looks && same
     }

@@ -22,7 +22,7 @@ mod receive;
 mod refreshed;
 mod shared;
 
-pub use arriving::{Arriving, Payload};
+pub use arriving::{Arriving, Order, Payload};
 pub use capabilities::Capabilities;
 pub use classify::{
     Chain, Content, Count, Effect, Hook, ICMP, ICMPV6, Match, Meter, PORT_PROTOCOLS,

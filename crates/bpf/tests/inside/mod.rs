@@ -12,6 +12,7 @@ mod flows;
 pub mod marks;
 mod net;
 mod odd;
+mod order;
 pub mod parity;
 mod passive;
 mod payload;

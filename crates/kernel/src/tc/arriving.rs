@@ -15,8 +15,8 @@ use crate::wire::{self, Attrs};
 use nlink::netlink::MessageBuilder;
 use std::os::fd::RawFd;
 use weirgate_plan::{
-    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, PAYLOAD_PREFERENCE,
-    RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
+    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, ORDER_PREFERENCE,
+    PAYLOAD_PREFERENCE, RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
 };
 use weirgate_signatures::BITS;
 use weirgate_state::{Arriving, Hold, Payload};
@@ -130,6 +130,16 @@ pub(crate) fn change(
             programs.leaving,
             had(|place| place.leaving.is_some()),
         ),
+        (
+            Own::OrderIn,
+            programs.order.map(|pair| pair.0),
+            had(|place| place.order.is_some()),
+        ),
+        (
+            Own::OrderOut,
+            programs.order.map(|pair| pair.1),
+            had(|place| place.order.is_some()),
+        ),
     ];
     for (own, program, goes) in others {
         match program {
@@ -154,6 +164,8 @@ enum Own {
     Datagrams,
     Entering,
     Leaving,
+    OrderIn,
+    OrderOut,
 }
 
 impl Own {
@@ -167,6 +179,8 @@ impl Own {
             Self::Datagrams => (TC_H_MIN_INGRESS, DATAGRAMS_PREFERENCE),
             Self::Entering => (TC_H_MIN_INGRESS, CONDITION_PREFERENCE),
             Self::Leaving => (TC_H_MIN_EGRESS, CONDITION_PREFERENCE),
+            Self::OrderIn => (TC_H_MIN_INGRESS, ORDER_PREFERENCE),
+            Self::OrderOut => (TC_H_MIN_EGRESS, ORDER_PREFERENCE),
         }
     }
 
@@ -180,6 +194,8 @@ impl Own {
             Self::Datagrams => "weirgate-udp-",
             Self::Entering => "weirgate-condition-in-",
             Self::Leaving => "weirgate-condition-out-",
+            Self::OrderIn => "weirgate-order-in-",
+            Self::OrderOut => "weirgate-order-out-",
         }
     }
 
@@ -191,6 +207,7 @@ impl Own {
             Self::WindowIn | Self::WindowOut => weirgate_bpf::WindowControl::digest(),
             Self::Datagrams => weirgate_bpf::UdpControl::digest(),
             Self::Entering | Self::Leaving => weirgate_bpf::Condition::digest(),
+            Self::OrderIn | Self::OrderOut => weirgate_bpf::Order::digest(),
         };
         format!("{}{digest:08x}", self.label())
     }
@@ -211,6 +228,8 @@ pub(crate) struct Programs {
     pub entering: Option<RawFd>,
     /// What conditions packets that leave.
     pub leaving: Option<RawFd>,
+    /// What keeps connections in order: for what arrives, for what leaves.
+    pub order: Option<(RawFd, RawFd)>,
 }
 
 /// What such a change says of the filter that holds a rate; `None` where it
@@ -367,6 +386,10 @@ pub(crate) struct Holders {
     pub entering: Option<Holder>,
     /// What conditions packets that leave.
     pub leaving: Option<Holder>,
+    /// What sees acknowledgements arrive of connections that are kept in order.
+    pub order_in: Option<Holder>,
+    /// What sees their data leave.
+    pub order_out: Option<Holder>,
 }
 
 /// What the filters of a place are; each with the bytes that it was listed in.
@@ -389,6 +412,8 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Holders) {
                 Own::Datagrams => &mut holders.datagrams,
                 Own::Entering => &mut holders.entering,
                 Own::Leaving => &mut holders.leaving,
+                Own::OrderIn => &mut holders.order_in,
+                Own::OrderOut => &mut holders.order_out,
                 Own::Payload | Own::Hold => &mut holders.hold,
             };
             *of = Some(found);
@@ -430,14 +455,16 @@ fn looked(payload: &[u8], entry: &Entry<'_>) -> Option<Payload> {
     })
 }
 
-/// Those that were told what they do through their maps.
-const HOLDERS: [Own; 6] = [
+/// Those that have nothing but their version in their name.
+const HOLDERS: [Own; 8] = [
     Own::Hold,
     Own::WindowIn,
     Own::WindowOut,
     Own::Datagrams,
     Own::Entering,
     Own::Leaving,
+    Own::OrderIn,
+    Own::OrderOut,
 ];
 
 /// The program of weirgate's that a filter is; `None` for any other filter.
@@ -543,6 +570,8 @@ mod tests {
                 Own::Datagrams => holders.datagrams,
                 Own::Entering => holders.entering,
                 Own::Leaving => holders.leaving,
+                Own::OrderIn => holders.order_in,
+                Own::OrderOut => holders.order_out,
                 Own::Payload | Own::Hold => holders.hold,
             };
             let whole = listed(attach(7, own, &own.name(), 3));

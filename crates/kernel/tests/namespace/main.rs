@@ -16,6 +16,7 @@ mod cookie;
 mod harness;
 mod hold;
 mod in_place;
+mod order;
 mod parts;
 mod payload;
 mod receive;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a segment of TCP says to receive-window control (window.bpf.c). */
-#ifndef INBOUND_WINDOW_SEGMENT_H
-#define INBOUND_WINDOW_SEGMENT_H
+/* What a segment of TCP says, and writing to one, for programs at a clsact qdisc. */
+#ifndef BPF_TCP_SEGMENT_H
+#define BPF_TCP_SEGMENT_H
 
 #include "tc.h"
 
@@ -39,15 +39,15 @@ struct segment {
 	u8 length; /* the header's byte before the flags */
 };
 
-static __always_inline u32 window_word(const u8 *bytes)
+static __always_inline u32 tcp_word(const u8 *bytes)
 {
 	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 |
 	       bytes[3];
 }
 
 /* Reads the options of a SYN, as far as they are whole. */
-static __always_inline void window_options(struct __sk_buff *skb,
-					   struct segment *segment)
+static __always_inline void tcp_options(struct __sk_buff *skb,
+					struct segment *segment)
 {
 	u32 from = segment->at.transport + TCP_HEADER;
 	u32 end = segment->at.transport + segment->header;
@@ -84,8 +84,8 @@ static __always_inline void window_options(struct __sk_buff *skb,
 
 /* Whether the packet is a whole segment; `arriving` turns its ends round.
  * Global, so that the verifier looks at it by itself. */
-__noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
-			   u32 arriving)
+__noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
+			u32 arriving)
 {
 	struct layout at = {};
 	struct tuple tuple = {};
@@ -102,8 +102,8 @@ __noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
 	segment->payload = at.end - at.transport - segment->header;
 	segment->length = header[12];
 	segment->flags = header[13];
-	segment->first = window_word(header + 4);
-	segment->ack = window_word(header + 8);
+	segment->first = tcp_word(header + 4);
+	segment->ack = tcp_word(header + 8);
 	segment->window = (u16)tc_short(header + 14);
 	segment->at = at;
 	segment->tuple = tuple;
@@ -116,8 +116,36 @@ __noinline u32 window_look(struct __sk_buff *skb, struct segment *segment,
 		segment->tuple.ports[1] = tuple.ports[0];
 	}
 	if (segment->flags & TCP_SYN)
-		window_options(skb, segment);
+		tcp_options(skb, segment);
 	return 1;
+}
+
+/* Writes two bytes of a TCP header that begins at `tcp` in the frame and at
+ * `transport` behind the network's header. The checksum is brought up to date
+ * where it is whole, and left alone where the card or the segmentation is to
+ * make it. */
+static __always_inline int tcp_write(struct __sk_buff *skb, u32 tcp,
+				     u32 transport, u32 offset, u16 before,
+				     u16 after)
+{
+	u8 there[8], read[8];
+	u16 from = __builtin_bswap16(before);
+	u16 to = __builtin_bswap16(after);
+	u16 sum_from = from, sum_to = to;
+
+	/* A frame may have more at its end than the packet. */
+	if (bpf_skb_load_bytes(skb, tcp, there, sizeof(there)) ||
+	    tc_load(skb, transport, read, sizeof(read)) ||
+	    __builtin_memcmp(there, read, sizeof(read)))
+		return 0;
+	/* The sum is of words, of which these are two halves at odd places. */
+	if (offset & 1) {
+		sum_from = before;
+		sum_to = after;
+	}
+	if (bpf_l4_csum_replace(skb, tcp + 16, sum_from, sum_to, 2))
+		return 0;
+	return !bpf_skb_store_bytes(skb, tcp + offset, &to, 2, 0);
 }
 
 #endif

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs that keep the order of connections that change their class, in
+//! the kernel's own run of them.
+
+use super::filter::{Chance, frame};
+use super::window::{ACK, SYN, Segment, pseudo, tcp_at, window};
+use std::thread::sleep;
+use std::time::Duration;
+use weirgate_bpf::{Order, OrderTotals};
+
+const FIN: u8 = 1;
+const RST: u8 = 4;
+
+const WEB: u32 = 0x2_0010;
+const BULK: u32 = 0x2_0011;
+
+/// A full segment's payload.
+const FULL: usize = 1_448;
+
+fn loaded() -> Order {
+    Order::load().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One connection, whose data leaves.
+struct Connection<'o> {
+    order: &'o Order,
+    version: u8,
+    port: u16,
+    /// The number of the next byte of data.
+    next: u32,
+}
+
+impl Connection<'_> {
+    fn segment(&self, out: bool) -> Segment<'static> {
+        Segment {
+            version: self.version,
+            port: self.port,
+            out,
+            flags: ACK,
+            ack: 1,
+            window: 60_000,
+            options: &[],
+            payload: 0,
+        }
+    }
+
+    /// What leaves with this number; its class afterwards.
+    fn leaves(&self, segment: &Segment<'_>, first: u32, class: u32) -> u32 {
+        let frame = numbered(segment, first);
+        let (after, class) = self.order.run(false, &frame, class).expect("a run");
+        assert!(after == frame, "what leaves is not written to");
+        class
+    }
+
+    /// The next segment of data that the tables have for a class: where it goes.
+    fn sends(&mut self, class: u32) -> u32 {
+        let segment = Segment {
+            payload: FULL,
+            ..self.segment(true)
+        };
+        let went = self.leaves(&segment, self.next, class);
+        self.next = self.next.wrapping_add(FULL as u32);
+        went
+    }
+
+    /// The window that the sender sees of an acknowledgement of this number.
+    fn acknowledged(&self, ack: u32) -> u16 {
+        let segment = Segment {
+            ack,
+            ..self.segment(false)
+        };
+        let frame = segment.frame();
+        let (after, class) = self.order.run(true, &frame, 7).expect("a run");
+        assert_eq!(class, 7, "what arrives keeps its class");
+        window(&segment, &frame, &after)
+    }
+
+    /// Its handshake, begun by either side, with the number of its first byte.
+    fn shakes(&mut self, first: u32, begins: bool) {
+        let flags = if begins { SYN } else { SYN | ACK };
+        let syn = Segment {
+            flags,
+            ..self.segment(true)
+        };
+        assert_eq!(self.leaves(&syn, first, BULK), BULK);
+        self.next = first.wrapping_add(1);
+        let answer = Segment {
+            flags: if begins { SYN | ACK } else { ACK },
+            ack: self.next,
+            ..self.segment(false)
+        };
+        let frame = answer.frame();
+        let (after, _) = self.order.run(true, &frame, 0).expect("a run");
+        assert!(after == frame, "nothing is written to a handshake");
+    }
+}
+
+fn connection(order: &Order, version: u8, port: u16) -> Connection<'_> {
+    Connection {
+        order,
+        version,
+        port,
+        next: 0,
+    }
+}
+
+/// A segment with a number of its own, and the right checksum.
+fn numbered(segment: &Segment<'_>, first: u32) -> Vec<u8> {
+    let mut frame = segment.frame();
+    let at = tcp_at(segment.version);
+    frame[at + 4..at + 8].copy_from_slice(&first.to_be_bytes());
+    frame[at + 16..at + 18].fill(0);
+    let addresses = if segment.version == 4 { 26..34 } else { 22..54 };
+    let sum = pseudo(&frame[addresses], &frame[at..]);
+    frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// From the first segment for another class to the first that goes there; also
+/// where numbers begin anew, and where the other side begins the connection.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn moves() {
+    let order = loaded();
+    let mut expected = OrderTotals::default();
+    for version in [4, 6] {
+        for (port, first, begins) in [
+            (1_001, 5_000, true),
+            (1_002, 5_000, false),
+            (1_003, u32::MAX - 4_000, true),
+            (1_004, (1 << 31) - 4_000, false),
+        ] {
+            let mut one = connection(&order, version, port);
+            one.shakes(first, begins);
+            let begin = one.next;
+            // Nothing waits in the class of the handshake.
+            assert_eq!(one.sends(WEB), WEB);
+            for _ in 0..3 {
+                assert_eq!(one.sends(WEB), WEB);
+            }
+            let full = FULL as u32;
+            assert_eq!(one.acknowledged(begin.wrapping_add(full)), 60_000);
+            // Data for the other class stays. Nobody is stopped for two.
+            assert_eq!((one.sends(BULK), one.sends(BULK)), (WEB, WEB));
+            assert_eq!(one.acknowledged(begin.wrapping_add(2 * full)), 60_000);
+            assert_eq!(one.sends(BULK), WEB);
+            assert_eq!(one.acknowledged(begin.wrapping_add(3 * full)), 0);
+            // What is sent again goes there too, and proves nothing.
+            let again = Segment {
+                payload: FULL,
+                ..one.segment(true)
+            };
+            let lost = begin.wrapping_add(3 * full);
+            assert_eq!(one.leaves(&again, lost, BULK), WEB);
+            assert_eq!(one.acknowledged(lost), 0);
+            assert_eq!(one.acknowledged(one.next.wrapping_sub(1)), 0);
+            // An acknowledgement of its own, and an end at once.
+            let bare = one.segment(true);
+            assert_eq!(one.leaves(&bare, one.next, BULK), BULK);
+            let reset = Segment {
+                flags: RST,
+                ..one.segment(true)
+            };
+            assert_eq!(one.leaves(&reset, one.next, BULK), WEB);
+            // With the last byte it is open again, and the connection moves.
+            assert_eq!(one.acknowledged(one.next), 60_000);
+            assert_eq!(one.sends(BULK), BULK);
+            assert_eq!(one.acknowledged(one.next.wrapping_sub(full)), 60_000);
+            // A FIN is of the sequence too.
+            let end = Segment {
+                flags: ACK | FIN,
+                ..one.segment(true)
+            };
+            assert_eq!(one.acknowledged(one.next), 60_000);
+            assert_eq!(one.leaves(&end, one.next, BULK), BULK);
+            assert_eq!(one.sends(WEB), BULK);
+            expected.moved += 2;
+            expected.closed += 3;
+        }
+    }
+    assert_eq!(order.totals().expect("a map"), expected);
+}
+
+/// What returns to its class before all is acknowledged has not moved.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn returns() {
+    let order = loaded();
+    for version in [4, 6] {
+        let mut one = connection(&order, version, 2_000);
+        one.shakes(1, true);
+        let begin = one.next;
+        one.sends(WEB);
+        for _ in 0..6 {
+            assert_eq!((one.sends(BULK), one.sends(BULK)), (WEB, WEB));
+            assert_eq!(one.sends(WEB), WEB);
+            assert_eq!(one.acknowledged(begin + 1), 60_000);
+        }
+        // And then is as before.
+        for _ in 0..3 {
+            assert_eq!(one.sends(BULK), WEB);
+        }
+        assert_eq!(one.acknowledged(begin + 2), 0);
+    }
+}
+
+/// Nothing that is missing keeps a connection where it is.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn ends() {
+    let order = loaded();
+    for version in [4, 6] {
+        // No acknowledgement ever came by.
+        let mut one = connection(&order, version, 3_000);
+        assert_eq!(one.sends(WEB), WEB);
+        assert_eq!(one.sends(BULK), BULK);
+        // Acknowledged is what went another way.
+        let mut one = connection(&order, version, 3_001);
+        one.shakes(1, true);
+        one.sends(WEB);
+        assert_eq!(one.acknowledged(one.next + 100_000), 60_000);
+        assert_eq!(one.sends(BULK), BULK);
+        // Another connection of the same ports.
+        let mut one = connection(&order, version, 3_002);
+        one.shakes(1, true);
+        (one.sends(WEB), one.sends(WEB));
+        one.shakes(900_000_000, true);
+        assert_eq!(one.sends(BULK), BULK);
+        assert_eq!(one.sends(WEB), BULK);
+        // It takes too long.
+        let mut one = connection(&order, version, 3_003);
+        one.shakes(1, false);
+        one.sends(WEB);
+        for _ in 0..3 {
+            assert_eq!(one.sends(BULK), WEB);
+        }
+        sleep(Duration::from_millis(1_900));
+        assert_eq!(one.acknowledged(3), 0);
+        assert_eq!(one.sends(BULK), WEB);
+        sleep(Duration::from_millis(101));
+        assert_eq!(one.acknowledged(4), 60_000);
+        assert_eq!(one.sends(BULK), BULK);
+        assert_eq!(one.acknowledged(5), 60_000);
+    }
+    assert_eq!(order.totals().expect("a map").late, 2);
+}
+
+/// Anything at all: nothing but a window and its checksum is ever written, and
+/// the map is no larger than it may be.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn any_packet() {
+    let order = loaded();
+    for version in [4, 6] {
+        for protocol in [17, 47] {
+            let other = frame(version, protocol, 0, 5_000, 600);
+            for arriving in [false, true] {
+                let (after, class) = order.run(arriving, &other, BULK).expect("a run");
+                assert!(after == other && class == BULK);
+            }
+        }
+    }
+    assert_eq!(order.flows().expect("a map"), 0);
+    let mut chance = Chance(77);
+    let mut closed = 0;
+    for _ in 0..30_000 {
+        let port = 1 + chance.below(12) as u16;
+        let segment = Segment {
+            version: 4 + 2 * (port % 2) as u8,
+            port,
+            out: chance.below(2) == 0,
+            flags: [ACK, ACK, ACK, ACK, ACK | 8, SYN | ACK, FIN | ACK, RST]
+                [chance.below(8) as usize],
+            ack: chance.below(40_000) as u32,
+            window: chance.below(1 << 16) as u16,
+            options: &[],
+            payload: chance.below(3) as usize * 724,
+        };
+        let mut bytes = numbered(&segment, chance.below(40_000) as u32);
+        let spoiled = chance.below(3) == 0;
+        if spoiled {
+            for _ in 0..chance.below(5) {
+                let at = 12 + chance.below(bytes.len() as u64 - 12) as usize;
+                bytes[at] = chance.below(256) as u8;
+            }
+            if chance.below(2) == 0 {
+                bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
+            }
+        }
+        let class = [WEB, WEB, BULK][chance.below(3) as usize];
+        let Ok((after, went)) = order.run(!segment.out, &bytes, class) else {
+            assert!(spoiled, "the kernel runs what is whole");
+            continue;
+        };
+        assert!(went == class || segment.out && [WEB, BULK].contains(&went));
+        assert!(!segment.out || after == bytes);
+        if after != bytes && !spoiled {
+            assert_eq!(window(&segment, &bytes, &after), 0);
+            closed += 1;
+        }
+        let differs = (0..bytes.len()).filter(|at| bytes[*at] != after[*at]);
+        assert!(differs.count() <= 4);
+    }
+    println!("{closed} windows closed, {:?}", order.totals());
+    assert!(closed > 100, "{closed}");
+    for port in 0..40_000 {
+        let mut one = connection(&order, 4 + 2 * (port % 2) as u8, port);
+        one.sends(WEB);
+    }
+    let known = order.flows().expect("a map");
+    println!("{known} directions are known");
+    assert!((8_000..=16_384).contains(&known), "{known}");
+}

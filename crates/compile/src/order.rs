@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connections that change their class in order (`moves = "in-order"`): which
+//! devices get the programs for it.
+//!
+//! They are at the device where a direction is shaped and its acknowledgements
+//! come in: the link's for the upstream, the LAN device for the downstream. What
+//! is shaped on an IFB is acknowledged elsewhere.
+
+use crate::codes;
+use crate::engine;
+use std::collections::BTreeMap;
+use weirgate_document::Problems;
+use weirgate_policy::{Direction, Engine, Inbound, Policy};
+use weirgate_state::{Arriving, Capabilities, DeviceName, Order, Origin};
+
+/// Puts the programs into the places of their devices.
+pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, Arriving>) {
+    let Some(moves) = policy.link.moves_in_order() else {
+        return;
+    };
+    for direction in Direction::BOTH {
+        let Some(device) = device(policy, direction) else {
+            continue;
+        };
+        let place = places.entry(device.clone()).or_insert_with(|| Arriving {
+            origin: Origin::new(
+                moves.line,
+                "a connection that changes its class has no segment overtaken",
+            ),
+            ..Arriving::default()
+        });
+        place.order = Some(Order::default());
+    }
+}
+
+/// Where connections of a direction are kept in order; `None` where they are not.
+fn device(policy: &Policy, direction: Direction) -> Option<&DeviceName> {
+    policy.line_rate(direction)?;
+    match direction {
+        Direction::Up => Some(&policy.link.device.value),
+        Direction::Down if policy.link.inbound.value == Inbound::Lan => {
+            policy.link.lan.first().map(|lan| &lan.value)
+        }
+        Direction::Down => None,
+    }
+}
+
+/// What this kernel lacks for it, and where it does nothing.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let Some(moves) = policy.link.moves_in_order() else {
+        return;
+    };
+    if !kernel.payload {
+        problems.error(
+            codes::ORDER,
+            moves.span.clone(),
+            format!("{release} has no cls_bpf, by which connections are kept in order"),
+            "load or build the module cls_bpf, or write `moves = \"at-once\"`",
+        );
+    }
+    if engine::chosen(policy, Some(kernel)) == Engine::Cake {
+        problems.warning(
+            codes::ORDER,
+            moves.span.clone(),
+            "cake has one class, which no connection leaves",
+            "leave `moves` out",
+        );
+    }
+    let down = Direction::Down;
+    if policy.line_rate(down).is_some() && device(policy, down).is_none() {
+        problems.warning(
+            codes::ORDER,
+            moves.span.clone(),
+            "downstream, connections change their class at once: what is shaped as it arrives is \
+             acknowledged on another device",
+            "write `inbound = \"lan\"`, or leave it at the upstream",
+        );
+    }
+}
+
+/// The same for whoever reads a direction's report.
+pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
+    policy.link.moves_in_order()?;
+    device(policy, direction).map(|device| {
+        format!(
+            "A TCP connection changes its class on {device} when all of its data in the old one \
+             has been acknowledged; its sender stops for that long, at most 2 s."
+        )
+    })
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connections that change their class in order: where, and where not.
+
+use weirgate_compile::{check_report, compile};
+use weirgate_document::Severity;
+use weirgate_policy::{Policy, parse};
+use weirgate_state::{Arriving, Capabilities, Order};
+
+const SITE: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\n\
+    down = \"50mbit\"\ninbound = \"lan\"\nlayer = \"docsis\"\nmoves = \"in-order\"\n\
+    [[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
+
+fn policy(source: &str) -> Policy {
+    let (policy, problems) = parse(source);
+    policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
+}
+
+/// The devices that have the programs, and what is said.
+fn kept(source: &str, kernel: &Capabilities) -> (Vec<String>, Vec<(&'static str, Severity)>) {
+    let (state, problems) = compile(&policy(source), kernel);
+    let own = |place: &Arriving| place.order == Some(Order::default());
+    let places = state.iter().flat_map(|state| &state.arriving);
+    let devices = places.filter(|(_, place)| own(place));
+    let said = problems.iter().map(|one| (one.code, one.severity));
+    (
+        devices.map(|(name, _)| name.to_string()).collect(),
+        said.collect(),
+    )
+}
+
+#[test]
+fn programs_are_where_acknowledgements_come_in() {
+    let all = Capabilities::all();
+    assert_eq!(
+        kept(SITE, &all),
+        (vec!["lan".into(), "wan".into()], Vec::new())
+    );
+    let at_once = SITE.replace("in-order", "at-once");
+    assert_eq!(kept(&at_once, &all), (Vec::new(), Vec::new()));
+    let unsaid = SITE.replace("moves = \"in-order\"\n", "");
+    assert_eq!(kept(&unsaid, &all), (Vec::new(), Vec::new()));
+    let up = SITE.replace("down = \"50mbit\"\ninbound = \"lan\"\n", "");
+    assert_eq!(kept(&up, &all), (vec!["wan".into()], Vec::new()));
+    let bridge = SITE.replace("moves", "bridge = true\nmoves");
+    assert_eq!(kept(&bridge, &all).0, ["lan", "wan"]);
+}
+
+#[test]
+fn what_it_cannot_is_said() {
+    let all = Capabilities::all();
+    let doubted = vec![("C226", Severity::Warning)];
+    let ifb = SITE.replace("inbound = \"lan\"\n", "");
+    assert_eq!(kept(&ifb, &all), (vec!["wan".into()], doubted.clone()));
+    let cake = SITE
+        .replace("down = \"50mbit\"\ninbound = \"lan\"\n", "")
+        .replace("moves", "engine = \"cake\"\nmoves");
+    assert_eq!(kept(&cake, &all).1, doubted);
+    let without = Capabilities {
+        payload: false,
+        ..all
+    };
+    let refused = vec![("C226", Severity::Error)];
+    assert_eq!(kept(SITE, &without), (Vec::new(), refused));
+}
+
+#[test]
+fn check_says_where() {
+    let notes = |source: &str| -> Vec<bool> {
+        let report = check_report(&policy(source));
+        let said = |notes: &Vec<String>| notes.iter().any(|one| one.contains("changes its class"));
+        report.directions.iter().map(|it| said(&it.notes)).collect()
+    };
+    assert_eq!(notes(SITE), [true, true]);
+    assert_eq!(
+        notes(&SITE.replace("inbound = \"lan\"\n", "")),
+        [true, false]
+    );
+    assert_eq!(notes(&SITE.replace("in-order", "at-once")), [false, false]);
+}

@@ -223,7 +223,8 @@ fn ends() {
         // Another connection of the same ports.
         let mut one = connection(&order, version, 3_002);
         one.shakes(1, true);
-        (one.sends(WEB), one.sends(WEB));
+        one.sends(WEB);
+        one.sends(WEB);
         one.shakes(900_000_000, true);
         assert_eq!(one.sends(BULK), BULK);
         assert_eq!(one.sends(WEB), BULK);

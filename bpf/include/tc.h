@@ -167,18 +167,6 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	return 1;
 }
 
-/* No place that is known of a network's header. */
-#define TC_NOWHERE 16
-
-/* Where the network's header begins in this frame, and in others that the device
- * brings. */
-static __always_inline u32 tc_place(struct __sk_buff *skb)
-{
-	if (tc_stands(skb, ETH_HLEN))
-		return ETH_HLEN;
-	return tc_stands(skb, 0) ? 0 : TC_NOWHERE;
-}
-
 /* Headers as they lie in a packet, with the ports behind them (RFC 791, RFC
  * 8200). */
 struct plain_ipv4 {
@@ -251,26 +239,27 @@ static __always_inline int tc_plain_ipv6(const struct plain_ipv6 *packet,
 }
 
 /*
- * The flow of a plain packet of TCP or UDP, where its headers lie in the first
- * piece of it, `place` bytes behind its beginning. What it is not sure of it
- * leaves to tc_tuple(), which asks the kernel for every header and takes three
- * times as long.
+ * The flow of a plain packet of TCP or UDP, with its headers read at once. What it
+ * is not sure of it leaves to tc_tuple(), which asks for one after the other.
+ *
+ * Not by pointers into the packet: of a program that has them the kernel gives
+ * every packet a copy of its own that shares its bytes, though nothing is
+ * written (bpf_unclone_prologue(), net/core/filter.c).
  */
-static __always_inline int tc_plain(struct __sk_buff *skb, u32 place,
-				    struct tuple *tuple, struct layout *at)
+static __always_inline int tc_plain(struct __sk_buff *skb, struct tuple *tuple,
+				    struct layout *at)
 {
-	const u8 *header = (const u8 *)(long)skb->data;
-	const u8 *end = (const u8 *)(long)skb->data_end;
+	union {
+		struct plain_ipv4 v4;
+		struct plain_ipv6 v6;
+	} packet;
 
-	if (place >= TC_NOWHERE)
-		return 0;
-	header += place;
-	if (skb->protocol == __builtin_bswap16(ETH_P_IP) &&
-	    header + sizeof(struct plain_ipv4) <= end)
-		return tc_plain_ipv4((const void *)header, tuple, at);
-	if (skb->protocol == __builtin_bswap16(ETH_P_IPV6) &&
-	    header + sizeof(struct plain_ipv6) <= end)
-		return tc_plain_ipv6((const void *)header, tuple, at);
+	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
+		return !tc_load(skb, 0, &packet.v4, sizeof(packet.v4)) &&
+		       tc_plain_ipv4(&packet.v4, tuple, at);
+	if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
+		return !tc_load(skb, 0, &packet.v6, sizeof(packet.v6)) &&
+		       tc_plain_ipv6(&packet.v6, tuple, at);
 	return 0;
 }
 

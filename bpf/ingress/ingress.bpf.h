@@ -47,8 +47,6 @@ struct filter_state {
 	u64 other; /* packets of no flow */
 	u64 random; /* state of random.h */
 	u32 parts; /* as settings have them */
-	u32 device; /* whose packets have their headers at `place` */
-	u32 place;
 	u32 pad;
 	struct virtual_queue v;
 };
@@ -222,24 +220,6 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 	return (segments - 1) * aqm_wire(link, own) + aqm_wire(link, rest);
 }
 
-/* The flow of a packet. Where headers begin is the same in all of a device's
- * packets, so it is looked for once. */
-static __always_inline u32 filter_tuple(struct __sk_buff *skb,
-					struct filter_state *state,
-					struct tuple *tuple, struct layout *at)
-{
-	if (skb->ifindex == state->device &&
-	    tc_plain(skb, state->place, tuple, at))
-		return 1;
-	if (!tc_tuple(skb, tuple, at))
-		return 0;
-	if (skb->ifindex != state->device) {
-		state->place = tc_place(skb);
-		state->device = skb->ifindex;
-	}
-	return 1;
-}
-
 /* Reads a packet's headers. */
 __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
 			   struct filter_turn *turn)
@@ -248,7 +228,8 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
 
 	if (!turn || !state)
 		return 0;
-	turn->is_flow = filter_tuple(skb, state, &turn->tuple, &at);
+	turn->is_flow = tc_plain(skb, &turn->tuple, &at) ||
+			tc_tuple(skb, &turn->tuple, &at);
 	turn->packet.len = skb->len;
 	turn->packet.ecn = at.ecn;
 	turn->packet.wire =

@@ -167,6 +167,102 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	return 1;
 }
 
+/* Headers as they lie in a packet, with the ports behind them (RFC 791, RFC
+ * 8200). */
+struct plain_ipv4 {
+	u8 version; /* and words of header */
+	u8 service;
+	u16 length;
+	u16 id;
+	u16 fragment;
+	u8 left;
+	u8 protocol;
+	u16 sum;
+	u32 address[2];
+	u16 ports[2];
+};
+
+struct plain_ipv6 {
+	u16 version; /* and most of the traffic class */
+	u16 label;
+	u16 length;
+	u8 protocol;
+	u8 left;
+	u32 address[2][4];
+	u16 ports[2];
+};
+
+static __always_inline int tc_plain_ipv4(const struct plain_ipv4 *packet,
+					 struct tuple *tuple, struct layout *at)
+{
+	/* 20 bytes of header, a length that says something, and no fragment. */
+	if (packet->version != 0x45 || !packet->length ||
+	    packet->fragment & __builtin_bswap16(0x3fff))
+		return 0;
+	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
+		return 0;
+	tuple->address[0][0] = packet->address[0];
+	tuple->address[1][0] = packet->address[1];
+	tuple->ports[0] = packet->ports[0];
+	tuple->ports[1] = packet->ports[1];
+	tuple->protocol = packet->protocol;
+	tuple->version = 4;
+	at->transport = 20;
+	at->end = __builtin_bswap16(packet->length);
+	at->ecn = packet->service & 3;
+	at->code = packet->service >> 2;
+	at->whole = 1;
+	return 1;
+}
+
+static __always_inline int tc_plain_ipv6(const struct plain_ipv6 *packet,
+					 struct tuple *tuple, struct layout *at)
+{
+	u16 version = __builtin_bswap16(packet->version);
+
+	if (version >> 12 != 6 || !packet->length)
+		return 0;
+	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
+		return 0;
+	__builtin_memcpy(tuple->address, packet->address,
+			 sizeof(tuple->address));
+	tuple->ports[0] = packet->ports[0];
+	tuple->ports[1] = packet->ports[1];
+	tuple->protocol = packet->protocol;
+	tuple->version = 6;
+	at->transport = 40;
+	at->end = 40 + __builtin_bswap16(packet->length);
+	at->code = version >> 6 & 0x3f;
+	at->ecn = version >> 4 & 3;
+	at->whole = 1;
+	return 1;
+}
+
+/*
+ * The flow of a plain packet of TCP or UDP, with its headers read at once. What it
+ * is not sure of it leaves to tc_tuple(), which asks for one after the other.
+ *
+ * Not by pointers into the packet: of a program that has them the kernel gives
+ * every packet a copy of its own that shares its bytes, though nothing is
+ * written (bpf_unclone_prologue(), net/core/filter.c).
+ */
+static __always_inline int tc_plain(struct __sk_buff *skb, struct tuple *tuple,
+				    struct layout *at)
+{
+	union {
+		struct plain_ipv4 v4;
+		struct plain_ipv6 v6;
+	} packet;
+
+	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
+		return !tc_load(skb, 0, &packet.v4, sizeof(packet.v4)) &&
+		       tc_plain_ipv4(&packet.v4, tuple, at);
+	if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
+		return !tc_load(skb, 0, &packet.v6, sizeof(packet.v6)) &&
+		       tc_plain_ipv6(&packet.v6, tuple, at);
+	return 0;
+}
+
 /* The flow of a packet: its addresses and protocol, and where it has them its
  * ports. Fragments are told by addresses and protocol alone, all of them, the
  * first as well. */

@@ -99,17 +99,16 @@ static __always_inline u32 tuple_hash(const struct tuple *tuple, u32 key)
 	u32 ports = (u32)tuple->ports[0] << 16 | tuple->ports[1];
 	u32 hash = tuple_final(tuple->address[0][0] + key,
 			       tuple->address[1][0] + key,
-			       key ^ last * TUPLE_GOLDEN);
+			       ports + (key ^ last * TUPLE_GOLDEN));
 	u32 i;
 
-	if (tuple->version == 6) {
+	if (tuple->version != 6)
+		return hash;
 #pragma unroll
-		for (i = 1; i < 4; i++)
-			hash = tuple_final(tuple->address[0][i] + hash,
-					   tuple->address[1][i] + key,
-					   hash ^ key);
-	}
-	return tuple_final(hash, ports + key, key);
+	for (i = 1; i < 4; i++)
+		hash = tuple_final(tuple->address[0][i] + hash,
+				   tuple->address[1][i] + key, hash ^ key);
+	return hash;
 }
 
 #endif

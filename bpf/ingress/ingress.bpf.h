@@ -17,6 +17,7 @@
  */
 #include "tc.h"
 #include "lock.h"
+#include "random.h"
 
 #define aqm_slot(q, i) filter_slot(q, i)
 struct aqm_slot;
@@ -44,6 +45,9 @@ struct filter_state {
 	u32 changes_seen;
 	u64 missed; /* packets that found it locked for too long */
 	u64 other; /* packets of no flow */
+	u64 random; /* state of random.h */
+	u32 parts; /* as settings have them */
+	u32 pad;
 	struct virtual_queue v;
 };
 
@@ -88,14 +92,16 @@ struct filter_turn {
 };
 
 /* Takes settings over. */
-__noinline u32 filter_settle(u64 now_ns)
+__noinline u32 filter_settle(struct filter_state *state, u64 now_ns)
 {
 	u32 key = 0;
 	struct filter_settings *wanted = bpf_map_lookup_elem(&settings, &key);
-	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
 
 	if (!wanted || !state)
 		return 0;
+	if (!state->random)
+		state->random = random_seed();
+	state->parts = (u32)wanted->parts;
 	state->v.q.params = wanted->params;
 	virtual_setup(&state->v, &wanted->link, now_ns);
 	return 1;
@@ -136,12 +142,11 @@ static __always_inline u32 filter_place(const struct flow_table *table,
 }
 
 /* Notes what was done to a packet's flow. */
-__noinline u32 filter_note(struct filter_turn *turn)
+__noinline u32 filter_note(struct filter_state *state, struct filter_turn *turn)
 {
-	u32 key = 0;
-	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
 	const struct aqm_packet *packet;
 	struct filter_flow *flow;
+	u32 key;
 
 	if (!turn || !state)
 		return 0;
@@ -172,11 +177,9 @@ __noinline u32 filter_note(struct filter_turn *turn)
 #endif
 
 /* Decides on a packet of a flow. */
-__noinline u32 filter_decide(struct filter_turn *turn)
+__noinline u32 filter_decide(struct filter_state *state,
+			     struct filter_turn *turn)
 {
-	u32 key = 0;
-	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
-
 	if (!turn || !state)
 		return 0;
 	turn->verdict = virtual_arrive(&state->v, &turn->packet,
@@ -218,20 +221,21 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 }
 
 /* Reads a packet's headers. */
-__noinline u32 filter_look(struct __sk_buff *skb, struct filter_turn *turn)
+__noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
+			   struct filter_turn *turn)
 {
-	u32 key = 0;
-	struct filter_settings *wanted = bpf_map_lookup_elem(&settings, &key);
 	struct layout at = {};
 
-	if (!turn || !wanted)
+	if (!turn || !state)
 		return 0;
-	turn->is_flow = tc_tuple(skb, &turn->tuple, &at);
+	turn->is_flow = tc_plain(skb, &turn->tuple, &at) ||
+			tc_tuple(skb, &turn->tuple, &at);
 	turn->packet.len = skb->len;
 	turn->packet.ecn = at.ecn;
 	turn->packet.wire =
-		filter_wire(skb, &wanted->link, turn->tuple.protocol, &at);
-	tuple_reduce(&turn->tuple, wanted->parts);
+		filter_wire(skb, &state->v.q.link, turn->tuple.protocol, &at);
+	if (state->parts != AQM_CONNECTION)
+		tuple_reduce(&turn->tuple, state->parts);
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		turn->packet.flow = at.code;
 	else
@@ -257,6 +261,28 @@ static __always_inline void filter_record(const struct filter_turn *turn)
 	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
 }
 
+static __always_inline int filter_lock(struct filter_state *state)
+{
+	if (lock_take(&state->lock))
+		return 1;
+	__sync_fetch_and_add(&state->missed, 1);
+	return 0;
+}
+
+/* Settings are new, unless another processor has seen to them meanwhile. */
+static __always_inline int filter_change(struct filter_state *state, u32 count,
+					 u64 now_ns)
+{
+	if (!filter_lock(state))
+		return 0;
+	if (count != state->changes_seen) {
+		filter_settle(state, now_ns);
+		state->changes_seen = count;
+	}
+	lock_release(&state->lock);
+	return 1;
+}
+
 SEC("tc")
 int inbound(struct __sk_buff *skb)
 {
@@ -268,22 +294,19 @@ int inbound(struct __sk_buff *skb)
 
 	if (!state || !count)
 		return TC_ACT_UNSPEC;
-	filter_look(skb, &turn);
 	turn.packet.arrived_ns = bpf_ktime_get_ns();
-	turn.random = bpf_get_prandom_u32();
-	if (!lock_take(&state->lock)) {
-		__sync_fetch_and_add(&state->missed, 1);
+	if (*count != state->changes_seen &&
+	    !filter_change(state, *count, turn.packet.arrived_ns))
 		return TC_ACT_UNSPEC;
-	}
-	if (*count != state->changes_seen) {
-		state->changes_seen = *count;
-		filter_settle(turn.packet.arrived_ns);
-	}
+	filter_look(skb, state, &turn);
+	if (!filter_lock(state))
+		return TC_ACT_UNSPEC;
+	turn.random = random_word(&state->random);
 	turn.packet.arrived_ns = virtual_now(&state->v, turn.packet.arrived_ns);
 	if (turn.is_flow) {
-		filter_decide(&turn);
+		filter_decide(state, &turn);
 #ifdef AQM_FLOWS_H
-		filter_note(&turn);
+		filter_note(state, &turn);
 #endif
 	} else {
 		state->other++;

@@ -31,7 +31,7 @@ const PARAMS_AT: usize = size_of::<LinkFacts>() + 8;
 
 /// Bytes of `struct filter_state` before the virtual queue, and where in it
 /// what is.
-const QUEUE_AT: usize = 24;
+const QUEUE_AT: usize = 40;
 const MISSED_AT: usize = 8;
 const OTHER_AT: usize = 16;
 

@@ -15,8 +15,13 @@ use std::time::{Duration, Instant};
 use weirgate_bpf::{Copies, Filter, Sender};
 
 /// Packets before and within what is measured.
-const WARM: u32 = 4_000;
-const PACKETS: u32 = 20_000;
+const WARM: u32 = 2_000;
+const PACKETS: u32 = 8_000;
+
+/// How often each is measured. What the kernel's allocator has at hand makes a few
+/// hundred instructions of difference from one time to the next, so that the
+/// median counts.
+const ROUNDS: usize = 5;
 
 /// Bytes of a packet with its header, and the flows that they are of.
 const BYTES: usize = 1_250;
@@ -100,6 +105,12 @@ fn queued(sender: &mut Sender, rate: u64) -> Duration {
     each
 }
 
+/// The middle one.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Each of them where it is in nobody's way, and saturated: a little more comes than it
 /// lets through.
 #[test]
@@ -111,21 +122,31 @@ fn a_part_of_a_queue() {
         net::run(&format!("ip link set {device} up"));
     }
     let mut sender = Sender::load().unwrap_or_else(|error| panic!("{error}"));
-    let bare = spent(&mut sender);
-    let less = |each: Duration| (each.as_nanos() as f64) - bare.as_nanos() as f64;
-    let filter_free = filtered(&mut sender, FREE);
-    let queue_free = queued(&mut sender, FREE);
-    let filter = filtered(&mut sender, rate_of(filter_free));
-    let queue = queued(&mut sender, rate_of(queue_free));
+    let rounds: Vec<[f64; 4]> = (0..ROUNDS)
+        .map(|_| {
+            let bare = spent(&mut sender);
+            let filter_free = filtered(&mut sender, FREE);
+            let queue_free = queued(&mut sender, FREE);
+            let filter = filtered(&mut sender, rate_of(filter_free));
+            let queue = queued(&mut sender, rate_of(queue_free));
+            [filter_free, queue_free, filter, queue]
+                .map(|each| each.as_nanos() as f64 - bare.as_nanos() as f64)
+        })
+        .collect();
     println!(
-        "instructions for a packet beyond {bare:?}: in nobody's way filter {:.0}, IFB and cake \
-         {:.0}; saturated {:.0} and {:.0}",
-        less(filter_free),
-        less(queue_free),
-        less(filter),
-        less(queue)
+        "instructions for a packet beyond none: filter, IFB and cake in nobody's way; saturated"
     );
-    // A quarter and a third have been measured; a fifth is the goal.
-    assert!(less(filter) * 3.0 < less(queue));
-    assert!(less(filter_free) * 2.5 < less(queue_free));
+    for round in &rounds {
+        println!("{round:?}");
+    }
+    let [filter_free, queue_free, filter, queue] =
+        [0, 1, 2, 3].map(|of| median(rounds.iter().map(|round| round[of]).collect()));
+    println!(
+        "medians: in nobody's way {filter_free:.0} and {queue_free:.0}; saturated {filter:.0} \
+         and {queue:.0}, {:.3} of it",
+        filter / queue
+    );
+    // A fifth is the goal where it is saturated.
+    assert!(filter * 5.0 <= queue);
+    assert!(filter_free * 3.0 < queue_free);
 }

@@ -36,11 +36,11 @@ fn judged(text: &str, result: Result<Imported, ImportError>) {
     }
 }
 
-/// The planted mistake: a policy that leaves out ten things, more than a seed's.
+/// The planted mistake: a policy that leaves out two dozen things, more than any seed.
 #[cfg(feature = "planted")]
 fn planted(imported: &Imported) {
     let left_out = imported.left_out.len();
-    assert!(left_out < 10, "the planted mistake: {left_out} things left out");
+    assert!(left_out < 24, "the planted mistake: {left_out} things left out");
 }
 
 #[cfg(not(feature = "planted"))]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 16] = [
+const PACKAGES: [(&str, &str, &str); 17] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -25,6 +25,7 @@ const PACKAGES: [(&str, &str, &str); 16] = [
         "tests compare with what nft itself lists",
     ),
     ("gcc", "/usr/bin/cc", "linking Rust programs"),
+    ("g++", "/usr/bin/c++", "the fuzzer's library"),
     ("make", "/usr/bin/make", "the Makefile, and building libbpf"),
     (
         "clang-19",

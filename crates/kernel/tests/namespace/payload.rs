@@ -26,8 +26,8 @@ fn looking(lowest: u8) -> State {
 #[test]
 fn the_classifier_comes_is_exchanged_and_goes() {
     in_namespace(|kernel| async move {
-        assert!(weirgate_kernel::can_look());
         let desired = looking(24);
+        assert!(weirgate_kernel::can_look());
         let before = observe(&kernel, &[&desired]).await;
         let forward = plan(&before, &desired).unwrap();
         assert_eq!(forward.steps.len(), 1, "{forward:?}");

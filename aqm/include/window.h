@@ -63,7 +63,7 @@ struct window_flow {
 	u32 missing; /* bytes below it that did not */
 	u32 acked; /* by the last acknowledgement */
 	u32 came; /* something did since */
-	u32 pad;
+	u32 selective; /* acknowledgements tell what came beyond a loss */
 };
 
 /* Segments smaller than this are never waited for. */
@@ -143,6 +143,30 @@ AQM_FN void window_begun(struct window_flow *flow, u32 ack, u32 window,
 	flow->paid_ns = now_ns;
 }
 
+/* Whether the sender waits for nothing but its window: the edge has gone on by what
+ * was earned, but for `few` bytes or two segments. */
+AQM_FN int window_binds(const struct window_flow *flow,
+			const struct window_rule *rule, u64 few)
+{
+	return rule->algorithm == WINDOW_EDGE && !rule->fixed_bytes &&
+	       flow->began &&
+	       flow->credit < (s64)aqm_max(2 * window_mss(flow), few);
+}
+
+/* What others are owed is paid by not going on: with each acknowledgement half of
+ * what it is for, so that the sender goes on meanwhile. Returns the bytes. */
+AQM_FN u64 window_pay(struct window_flow *flow, u32 ack, u64 owed)
+{
+	s32 further = (s32)(ack - flow->acked);
+	u64 paid;
+
+	if (!flow->began || further <= 0)
+		return 0;
+	paid = aqm_min(owed, (u64)further / 2);
+	flow->credit -= (s64)paid;
+	return paid;
+}
+
 /* Shah's algorithms: one step, where data came. */
 AQM_FN u64 window_step(const struct window_flow *flow,
 		       const struct window_rule *rule, u64 rate)
@@ -192,10 +216,13 @@ AQM_FN u64 window_most(const struct window_flow *flow,
 
 /* Whether something came and the acknowledgement is the last one's again: to a
  * sender without SACK such a one tells of a loss, if its window is the same too
- * (RFC 5681 section 2). */
+ * (RFC 5681 section 2). One with SACK learns it from the blocks (RFC 6675), and
+ * the edge goes on: what a loss holds up would else be on offer at once when it
+ * has been repaired, and be lost again where it meets a short queue. */
 AQM_FN int window_repeats(const struct window_flow *flow, u32 ack)
 {
-	return flow->began && flow->came && flow->acked == ack;
+	return !flow->selective && flow->began && flow->came &&
+	       flow->acked == ack;
 }
 
 /*

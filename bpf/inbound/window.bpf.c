@@ -5,6 +5,8 @@
  * share a map of connections, of which the kernel forgets the one that was
  * silent for longest when it is full.
  *
+ * What each may have of the rate of all is said by window_share.h.
+ *
  * A connection is known from its handshake on, because only that tells how its
  * windows are scaled (RFC 7323 section 2.2). One whose handshake was not seen is
  * left alone, and so is one whose packets carry a mark that says so, coming or
@@ -26,9 +28,17 @@
 #include "lock.h"
 #include "announced.h"
 #include "window_ask.h"
+#include "window_share.h"
 
 /* Who has sent nothing for so long may be another connection of the same ports. */
 #define WINDOW_QUIET 2
+
+/* Whether both sides have said something. */
+static __always_inline int
+window_both(const struct window_connection *connection, u8 said)
+{
+	return (connection->handshake & said) == said;
+}
 
 /* Whether a first SYN decides nothing by itself, because there is a connection
  * of these ports that may go on: one that comes, where the side here has spoken
@@ -39,8 +49,7 @@ window_doubts(const struct window_connection *connection, u32 arriving,
 {
 	if (arriving)
 		return connection->handshake & OWN_SYN;
-	return (connection->handshake & (OWN_SYN | PEER_SYN)) ==
-		       (OWN_SYN | PEER_SYN) &&
+	return window_both(connection, OWN_SYN | PEER_SYN) &&
 	       connection->epoch + WINDOW_QUIET > (now_ns >> 30) + 1;
 }
 
@@ -76,6 +85,8 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 	seen = arriving ? PEER_SYN : OWN_SYN;
 	if (segment->scales)
 		seen |= arriving ? PEER_SCALES : OWN_SCALES;
+	if (segment->selective)
+		seen |= arriving ? PEER_SACK : OWN_SACK;
 	/* Linux 6.1 takes a map's key from the stack, not from an argument. */
 	tuple = segment->tuple;
 	connection = bpf_map_lookup_elem(&connections, &tuple);
@@ -102,6 +113,8 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 	    connection->handshake & (arriving ? PEER_SYN : OWN_SYN))
 		return 0;
 	connection->handshake |= seen;
+	connection->flow.selective =
+		window_both(connection, OWN_SACK | PEER_SACK);
 	if (arriving && connection->handshake & OWN_SYN &&
 	    !(connection->handshake & REPEATED))
 		window_answered(&tuple, now_ns - connection->born_ns);
@@ -112,108 +125,6 @@ __noinline u32 window_handshake(struct segment *segment, u32 arriving)
 			connection->flow.mss = segment->mss;
 	}
 	return 1;
-}
-
-/* What all connections of a slot may have. */
-static __always_inline u64 window_rate(const struct window_settings *wanted,
-				       u32 slot)
-{
-	u32 at = slot - 1;
-
-	if (!slot || at >= WINDOW_CLASSES || at >= wanted->class_count)
-		return wanted->rate_bytes_s;
-	return wanted->classes[at].rate_bytes_s;
-}
-
-/* What each of them may have, with `more` besides those that there are. */
-static __always_inline u64 window_share(const struct window_settings *wanted,
-					const struct window_totals *all,
-					u32 number, u64 more)
-{
-	const struct window_slot *slot =
-		&all->slots[number & (WINDOW_SLOTS - 1)];
-
-	/* Processors may meet at the end of a second, so that one of the sums
-	 * is below zero for the next. */
-	u64 used =
-		(u64)aqm_max(aqm_max(slot->active, slot->active_now), 0) + more;
-	u64 rate = window_rate(wanted, number);
-
-	/* A rate has at most 2^37 bytes a second, so that this fits. However many
-	 * share it, none of them is without a limit, which is what 0 says. */
-	return rate ? aqm_max(rate * WINDOW_ONE / aqm_max(used, WINDOW_ONE),
-			      1) :
-		      0;
-}
-
-/* Where all have a few segments a second, how many fall into one is chance: what
- * one of them is above a share is not used. */
-static __always_inline u64
-window_forgiven(const struct window_settings *wanted,
-		const struct window_connection *connection, u64 part, u64 share)
-{
-	u64 mss = window_mss(&connection->flow);
-	u64 all = window_rate(wanted, connection->slot);
-	u64 above = connection->part + part;
-
-	if (above <= WINDOW_ONE || connection->part >= WINDOW_ONE ||
-	    all >= WINDOW_FEW * mss)
-		return 0;
-	return aqm_min(above - WINDOW_ONE,
-		       mss * WINDOW_ONE / aqm_max(share, 1));
-}
-
-/* Counts by the second, as aqm/include/flows.h counts flows. */
-static __always_inline void window_active(const struct window_settings *wanted,
-					  struct window_totals *all,
-					  struct window_connection *connection,
-					  u32 bytes, u64 now_ns)
-{
-	struct window_slot *slot =
-		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
-	u64 epoch = (now_ns >> 30) + 1;
-	u64 before = slot->epoch;
-	u64 share, part;
-	int whole;
-
-	/* One processor closes a second. */
-	if (before < epoch && __sync_val_compare_and_swap(&slot->epoch, before,
-							  epoch) == before) {
-		slot->active = epoch == before + 1 ? slot->active_now : 0;
-		slot->active_now = 0;
-	}
-	share = aqm_bytes_in(window_share(wanted, all, connection->slot, 0),
-			     1ULL << 30);
-	/* Who turns out to send much, or does so again, is counted at once. */
-	whole = connection->bytes >= WINDOW_MUCH &&
-		(connection->bytes - bytes < WINDOW_MUCH ||
-		 connection->epoch + 1 < epoch);
-	if (connection->epoch != epoch) {
-		connection->epoch = epoch;
-		connection->part = 0;
-	}
-	part = (u64)bytes * WINDOW_ONE / aqm_max(share, 1);
-	part -= window_forgiven(wanted, connection, part, share);
-	part = aqm_min(part,
-		       WINDOW_MOST - aqm_min(connection->part, WINDOW_MOST));
-	if (whole && connection->part + part < WINDOW_ONE)
-		part = WINDOW_ONE - connection->part;
-	connection->part += part;
-	__sync_fetch_and_add(&slot->active_now, part);
-}
-
-/* A connection that has ended needs no part any more, also not of this second's
- * that it had: what was one page would be kept free for up to two. */
-static __always_inline void window_ended(struct window_totals *all,
-					 struct window_connection *connection)
-{
-	struct window_slot *slot =
-		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
-
-	if (connection->epoch != slot->epoch)
-		return;
-	__sync_fetch_and_add(&slot->active_now, -connection->part);
-	connection->part = 0;
 }
 
 /* Whose rate a connection shares, by the class of a packet that leaves. Global,
@@ -272,7 +183,7 @@ static __always_inline u64 window_least(
 
 	if (!wanted->round_trip_ns)
 		return least;
-	rate = window_share(wanted, all, connection->slot, WINDOW_ONE);
+	rate = window_share(wanted, all, connection->slot, 0, WINDOW_ONE);
 	if (!rate)
 		return least;
 	asked = window_asked(wanted, tuple, rate);
@@ -388,6 +299,7 @@ window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 	if (!(segment->flags & TCP_FIN))
 		window_active(wanted, all, connection, segment->payload,
 			      now_ns);
+	window_owe(wanted, all, connection, segment->payload, now_ns);
 	window_arrived(&connection->flow, &wanted->rule, segment->payload, mss,
 		       now_ns);
 }
@@ -433,8 +345,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	u8 shift = 0;
 
 	window_sort(skb, wanted, connection);
-	if ((connection->handshake & (OWN_SCALES | PEER_SCALES)) ==
-	    (OWN_SCALES | PEER_SCALES))
+	if (window_both(connection, OWN_SCALES | PEER_SCALES))
 		shift = connection->shift & 15;
 	/* Where nothing came yet, there is no rate to hold to. */
 	if (connection->spared || !connection->bytes) {
@@ -442,11 +353,13 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 			     now_ns);
 		return;
 	}
-	rate = window_share(wanted, all, connection->slot, 0);
+	rate = window_share(wanted, all, connection->slot,
+			    window_large(connection), 0);
 	if (window_protected(wanted, connection) ||
 	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
 		return;
 	offered = (u32)segment->window << shift;
+	window_pays(all, connection, segment->ack);
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment->ack, offered, now_ns);
 	field = window_field(skb, all, segment, window, shift);
@@ -488,8 +401,7 @@ int window_out(struct __sk_buff *skb)
 	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
 		return TC_ACT_UNSPEC;
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
-	if (!connection || (connection->handshake & (OWN_SYN | PEER_SYN)) !=
-				   (OWN_SYN | PEER_SYN)) {
+	if (!connection || !window_both(connection, OWN_SYN | PEER_SYN)) {
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}

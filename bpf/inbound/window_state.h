@@ -42,6 +42,8 @@ enum {
 	PEER_SYN = 4,
 	PEER_SCALES = 8,
 	REPEATED = 16, /* its first SYN is not known: an answer tells no time */
+	OWN_SACK = 32, /* and permits selective acknowledgements */
+	PEER_SACK = 64,
 };
 
 enum {
@@ -67,6 +69,8 @@ struct window_connection {
 	u8 again; /* what a SYN said that may begin another connection */
 	u8 again_shift;
 	u16 pad;
+	u64 counted; /* for so much in this second, in WINDOW_ONE */
+	u64 large; /* and among those who have sent much */
 };
 
 /* A whole share, and the most that a connection counts for. */
@@ -79,15 +83,20 @@ struct window_connection {
 /* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
 #define WINDOW_MUCH 20000
 
-/*
- * A connection counts for as much as it used of its share, so that what those
- * leave who send little goes to the others: shares grow until all together
- * have their rate.
- */
+/* Shares used, in WINDOW_ONE: in the last whole second, and in this one. */
+struct window_used {
+	s64 before;
+	s64 now;
+};
+
+/* Whose connections share a rate (window_share.h). */
 struct window_slot {
 	u64 epoch; /* which second it is */
-	s64 active; /* shares used in the last whole second, in WINDOW_ONE */
-	s64 active_now; /* in this one */
+	struct window_used all;
+	struct window_used large; /* of those who have sent much */
+	struct window_used sent; /* by them, whatever they count for */
+	s64 owed; /* bytes that those who have sent much go on later by */
+	u64 owed_ns; /* what they left of the rate is counted up to then */
 };
 
 struct window_totals {

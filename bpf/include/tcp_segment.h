@@ -5,7 +5,7 @@
 
 #include "tc.h"
 
-/* TCP's flags, and the options that are read (RFC 9293, RFC 7323). */
+/* TCP's flags, and the options that are read (RFC 9293, RFC 7323, RFC 2018). */
 enum {
 	TCP_FIN = 1,
 	TCP_SYN = 2,
@@ -17,6 +17,7 @@ enum {
 	OPTION_NOTHING = 1,
 	OPTION_MSS = 2,
 	OPTION_SCALE = 3,
+	OPTION_SACK = 4, /* selective acknowledgements are permitted */
 };
 #define TCP_HEADER 20
 #define OPTIONS_MOST 40
@@ -37,6 +38,7 @@ struct segment {
 	u8 scales; /* it has the option */
 	u8 shift;
 	u8 length; /* the header's byte before the flags */
+	u8 selective; /* it permits selective acknowledgements */
 };
 
 static __always_inline u32 tcp_word(const u8 *bytes)
@@ -72,6 +74,8 @@ static __always_inline void tcp_options(struct __sk_buff *skb,
 			segment->mss_at =
 				(u16)(from + 2 - segment->at.transport);
 		}
+		if (option[0] == OPTION_SACK)
+			segment->selective = 1;
 		if (option[0] == OPTION_SCALE && option[1] == 3 &&
 		    !tc_load(skb, from, option, 3)) {
 			segment->scales = 1;

@@ -18,6 +18,7 @@ u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 		     u32 ack, u32 offered, u64 now_ns);
 u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 		    u32 ack, u32 window, u64 now_ns);
+u64 aqm_window_pay(void *flow, u32 ack, u64 owed);
 
 const u32 aqm_window_size = sizeof(struct window_flow);
 const u32 aqm_window_rate =
@@ -54,6 +55,11 @@ u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 		    u32 ack, u32 window, u64 now_ns)
 {
 	return window_told(flow, rule, rate, ack, window, now_ns);
+}
+
+u64 aqm_window_pay(void *flow, u32 ack, u64 owed)
+{
+	return window_pay(flow, ack, owed);
 }
 
 const u32 aqm_udp_size = sizeof(struct udp_flow);

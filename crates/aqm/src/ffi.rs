@@ -153,6 +153,7 @@ unsafe extern "C" {
         offered: u32,
         now_ns: u64,
     ) -> u32;
+    pub(crate) fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
     pub(crate) fn aqm_window_told(
         flow: *mut c_void,
         rule: *const WindowRule,

@@ -169,6 +169,15 @@ impl Window {
         unsafe { ffi::aqm_window_told(flow, &raw const self.rule, rate, ack, window, now_ns) }
     }
 
+    /// Before [`Window::offer`]: with this acknowledgement the connection goes on
+    /// later by some of the bytes that are owed to others, half of what it is for
+    /// at most. Returns how many.
+    pub fn pay(&mut self, ack: u32, owed: u64) -> u64 {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { ffi::aqm_window_pay(flow, ack, owed) }
+    }
+
     /// The rate measured, in bytes a second.
     pub fn rate(&self) -> u64 {
         // SAFETY: a constant.

@@ -145,6 +145,31 @@ fn only_what_comes_twice_is_owed() {
     assert!(twice + 3 * 1_448 <= straight, "{twice} of {straight}");
 }
 
+/// What is owed is paid once, no faster than by half of what is acknowledged, and
+/// by what the edge does not go on; nothing is paid without an acknowledgement of
+/// something.
+#[test]
+fn what_is_owed_is_paid_by_not_going_on() {
+    let straight = edge_after([0, 1, 2, 3], |_| {});
+    let (mut window, _) = begun();
+    let now = SECOND + 100 * MS;
+    let offered = window.offer(100_000, 1_448, 4_194_304, now);
+    window.told(100_000, 1_448, offered, now);
+    assert_eq!(window.pay(1_448, 100_000), 0, "nothing was acknowledged");
+    for place in 0..4 {
+        window.numbered(1_448 + place * 1_448, 1_448);
+        window.arrived(1_448, 1_448, now);
+    }
+    let ack = 5 * 1_448;
+    assert_eq!(window.pay(ack, 100_000), 2 * 1_448);
+    let edge = ack + window.offer(100_000, ack, 4_194_304, 2 * SECOND);
+    assert_eq!(edge + 2 * 1_448, straight);
+    assert_eq!(
+        Window::new(WindowRule::new(WindowAlgorithm::Edge)).pay(ack, 100),
+        0
+    );
+}
+
 /// What a sender gets that always has data, on a line of `line` bytes a second
 /// with a round trip of `trip_ns`: bytes in each second. Its receiver
 /// acknowledges each segment and offers 4 MiB.

@@ -30,7 +30,7 @@ const SLOTS: usize = CLASSES + 1;
 
 /// Bytes of `struct window_class` and `struct window_slot`.
 const CLASS_BYTES: usize = 16;
-const SLOT_BYTES: usize = 24;
+const SLOT_BYTES: usize = 72;
 
 /// Bytes of `struct window_settings`, and where in it what is.
 const RULE_BYTES: usize = size_of::<WindowRule>();
@@ -44,7 +44,7 @@ const SHARE: u64 = 65_536;
 /// Bytes of `struct window_totals`, and of `struct window_connection` behind the
 /// connection's own.
 const TOTALS_BYTES: usize = SLOTS * SLOT_BYTES + 32;
-const OWN_BYTES: usize = 64;
+const OWN_BYTES: usize = 80;
 
 /// Bytes of `struct announced`.
 const ANNOUNCED_BYTES: usize = 16;

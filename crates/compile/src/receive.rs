@@ -179,7 +179,7 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
 pub(crate) fn datagrams(policy: &Policy) -> Option<(Datagrams, Origin)> {
     let receive = policy.receive.as_ref()?;
     let udp = receive.udp.as_ref()?;
-    let rate = policy.received_rate(udp.rate.value)?;
+    let rate = policy.datagram_rate(udp.rate.value)?;
     let usual = rate.bytes_in(BURST).as_bytes();
     let least = 2 * u64::from(policy.link.mtu.value);
     let burst = udp.burst.as_ref();

@@ -56,6 +56,7 @@ mod queue_kit;
 mod reach;
 mod read;
 mod receive;
+mod received;
 mod rule;
 mod schedule;
 mod season;

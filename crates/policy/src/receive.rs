@@ -8,7 +8,8 @@ use crate::matching::number;
 use crate::model::{Amount, Direction, Inbound, Policy};
 use crate::queue::sized;
 use crate::read::{understood, word};
-use crate::shares::{in_kbit, whole_bytes};
+use crate::received::HEADERS;
+use crate::shares::in_kbit;
 use weirgate_document::{Kind, Problems, Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size, Span};
 
@@ -128,9 +129,6 @@ pub enum Algorithm {
     /// Shah's algorithm 2.
     Shah2,
 }
-
-/// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).
-const HEADERS: u32 = 52;
 
 /// The round trip by which a rate is told that acknowledgements alone do not
 /// hold to: that to another continent. Most are shorter, and need more.
@@ -378,34 +376,6 @@ impl Receive {
     }
 }
 
-impl Policy {
-    /// TCP's payload in full packets that fill a rate on the wire, in whole
-    /// bytes a second.
-    #[must_use]
-    pub fn payload_of(&self, wire: Rate) -> Rate {
-        let payload = self.link.mtu.value.saturating_sub(HEADERS);
-        let part = u128::from(wire.as_bits_per_second()) * u128::from(payload);
-        let rate = part / u128::from(self.full_packet().max(1));
-        whole_bytes(Rate::bits_per_second(
-            u64::try_from(rate).unwrap_or(u64::MAX),
-        ))
-    }
-
-    /// An amount of `[receive]` as a rate: a share is of the payload that fills
-    /// the line; none where the policy does not state the line's rate.
-    #[must_use]
-    pub fn received_rate(&self, amount: Amount) -> Option<Rate> {
-        match amount {
-            Amount::Rate(rate) => Some(whole_bytes(rate)),
-            Amount::Share(share) => {
-                let line = self.link.down.as_ref()?.value;
-                let usable = self.link.layer.value.usable_rate(line);
-                Some(whole_bytes(share.of(self.payload_of(usable))))
-            }
-        }
-    }
-}
-
 /// What `[receive]` contradicts, in itself and with the rest.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let Some(receive) = &policy.receive else {
@@ -603,7 +573,12 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
             );
             continue;
         }
-        let Some(rate) = policy.received_rate(amount) else {
+        let rate = if is_tcp {
+            policy.received_rate(amount)
+        } else {
+            policy.datagram_rate(amount)
+        };
+        let Some(rate) = rate else {
             error(
                 span,
                 "a share of a line whose downstream rate is not said".to_owned(),

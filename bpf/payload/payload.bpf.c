@@ -19,6 +19,11 @@ enum { BPF_HDR_START_NET = 1 };
 enum { TC_ACT_UNSPEC = -1 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
+#define ETH_P_PPP_SES 0x8864
+/* PPPoE's header with PPP's number of the protocol, RFC 2516 section 4. */
+#define SESSION_HEADER 8
+#define PPP_IP 0x0021
+#define PPP_IPV6 0x0057
 enum {
 	IPPROTO_HOPOPTS = 0,
 	IPPROTO_TCP = 6,
@@ -81,35 +86,35 @@ static __always_inline __u32 short_at(const __u8 *bytes)
 	return (__u32)bytes[0] << 8 | bytes[1];
 }
 
-static __always_inline int ipv4(struct __sk_buff *skb, struct flow *flow,
-				struct place *place)
+static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
+				struct flow *flow, struct place *place)
 {
 	__u8 header[20];
 
-	if (load(skb, 0, header, sizeof(header)))
+	if (load(skb, at, header, sizeof(header)))
 		return 0;
 	/* A fragment: more to come, or an offset. */
 	if (short_at(header + 6) & 0x3fff)
 		return 0;
-	place->transport = (header[0] & 0xf) * 4;
-	place->end = short_at(header + 2);
+	place->transport = at + (header[0] & 0xf) * 4;
+	place->end = at + short_at(header + 2);
 	flow->protocol = header[9];
 	__builtin_memcpy(flow->ends[0].address, header + 12, 4);
 	__builtin_memcpy(flow->ends[1].address, header + 16, 4);
 	return 1;
 }
 
-static __always_inline int ipv6(struct __sk_buff *skb, struct flow *flow,
-				struct place *place)
+static __always_inline int ipv6(struct __sk_buff *skb, __u32 at,
+				struct flow *flow, struct place *place)
 {
 	__u8 header[40];
 	__u8 next[2];
-	__u32 at = 40;
 	__u8 protocol;
 
-	if (load(skb, 0, header, sizeof(header)))
+	if (load(skb, at, header, sizeof(header)))
 		return 0;
-	place->end = 40 + short_at(header + 4);
+	at += sizeof(header);
+	place->end = at + short_at(header + 4);
 	__builtin_memcpy(flow->ends[0].address, header + 8, 16);
 	__builtin_memcpy(flow->ends[1].address, header + 24, 16);
 	protocol = header[6];
@@ -170,6 +175,27 @@ static __always_inline __u8 look(struct __sk_buff *skb, __u32 protocol,
 	return protocol == IPPROTO_TCP ? of_tcp(&payload) : of_udp(&payload);
 }
 
+/* The IP packet, which may be in a session of PPPoE. */
+static __always_inline int ip(struct __sk_buff *skb, struct flow *flow,
+			      struct place *place)
+{
+	__u8 session[SESSION_HEADER];
+
+	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
+		return ipv4(skb, 0, flow, place);
+	if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
+		return ipv6(skb, 0, flow, place);
+	if (skb->protocol != __builtin_bswap16(ETH_P_PPP_SES))
+		return 0;
+	if (load(skb, 0, session, sizeof(session)))
+		return 0;
+	if (short_at(session + 6) == PPP_IP)
+		return ipv4(skb, SESSION_HEADER, flow, place);
+	if (short_at(session + 6) == PPP_IPV6)
+		return ipv6(skb, SESSION_HEADER, flow, place);
+	return 0;
+}
+
 /* What the packet's flow is, as far as it is known by now. */
 static __always_inline __u8 found(struct __sk_buff *skb)
 {
@@ -179,15 +205,8 @@ static __always_inline __u8 found(struct __sk_buff *skb)
 	struct known *known;
 	__u8 transport[14];
 	__u32 begin;
-	int ip;
 
-	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
-		ip = ipv4(skb, &flow, &place);
-	else if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
-		ip = ipv6(skb, &flow, &place);
-	else
-		return NOTHING;
-	if (!ip)
+	if (!ip(skb, &flow, &place))
 		return NOTHING;
 	if (flow.protocol == IPPROTO_TCP) {
 		if (load(skb, place.transport, transport, 14))

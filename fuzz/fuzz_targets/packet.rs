@@ -17,7 +17,8 @@ fuzz_target!(|data: &[u8]| {
     let mut simulator = Simulator::new(&TABLES).tracking();
     if is_capture(data) {
         for one in read_capture(data).packets {
-            if let Some(packet) = one.packet {
+            let carried = one.carried;
+            for packet in [carried.packet, carried.bridged].into_iter().flatten() {
                 pass(&mut simulator, packet, one.time);
             }
         }
@@ -44,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-    for ethertype in [0x0800, 0x86dd] {
+    for ethertype in [0x0800, 0x86dd, 0x8864] {
         pass(
             &mut simulator,
             Packet::whole(ethertype, data.to_vec()),

@@ -84,7 +84,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut general = vec![nat.to_owned()];
     switch(&mut simulator, policy, &arguments.sets)?;
     let inside = explain_input::prefixes(&arguments.inside).map_err(Failure::Input)?;
-    let items = explain_input::items(&arguments.packets, arguments.from.as_deref(), &inside)?;
+    let from = arguments.from.as_deref();
+    let items = explain_input::items(&arguments.packets, from, &inside, policy.link.bridge)?;
     if items.is_empty() {
         return Err(Failure::Input(
             "weirgate: there is no packet; write one, such as \

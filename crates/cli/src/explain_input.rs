@@ -145,14 +145,17 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     before + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// All packets: those of the command line, then those of the file.
+/// All packets: those of the command line, then those of the file. `bridged`
+/// says that they pass a bridge, on which rules look behind some headers.
 pub fn items(
     packets: &[String],
     from: Option<&Path>,
     inside: &[Prefix],
+    bridged: bool,
 ) -> Result<Vec<Item>, Failure> {
     let mut reading = Reading {
         inside,
+        bridged,
         items: Vec::new(),
         ways: BTreeMap::new(),
         now: 0,
@@ -203,6 +206,7 @@ fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
 
 struct Reading<'a> {
     inside: &'a [Prefix],
+    bridged: bool,
     items: Vec<Item>,
     /// Which way packets between two addresses went, by source and
     /// destination.
@@ -277,6 +281,8 @@ impl Reading<'_> {
     /// Which way a packet goes: as it is said, as its answer did not, from or
     /// to what is inside, or up.
     fn way(&mut self, packet: &Packet, said: Option<Way>) -> (Way, Vec<String>) {
+        let carried = packet.carried();
+        let packet = carried.as_ref().unwrap_or(packet);
         let Some((source, destination)) = packet.addresses() else {
             return (said.unwrap_or(Way::Up), Vec::new());
         };
@@ -320,14 +326,17 @@ impl Reading<'_> {
         }
         let first = capture.packets.first().map_or(0, |packet| packet.time);
         for one in capture.packets {
-            let Some(packet) = one.packet else {
+            let carried = one.carried;
+            let bridged = carried.bridged.filter(|_| self.bridged);
+            let as_it_is = bridged.is_some() || carried.inside.is_empty();
+            let Some(packet) = bridged.or(carried.packet) else {
                 continue;
             };
             let (way, mut taken) = self.way(&packet, one.way);
-            if !one.inside.is_empty() {
+            if !as_it_is {
                 taken.push(format!(
                     "taken out of {}: rules are asked on the device that it leads to",
-                    one.inside.join(" in ")
+                    carried.inside.join(" in ")
                 ));
             }
             // Captures merged from several devices are not always in order.

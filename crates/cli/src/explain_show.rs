@@ -12,7 +12,7 @@ use weirgate_explain::{
 };
 use weirgate_keep::Source;
 use weirgate_policy::{Inbound, Policy};
-use weirgate_state::{Effect, Hook, Origin, Rule, Table};
+use weirgate_state::{Effect, Field, Frame, Hook, Origin, Rule, Table};
 use weirgate_units::{Dscp, Handle};
 
 /// What holds for all packets.
@@ -496,6 +496,8 @@ fn tried_text(
     let place = place(about, &rule.origin);
     if let Some(failed) = failed {
         let alone = Rule {
+            // In words, not as the places of bytes.
+            frame: Frame::Plain,
             matches: vec![failed.clone()],
             counter: None,
             effects: Vec::new(),
@@ -512,12 +514,19 @@ fn tried_text(
         } else {
             format!(" ({})", levels.join(", "))
         };
+        let test = if failed.field() == Some(Field::Shape) {
+            "no options, no later fragment".to_owned()
+        } else {
+            table.rule_text(&alone)
+        };
+        let frame = match rule.frame {
+            Frame::Plain => "",
+            Frame::Session(_) => " in PPPoE",
+        };
         let _ = writeln!(
             out,
-            "    not    {}: {}: fails at `{}`{levels}",
-            place.name,
-            rule.origin.reason,
-            table.rule_text(&alone)
+            "    not    {}: {}: fails at `{test}`{frame}{levels}",
+            place.name, rule.origin.reason,
         );
         return;
     }

@@ -3,15 +3,17 @@
 //! hides in them.
 
 use crate::codes;
+use crate::session;
 use weirgate_document::{Problems, Span};
 use weirgate_policy::{Connection, Count, Per, Policy, Rule as PolicyRule};
-use weirgate_state::{Capabilities, Field, Match, Origin, Rule, Verdict};
+use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, Verdict};
 
 use crate::scheduler::Member;
 
 /// What carries others' traffic and is not looked into: PPPoE sessions
-/// (RFC 2516), a second VLAN tag (802.1Q, 802.1ad), MPLS (RFC 3032).
-const HIDING: [u16; 5] = [0x8864, 0x8100, 0x88a8, 0x8847, 0x8848];
+/// (RFC 2516) with something else than IP, a second VLAN tag (802.1Q, 802.1ad),
+/// MPLS (RFC 3032).
+const HIDING: [u16; 5] = [PPPOE_SESSION, 0x8100, 0x88a8, 0x8847, 0x8848];
 
 /// What hides in other headers is the default class's: it must not be served
 /// before all, as what no rule sees is.
@@ -28,6 +30,19 @@ pub(crate) fn hidden(default: &Member, ending: &Verdict) -> Vec<Rule> {
     HIDING.map(rule).to_vec()
 }
 
+/// What keeps a session of PPPoE up is served like what the link itself lives
+/// on.
+pub(crate) fn control(first: &Member, ending: &Verdict) -> Rule {
+    let origin = Origin::new(
+        first.class.line,
+        "control of a PPP link, never behind others",
+    );
+    Rule {
+        verdict: ending.clone(),
+        ..Rule::classify(session::control(), first.id, origin)
+    }
+}
+
 /// What stands in a bridge's way.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     if !kernel.nft_egress {
@@ -38,6 +53,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             "netdev tables have an egress hook since Linux 5.16 (CONFIG_NETFILTER_EGRESS)",
         );
     }
+    session::doubts(policy, problems);
     for rule in &policy.rules {
         if let Some((span, what)) = lacking(rule) {
             problems.error(

@@ -27,21 +27,22 @@
 
 use crate::bridge;
 use crate::classify_when::{self, Lists, VERSIONS};
+use crate::code_points::{clear, mapped};
 use crate::inside;
 use crate::naming;
 use crate::part_rules;
 use crate::receive;
 use crate::scheduler::{Member, Scheduler};
 use crate::segments;
+use crate::session;
 use crate::tree::LOCAL;
-use std::collections::BTreeSet;
 use weirgate_policy::{
-    Count as PolicyCount, Direction, DscpTreatment, Inbound, Meter as PolicyMeter, Per, Policy,
-    Protocol, Rule as PolicyRule,
+    Count as PolicyCount, Direction, Inbound, Meter as PolicyMeter, Per, Policy, Protocol,
+    Rule as PolicyRule,
 };
 use weirgate_state::{
-    Chain, Content, Count, DeviceName, Effect, Field, Hook, IpVersion, Match, Meter, Origin, Rule,
-    Set, Verdict,
+    Chain, Content, Count, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Meter, Origin,
+    Rule, Set, Verdict,
 };
 use weirgate_units::Dscp;
 
@@ -99,6 +100,7 @@ pub(crate) fn chains(
         let line = wash.map_or(0, |dscp| dscp.line);
         if marking {
             rules.push(Rule {
+                frame: Frame::Plain,
                 matches: Vec::new(),
                 counter: None,
                 effects: Vec::new(),
@@ -111,6 +113,7 @@ pub(crate) fn chains(
             last.extend(clear(dscp, "cleared on the way out"));
         }
         last.push(Rule {
+            frame: Frame::Plain,
             matches: Vec::new(),
             counter: None,
             effects: Vec::new(),
@@ -130,6 +133,9 @@ pub(crate) fn chains(
     };
     let mut chains: Vec<Chain> = std::iter::once(first).chain(called).collect();
     naming::settle(&mut chains, sets);
+    if policy.link.bridge {
+        session::add(policy, scheduler, &mut chains, sets);
+    }
     chains
 }
 
@@ -172,6 +178,7 @@ pub(crate) fn learning(
         };
         for (matches, late) in writer.alternatives(rule, Some(value), &name) {
             rules.push(Rule {
+                frame: Frame::Plain,
                 matches: [vec![comes.clone()], matches, late].concat(),
                 counter: None,
                 effects: vec![Effect::ConnectionMark { mask, value }],
@@ -249,6 +256,9 @@ impl Writer<'_> {
         rules.extend(receive::segments(self.policy, direction));
         if let Some(first) = self.scheduler.members.first() {
             control(first, direction, &self.ending, &mut rules);
+            if link.bridge {
+                rules.push(bridge::control(first, &self.ending));
+            }
         }
         if let Some(dscp) = &self.policy.dscp {
             let distrusted = dscp
@@ -306,6 +316,7 @@ impl Writer<'_> {
             if let Some(ruleset) = policy.rulesets.get(index) {
                 let name = ruleset_chain(direction, &ruleset.name.value);
                 rules.push(Rule {
+                    frame: Frame::Plain,
                     matches: Vec::new(),
                     counter: None,
                     effects: Vec::new(),
@@ -359,6 +370,7 @@ impl Writer<'_> {
         };
         let name = format!("{direction}_{label}");
         let body = Rule {
+            frame: Frame::Plain,
             matches: Vec::new(),
             counter: Some(name.clone()),
             effects: member
@@ -413,6 +425,7 @@ impl Writer<'_> {
             }
             let chain = format!("{direction}_any_{label}");
             out.push(Rule {
+                frame: Frame::Plain,
                 matches: Vec::new(),
                 counter: None,
                 effects: Vec::new(),
@@ -563,8 +576,9 @@ fn rest(default: &Member, verdict: &Verdict) -> Vec<Rule> {
 }
 
 /// The matches with what they presuppose.
-fn guard(matches: Vec<Match>) -> Vec<Match> {
+pub(crate) fn guard(matches: Vec<Match>) -> Vec<Match> {
     let rule = Rule {
+        frame: Frame::Plain,
         matches,
         counter: None,
         effects: Vec::new(),
@@ -630,59 +644,4 @@ fn control(first: &Member, direction: Direction, ending: &Verdict, rules: &mut V
             "DHCP",
         );
     }
-}
-
-fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -> Rule {
-    Rule {
-        matches: guard([vec![Match::version_is(version)], matches].concat()),
-        counter: None,
-        effects: vec![Effect::Dscp(version, to)],
-        verdict: Verdict::Continue,
-        origin: origin.clone(),
-    }
-}
-
-/// Every code point but those left alone becomes 0.
-fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
-    let origin = Origin::new(dscp.line, format!("code points {why}"));
-    let zero = Dscp::default();
-    let left: BTreeSet<u8> = dscp
-        .except
-        .iter()
-        .map(|one| one.value())
-        .chain([0])
-        .collect();
-    let rule = |version: IpVersion| {
-        let others = left.iter().map(|value| {
-            let field = Field::Dscp(version);
-            Match::one(field, u128::from(*value)).negated()
-        });
-        written(version, others.collect(), zero, &origin)
-    };
-    VERSIONS.map(rule).to_vec()
-}
-
-fn mapped(dscp: &DscpTreatment) -> Vec<Rule> {
-    let origin = Origin::new(dscp.line, "code points mapped");
-    // A code point is mapped once: what has been written is not looked at
-    // again, because a target that is a source comes before.
-    let mut order: Vec<(Dscp, Dscp)> = Vec::new();
-    let mut waiting = dscp.map.clone();
-    while !waiting.is_empty() {
-        let free = waiting.iter().position(|(from, _)| {
-            !waiting
-                .iter()
-                .any(|(other, to)| to == from && other != from)
-        });
-        order.push(waiting.remove(free.unwrap_or(0)));
-    }
-    order.reverse();
-    let rules = order.iter().flat_map(|(from, to)| {
-        VERSIONS.map(|version| {
-            let field = Field::Dscp(version);
-            let matches = vec![Match::one(field, from.value().into())];
-            written(version, matches, *to, &origin)
-        })
-    });
-    rules.collect()
 }

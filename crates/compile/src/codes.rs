@@ -37,7 +37,7 @@ codes! {
     NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets that are shaped as they arrive (warning).";
     ACK_FILTER "C215" "The link asks for cake's ACK filter, and no cake is upstream.";
     PAYLOAD "C216" "Payloads shall be looked at, and the kernel cannot, or the policy does not say where the packets arrive.";
-    BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port.";
+    BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port; or the policy asks for what is not done in packets that PPPoE carries (warning).";
     HOLD "C218" "What arrives shall be held to a rate by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
     RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
     CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{ControlGroup, Policy, When};
 use weirgate_state::{
-    Capabilities, Chain, Content, Effect, Field, Hook, Key, Match, Origin, Refreshed, Rule, Set,
-    Verdict,
+    Capabilities, Chain, Content, Effect, Field, Frame, Hook, Key, Match, Origin, Refreshed, Rule,
+    Set, Verdict,
 };
 
 /// The chain's name.
@@ -102,6 +102,7 @@ pub(crate) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
         let level = group.value.level();
         let value = number << mask.trailing_zeros();
         rules.push(Rule {
+            frame: Frame::Plain,
             matches: vec![Match::within(Field::ControlGroup { level }, &name)],
             counter: None,
             effects: vec![Effect::Mark { mask, value }],
@@ -110,6 +111,7 @@ pub(crate) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
         });
     }
     rules.push(Rule {
+        frame: Frame::Plain,
         matches: vec![Match::one(Field::Mark { mask }, 0).negated()],
         counter: None,
         effects: vec![Effect::Mark { mask, value: 0 }],

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use weirgate_document::Problems;
 use weirgate_policy::{Direction, Inbound, Policy};
 use weirgate_state::{
-    Capabilities, Content, Effect, Field, IpVersion, Key, Match, Origin, Rule, Set, Verdict,
+    Capabilities, Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, Set, Verdict,
 };
 use weirgate_units::Handle;
 
@@ -118,6 +118,7 @@ pub(crate) fn keeping(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Rule> {
         let own = 1 << (lowest + bit);
         for (one, value) in [(within.clone(), own), (within.negated(), 0)] {
             rules.push(Rule {
+                frame: Frame::Plain,
                 matches: vec![Match::version_is(IpVersion::V4), one],
                 counter: None,
                 effects: vec![Effect::ConnectionMark { mask: own, value }],
@@ -146,6 +147,7 @@ pub(crate) fn leading(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
             };
             let value = number << mask.trailing_zeros();
             rules.push(Rule {
+                frame: Frame::Plain,
                 matches: vec![
                     Match::version_is(IpVersion::V4),
                     Match::one(Field::Class, u128::from(rest.id.as_u32())),

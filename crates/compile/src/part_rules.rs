@@ -12,7 +12,9 @@ use crate::parts::Parent;
 use crate::scheduler::Scheduler;
 use std::net::IpAddr;
 use weirgate_policy::{Direction, Prefix};
-use weirgate_state::{Content, Effect, Field, IpVersion, Key, Match, Origin, Rule, Set, Verdict};
+use weirgate_state::{
+    Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, Set, Verdict,
+};
 use weirgate_units::Handle;
 
 /// The rules of a direction, and the maps that they use added to the sets.
@@ -46,6 +48,7 @@ pub(crate) fn rules(scheduler: &Scheduler, sets: &mut Vec<Set>) -> Vec<Rule> {
                 Direction::Down => Field::Destination(version),
             };
             out.push(Rule {
+                frame: Frame::Plain,
                 matches: vec![
                     Match::version_is(version),
                     Match::one(Field::Class, u128::from(rest.id.as_u32())),

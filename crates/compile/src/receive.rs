@@ -12,8 +12,8 @@ use weirgate_policy::{
     Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
 };
 use weirgate_state::{
-    Capabilities, Chain, Datagrams, Effect, Field, Hook, IpVersion, Match, Measured, Origin, Rule,
-    SparedMark, TCP, UDP, Verdict, WindowAlgorithm, Windows,
+    Capabilities, Chain, Datagrams, Effect, Field, Frame, Hook, IpVersion, Match, Measured, Origin,
+    Rule, SparedMark, TCP, UDP, Verdict, WindowAlgorithm, Windows,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -229,6 +229,7 @@ pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
     let mark = datagrams.refuse;
     let device = policy.link.device.value.as_str();
     let rule = Rule {
+        frame: Frame::Plain,
         matches: vec![
             Match::one(Field::Protocol, u128::from(UDP)),
             Match::text(Field::InputDevice, device),
@@ -262,6 +263,7 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
         return Vec::new();
     };
     let rule = |version: IpVersion| Rule {
+        frame: Frame::Plain,
         matches: vec![
             Match::version_is(version),
             Match::one(Field::Protocol, u128::from(TCP)),

@@ -15,7 +15,7 @@ use crate::codes;
 use crate::scheduler::Scheduler;
 use weirgate_document::{Problems, Value};
 use weirgate_policy::{Class, Direction, Policy, Rule as PolicyRule};
-use weirgate_state::{Effect, Field, IpVersion, Match, Origin, Rule, TCP, Verdict};
+use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, TCP, Verdict};
 use weirgate_units::{Rate, Span};
 
 /// SYN of the flags in a TCP header's 14th byte.
@@ -86,6 +86,7 @@ pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
         return Vec::new();
     };
     let rule = |version| Rule {
+        frame: Frame::Plain,
         matches: vec![
             Match::version_is(version),
             Match::one(Field::Protocol, u128::from(TCP)),
@@ -136,6 +137,7 @@ pub(crate) fn stated(
                 .collect::<Vec<_>>(),
         );
         Some(Rule {
+            frame: Frame::Plain,
             matches: own,
             counter: None,
             effects: vec![Effect::MaxSegment(

@@ -499,6 +499,14 @@ fn bridged_packets_have_no_connection() {
     }
     let kept = format!("{site}[[rule]]\nclass = \"all\"\nkeep = true\npayload = \"edonkey\"\n");
     assert_eq!(refused(&kept, &all), []);
+    // What is not done in packets that PPPoE carries.
+    let doubtful = [("C217", Severity::Warning)];
+    let rule = format!("{site}[[rule]]\nclass = \"all\"\nport = 22\nset-dscp = \"EF\"\n");
+    assert_eq!(refused(&rule, &all), doubtful);
+    let washed = format!("{site}[dscp]\nwash = \"both\"\n");
+    assert_eq!(refused(&washed, &all), doubtful);
+    let asked = format!("{site}[[rule]]\nclass = \"all\"\nport = 22\ndscp = \"EF\"\n");
+    assert_eq!(refused(&asked, &all), []);
 }
 
 #[test]

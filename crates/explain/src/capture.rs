@@ -5,12 +5,13 @@
 //! What is wrong in a file ends it there, with the packets before it; nothing
 //! in a file can do more.
 
-use crate::packet::{IPV4, IPV6, Packet, number, short};
+use crate::packet::{IPV4, IPV6, PPP_IPV4, PPP_IPV6, Packet, number, short};
 use crate::text::Way;
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
+use weirgate_state::{PPPOE_SESSION, SESSION_HEADER};
 
 /// The most packets that are read of a file.
 pub const MOST_CAPTURED: usize = 1_000_000;
@@ -24,11 +25,21 @@ pub struct Captured {
     pub time: u64,
     /// Which way it went, where the file says so.
     pub way: Option<Way>,
-    /// The packet; `None` for what is not IP.
+    /// What its frame carried.
+    pub carried: Carried,
+}
+
+/// What a frame carries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Carried {
+    /// The IP packet; `None` for what is not IP.
     pub packet: Option<Packet>,
     /// Headers between Ethernet and IP, which rules on this device would not
     /// look behind: VLAN tags, PPPoE.
     pub inside: Vec<&'static str>,
+    /// The packet as rules on a bridge see it: behind one VLAN tag, and in its
+    /// session of PPPoE, whatever that carries; `None` for what is neither.
+    pub bridged: Option<Packet>,
 }
 
 /// A capture that was read.
@@ -77,13 +88,11 @@ fn read_pcap(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
         if out.len() >= MOST_CAPTURED {
             return Err(TOO_MANY.to_owned());
         }
-        let frame = decode(link, packet.data(), packet.orig_len() as usize);
         out.push(Captured {
             number: out.len() + 1,
             time: nanoseconds(packet.timestamp()),
             way: None,
-            packet: frame.0,
-            inside: frame.1,
+            carried: decode(link, packet.data(), packet.orig_len() as usize),
         });
     }
     Ok(())
@@ -118,13 +127,11 @@ fn read_pcapng(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
                 }
                 let known = links.get(packet.interface_id as usize).copied();
                 let (link, way) = known.ok_or("a packet names an interface that is not there")?;
-                let frame = decode(link, &packet.data, packet.original_len as usize);
                 out.push(Captured {
                     number: out.len() + 1,
                     time: nanoseconds(packet.timestamp),
                     way,
-                    packet: frame.0,
-                    inside: frame.1,
+                    carried: decode(link, &packet.data, packet.original_len as usize),
                 });
             }
             _ => {}
@@ -134,8 +141,8 @@ fn read_pcapng(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
 }
 
 /// What a frame carries: an IP packet, and what stands before it.
-fn decode(link: DataLink, bytes: &[u8], length: usize) -> (Option<Packet>, Vec<&'static str>) {
-    let mut inside = Vec::new();
+fn decode(link: DataLink, bytes: &[u8], length: usize) -> Carried {
+    let mut carried = Carried::default();
     let mut mac = None;
     // Where the network header begins, and its ethertype.
     let start = match link {
@@ -155,40 +162,49 @@ fn decode(link: DataLink, bytes: &[u8], length: usize) -> (Option<Packet>, Vec<&
         _ => None,
     };
     let Some((mut at, mut kind)) = start else {
-        return (None, inside);
+        return carried;
+    };
+    let packet = |kind: u16, at: usize| {
+        let rest = bytes.get(at..)?;
+        Some(Packet {
+            length: length.saturating_sub(at).max(rest.len()),
+            source_mac: mac,
+            ..Packet::whole(kind, rest.to_vec())
+        })
     };
     // VLAN tags and PPPoE, as many as there are bytes for.
     loop {
+        let seen = carried.inside.is_empty() || carried.inside == ["VLAN"];
         match kind {
             0x8100 | 0x88a8 => {
-                inside.push("VLAN");
+                carried.inside.push("VLAN");
                 match short(bytes, at + 2) {
                     Some(next) => kind = next,
-                    None => return (None, inside),
+                    None => return carried,
                 }
                 at += 4;
             }
-            0x8864 => {
-                inside.push("PPPoE");
+            PPPOE_SESSION => {
+                if seen {
+                    carried.bridged = packet(kind, at);
+                }
+                carried.inside.push("PPPoE");
                 // RFC 1661: the protocols of IPv4 and IPv6.
                 kind = match short(bytes, at + 6) {
-                    Some(0x0021) => IPV4,
-                    Some(0x0057) => IPV6,
-                    _ => return (None, inside),
+                    Some(PPP_IPV4) => IPV4,
+                    Some(PPP_IPV6) => IPV6,
+                    _ => return carried,
                 };
-                at += 8;
+                at += SESSION_HEADER;
             }
-            IPV4 | IPV6 => break,
-            _ => return (None, inside),
+            IPV4 | IPV6 => {
+                carried.packet = packet(kind, at);
+                if seen {
+                    carried.bridged.clone_from(&carried.packet);
+                }
+                return carried;
+            }
+            _ => return carried,
         }
     }
-    let Some(rest) = bytes.get(at..) else {
-        return (None, inside);
-    };
-    let packet = Packet {
-        length: length.saturating_sub(at).max(rest.len()),
-        source_mac: mac,
-        ..Packet::whole(kind, rest.to_vec())
-    };
-    (Some(packet), inside)
 }

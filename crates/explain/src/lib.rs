@@ -30,7 +30,7 @@ mod track;
 mod tuple;
 
 pub use build::{Blueprint, checksum};
-pub use capture::{Capture, Captured, MOST_CAPTURED, is_capture, read_capture};
+pub use capture::{Capture, Captured, Carried, MOST_CAPTURED, is_capture, read_capture};
 pub use count::Counting;
 pub use meter::Level;
 pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};

@@ -3,12 +3,17 @@
 //! headers are (`nft_set_pktinfo_ipv4`, `nft_set_pktinfo_ipv6`,
 //! include/net/netfilter/nf_tables_ipv4.h and nf_tables_ipv6.h).
 
-use weirgate_state::IpVersion;
+use weirgate_state::{IpVersion, PPPOE_SESSION, SESSION_HEADER};
 
 /// Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
 /// Ethertype of IPv6.
 pub const IPV6: u16 = 0x86dd;
+
+/// PPP's number of IPv4 (RFC 1332 section 2).
+pub(crate) const PPP_IPV4: u16 = 0x0021;
+/// PPP's number of IPv6 (RFC 5072 section 2).
+pub(crate) const PPP_IPV6: u16 = 0x0057;
 
 /// A packet as it comes to the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +142,48 @@ impl Packet {
             mark: 0,
             told: Told::default(),
         }
+    }
+
+    /// The same packet in a session of PPPoE (RFC 2516 section 4).
+    #[must_use]
+    pub fn in_session(mut self) -> Self {
+        let protocol = if self.ethertype == IPV4 {
+            PPP_IPV4
+        } else {
+            PPP_IPV6
+        };
+        // Version and type 1, session data, session 1.
+        let mut bytes = vec![0x11, 0, 0, 1];
+        let length = u16::try_from(self.length + 2).unwrap_or(u16::MAX);
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(protocol.to_be_bytes());
+        bytes.append(&mut self.bytes);
+        Self {
+            ethertype: PPPOE_SESSION,
+            length: self.length + SESSION_HEADER,
+            bytes,
+            ..self
+        }
+    }
+
+    /// The IP packet that a session of PPPoE carries; `None` for what is no
+    /// packet of a session, or carries something else.
+    #[must_use]
+    pub fn carried(&self) -> Option<Self> {
+        if self.ethertype != PPPOE_SESSION {
+            return None;
+        }
+        let ethertype = match short(&self.bytes, SESSION_HEADER - 2)? {
+            PPP_IPV4 => IPV4,
+            PPP_IPV6 => IPV6,
+            _ => return None,
+        };
+        Some(Self {
+            ethertype,
+            length: self.length - SESSION_HEADER,
+            bytes: self.bytes[SESSION_HEADER..].to_vec(),
+            ..self.clone()
+        })
     }
 
     /// Where its headers are. What is no well-formed IP has no version: rules

@@ -4,11 +4,12 @@
 
 use crate::count::Counting;
 use crate::meter::{Charge, Level, Meters};
-use crate::packet::{Found, Headers, Packet, number};
+use crate::packet::{Found, Headers, IPV4, IPV6, Packet, number};
 use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
 use weirgate_state::{
-    Chain, Content, Effect, Field, Hook, IpVersion, Match, Meter, Rule, Table, Values, Verdict,
+    Chain, Content, Effect, Field, Frame, Hook, IpVersion, Match, Meter, PPPOE_SESSION, Rule,
+    Table, Values, Verdict,
 };
 use weirgate_units::Handle;
 
@@ -88,6 +89,8 @@ pub(crate) struct Context<'a> {
     pub(crate) clock: Option<i64>,
     /// The device the packet came in through, as this hook sees it.
     pub(crate) input: Option<&'a str>,
+    /// Bytes of the frame's header that meters count here too.
+    pub(crate) link_header: usize,
     pub(crate) tracked: Option<Tracked>,
     pub(crate) counting: Counting,
     pub(crate) tracker: &'a mut Tracker,
@@ -112,6 +115,8 @@ pub(crate) struct Run<'a, 'c> {
     table: &'a Table,
     packet: &'a mut Packet,
     headers: Headers,
+    /// Where the rule that is tried finds the IP packet.
+    frame: Frame,
     context: Context<'c>,
     pass: Pass,
 }
@@ -126,6 +131,7 @@ impl<'a, 'c> Run<'a, 'c> {
     ) -> Pass {
         let mut run = Run {
             headers: packet.headers(),
+            frame: Frame::Plain,
             table,
             packet,
             context,
@@ -171,10 +177,10 @@ impl<'a, 'c> Run<'a, 'c> {
     fn called(&mut self, name: &str, depth: usize) -> Flow {
         match self.named(name) {
             Some(chain) if depth < DEEPEST => {
-                // A switch looks the IP version up.
+                // A switch looks the ethertype up.
                 let off = matches!(chain.hook, Hook::Switched { on: false });
                 let switched = matches!(chain.hook, Hook::Switched { .. });
-                if off || (switched && !self.is_ip()) {
+                if off || (switched && !self.is_switched()) {
                     return Flow::Next;
                 }
                 self.chain(chain, depth + 1)
@@ -183,8 +189,9 @@ impl<'a, 'c> Run<'a, 'c> {
         }
     }
 
-    fn is_ip(&self) -> bool {
-        [crate::packet::IPV4, crate::packet::IPV6].contains(&self.packet.ethertype)
+    fn is_switched(&self) -> bool {
+        let kind = self.packet.ethertype;
+        [IPV4, IPV6].contains(&kind) || (kind == PPPOE_SESSION && self.table.netdev)
     }
 
     /// Whether the rule's verdict happens.
@@ -196,6 +203,7 @@ impl<'a, 'c> Run<'a, 'c> {
             levels: Vec::new(),
             without_connection: false,
         };
+        self.frame = rule.frame;
         let failed = rule
             .matches
             .iter()
@@ -310,7 +318,7 @@ impl<'a, 'c> Run<'a, 'c> {
         };
         let charge = Charge {
             now: self.context.now,
-            length: self.packet.length,
+            length: self.packet.length + self.context.link_header,
             tracked: self.context.tracked,
             tracker: self.context.tracker,
             counting: self.context.counting,
@@ -346,6 +354,9 @@ impl<'a, 'c> Run<'a, 'c> {
     /// first buffer (`nft_payload_fast_eval`, net/netfilter/nf_tables_core.c),
     /// and all that rules look at here are such.
     fn transport(&mut self, offset: usize, length: usize) -> Value {
+        if let Some((ip, header)) = self.frame.fixed() {
+            return self.network(ip + header + offset, length);
+        }
         if self.headers.version.is_none() {
             return Value::Absent;
         }
@@ -354,18 +365,19 @@ impl<'a, 'c> Run<'a, 'c> {
 
     /// As [`Match::TcpPayloadEmpty`] is looked up: by lengths alone.
     fn payload_empty(&mut self, version: IpVersion) -> Option<bool> {
+        let ip = self.frame.fixed().map_or(0, |(ip, _)| ip);
         let (length, header) = match version {
             IpVersion::V4 => {
-                let Value::Number(length) = self.network(2, 2) else {
+                let Value::Number(length) = self.network(ip + 2, 2) else {
                     return None;
                 };
-                let Value::Number(first) = self.network(0, 1) else {
+                let Value::Number(first) = self.network(ip, 1) else {
                     return None;
                 };
                 (length, (first & 0xf) * 4)
             }
             IpVersion::V6 => {
-                let Value::Number(length) = self.network(4, 2) else {
+                let Value::Number(length) = self.network(ip + 4, 2) else {
                     return None;
                 };
                 (length, 0)
@@ -387,18 +399,22 @@ impl<'a, 'c> Run<'a, 'c> {
     fn value(&mut self, field: Field) -> Value {
         use IpVersion::{V4, V6};
         let of = |value: Option<u128>| value.map_or(Value::Absent, Value::Number);
-        let masked = |value: Value, change: fn(u128) -> u128| match value {
-            Value::Number(value) => Value::Number(change(value)),
+        let masked = |value: Value| match value {
+            Value::Number(bytes) => Value::Number(field.of_raw(bytes)),
             other => other,
         };
+        if let Some((offset, length)) = self.frame.place(field) {
+            return masked(self.network(offset, length));
+        }
         match field {
             // `netdev` looks at the ethertype, `inet` sees only what is IP.
             Field::Version => match self.packet.ethertype {
-                crate::packet::IPV4 => Value::Number(4),
-                crate::packet::IPV6 => Value::Number(6),
+                IPV4 => Value::Number(4),
+                IPV6 => Value::Number(6),
                 _ => Value::Number(0),
             },
             Field::EtherType => Value::Number(self.packet.ethertype.into()),
+            Field::PppProtocol => self.network(6, 2),
             Field::Protocol => match self.headers.version {
                 Some(_) => Value::Number(self.headers.protocol.into()),
                 None => Value::Absent,
@@ -409,14 +425,11 @@ impl<'a, 'c> Run<'a, 'c> {
             Field::Destination(V6) => self.network(24, 16),
             Field::SourcePort => self.transport(0, 2),
             Field::DestinationPort => self.transport(2, 2),
-            Field::Dscp(V4) => masked(self.network(1, 1), |byte| byte >> 2),
-            Field::Dscp(V6) => masked(self.network(0, 2), |word| word >> 6 & 0x3f),
+            Field::Dscp(V4) => masked(self.network(1, 1)),
+            Field::Dscp(V6) => masked(self.network(0, 2)),
             Field::Length(V4) => self.network(2, 2),
-            Field::Length(V6) => masked(self.network(4, 2), |payload| payload + 40),
-            Field::TcpFlags { mask } => match self.transport(13, 1) {
-                Value::Number(flags) => Value::Number(flags & u128::from(mask)),
-                other => other,
-            },
+            Field::Length(V6) => masked(self.network(4, 2)),
+            Field::TcpFlags { .. } => masked(self.transport(13, 1)),
             Field::IcmpType(_) => self.transport(0, 1),
             Field::InputDevice => {
                 Value::Text(self.context.input.map(str::to_owned).unwrap_or_default())

@@ -14,6 +14,10 @@ use weirgate_state::{
     Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Payload, Table,
 };
 
+/// Bytes of an Ethernet header, which a packet has by the time that it comes to
+/// the egress of a device (`__dev_queue_xmit`, net/core/dev.c).
+const ETHERNET_HEADER: usize = 14;
+
 /// The way of a packet through the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
@@ -290,6 +294,10 @@ impl Simulator {
                     now,
                     clock,
                     input: path.arrives.as_ref().map(DeviceName::as_str),
+                    link_header: match chain.hook {
+                        Hook::Egress { .. } => ETHERNET_HEADER,
+                        _ => 0,
+                    },
                     tracked,
                     counting: *counting,
                     tracker: &mut *tracker,

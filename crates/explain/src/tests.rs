@@ -71,7 +71,7 @@ fn a_frame_that_was_cut_off_keeps_its_length() {
     assert!(is_capture(&file));
     let capture = read_capture(&file);
     assert_eq!(capture.trouble, None);
-    let packet = capture.packets[0].packet.as_ref().unwrap();
+    let packet = capture.packets[0].carried.packet.as_ref().unwrap();
     assert_eq!((packet.bytes.len(), packet.length), (26, 78));
     assert_eq!(packet.source_mac, Some(0x0200_0000_0002));
     assert_eq!(capture.packets[0].time, 1_000_002_000);
@@ -82,8 +82,38 @@ fn a_tag_is_looked_behind_and_said() {
     let mut frame = frame();
     frame.splice(12..12, [0x81, 0, 0, 7]);
     let capture = read_capture(&pcap(&frame, frame.len() as u32));
-    assert_eq!(capture.packets[0].inside, ["VLAN"]);
-    assert!(capture.packets[0].packet.is_some());
+    assert_eq!(capture.packets[0].carried.inside, ["VLAN"]);
+    assert!(capture.packets[0].carried.packet.is_some());
+}
+
+#[test]
+fn a_session_is_looked_behind_and_kept() {
+    let mut frame = frame();
+    let control = [
+        &frame[..12],
+        &[0x88, 0x64, 0x11, 0, 0, 1, 0, 6, 0xc0, 0x21, 9, 1],
+    ]
+    .concat();
+    frame.splice(
+        12..14,
+        [0x81, 0, 0, 7, 0x88, 0x64, 0x11, 0, 0, 1, 0, 80, 0, 0x21],
+    );
+    let carried = |frame: &[u8]| {
+        let capture = read_capture(&pcap(frame, frame.len() as u32));
+        capture.packets[0].carried.clone()
+    };
+    let whole = carried(&frame);
+    assert_eq!(whole.inside, ["VLAN", "PPPoE"]);
+    let session = whole.bridged.unwrap();
+    assert_eq!(session.carried(), whole.packet);
+    assert_eq!(session.carried().unwrap().in_session(), session);
+    let control = carried(&control);
+    assert_eq!(control.packet, None);
+    let control = control.bridged.unwrap();
+    assert_eq!((control.ethertype, control.carried()), (0x8864, None));
+    // Behind a second tag, rules see nothing.
+    frame.splice(12..12, [0x88, 0xa8, 0, 9]);
+    assert_eq!(carried(&frame).bridged, None);
 }
 
 #[test]

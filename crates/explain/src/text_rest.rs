@@ -22,6 +22,8 @@ struct Rest<'a> {
     group: Option<u32>,
     control_group: Option<String>,
     mac: Option<u64>,
+    /// Whether it is in a session of PPPoE.
+    session: bool,
 }
 
 /// `02:00:5e:10:00:01` as a number.
@@ -90,6 +92,7 @@ pub(crate) fn rest(
         group: None,
         control_group: None,
         mac: None,
+        session: false,
     };
     while let Some(word) = reading.next() {
         rest.word(reading, &word);
@@ -197,6 +200,7 @@ impl<'a> Rest<'a> {
     fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
         match word.text {
             "own" => self.line.own = true,
+            "pppoe" => self.session = true,
             "in" => {
                 let right = "write the name of a device";
                 self.line.device = reading.value(word, right, |text: &str| DeviceName::new(text));
@@ -313,6 +317,9 @@ impl<'a> Rest<'a> {
             told: self.told,
             ..Packet::whole(self.blueprint.ethertype(), bytes)
         };
+        if self.session {
+            self.line.packet = self.line.packet.in_session();
+        }
         Some(self.line)
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn ecn(text: &str) -> Option<u8> {
 }
 
 /// All words that may follow the two ends.
-const WORDS: [&str; 28] = [
+const WORDS: [&str; 29] = [
     "dscp",
     "tos",
     "ecn",
@@ -116,6 +116,7 @@ const WORDS: [&str; 28] = [
     "type",
     "code",
     "frag",
+    "pppoe",
     "own",
     "in",
     "mac",

@@ -16,8 +16,8 @@ use crate::payload;
 use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
-    Capabilities, Chain, Content, DeviceName, Effect, Field, Hook, IpVersion, Key, Match, Origin,
-    Refreshed, Rule, Set, Table, Verdict,
+    Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Key, Match,
+    Origin, Refreshed, Rule, Set, Table, Verdict,
 };
 use weirgate_units::Handle;
 
@@ -231,6 +231,7 @@ fn probe_output(number: usize) -> Table {
             name: String::from("probe"),
             hook: Hook::Output,
             rules: vec![Rule {
+                frame: Frame::Plain,
                 matches: vec![Match::within(field, SET)],
                 counter: None,
                 effects: vec![Effect::Mark { mask: 1, value: 1 }],

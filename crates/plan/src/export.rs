@@ -202,23 +202,24 @@ fn inlined(mut lines: Vec<String>) -> Vec<String> {
 /// A line of a table; what stands there for a set of segments without payload
 /// becomes the set: IP length, header lengths in words of four bytes.
 fn with_sets(line: &str) -> String {
+    let said = line.strip_prefix("  # set ");
+    let said = said.and_then(|rest| rest.strip_suffix(" of a segment without payload"));
+    let Some((name, key)) = said.and_then(|rest| rest.split_once(": each ")) else {
+        return line.to_owned();
+    };
     let words = 5..=15_u32;
-    let (number, key, elements): (u8, &str, Vec<String>) =
-        if line.starts_with("  # set tcp_empty_v4") {
-            let pairs = words
-                .clone()
-                .flat_map(|ip| words.clone().map(move |tcp| (ip, tcp)));
-            let element = |(ip, tcp)| format!("{} . {ip} . {tcp}", 4 * (ip + tcp));
-            let key = "ip length . ip hdrlength . tcp doff";
-            (4, key, pairs.map(element).collect())
-        } else if line.starts_with("  # set tcp_empty_v6") {
-            let element = |tcp| format!("{} . {tcp}", 4 * tcp);
-            (6, "ip6 length . tcp doff", words.map(element).collect())
-        } else {
-            return line.to_owned();
-        };
+    let elements: Vec<String> = if key.split(" . ").count() == 3 {
+        let pairs = words
+            .clone()
+            .flat_map(|ip| words.clone().map(move |tcp| (ip, tcp)));
+        let element = |(ip, tcp)| format!("{} . {ip} . {tcp}", 4 * (ip + tcp));
+        pairs.map(element).collect()
+    } else {
+        let element = |tcp| format!("{} . {tcp}", 4 * tcp);
+        words.map(element).collect()
+    };
     format!(
-        "  set tcp_empty_v{number} {{\n    typeof {key}; flags constant;\n    elements = {{ {} }}\n  }}",
+        "  set {name} {{\n    typeof {key}; flags constant;\n    elements = {{ {} }}\n  }}",
         elements.join(", ")
     )
 }

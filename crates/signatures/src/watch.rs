@@ -9,6 +9,12 @@ use std::collections::BTreeMap;
 /// Ethertypes.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
+const PPPOE_SESSION: u16 = 0x8864;
+/// PPP's numbers of IPv4 and IPv6, and the bytes of PPPoE's header with that
+/// number (RFC 2516 section 4).
+const PPP_IPV4: usize = 0x0021;
+const PPP_IPV6: usize = 0x0057;
+const SESSION_HEADER: usize = 8;
 /// IPv6 extension headers that are passed over: hop-by-hop options, routing,
 /// destination options.
 const PASSED_OVER: [u8; 3] = [0, 43, 60];
@@ -81,8 +87,25 @@ fn short(bytes: &[u8], at: usize) -> usize {
     byte(at) << 8 | byte(at + 1)
 }
 
-fn ipv4(bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
-    let header: [u8; 20] = bytes.load(0)?;
+/// The IP packet, which may be in a session of PPPoE.
+fn ip(ethertype: u16, bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
+    match ethertype {
+        IPV4 => ipv4(bytes, 0),
+        IPV6 => ipv6(bytes, 0),
+        PPPOE_SESSION => {
+            let session: [u8; SESSION_HEADER] = bytes.load(0)?;
+            match short(&session, 6) {
+                PPP_IPV4 => ipv4(bytes, SESSION_HEADER),
+                PPP_IPV6 => ipv6(bytes, SESSION_HEADER),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn ipv4(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Place)> {
+    let header: [u8; 20] = bytes.load(at)?;
     // A fragment: more to come, or an offset.
     if short(&header, 6) & 0x3fff != 0 {
         return None;
@@ -97,16 +120,17 @@ fn ipv4(bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
         protocol: header[9],
     };
     let place = Place {
-        transport: usize::from(header[0] & 0xf) * 4,
-        end: short(&header, 2),
+        transport: at + usize::from(header[0] & 0xf) * 4,
+        end: at + short(&header, 2),
     };
     Some((flow, place))
 }
 
-fn ipv6(bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
-    let header: [u8; 40] = bytes.load(0)?;
+fn ipv6(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Place)> {
+    let header: [u8; 40] = bytes.load(at)?;
     let mut protocol = header[6];
-    let mut at = 40;
+    let mut at = at + 40;
+    let end = at + short(&header, 4);
     for _ in 0..EXTENSIONS {
         if !PASSED_OVER.contains(&protocol) {
             break;
@@ -124,10 +148,7 @@ fn ipv6(bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
         ends: [(address(8), 0), (address(24), 0)],
         protocol,
     };
-    let place = Place {
-        transport: at,
-        end: 40 + short(&header, 4),
-    };
+    let place = Place { transport: at, end };
     Some((flow, place))
 }
 
@@ -148,11 +169,7 @@ impl Watch {
     }
 
     fn found(&mut self, ethertype: u16, bytes: &mut Bytes<'_>) -> Option<Signature> {
-        let (mut flow, place) = match ethertype {
-            IPV4 => ipv4(bytes)?,
-            IPV6 => ipv6(bytes)?,
-            _ => return None,
-        };
+        let (mut flow, place) = ip(ethertype, bytes)?;
         let transport = Transport::of(flow.protocol)?;
         let (ports, begin, flags) = match transport {
             Transport::Tcp => {

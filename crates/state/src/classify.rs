@@ -36,6 +36,7 @@
 //! one. [`Rule::guarded`] adds such matches.
 
 use crate::classify_field::{Field, IpVersion, Key};
+use crate::classify_frame::Frame;
 use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};
@@ -130,8 +131,8 @@ pub enum Hook {
     /// there, also bridged ones, which never come to `inet`. It has not passed
     /// connection tracking, and shows no device that it came in through. A tag
     /// of 802.1Q that stands beside the packet does not hide what is in it; what
-    /// PPPoE carries is hidden (`nft_do_chain_netdev`,
-    /// net/netfilter/nft_chain_filter.c).
+    /// PPPoE carries is seen by rules of [`Frame::Session`] alone
+    /// (`nft_do_chain_netdev`, net/netfilter/nft_chain_filter.c).
     Egress {
         /// The device.
         device: DeviceName,
@@ -146,8 +147,9 @@ pub enum Hook {
     Called,
     /// Nowhere, and jumped to only while it is switched on. The switch is a
     /// verdict map of its own, named as [`switch_name`] says, with an element
-    /// for each IP version while it is on; switching is one small transaction
-    /// that leaves rules and counters alone.
+    /// for each IP version while it is on, in `netdev` tables one for sessions of
+    /// PPPoE too; switching is one small transaction that leaves rules and
+    /// counters alone.
     Switched {
         /// Whether jumps to it do something.
         on: bool,
@@ -165,6 +167,9 @@ pub fn switch_name(chain: &str) -> String {
 /// One rule; see the module for what it does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rule {
+    /// Where it finds the IP packet; the plain one where it looks at none.
+    #[serde(default, skip_serializing_if = "Frame::is_plain")]
+    pub frame: Frame,
     /// Conditions, all of which must hold; none matches everything.
     pub matches: Vec<Match>,
     /// The named counter that counts what it matches. Rules may share one.
@@ -244,7 +249,8 @@ pub enum Count {
         /// The bucket, in packets; at least 1.
         burst: u32,
     },
-    /// The same in bytes of IP packets per second.
+    /// The same in bytes of IP packets per second; at egress with the header of
+    /// Ethernet, and that of PPPoE where there is one.
     Bytes {
         /// Bytes in a second.
         rate: u64,
@@ -327,6 +333,7 @@ impl Rule {
     #[must_use]
     pub fn classify(matches: Vec<Match>, class: Handle, origin: Origin) -> Self {
         Self {
+            frame: Frame::Plain,
             matches,
             counter: None,
             effects: vec![Effect::Class(class)],
@@ -367,6 +374,14 @@ pub const PORT_PROTOCOLS: &str = "port_protocols";
 /// SCTP.
 pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
+/// The set of headers of IPv6 that stand between its own and the upper layer's.
+pub const EXTENSION_HEADERS: &str = "extension_headers";
+
+/// The numbers of those that the kernel looks behind: hop-by-hop options,
+/// routing, fragment, destination options (`ipv6_ext_hdr`,
+/// net/ipv6/exthdrs_core.c).
+pub const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
+
 /// TCP's protocol number.
 pub const TCP: u8 = 6;
 
@@ -379,9 +394,19 @@ pub const ICMPV6: u8 = 58;
 /// The set that [`PORT_PROTOCOLS`] names.
 #[must_use]
 pub fn port_protocols() -> Set {
-    let each = PROTOCOLS_WITH_PORTS.map(|number| (u128::from(number), u128::from(number)));
+    protocols(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS)
+}
+
+/// The set that [`EXTENSION_HEADERS`] names.
+#[must_use]
+pub fn extension_headers() -> Set {
+    protocols(EXTENSION_HEADERS, EXTENSIONS)
+}
+
+fn protocols(name: &str, numbers: [u8; 4]) -> Set {
+    let each = numbers.map(|number| (u128::from(number), u128::from(number)));
     Set {
-        name: PORT_PROTOCOLS.to_owned(),
+        name: name.to_owned(),
         key: Key::Byte,
         content: Content::Fixed(each.to_vec()),
         origin: Origin::default(),
@@ -538,7 +563,8 @@ impl Match {
     }
 
     /// Whether only packets of stated protocols fulfil it.
-    fn names_protocol(&self) -> bool {
+    #[must_use]
+    pub fn names_protocol(&self) -> bool {
         let stated = matches!(
             self,
             Self::Test {
@@ -549,60 +575,6 @@ impl Match {
         );
         stated || self.protocol().is_some()
     }
-}
-
-impl Set {
-    /// The same set with its elements sorted, and those that touch made one.
-    #[must_use]
-    pub fn canonical(&self) -> Self {
-        let mut set = self.clone();
-        match &mut set.content {
-            Content::Fixed(elements) => *elements = merged(elements),
-            Content::Classes(elements) => *elements = joined(elements),
-            Content::Refreshed(_) | Content::Meter { .. } => {}
-        }
-        set
-    }
-
-    /// Whether it is its own canonical form.
-    fn is_canonical(&self) -> bool {
-        match &self.content {
-            Content::Fixed(ranges) => ranges.is_sorted_by(|a, b| a.1.saturating_add(1) < b.0),
-            Content::Classes(ranges) => {
-                ranges.is_sorted_by(|a, b| a <= b && (a.2 != b.2 || b.0 != a.1.saturating_add(1)))
-            }
-            Content::Refreshed(_) | Content::Meter { .. } => true,
-        }
-    }
-}
-
-/// Ranges with classes sorted, with those that touch and have one class made
-/// one.
-fn joined(ranges: &[(u128, u128, Handle)]) -> Vec<(u128, u128, Handle)> {
-    let mut sorted = ranges.to_vec();
-    sorted.sort_unstable();
-    let mut out: Vec<(u128, u128, Handle)> = Vec::new();
-    for (from, to, class) in sorted {
-        match out.last_mut() {
-            Some(last) if last.2 == class && from == last.1.saturating_add(1) => last.1 = to,
-            _ => out.push((from, to, class)),
-        }
-    }
-    out
-}
-
-/// Ranges sorted, with those that meet or touch made one.
-fn merged(ranges: &[(u128, u128)]) -> Vec<(u128, u128)> {
-    let mut sorted: Vec<(u128, u128)> = ranges.to_vec();
-    sorted.sort_unstable();
-    let mut out: Vec<(u128, u128)> = Vec::new();
-    for (from, to) in sorted {
-        match out.last_mut() {
-            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
-            _ => out.push((from, to)),
-        }
-    }
-    out
 }
 
 impl Table {
@@ -686,14 +658,6 @@ mod tests {
         assert_eq!(
             guarded(port)[0],
             Match::within(Field::Protocol, PORT_PROTOCOLS)
-        );
-    }
-
-    #[test]
-    fn elements_that_touch_become_one() {
-        assert_eq!(
-            merged(&[(5, 6), (1, 2), (3, 3), (9, 9), (8, u128::MAX)]),
-            [(1, 3), (5, 6), (8, u128::MAX)]
         );
     }
 }

@@ -35,7 +35,16 @@ pub enum Field {
     /// The ethertype (`meta protocol`) of what is neither IPv4 nor IPv6, in
     /// tables of family `netdev`; those two are [`Field::Version`].
     EtherType,
-    /// The upper-layer protocol number (`meta l4proto`).
+    /// The number of PPP's protocol behind the header of PPPoE (RFC 1661
+    /// section 2); only packets of [`PPPOE_SESSION`](crate::PPPOE_SESSION) have
+    /// one, and any other has something else there.
+    PppProtocol,
+    /// What tells whether the upper layer's header of an IPv4 packet in a session
+    /// is at its fixed place: version, length of the header and offset of the
+    /// fragment, as its first eight bytes under [`Field::SHAPE_MASK`].
+    Shape,
+    /// The upper-layer protocol number (`meta l4proto`); in a session the one
+    /// that the IP header names, which may be an extension of IPv6.
     Protocol,
     /// The source address as a number.
     Source(IpVersion),
@@ -167,6 +176,14 @@ impl Key {
 }
 
 impl Field {
+    /// The bits of [`Field::Shape`]: of the first byte all, of the fourth word
+    /// those of the offset.
+    pub const SHAPE_MASK: u64 = 0xff00_0000_0000_1fff;
+
+    /// The shape of a header without options, in a packet that is no later
+    /// fragment.
+    pub const PLAIN_SHAPE: u64 = 0x4500_0000_0000_0000;
+
     /// What a set of its values holds; `None` for texts and counts, which are
     /// in no set.
     #[must_use]
@@ -193,6 +210,8 @@ impl Field {
             Self::Moment => Key::Moment,
             Self::Version
             | Self::EtherType
+            | Self::PppProtocol
+            | Self::Shape
             | Self::InputDevice
             | Self::InputKind
             | Self::ConnectionState { .. }
@@ -217,10 +236,11 @@ impl Field {
             Self::Version | Self::Day => 6,
             Self::Dscp(_) => 63,
             Self::Hour => 86_399,
-            Self::ConnectionBytes | Self::ConnectionPackets | Self::ConnectionMeanSize => {
-                u64::MAX as u128
-            }
-            Self::EtherType => u16::MAX as u128,
+            Self::ConnectionBytes
+            | Self::ConnectionPackets
+            | Self::ConnectionMeanSize
+            | Self::Shape => u64::MAX as u128,
+            Self::EtherType | Self::PppProtocol => u16::MAX as u128,
             other => match other.key() {
                 Some(key) => key.greatest(),
                 None => u32::MAX as u128,
@@ -251,6 +271,20 @@ impl Field {
         }
     }
 
+    /// The value of bytes that hold it, other bits and all: what [`Field::raw`]
+    /// turns, back.
+    #[must_use]
+    pub const fn of_raw(self, bytes: u128) -> u128 {
+        match self {
+            Self::Dscp(IpVersion::V4) => bytes >> 2,
+            Self::Dscp(IpVersion::V6) => bytes >> 6 & 0x3f,
+            Self::Length(IpVersion::V6) => bytes + 40,
+            Self::TcpFlags { mask } => bytes & mask as u128,
+            Self::Shape => bytes & Self::SHAPE_MASK as u128,
+            _ => bytes,
+        }
+    }
+
     /// The IP version without which a packet does not have it.
     #[must_use]
     pub const fn version(self) -> Option<IpVersion> {
@@ -260,6 +294,7 @@ impl Field {
             | Self::Dscp(version)
             | Self::Length(version)
             | Self::IcmpType(version) => Some(version),
+            Self::Shape => Some(IpVersion::V4),
             _ => None,
         }
     }

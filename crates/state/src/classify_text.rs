@@ -4,6 +4,8 @@
 use crate::classify::{Chain, Content, Count, Effect, Hook, Match, Meter, Rule, Table};
 use crate::classify::{Values, Verdict, switch_name};
 use crate::classify_field::{Field, IpVersion};
+use crate::classify_frame::Frame;
+use crate::classify_frame_text::{bytes_text, map_text, session_text};
 use crate::classify_set_text::value_text;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,19 +27,18 @@ impl Table {
         let name = table_name(self);
         let mut text = format!("table {name}\ndelete table {name}\ntable {name} {{\n");
         let rules = || self.chains.iter().flat_map(|chain| &chain.rules);
-        for (version, set) in [
-            (IpVersion::V4, "ip length . ip hdrlength . tcp doff"),
-            (IpVersion::V6, "ip6 length . tcp doff"),
-        ] {
-            let empty =
-                |m: &Match| matches!(m, Match::TcpPayloadEmpty { version: v, .. } if *v == version);
-            if rules().any(|rule| rule.matches.iter().any(empty)) {
-                let number = version.number();
-                let _ = writeln!(
-                    text,
-                    "  # set tcp_empty_v{number}: each {set} of a segment without payload"
-                );
-            }
+        let empties = rules().flat_map(|rule| {
+            let empty = |m: &Match| match m {
+                Match::TcpPayloadEmpty { version, .. } => Some(empty_text(rule.frame, *version)),
+                _ => None,
+            };
+            rule.matches.iter().filter_map(empty)
+        });
+        for (set, key) in empties.collect::<BTreeSet<_>>() {
+            let _ = writeln!(
+                text,
+                "  # set {set}: each {key} of a segment without payload"
+            );
         }
         for counter in self.counters() {
             let _ = writeln!(text, "  counter {counter} {{ }}");
@@ -263,19 +264,20 @@ impl Table {
     }
 }
 
-/// The keys of a switch: the IP versions.
-fn switch_keys(netdev: bool) -> [&'static str; 2] {
+/// The keys of a switch: the IP versions, and sessions of PPPoE.
+fn switch_keys(netdev: bool) -> &'static [&'static str] {
     if netdev {
-        ["ip", "ip6"]
+        &["ip", "ip6", "0x8864"]
     } else {
-        ["ipv4", "ipv6"]
+        &["ipv4", "ipv6"]
     }
 }
 
 fn switch_text(text: &mut String, netdev: bool, chain: &str, on: bool) {
     let kind = if netdev { "ether_type" } else { "nf_proto" };
     let elements = if on {
-        let each = switch_keys(netdev).map(|key| format!("{key} : jump {chain}"));
+        let each = switch_keys(netdev).iter();
+        let each: Vec<String> = each.map(|key| format!("{key} : jump {chain}")).collect();
         format!(" elements = {{ {} }};", each.join(", "))
     } else {
         String::new()
@@ -353,7 +355,7 @@ impl Table {
     #[must_use]
     pub fn rule_text(&self, rule: &Rule) -> String {
         let mut words: Vec<String> = Vec::new();
-        words.extend(rule.matches.iter().map(|m| match_text(m, self)));
+        words.extend(rule.matches.iter().map(|m| match_text(m, rule, self)));
         if let Some(counter) = &rule.counter {
             words.push(format!("counter name \"{counter}\""));
         }
@@ -363,8 +365,10 @@ impl Table {
                     format!("meta priority set {:x}:{:x}", class.major, class.minor)
                 }
                 Effect::ClassOf { field, map } => {
-                    let looked_up = field_text(*field, self.netdev);
-                    format!("meta priority set {looked_up} map @{map}")
+                    let looked_up = map_text(rule.frame, *field, map, self).unwrap_or_else(|| {
+                        format!("{} map @{map}", field_text(*field, self.netdev))
+                    });
+                    format!("meta priority set {looked_up}")
                 }
                 Effect::MaxSegment(bytes) => format!("tcp option maxseg size set {bytes}"),
                 Effect::Mark { mask, value } => {
@@ -409,6 +413,8 @@ pub(crate) fn field_text(field: Field, netdev: bool) -> String {
     match field {
         Field::Version if netdev => "meta protocol".into(),
         Field::EtherType => "meta protocol".into(),
+        Field::PppProtocol => "@nh,48,16".into(),
+        Field::Shape => format!("@nh,0,64 & {:#x}", Field::SHAPE_MASK),
         Field::Version => "meta nfproto".into(),
         Field::Protocol => "meta l4proto".into(),
         Field::Source(version) => format!("{} saddr", ip(version)),
@@ -441,28 +447,73 @@ pub(crate) fn field_text(field: Field, netdev: bool) -> String {
     }
 }
 
-fn match_text(candidate: &Match, table: &Table) -> String {
+/// The set of what a segment without payload has, and what is looked up in it.
+fn empty_text(frame: Frame, version: IpVersion) -> (String, String) {
+    let number = version.number();
+    if let Some(key) = crate::classify_frame_text::empty_text(frame) {
+        return (format!("tcp_empty_session_v{number}"), key);
+    }
+    let key = match version {
+        IpVersion::V4 => "ip length . ip hdrlength . tcp doff",
+        IpVersion::V6 => "ip6 length . tcp doff",
+    };
+    (format!("tcp_empty_v{number}"), key.to_owned())
+}
+
+fn match_text(candidate: &Match, rule: &Rule, table: &Table) -> String {
+    let frame = rule.frame;
     match candidate {
         Match::Test {
             field,
             negated,
             values,
-        } => test_text(*field, *negated, values, table),
+        } => session_text((rule.frame, merges(rule)), *field, *negated, values, table)
+            .unwrap_or_else(|| test_text(*field, *negated, values, (table, merges(rule)))),
         Match::TcpPayloadEmpty { version, negated } => {
             let not = if *negated { "!= " } else { "" };
-            match version {
-                IpVersion::V4 => {
-                    format!("ip length . ip hdrlength . tcp doff {not}@tcp_empty_v4")
-                }
-                IpVersion::V6 => format!("ip6 length . tcp doff {not}@tcp_empty_v6"),
-            }
+            let (set, key) = empty_text(frame, *version);
+            format!("{key} {not}@{set}")
         }
-        Match::Meter(meter) => meter_text(meter, table.netdev),
+        Match::Meter(meter) => meter_text(meter, frame, table.netdev),
         Match::Other(text) => text.clone(),
     }
 }
 
-fn test_text(field: Field, negated: bool, values: &Values, table: &Table) -> String {
+/// Whether a rule has two negated tests of single values in the packet's bytes.
+/// Of such bytes next to each other nft 1.0 makes one comparison, which is
+/// another condition; it leaves ranges apart.
+fn merges(rule: &Rule) -> bool {
+    let apart = |one: &&Match| match one {
+        Match::Test {
+            field,
+            negated: true,
+            values: Values::Range(from, to),
+        } => from == to && in_bytes(*field),
+        _ => false,
+    };
+    rule.matches.iter().filter(apart).count() > 1
+}
+
+/// Whether a field is, plain or in a session, bytes that may be next to another
+/// one's.
+fn in_bytes(field: Field) -> bool {
+    matches!(
+        field,
+        Field::Source(_)
+            | Field::Destination(_)
+            | Field::SourcePort
+            | Field::DestinationPort
+            | Field::Length(_)
+            | Field::Protocol
+    )
+}
+
+fn test_text(
+    field: Field,
+    negated: bool,
+    values: &Values,
+    (table, merges): (&Table, bool),
+) -> String {
     let netdev = table.netdev;
     let name = field_text(field, netdev);
     // What no device brought; nft takes no empty name.
@@ -475,7 +526,7 @@ fn test_text(field: Field, negated: bool, values: &Values, table: &Table) -> Str
         (Field::Version, 4) if netdev => "ip".to_owned(),
         (Field::Version, _) if netdev => "ip6".to_owned(),
         (Field::Version, number) => format!("ipv{number}"),
-        (Field::EtherType, number) => format!("{number:#06x}"),
+        (Field::EtherType | Field::PppProtocol, number) => format!("{number:#06x}"),
         (Field::Dscp(_) | Field::TcpFlags { .. }, value) => format!("{value:#04x}"),
         (Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. }, v) => {
             format!("{v:#x}")
@@ -502,15 +553,17 @@ fn test_text(field: Field, negated: bool, values: &Values, table: &Table) -> Str
     let what = match values {
         Values::Text(text) => format!("\"{text}\""),
         Values::Set(set) => table.looked_up(field, set),
-        Values::Range(from, to) if from == to => value(*from),
+        Values::Range(from, to) if from == to && !(negated && merges && in_bytes(field)) => {
+            value(*from)
+        }
         Values::Range(from, to) => format!("{}-{}", value(*from), value(*to)),
     };
     format!("{name} {sign}{what}")
 }
 
-fn meter_text(meter: &Meter, netdev: bool) -> String {
+fn meter_text(meter: &Meter, frame: Frame, netdev: bool) -> String {
     let over = if meter.over { "over " } else { "" };
-    let key = field_text(meter.field, netdev);
+    let key = bytes_text(frame, meter.field).unwrap_or_else(|| field_text(meter.field, netdev));
     let set = &meter.set;
     match &meter.count {
         Count::Packets { rate, per, burst } => {

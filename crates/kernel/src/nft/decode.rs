@@ -18,7 +18,7 @@ use crate::wire::Attrs;
 use nlink::netlink::AttrIter;
 use nlink::netlink::nftables::parse_expressions;
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Chain, DeviceName, Hook, Match, Origin, Rule, Set, Table, Verdict};
+use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, Set, Table, Verdict};
 
 const NFTA_RULE_USERDATA: u16 = 7;
 const NF_ACCEPT: u32 = 1;
@@ -267,6 +267,7 @@ fn chain(
 
 fn foreign(text: String) -> Rule {
     Rule {
+        frame: Frame::Plain,
         matches: vec![Match::Other(text)],
         counter: None,
         effects: Vec::new(),

@@ -4,7 +4,7 @@
 
 use super::control_group;
 use nlink::netlink::nftables::{ByteorderOp, CtKey, Expr, MetaKey, PayloadBase, Register};
-use weirgate_state::{Field, IpVersion};
+use weirgate_state::{Field, Frame, IpVersion};
 
 /// What is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,19 @@ const ETHERTYPES: [(u128, [u8; 2]); 2] = [(4, [0x08, 0x00]), (6, [0x86, 0xdd])];
 /// `NFPROTO_IPV4`, `NFPROTO_IPV6`.
 const FAMILIES: [(u128, u8); 2] = [(4, 2), (6, 10)];
 
-pub(super) fn source(field: Field, netdev: bool) -> Source {
+/// How a field is loaded, of the packet in a frame.
+pub(super) fn source(field: Field, frame: Frame, netdev: bool) -> Source {
+    let found = plain_source(field, netdev);
+    match frame.place(field) {
+        Some((offset, length)) => Source {
+            load: Load::Network(offset as u32, length as u32),
+            ..found
+        },
+        None => found,
+    }
+}
+
+fn plain_source(field: Field, netdev: bool) -> Source {
     let plain = |load| Source {
         load,
         mask: None,
@@ -54,6 +66,12 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
     match field {
         Field::Version if netdev => plain(Load::Meta(MetaKey::Protocol)),
         Field::EtherType => plain(Load::Meta(MetaKey::Protocol)),
+        Field::PppProtocol => plain(Load::Network(6, 2)),
+        // Looked at in sessions alone.
+        Field::Shape => masked(
+            Load::Network(0, 8),
+            Field::SHAPE_MASK.to_be_bytes().to_vec(),
+        ),
         Field::Version => plain(Load::Meta(MetaKey::NfProto)),
         Field::Protocol => plain(Load::Meta(MetaKey::L4Proto)),
         Field::Source(IpVersion::V4) => plain(Load::Network(12, 4)),
@@ -97,12 +115,34 @@ pub(super) fn source(field: Field, netdev: bool) -> Source {
     }
 }
 
+/// The frame of a rule that loads this; `None` where it may be any.
+pub(super) fn frame(load: Load) -> Option<Frame> {
+    let Load::Network(offset, length) = load else {
+        return None;
+    };
+    let place = (offset as usize, length as usize);
+    let holds = |frame: &Frame| frame.field_at(place, 0).is_some();
+    Frame::SESSIONS.into_iter().find(holds)
+}
+
 /// The field that a source is, where it is exactly the one that [`source`]
 /// gives. `version` is the one
 /// whose ICMP a match before asked for.
-pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -> Option<Field> {
+pub(super) fn field(
+    source: &Source,
+    frame: Frame,
+    netdev: bool,
+    version: Option<IpVersion>,
+) -> Option<Field> {
     use IpVersion::{V4, V6};
     let mask = source.mask.as_deref().unwrap_or_default();
+    if let Load::Network(offset, length) = source.load {
+        let place = (offset as usize, length as usize);
+        let mask = mask.first().copied().unwrap_or_default();
+        if let Some(found) = frame.field_at(place, mask) {
+            return (self::source(found, frame, netdev) == *source).then_some(found);
+        }
+    }
     let word = || <[u8; 4]>::try_from(mask).ok().map(u32::from_ne_bytes);
     let found = match source.load {
         Load::Meta(MetaKey::Protocol | MetaKey::NfProto) => Field::Version,
@@ -125,6 +165,7 @@ pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -
         Load::Connection(CtKey::Helper) => Field::Helper,
         Load::ControlGroup(level) => Field::ControlGroup { level },
         Load::LinkLayer(6, 6) => Field::SourceMac,
+        Load::Network(6, 2) => Field::PppProtocol,
         Load::Network(12, 4) => Field::Source(V4),
         Load::Network(8, 16) => Field::Source(V6),
         Load::Network(16, 4) => Field::Destination(V4),
@@ -141,7 +182,7 @@ pub(super) fn field(source: &Source, netdev: bool, version: Option<IpVersion>) -
         Load::Transport(0, 1) => Field::IcmpType(version?),
         _ => return None,
     };
-    (self::source(found, netdev) == *source).then_some(found)
+    (self::source(found, frame, netdev) == *source).then_some(found)
 }
 
 /// A value as the register holds it.
@@ -156,7 +197,8 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .iter()
             .find(|known| known.0 == value)
             .map_or(vec![0], |known| vec![known.1]),
-        Field::EtherType => last(2, value),
+        Field::EtherType | Field::PppProtocol => last(2, value),
+        Field::Shape => last(8, value),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             (value as u32).to_ne_bytes().to_vec()
@@ -184,9 +226,7 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Version if netdev => ETHERTYPES.iter().find(|known| known.1 == bytes)?.0,
         Field::EtherType if ETHERTYPES.iter().any(|known| known.1 == bytes) => return None,
         Field::Version => FAMILIES.iter().find(|known| [known.1] == bytes)?.0,
-        Field::Dscp(IpVersion::V4) => whole >> 2,
-        Field::Dscp(IpVersion::V6) => whole >> 6,
-        Field::Length(IpVersion::V6) => whole + 40,
+        Field::Dscp(_) | Field::Length(_) => field.of_raw(whole),
         Field::InputKind => u128::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))

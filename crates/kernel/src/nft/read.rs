@@ -13,8 +13,8 @@ use nlink::netlink::nftables::{
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
-    Count, DeviceName, Effect, Field, ICMP, ICMPV6, IpVersion, Match, Meter, Origin, Rule, Values,
-    Verdict, switch_name,
+    Count, DeviceName, Effect, Field, Frame, ICMP, ICMPV6, IpVersion, Match, Meter, Origin, Rule,
+    Values, Verdict, switch_name,
 };
 use weirgate_units::{Dscp, Handle};
 
@@ -67,7 +67,8 @@ fn other_devices(exprs: &[RuleExpr]) -> Option<Read> {
 fn read_whole(exprs: &[RuleExpr], known: Known<'_>) -> Option<Read> {
     let mut rest = exprs;
     let mut matches: Vec<Match> = Vec::new();
-    while let Some((found, after)) = read_match(rest, known, version(&matches)) {
+    let frame = frame(exprs);
+    while let Some((found, after)) = read_match(rest, known, frame, version(&matches)) {
         matches.push(found);
         rest = after;
     }
@@ -85,12 +86,13 @@ fn read_whole(exprs: &[RuleExpr], known: Known<'_>) -> Option<Read> {
         _ => None,
     };
     let mut effects = Vec::new();
-    while let Some((effect, after)) = read_effect(rest, known.netdev) {
+    while let Some((effect, after)) = read_effect(rest, frame, known.netdev) {
         effects.push(effect);
         rest = after;
     }
     let (verdict, end) = read_verdict(rest, known)?;
     let rule = Rule {
+        frame,
         matches,
         counter,
         effects,
@@ -98,6 +100,20 @@ fn read_whole(exprs: &[RuleExpr], known: Known<'_>) -> Option<Read> {
         origin: Origin::default(),
     };
     Some(Read::Rule(rule, end))
+}
+
+/// Where a rule finds the IP packet.
+fn frame(exprs: &[RuleExpr]) -> Frame {
+    let of = |expr: &RuleExpr| match expr {
+        RuleExpr::Payload {
+            base: PayloadBase::Network,
+            offset,
+            len,
+            ..
+        } => field::frame(Load::Network(*offset, *len)),
+        _ => None,
+    };
+    exprs.iter().find_map(of).unwrap_or_default()
 }
 
 /// The IP version whose ICMP the matches so far leave.
@@ -194,13 +210,14 @@ fn read_source(exprs: &[RuleExpr], slot: usize) -> Option<(Source, &[RuleExpr])>
 fn read_match<'a>(
     exprs: &'a [RuleExpr],
     known: Known<'_>,
+    frame: Frame,
     version: Option<IpVersion>,
 ) -> Option<(Match, &'a [RuleExpr])> {
-    if let Some(found) = read_empty(exprs, known) {
+    if let Some(found) = read_empty(exprs, known, frame) {
         return Some(found);
     }
     let (source, rest) = read_source(exprs, 0)?;
-    let field = field::field(&source, known.netdev, version)?;
+    let field = field::field(&source, frame, known.netdev, version)?;
     let (first, rest) = rest.split_first()?;
     // What is neither IP version is another ethertype.
     let field = match first {
@@ -304,10 +321,14 @@ fn read_count(op: DynsetOp, statements: &[RuleExpr]) -> Option<(Count, bool)> {
     }
 }
 
-fn read_empty<'a>(exprs: &'a [RuleExpr], known: Known<'_>) -> Option<(Match, &'a [RuleExpr])> {
+fn read_empty<'a>(
+    exprs: &'a [RuleExpr],
+    known: Known<'_>,
+    frame: Frame,
+) -> Option<(Match, &'a [RuleExpr])> {
     IpVersion::BOTH.into_iter().find_map(|version| {
         let mut rest = exprs;
-        for (slot, wanted) in rule::empty_sources(version).iter().enumerate() {
+        for (slot, wanted) in rule::empty_sources(version, frame).iter().enumerate() {
             let (found, after) = read_source(rest, slot)?;
             if found != *wanted {
                 return None;
@@ -335,7 +356,7 @@ fn read_empty<'a>(exprs: &'a [RuleExpr], known: Known<'_>) -> Option<(Match, &'a
 }
 
 /// A class from a map.
-fn read_class_of(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr])> {
+fn read_class_of(exprs: &[RuleExpr], frame: Frame, netdev: bool) -> Option<(Effect, &[RuleExpr])> {
     let (source, rest) = read_source(exprs, 0)?;
     match rest {
         [
@@ -353,7 +374,7 @@ fn read_class_of(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr
             },
             after @ ..,
         ] if is_slot(*sreg, 0) && is_slot(*dreg, 0) && is_slot(*written, 0) => {
-            let field = field::field(&source, netdev, None)?;
+            let field = field::field(&source, frame, netdev, None)?;
             let map = set.clone();
             Some((Effect::ClassOf { field, map }, after))
         }
@@ -361,8 +382,8 @@ fn read_class_of(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr
     }
 }
 
-fn read_effect(exprs: &[RuleExpr], netdev: bool) -> Option<(Effect, &[RuleExpr])> {
-    if let Some(found) = read_class_of(exprs, netdev) {
+fn read_effect(exprs: &[RuleExpr], frame: Frame, netdev: bool) -> Option<(Effect, &[RuleExpr])> {
+    if let Some(found) = read_class_of(exprs, frame, netdev) {
         return Some(found);
     }
     match exprs {
@@ -483,7 +504,7 @@ fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(Verdict, Option
             },
         ] => {
             let (source, _) = read_source(std::slice::from_ref(load), 0)?;
-            let wanted = field::source(Field::Version, known.netdev);
+            let wanted = field::source(Field::Version, Frame::Plain, known.netdev);
             let chain = known
                 .switched
                 .iter()

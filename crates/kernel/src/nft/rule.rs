@@ -10,7 +10,8 @@ use nlink::netlink::nftables::{
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
-    Count, DeviceName, Effect, Field, IpVersion, Match, Meter, Rule, Values, Verdict, switch_name,
+    Count, DeviceName, Effect, Field, Frame, IpVersion, Match, Meter, Rule, Values, Verdict,
+    switch_name,
 };
 
 /// The option with the largest segment, and where its value stands (RFC 9293
@@ -38,8 +39,9 @@ pub(crate) struct Place<'a> {
 
 pub(super) const REGISTERS: [Register; 3] = [Register::R0, Register::Reg32_01, Register::Reg32_02];
 
-/// The fields of a segment's three lengths, side by side.
-pub(super) fn empty_sources(version: IpVersion) -> Vec<Source> {
+/// The fields of a segment's three lengths, side by side; none of an IP version
+/// that the frame does not have.
+pub(super) fn empty_sources(version: IpVersion, frame: Frame) -> Vec<Source> {
     let plain = |load| Source {
         load,
         mask: None,
@@ -50,14 +52,22 @@ pub(super) fn empty_sources(version: IpVersion) -> Vec<Source> {
         mask: Some(mask),
         turned: None,
     };
-    let data_offset = masked(Load::Transport(12, 2), vec![0xf0, 0]);
+    let (ip, data_offset) = match (frame, frame.fixed()) {
+        (Frame::Session(other), Some(_)) if other != version => return Vec::new(),
+        (_, Some((ip, header))) => {
+            let (ip, header) = (ip as u32, header as u32);
+            (ip, Load::Network(ip + header + 12, 2))
+        }
+        (_, None) => (0, Load::Transport(12, 2)),
+    };
+    let data_offset = masked(data_offset, vec![0xf0, 0]);
     match version {
         IpVersion::V4 => vec![
-            plain(Load::Network(2, 2)),
-            masked(Load::Network(0, 2), vec![0x0f, 0]),
+            plain(Load::Network(ip + 2, 2)),
+            masked(Load::Network(ip, 2), vec![0x0f, 0]),
             data_offset,
         ],
-        IpVersion::V6 => vec![plain(Load::Network(4, 2)), data_offset],
+        IpVersion::V6 => vec![plain(Load::Network(ip + 4, 2)), data_offset],
     }
 }
 
@@ -83,7 +93,7 @@ pub(crate) fn sets_used<'a>(rules: impl Iterator<Item = &'a Rule>) -> BTreeSet<C
 pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
     let mut out = Vec::new();
     for one in &rule.matches {
-        write_match(&mut out, one, place.netdev);
+        write_match(&mut out, one, rule.frame, place.netdev);
     }
     if let Some(counter) = &rule.counter {
         out.push(
@@ -95,7 +105,7 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
         );
     }
     for effect in &rule.effects {
-        write_effect(&mut out, effect, place.netdev);
+        write_effect(&mut out, effect, rule.frame, place.netdev);
     }
     let name = |name: &str| ChainName::new(name).ok();
     match &rule.verdict {
@@ -104,7 +114,7 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
         Verdict::Jump(chain) if place.switched.contains(chain) => {
             field::write(
                 &mut out,
-                &field::source(Field::Version, place.netdev),
+                &field::source(Field::Version, Frame::Plain, place.netdev),
                 Register::R0,
             );
             let map = LookupExpr::new(switch_name(chain), Register::R0);
@@ -155,7 +165,7 @@ pub(crate) fn write_other_devices(device: &DeviceName) -> Vec<Expr> {
     out
 }
 
-fn write_match(out: &mut Vec<Expr>, one: &Match, netdev: bool) {
+fn write_match(out: &mut Vec<Expr>, one: &Match, frame: Frame, netdev: bool) {
     let sreg = Register::R0;
     match one {
         Match::Test {
@@ -163,18 +173,18 @@ fn write_match(out: &mut Vec<Expr>, one: &Match, netdev: bool) {
             negated,
             values,
         } => {
-            field::write(out, &field::source(*field, netdev), sreg);
+            field::write(out, &field::source(*field, frame, netdev), sreg);
             out.push(write_values(*field, *negated, values, netdev));
         }
         Match::TcpPayloadEmpty { version, negated } => {
-            for (source, register) in empty_sources(*version).iter().zip(REGISTERS) {
+            for (source, register) in empty_sources(*version, frame).iter().zip(REGISTERS) {
                 field::write(out, source, register);
             }
             let lookup = LookupExpr::new(empty_set(*version).name(), sreg);
             out.push(if *negated { lookup.invert() } else { lookup }.into());
         }
         Match::Meter(meter) => {
-            field::write(out, &field::source(meter.field, netdev), sreg);
+            field::write(out, &field::source(meter.field, frame, netdev), sreg);
             out.push(write_meter(meter, sreg));
         }
         // Refused by the plan.
@@ -267,7 +277,7 @@ fn bits_written(mask: u32, value: u32) -> Expr {
     }
 }
 
-fn write_effect(out: &mut Vec<Expr>, effect: &Effect, netdev: bool) {
+fn write_effect(out: &mut Vec<Expr>, effect: &Effect, frame: Frame, netdev: bool) {
     let register = Register::R0;
     match effect {
         Effect::Class(class) => out.extend([
@@ -283,7 +293,7 @@ fn write_effect(out: &mut Vec<Expr>, effect: &Effect, netdev: bool) {
         ]),
         Effect::ClassOf { field, map } => {
             // `skb->priority` is in the host's order, as the map's data are.
-            field::write(out, &field::source(*field, netdev), register);
+            field::write(out, &field::source(*field, frame, netdev), register);
             out.push(LookupExpr::new(map.clone(), register).dreg(register).into());
             out.push(Expr::MetaSet {
                 key: MetaKey::Priority,

@@ -14,7 +14,8 @@ use nlink::netlink::AttrIter;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeSet;
 use weirgate_state::{
-    Content, Hook, IpVersion, Key, Origin, Refreshed, Set, Table, TableChange, switch_name,
+    Content, Hook, IpVersion, Key, Origin, PPPOE_SESSION, Refreshed, Set, Table, TableChange,
+    switch_name,
 };
 use weirgate_units::Handle;
 
@@ -324,9 +325,15 @@ pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     set
 }
 
-/// The keys of a switch: IPv4 and IPv6 as the field `Version` is loaded.
-fn switch_keys(netdev: bool) -> [Vec<u8>; 2] {
-    [4, 6].map(|version| super::field::raw(weirgate_state::Field::Version, netdev, version))
+/// The keys of a switch: IPv4 and IPv6 as the field `Version` is loaded, and
+/// sessions of PPPoE where that is the ethertype.
+fn switch_keys(netdev: bool) -> Vec<Vec<u8>> {
+    let version = |number| super::field::raw(weirgate_state::Field::Version, netdev, number);
+    let mut keys = [4, 6].map(version).to_vec();
+    if netdev {
+        keys.push(PPPOE_SESSION.to_be_bytes().to_vec());
+    }
+    keys
 }
 
 /// The message that makes a chain's switch, off.

@@ -145,15 +145,27 @@ const LINES: [(&str, &str); 12] = [
     ("down tcp 203.0.113.6:51413 > 192.168.0.2:41000 ack", "p2p"),
 ];
 
+/// What is not IP and the class that it gets: ARP and what keeps PPPoE up
+/// (discovery, LCP, IPCP) are served first, what else hides in it is not.
+const NOT_IP: [(&[u8], &str); 6] = [
+    (&[0x08, 0x06], "first"),
+    (&[0x88, 0x63, 0x11, 0x09, 0, 0, 0, 0], "first"),
+    (&[0x88, 0x64, 0x11, 0, 0, 1, 0, 8, 0xc0, 0x21], "first"),
+    (&[0x88, 0x64, 0x11, 0, 0, 1, 0, 8, 0x80, 0x21], "first"),
+    (&[0x88, 0x64, 0x11, 0, 0, 1, 0, 8, 0x80, 0x57], "first"),
+    (&[0x88, 0x64, 0x11, 0, 0, 1, 0, 8, 0x02, 0x81], "rest"),
+];
+
 /// What stands before a packet: nothing, a VLAN tag of either kind, two tags,
-/// PPPoE; and whether rules see what is behind.
-fn wrappings(ethertype: u16) -> [(&'static str, Vec<u8>, bool); 5] {
+/// PPPoE with and without a tag; and whether rules see what is behind.
+fn wrappings(ethertype: u16) -> [(&'static str, Vec<u8>, bool); 7] {
     let kind = ethertype.to_be_bytes();
     let ppp = if ethertype == 0x0800 {
         [0, 0x21]
     } else {
         [0, 0x57]
     };
+    let session = [&[0x88, 0x64, 0x11, 0, 0, 1, 2, 0], &ppp[..]].concat();
     [
         ("plain", kind.to_vec(), true),
         ("802.1Q", [&[0x81, 0, 0, 7], &kind[..]].concat(), true),
@@ -163,9 +175,15 @@ fn wrappings(ethertype: u16) -> [(&'static str, Vec<u8>, bool); 5] {
             [&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9], &kind[..]].concat(),
             false,
         ),
+        ("PPPoE", session.clone(), true),
         (
-            "PPPoE",
-            [&[0x88, 0x64, 0x11, 0, 0, 1, 2, 0], &ppp[..]].concat(),
+            "PPPoE in 802.1Q",
+            [&[0x81, 0, 0, 7], &session[..]].concat(),
+            true,
+        ),
+        (
+            "PPPoE in two tags",
+            [&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9], &session[..]].concat(),
             false,
         ),
     ]
@@ -229,12 +247,13 @@ async fn bridge() {
             assert_eq!(now, wanted, "{how}: {text}");
         }
     }
-    // ARP and what else is not IP is served first.
-    let earlier = sent(&kernel, &policy, Direction::Up).await;
-    wires.0.send(&frame(true, &[8, 6], &[0; 46]));
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    let now = sent(&kernel, &policy, Direction::Up).await;
-    assert_eq!(now["first"], earlier["first"] + 1, "{now:?}");
+    for (before, class) in NOT_IP {
+        let earlier = sent(&kernel, &policy, Direction::Up).await;
+        wires.0.send(&frame(true, before, &[0; 46]));
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        let now = sent(&kernel, &policy, Direction::Up).await;
+        assert_eq!(now[class], earlier[class] + 1, "{before:02x?} {now:?}");
+    }
     // It goes as it came.
     let observed = kernel.observe(&scope).await.unwrap();
     let back = plan_with(&observed, &former, &options).unwrap();

@@ -18,3 +18,4 @@ mod schedule;
 mod scheme;
 mod segments;
 mod services;
+mod session;

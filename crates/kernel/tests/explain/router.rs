@@ -270,7 +270,7 @@ impl Router {
 }
 
 /// Makes a state as weirgate makes it, and reads it back.
-fn apply(runtime: &tokio::runtime::Runtime, kernel: &Kernel, state: &State) {
+pub fn apply(runtime: &tokio::runtime::Runtime, kernel: &Kernel, state: &State) {
     runtime.block_on(async {
         let scope = Scope::of([state]);
         let before = kernel.observe(&scope).await.unwrap();
@@ -309,7 +309,7 @@ fn redirects(tables: &[Table]) -> bool {
 }
 
 /// Makes `skb->priority` visible in the source MAC of what leaves.
-fn observe_classes(tables: &[Table]) {
+pub fn observe_classes(tables: &[Table]) {
     let list: Vec<String> = classes(tables)
         .into_iter()
         .map(|class| {
@@ -326,7 +326,7 @@ fn observe_classes(tables: &[Table]) {
     let priority = format!("map p {{ typeof meta priority : ether saddr; {elements} }}");
     let mut text = format!(
         "table netdev see {{ {priority}\n\
-         chain up {{ type filter hook egress device wan priority 0; \
+         chain up {{ type filter hook egress device wan priority 1; \
          ether saddr set meta priority map @p; }}\n}}\n"
     );
     if redirects(tables) {
@@ -353,7 +353,7 @@ fn observe_classes(tables: &[Table]) {
         );
         text += &keep;
     } else {
-        text += "table netdev see { chain down { type filter hook egress device lan priority 0; \
+        text += "table netdev see { chain down { type filter hook egress device lan priority 1; \
                  ether saddr set meta priority map @p; }\n}\n";
     }
     feed("nft -f -", &text);
@@ -434,11 +434,11 @@ impl Wire {
         Some(buffer)
     }
 
-    fn drain(&self) {
+    pub fn drain(&self) {
         while self.next().is_some() {}
     }
 
-    fn receive(&self, in_header: Option<&[Handle]>, patience: Duration) -> Option<Seen> {
+    pub fn receive(&self, in_header: Option<&[Handle]>, patience: Duration) -> Option<Seen> {
         let limit = Instant::now() + patience;
         loop {
             if let Some(frame) = self.next() {

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::{Duration, Instant};
 use weirgate_kernel::{DeviceCounters, Kernel};
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Field, HtbClass, IpVersion, Match, Rule, State};
+use weirgate_state::{Field, Frame, HtbClass, IpVersion, Match, Rule, State};
 use weirgate_units::{Handle, Rate, Span};
 
 const V4: IpVersion = IpVersion::V4;
@@ -111,6 +111,24 @@ fn any_match() -> impl Strategy<Value = Match> {
     ]
 }
 
+/// The plain frame and the sessions of PPPoE.
+fn frame() -> impl Strategy<Value = Frame> {
+    prop_oneof![Just(Frame::Plain), version().prop_map(Frame::Session)]
+}
+
+/// A rule of those matches that packets in the frame can fulfil; in sessions with
+/// the two that are asked for there alone.
+fn framed(mut matches: Vec<Match>, class: Handle, frame: Frame) -> Rule {
+    if let Frame::Session(version) = frame {
+        matches.retain(|one| one.version().is_none_or(|own| own == version));
+        matches.push(Match::range(Field::PppProtocol, 0x8000, 0xffff));
+        if version == V4 {
+            matches.push(Match::one(Field::Shape, Field::PLAIN_SHAPE.into()));
+        }
+    }
+    rule(matches, class).in_frame(frame)
+}
+
 #[test]
 fn any_rules_are_read_back_as_they_were_written() {
     in_namespace(|kernel| async move {
@@ -123,8 +141,8 @@ fn any_rules_are_read_back_as_they_were_written() {
             !(has(V4) && has(V6))
         };
         let matches = prop::collection::vec(any_match(), 0..4).prop_filter("one ICMP", both);
-        let rule = (matches, any::<u32>())
-            .prop_map(|(matches, class)| rule(matches, Handle::from_u32(class)));
+        let rule = (matches, any::<u32>(), frame())
+            .prop_map(|(matches, class, frame)| framed(matches, Handle::from_u32(class), frame));
         let rules = prop::collection::vec(rule, 200..201);
         let tracked =
             some_test(connection_field()).prop_map(|one| rule_of(vec![one], Handle::new(1, 1)));

@@ -5,7 +5,7 @@ use crate::harness::{apply, in_namespace, name, observe, origin, whole};
 use std::time::Instant;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{
-    Content, Effect, Field, IpVersion, Key, Match, Rule, Set, State, TCP, Verdict,
+    Content, Effect, Field, Frame, IpVersion, Key, Match, Rule, Set, State, TCP, Verdict,
 };
 use weirgate_units::Handle;
 
@@ -16,6 +16,7 @@ fn divided(elements: &[(u128, u128, Handle)], version: IpVersion) -> State {
     let map = String::from("parts_up_normal");
     let rules = [
         Rule {
+            frame: Frame::Plain,
             matches: vec![
                 Match::version_is(version),
                 Match::one(Field::Class, u128::from(BASE.as_u32())),
@@ -29,6 +30,7 @@ fn divided(elements: &[(u128, u128, Handle)], version: IpVersion) -> State {
             origin: origin(3),
         },
         Rule {
+            frame: Frame::Plain,
             matches: vec![
                 Match::one(Field::Protocol, u128::from(TCP)),
                 Match::tcp_flags(2, 2),

@@ -6,8 +6,8 @@ use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{
-    Arriving, Chain, Datagrams, Field, Hook, Match, Measured, Origin, Rule, SparedMark, State,
-    Table, UDP, Verdict, WindowAlgorithm, Windows,
+    Arriving, Chain, Datagrams, Field, Frame, Hook, Match, Measured, Origin, Rule, SparedMark,
+    State, Table, UDP, Verdict, WindowAlgorithm, Windows,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -47,6 +47,7 @@ fn datagrams(kbit: u64) -> Datagrams {
 
 fn receiving(windows: Option<Windows>, datagrams: Option<Datagrams>) -> State {
     let refuse = Rule {
+        frame: Frame::Plain,
         matches: vec![
             Match::one(Field::Protocol, u128::from(UDP)),
             Match::text(Field::InputDevice, "wan"),

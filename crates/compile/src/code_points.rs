@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Code points that are cleared or mapped, apart from what rules set.
+
+use crate::classify::guard;
+use crate::classify_when::VERSIONS;
+use std::collections::BTreeSet;
+use weirgate_policy::DscpTreatment;
+use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, Verdict};
+use weirgate_units::Dscp;
+
+fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -> Rule {
+    Rule {
+        frame: Frame::Plain,
+        matches: guard([vec![Match::version_is(version)], matches].concat()),
+        counter: None,
+        effects: vec![Effect::Dscp(version, to)],
+        verdict: Verdict::Continue,
+        origin: origin.clone(),
+    }
+}
+
+/// Every code point but those left alone becomes 0.
+pub(crate) fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
+    let origin = Origin::new(dscp.line, format!("code points {why}"));
+    let zero = Dscp::default();
+    let left: BTreeSet<u8> = dscp
+        .except
+        .iter()
+        .map(|one| one.value())
+        .chain([0])
+        .collect();
+    let rule = |version: IpVersion| {
+        let others = left.iter().map(|value| {
+            let field = Field::Dscp(version);
+            Match::one(field, u128::from(*value)).negated()
+        });
+        written(version, others.collect(), zero, &origin)
+    };
+    VERSIONS.map(rule).to_vec()
+}
+
+pub(crate) fn mapped(dscp: &DscpTreatment) -> Vec<Rule> {
+    let origin = Origin::new(dscp.line, "code points mapped");
+    // A code point is mapped once: what has been written is not looked at
+    // again, because a target that is a source comes before.
+    let mut order: Vec<(Dscp, Dscp)> = Vec::new();
+    let mut waiting = dscp.map.clone();
+    while !waiting.is_empty() {
+        let free = waiting.iter().position(|(from, _)| {
+            !waiting
+                .iter()
+                .any(|(other, to)| to == from && other != from)
+        });
+        order.push(waiting.remove(free.unwrap_or(0)));
+    }
+    order.reverse();
+    let rules = order.iter().flat_map(|(from, to)| {
+        VERSIONS.map(|version| {
+            let field = Field::Dscp(version);
+            let matches = vec![Match::one(field, from.value().into())];
+            written(version, matches, *to, &origin)
+        })
+    });
+    rules.collect()
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where in a frame the IP packet stands whose fields a rule looks at.
+
+use crate::classify::{Effect, Match, Rule};
+use crate::classify_field::{Field, IpVersion};
+use serde::{Deserialize, Serialize};
+
+/// Ethertype of PPPoE sessions (RFC 2516 section 4).
+pub const PPPOE_SESSION: u16 = 0x8864;
+
+/// The header of PPPoE and the number of PPP's protocol (RFC 2516 section 4),
+/// which stand before the IP packet, in bytes.
+pub const SESSION_HEADER: usize = 8;
+
+/// Where a rule finds the IP packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Frame {
+    /// Where the kernel finds it.
+    #[default]
+    Plain,
+    /// In a session of PPPoE, where the kernel finds no header: fields are bytes
+    /// at fixed places behind the network header, which is PPPoE's. Those of the
+    /// upper layer are where the IP header has no options or extensions. That
+    /// the packet is of this version, other rules have seen to.
+    Session(IpVersion),
+}
+
+impl Frame {
+    /// Both kinds of session.
+    pub const SESSIONS: [Self; 2] = [Self::Session(IpVersion::V4), Self::Session(IpVersion::V6)];
+
+    /// Whether it is the plain one.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain)
+    }
+
+    /// Bytes from the network header to the IP header, and from there to the
+    /// upper layer's, where those places are fixed.
+    #[must_use]
+    pub const fn fixed(self) -> Option<(usize, usize)> {
+        match self {
+            Self::Plain => None,
+            Self::Session(IpVersion::V4) => Some((SESSION_HEADER, 20)),
+            Self::Session(IpVersion::V6) => Some((SESSION_HEADER, 40)),
+        }
+    }
+
+    /// The bytes that hold a field, from the network header on, and how many;
+    /// `None` where the kernel finds it, or it is no field of the IP packet
+    /// (RFC 791 section 3.1, RFC 8200 section 3, RFC 9293 section 3.1).
+    #[must_use]
+    pub fn place(self, field: Field) -> Option<(usize, usize)> {
+        let Self::Session(version) = self else {
+            return None;
+        };
+        let (ip, header) = self.fixed()?;
+        let upper = ip + header;
+        let v4 = version == IpVersion::V4;
+        if field.version().is_some_and(|other| other != version) {
+            return None;
+        }
+        Some(match field {
+            Field::Shape => (ip, 8),
+            Field::Protocol => (ip + if v4 { 9 } else { 6 }, 1),
+            Field::Source(_) if v4 => (ip + 12, 4),
+            Field::Source(_) => (ip + 8, 16),
+            Field::Destination(_) if v4 => (ip + 16, 4),
+            Field::Destination(_) => (ip + 24, 16),
+            Field::Dscp(_) if v4 => (ip + 1, 1),
+            Field::Dscp(_) => (ip, 2),
+            Field::Length(_) => (ip + if v4 { 2 } else { 4 }, 2),
+            Field::SourcePort => (upper, 2),
+            Field::DestinationPort => (upper + 2, 2),
+            Field::TcpFlags { .. } => (upper + 13, 1),
+            Field::IcmpType(_) => (upper, 1),
+            _ => return None,
+        })
+    }
+
+    /// The field that stands in these bytes of the frame: what [`Frame::place`]
+    /// says, from there to here.
+    #[must_use]
+    pub fn field_at(self, place: (usize, usize), mask: u8) -> Option<Field> {
+        let Self::Session(version) = self else {
+            return None;
+        };
+        let fields = [
+            Field::Shape,
+            Field::Protocol,
+            Field::Source(version),
+            Field::Destination(version),
+            Field::Dscp(version),
+            Field::Length(version),
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::TcpFlags { mask },
+            Field::IcmpType(version),
+        ];
+        fields
+            .into_iter()
+            .find(|field| self.place(*field) == Some(place))
+    }
+}
+
+impl Rule {
+    /// The rule, looking at the packet in another frame; the same where it looks
+    /// at nothing that stands elsewhere there.
+    #[must_use]
+    pub fn in_frame(mut self, frame: Frame) -> Self {
+        let elsewhere = |field: Field| frame.place(field).is_some();
+        let matched = self.matches.iter().any(|one| {
+            matches!(one, Match::TcpPayloadEmpty { .. }) || one.field().is_some_and(elsewhere)
+        });
+        let looked_up = self
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::ClassOf { field, .. } if elsewhere(*field)));
+        if matched || looked_up {
+            self.frame = frame;
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_fields_of_any_frame_share_their_bytes() {
+        let mut seen = std::collections::BTreeMap::new();
+        for frame in Frame::SESSIONS {
+            for place in (0..80).flat_map(|at| [1, 2, 4, 8, 16].map(|length| (at, length))) {
+                if let Some(field) = frame.field_at(place, 0x12) {
+                    assert_eq!(seen.insert(place, field), None, "{place:?}");
+                    assert_eq!(frame.place(field), Some(place));
+                }
+            }
+        }
+        assert_eq!(seen.len(), 20 - 1, "IPv6 has no shape");
+    }
+}

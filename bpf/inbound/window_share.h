@@ -174,8 +174,8 @@ static __always_inline void window_ended(struct window_totals *all,
 }
 
 /* What comes of a mouse is owed by those who have sent much, and so is what one
- * has on offer when it becomes one of them. Nothing is where they leave as much
- * of the rate. */
+ * has on offer when it becomes one of them: at most half a second's, which is
+ * paid in one and a half. Nothing is where they leave as much of the rate. */
 static __always_inline void
 window_owe(const struct window_settings *wanted, struct window_totals *all,
 	   const struct window_connection *connection, u32 bytes, u64 now_ns)
@@ -203,8 +203,10 @@ window_owe(const struct window_settings *wanted, struct window_totals *all,
 			left = slot->owed;
 		owed -= left > 0 ? left : 0;
 	}
-	if (slot->owed < (s64)rate)
-		__sync_fetch_and_add(&slot->owed, owed);
+	left = (s64)(rate / 2) - slot->owed;
+	if (owed > left)
+		owed = left;
+	__sync_fetch_and_add(&slot->owed, owed);
 }
 
 /* Whose acknowledgement leaves pays. */

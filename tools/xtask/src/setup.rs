@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 17] = [
+const PACKAGES: [(&str, &str, &str); 18] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -72,6 +72,11 @@ const PACKAGES: [(&str, &str, &str); 17] = [
         "iperf3",
         "/usr/bin/iperf3",
         "tests measure a line with its server",
+    ),
+    (
+        "iputils-ping",
+        "/usr/bin/ping",
+        "tests and the lab's hosts send echoes with it",
     ),
     (
         "ethtool",

@@ -129,8 +129,10 @@ impl Namespace {
             // A new device's carrier comes when the kernel finds the time.
             let printed = printed.replace("NO-CARRIER,", "");
             let printed = printed.replace("state LOWERLAYERDOWN", "state UP");
-            // What packets leave in a meter is no state of the policy's.
-            let own = printed.lines().filter(|line| !is_metered(line));
+            // What packets leave in a meter or a queue is no state of the policy's.
+            let own = printed
+                .lines()
+                .filter(|line| !is_metered(line) && !is_flow(line));
             let lasting = own.map(lasting);
             let mut lines: Vec<&str> = lasting.collect();
             lines.sort_unstable();
@@ -144,6 +146,11 @@ impl Namespace {
 fn is_metered(line: &str) -> bool {
     let listed = line.trim_start().starts_with("elements = {");
     listed && (line.contains(" limit rate ") || line.contains(" ct count "))
+}
+
+/// Whether a line of tc lists a flow, which a queue has as a class while it serves it.
+fn is_flow(line: &str) -> bool {
+    line.starts_with("class fq_codel ")
 }
 
 /// A line of a listing without what is new with each device, its number and its

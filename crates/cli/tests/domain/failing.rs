@@ -56,14 +56,22 @@ fn silent(name: &str, commands: &[&str], done: bool) -> String {
 }
 
 fn read_back() -> Vec<String> {
+    // Flows, which a queue has as classes while it serves them, come and go.
+    let lasting = |listed: String| -> String {
+        let lines = listed.split_inclusive('\n');
+        lines
+            .filter(|line| !line.starts_with("class fq_codel "))
+            .collect()
+    };
     let one = |router: &str| {
-        let classes = run(&format!("tc -n {router} class show dev middle"));
+        let classes = lasting(run(&format!("tc -n {router} class show dev middle")));
         let qdiscs = run(&format!("tc -n {router} qdisc show"));
         let tables = run(&format!("ip netns exec {router} nft list tables"));
         format!("{classes}{qdiscs}{tables}")
     };
     let ends = ["west", "east"].map(one);
-    let middle = run("tc -n middle class show dev west") + &run("tc -n middle qdisc show");
+    let classes = lasting(run("tc -n middle class show dev west"));
+    let middle = classes + &run("tc -n middle qdisc show");
     [&ends[..], &[middle]].concat()
 }
 

@@ -42,7 +42,9 @@ window_both(const struct window_connection *connection, u8 said)
 
 /* Whether a first SYN decides nothing by itself, because there is a connection
  * of these ports that may go on: one that comes, where the side here has spoken
- * already, for anybody can send one; one that leaves, while data comes. */
+ * already, for anybody can send one; one that leaves, while data comes, or before
+ * any did: what answered the one before it may still wait on its way to the side
+ * here, which sends it again, and it need not be answered twice. */
 static __always_inline int
 window_doubts(const struct window_connection *connection, u32 arriving,
 	      u64 now_ns)
@@ -50,7 +52,8 @@ window_doubts(const struct window_connection *connection, u32 arriving,
 	if (arriving)
 		return connection->handshake & OWN_SYN;
 	return window_both(connection, OWN_SYN | PEER_SYN) &&
-	       connection->epoch + WINDOW_QUIET > (now_ns >> 30) + 1;
+	       (!connection->bytes ||
+		connection->epoch + WINDOW_QUIET > (now_ns >> 30) + 1);
 }
 
 /* Forgets what was known of a connection of these ports. */

@@ -87,6 +87,7 @@ fn odd_packets_are_understood() {
         in_the_guest("odd::merged_segments_cost_what_they_did")
     );
     println!("{}", in_the_guest("odd::a_syn_from_outside_frees_nobody"));
+    println!("{}", in_the_guest("odd::a_syn_sent_again_frees_nobody"));
 }
 
 #[test]

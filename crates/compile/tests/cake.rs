@@ -61,12 +61,12 @@ fn what_is_dropped_downstream_counts_against_the_ceiling() {
 }
 
 #[test]
-fn hosts_alone_have_one_queue_each_upstream() {
+fn hosts_alone_have_one_queue_each() {
     let mode = |direction, class| cake(direction, class).0.flow_mode;
     assert_eq!(mode(Direction::Up, "most"), CakeFlowMode::DualSrcHost);
     assert_eq!(mode(Direction::Down, "most"), CakeFlowMode::DualDstHost);
     assert_eq!(mode(Direction::Up, "flood"), CakeFlowMode::SrcHost);
-    assert_eq!(mode(Direction::Down, "flood"), CakeFlowMode::DualDstHost);
+    assert_eq!(mode(Direction::Down, "flood"), CakeFlowMode::DstHost);
 }
 
 /// By hand: the gates are 766.464 kbit/s (0.2 % below the line) and 7.76 Mbit/s,

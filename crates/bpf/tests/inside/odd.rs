@@ -190,3 +190,33 @@ fn a_syn_from_outside_frees_nobody() {
         assert_eq!((all.len(), all[0].bytes), (1, 1_448));
     }
 }
+
+/// The answer to a SYN may wait on its way here until the SYN is sent again, which
+/// need not be answered then: the connection stays known. Another one of these ports
+/// is answered, and is another one.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_syn_sent_again_frees_nobody() {
+    for version in [4, 6] {
+        let rule = WindowRule {
+            fixed_bytes: 4_000,
+            ..WindowRule::new(WindowAlgorithm::Edge)
+        };
+        let control = control(rule, 1_000_000);
+        handshake(&control, version, PORT, &SCALE_7, &SCALE_7);
+        let again = Segment {
+            flags: SYN,
+            ack: 0,
+            options: &SCALE_7,
+            ..acknowledgement(version, 0)
+        };
+        control.run(false, &again.frame()).expect("a run");
+        told(&control, version, 1);
+        received(&control, version);
+        assert_eq!(told(&control, version, 1_449), 32, "held");
+        let control = held(version);
+        handshake(&control, version, PORT, &[], &[]);
+        received(&control, version);
+        assert_eq!(told(&control, version, 1_449), 4_000, "another one");
+    }
+}

@@ -21,7 +21,7 @@
 //! (`cobalt_should_drop` notes that time, `cake_dequeue` heeds it), so that with
 //! the long `rtt` of a class without AQM its 1024 queues are soon all taken, and
 //! transfers share them (measured with `rtt = "200s"`, ten hosts with 1 to 100
-//! connections beside a thousand quiet ones: three runs of six had Jain's index
+//! connections beside a thousand quiet ones: four runs of six had Jain's index
 //! below 0.91; by hosts alone it is 0.99 or more).
 //! No figures stand here: those there were came from runs of different settings,
 //! in which a sender's flows changed their queues with every timeout.

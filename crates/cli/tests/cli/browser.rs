@@ -130,6 +130,15 @@ impl Browser {
         }
     }
 
+    /// How long the page's thread was on a processor, in milliseconds, since
+    /// `Performance.enable` with `threadTicks`.
+    pub fn worked_ms(&mut self) -> f64 {
+        let found = self.ask("Performance.getMetrics", &json!({}));
+        let metrics = found["metrics"].as_array().unwrap();
+        let task = metrics.iter().find(|one| one["name"] == "TaskDuration");
+        task.unwrap()["value"].as_f64().unwrap() * 1000.0
+    }
+
     /// Presses a key, such as `Tab` (9) or `Enter` (13), with the text that it is.
     pub fn press(&mut self, key: &str, code: u32, text: &str) {
         for kind in ["keyDown", "keyUp"] {

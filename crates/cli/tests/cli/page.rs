@@ -70,34 +70,37 @@ fn nine_months_open_as_fast_as_twelve_hours() {
     let mut browser = Browser::open(&watch.place, 1280, 1400);
     browser.go(&format!("{}#history/1", watch.address));
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
-    as_fast("24 series", &mut browser);
+    as_fast("24 series", &watch, &mut browser);
 }
 
-/// Nine months and a year are there as fast as twelve hours, with half as much to
-/// spare, and each graph in less than a fifth of a second. All are tried by turns, so
-/// that what else the machine does meets each of them.
+/// Nine months and a year take no more work than twelve hours and half as much, of the
+/// service and of the page, and each graph is there in less than a fifth of a second.
+/// Work is time on a processor: what else the machine does makes everything wait, and
+/// says nothing of this.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
-pub fn as_fast(what: &str, browser: &mut Browser) {
+pub fn as_fast(what: &str, watch: &Watch, browser: &mut Browser) {
     const BUTTONS: [&str; 3] = ["#twelve", "#nine", "[data-hours=\"8784\"]"];
-    let mut best = [f64::INFINITY; 3];
-    let mut graphs = [0.0; 3];
-    for _ in 0..TRIES {
-        for (place, button) in BUTTONS.into_iter().enumerate() {
-            let (ms, figures) = shown(browser, button);
-            best[place] = best[place].min(ms);
-            graphs[place] = figures;
+    let domain = json!({ "timeDomain": "threadTicks" });
+    browser.ask("Performance.enable", &domain);
+    let measured = BUTTONS.map(|button| {
+        let before = (watch.worked_ms(), browser.worked_ms());
+        let mut best = f64::INFINITY;
+        for _ in 0..TRIES {
+            let (ms, graphs) = shown(browser, button);
+            assert!(graphs >= 5.0, "{graphs}");
+            assert!(ms < 200.0 * graphs, "{ms} ms for {graphs}");
+            best = best.min(ms);
         }
-    }
-    println!("{what}: twelve hours, nine months, a year: {best:.0?} ms for {graphs:?} graphs");
-    for (ms, graphs) in best.into_iter().zip(graphs) {
-        assert!(graphs >= 5.0, "{graphs}");
-        assert!(ms < 200.0 * graphs, "{ms} ms for {graphs}");
-        // A frame of the browser's, beside.
-        assert!(
-            ms <= 1.5 * best[0] + 17.0,
-            "{ms} ms, and {} for twelve hours",
-            best[0]
-        );
+        let each = |now: f64, before: f64| (now - before) / f64::from(TRIES);
+        let service = each(watch.worked_ms(), before.0);
+        let page = each(browser.worked_ms(), before.1);
+        println!("{what}, {button}: service {service:.0}, page {page:.0} ms of work; {best:.0} ms");
+        assert!(page > 1.0, "nothing was drawn");
+        service + page
+    });
+    for ms in measured {
+        let twelve = measured[0];
+        assert!(ms <= 1.5 * twelve, "{ms} ms, and {twelve} for twelve hours");
     }
 }
 

@@ -74,6 +74,15 @@ impl Watch {
         }
     }
 
+    /// How long the service was on processors, in milliseconds: user's and system's
+    /// ticks of a hundredth of a second (proc(5), `/proc/pid/stat`, fields 14 and 15).
+    pub fn worked_ms(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.service.id())).unwrap();
+        let (_, after) = stat.rsplit_once(") ").unwrap();
+        let ticks = after.split(' ').skip(11).take(2);
+        ticks.map(|one| one.parse::<f64>().unwrap() * 10.0).sum()
+    }
+
     /// Datagrams of 100 bytes of the router's own to a port: 53 is urgent.
     pub fn send(&self, to: &str, port: u16, count: u32) {
         let mut command = self.place.command("bash");

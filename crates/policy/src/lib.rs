@@ -28,76 +28,55 @@
 //! assert_eq!(policy.expect("it is right").classes[0].name.value, "all");
 //! ```
 
-mod carried;
+mod check;
 mod class;
 mod codes;
+mod condition;
 mod conditioner;
-mod control_group;
-mod delay;
-mod drt;
-mod engine;
-mod fair;
 pub mod fields;
-mod fields_conditioner;
-mod fields_marks;
-mod fields_queue;
-mod fields_receive;
-mod group;
-mod inbound;
-mod include;
+mod file;
 mod link;
-mod matching;
-mod meter;
 mod model;
-mod moves;
-mod part;
+mod named;
 mod queue;
-mod queue_kit;
-mod reach;
 mod read;
 mod receive;
-mod received;
 mod rule;
-mod schedule;
-mod season;
-mod segment;
-mod service;
-mod shares;
-mod sums;
 pub mod template;
-mod track;
-mod treatment;
-mod verdict;
-mod when;
 
-pub use carried::Carried;
+pub use class::fair::Fair;
+pub use class::part::{GroupShare, HostCap, MOST_CAPPED};
+pub use class::shares::{SharedClass, Shares, in_kbit};
 pub use codes::{CODES, Code};
-pub use conditioner::Conditioner;
-pub use control_group::ControlGroup;
-pub use engine::Engine;
-pub use fair::Fair;
-pub use inbound::{Flows, Holding};
-pub use include::Sources;
-pub use matching::{
+pub use condition::control_group::ControlGroup;
+pub use condition::matching::{
     ConnectionState, From, IcmpType, Ids, Lengths, Mac, Mark, Ports, Prefix, Protocol, TcpFlags,
 };
-pub use meter::{Count, Meter, Per};
+pub use condition::meter::{Count, Meter, Per};
+pub use conditioner::Conditioner;
+pub use conditioner::carried::Carried;
+pub use file::include::Sources;
+pub use link::engine::Engine;
+pub use link::inbound::{Flows, Holding};
+pub use link::moves::Moves;
+pub use link::track::{Bounds, Track};
 pub use model::{
     Ack, AckRate, Amount, Class, Connection, Direction, Directions, DscpTreatment, Group,
     Guarantee, Inbound, Link, Policy, Rule, Ruleset, When,
 };
-pub use moves::Moves;
-pub use part::{GroupShare, HostCap, MOST_CAPPED};
+pub use named::schedule::{Schedule, Season, TimeSpan};
+pub use named::service::LIBRARY;
+pub use queue::kit::KitQueue;
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
-pub use queue_kit::KitQueue;
 pub use receive::{
     Algorithm, Announced, Asked, MaskedMark, Meters, REFUSE_MARK, Receive, ReceiveUdp,
 };
-pub use schedule::{Schedule, Season, TimeSpan};
-pub use service::LIBRARY;
-pub use shares::{SharedClass, Shares, in_kbit};
-pub use track::{Bounds, Track};
 
+use class::part;
+use file::include;
+use link::{inbound, track};
+use named::{group, schedule, service};
+use rule::treatment;
 use std::collections::BTreeSet;
 use weirgate_document::{Problem, Problems, Reader, Severity};
 
@@ -168,7 +147,7 @@ pub fn parse_with(
         inside_mask: marks.inside,
         sources: files.sources,
     };
-    verdict::check(&policy, &problems);
+    check::check(&policy, &problems);
     let mut problems = problems.into_sorted();
     // What a syntax error swallowed is not missing.
     if problems.iter().any(|problem| problem.code == "D001") {

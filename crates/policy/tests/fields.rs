@@ -97,10 +97,22 @@ fn known(place: &str, field: &str) -> bool {
 
 /// Every name in quotes that the readers' sources have: a field among others.
 fn quoted() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let found = entry.path();
+            let list = if found.is_dir() {
+                &mut folders
+            } else {
+                &mut files
+            };
+            list.push(found);
+        }
+    }
     let mut names = BTreeSet::new();
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let text = fs::read_to_string(entry.path()).unwrap();
+    for file in files {
+        let text = fs::read_to_string(file).unwrap();
         let plain = |part: &&str| {
             !part.is_empty()
                 && part

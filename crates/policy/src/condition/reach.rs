@@ -5,7 +5,7 @@
 //! The comparison is exact element by element; a rule hidden only by several
 //! earlier ones together is not found.
 
-use crate::matching::{Lengths, Ports, Prefix, Protocol, TcpFlags};
+use crate::condition::matching::{Lengths, Ports, Prefix, Protocol, TcpFlags};
 use crate::model::{Connection, Direction, Rule, When};
 use weirgate_document::Value;
 

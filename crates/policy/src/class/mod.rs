@@ -2,9 +2,12 @@
 //! Reads `[[class]]` and `[ack]`. What concerns several classes at once is
 //! checked in `verdict`.
 
+pub(crate) mod delay;
+pub(crate) mod fair;
+pub(crate) mod part;
+pub(crate) mod shares;
+
 use crate::codes;
-use crate::delay;
-use crate::fair;
 use crate::model::{Ack, AckRate, Amount, Class, Guarantee};
 use crate::queue;
 use crate::read::{directions, implied};

@@ -2,8 +2,10 @@
 //! The queue of a class: `"bfifo 28125"`, `"fq_codel"`, or a table with `kind`
 //! and settings. What is left out, crate `compile` chooses by the class's rate.
 
+pub(crate) mod kit;
+
 use crate::codes;
-use crate::queue_kit::{self, KitQueue};
+use crate::queue::kit::KitQueue;
 use crate::read::one_of;
 use weirgate_aqm::Discipline;
 use weirgate_document::{Kind, Problems, Reader, Span, Value, nearest};
@@ -149,7 +151,7 @@ fn unknown(name: &str, span: Span, problems: &Problems) {
 /// "did you mean" one of them, or all.
 fn choose(name: &str) -> String {
     let kernel = NAMES.map(|(name, _)| name);
-    let kit = queue_kit::names(&kernel);
+    let kit = kit::names(&kernel);
     let all = || kernel.into_iter().chain(kit.iter().map(String::as_str));
     if let Some(near) = nearest(name, all()) {
         return format!("did you mean `{near}`?");
@@ -216,7 +218,7 @@ fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
             wrong("settings of this queue need a table, `{ kind = \"...\", ... }`")
         }
         (Name::Kit(discipline), preset) => {
-            let queue = queue_kit::from_words(discipline, preset, &span, problems);
+            let queue = kit::from_words(discipline, preset, &span, problems);
             Some(Queue::Kit(queue))
         }
         (Name::Red, _) => wrong(
@@ -254,7 +256,7 @@ fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
             nat: table.boolean("nat").map(|nat| nat.value),
             memory: size(&mut table, "memory"),
         }),
-        Name::Kit(discipline) => Queue::Kit(queue_kit::read(discipline, &mut table)),
+        Name::Kit(discipline) => Queue::Kit(kit::read(discipline, &mut table)),
     };
     Some(queue)
 }

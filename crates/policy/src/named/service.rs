@@ -4,10 +4,10 @@
 //! those of the same name.
 
 use crate::codes;
-use crate::group::{Groups, USABLE, usable};
-use crate::include::Env;
+use crate::condition::when;
+use crate::file::include::Env;
 use crate::model::When;
-use crate::when;
+use crate::named::group::{Groups, USABLE, usable};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
 
@@ -19,7 +19,7 @@ macro_rules! library {
         /// The shipped files: path as `include` takes it, and text.
         pub const LIBRARY: &[(&str, &str)] = &[$((
             concat!("services/", $file, ".toml"),
-            include_str!(concat!("../../../policies/services/", $file, ".toml")),
+            include_str!(concat!("../../../../policies/services/", $file, ".toml")),
         )),*];
     };
 }

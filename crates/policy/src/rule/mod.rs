@@ -2,15 +2,17 @@
 //! Reads `[[rule]]` and `[[ruleset]]`. Rules that hide each other are found in
 //! `reach`.
 
+pub(crate) mod segment;
+pub(crate) mod treatment;
+
 use crate::codes;
-use crate::group::{USABLE, usable};
-use crate::include::Env;
-use crate::meter;
+use crate::condition::meter;
+use crate::condition::when;
+use crate::file::include::Env;
 use crate::model::{Directions, Rule, Ruleset};
+use crate::named::group::{USABLE, usable};
+use crate::named::service;
 use crate::read::{directions, implied};
-use crate::segment;
-use crate::service;
-use crate::when;
 use weirgate_document::{Reader, Value, nearest};
 use weirgate_units::Dscp;
 

@@ -3,16 +3,18 @@
 //! device, by which meter, and what is done with each colour (RFC 2475 section
 //! 2.3.3, RFC 3290).
 
-use crate::carried::Carried;
+pub(crate) mod carried;
+
+use crate::class::shares::{in_kbit, whole_bytes};
 use crate::codes;
-use crate::drt;
-use crate::group::{Groups, USABLE, usable};
-use crate::matching::Prefix;
+use crate::condition::drt;
+use crate::condition::matching::Prefix;
+use crate::condition::when;
+use crate::conditioner::carried::Carried;
 use crate::model::{Direction, Inbound, Policy};
+use crate::named::group::{Groups, USABLE, usable};
 use crate::queue::sized;
 use crate::read::{device, understood, word};
-use crate::shares::{in_kbit, whole_bytes};
-use crate::when;
 use weirgate_document::{Problems, Reader, Span as Place, Value, nearest};
 use weirgate_state::{ColourAction, ColourMeter, DeviceName};
 use weirgate_units::{Dscp, Rate, Size, Span};

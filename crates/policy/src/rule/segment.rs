@@ -3,7 +3,7 @@
 //! the other side for.
 
 use crate::codes;
-use crate::matching::Protocol;
+use crate::condition::matching::Protocol;
 use crate::model::{Rule, When};
 use weirgate_document::{Reader, Value};
 

@@ -4,7 +4,7 @@
 //! (`weirgate aqm list NAME`).
 
 use crate::codes;
-use crate::engine::Engine;
+use crate::link::engine::Engine;
 use crate::model::Policy;
 use crate::queue::Queue;
 use weirgate_aqm::{Discipline, PRESET, Row, Settings};

@@ -4,9 +4,9 @@
 
 use crate::class::{ACK, zero};
 use crate::codes;
-use crate::group::{self, Groups};
-use crate::matching::Prefix;
+use crate::condition::matching::Prefix;
 use crate::model::{Amount, Class, Direction, Policy};
+use crate::named::group::{self, Groups};
 use std::net::IpAddr;
 use weirgate_document::{Problems, Reader, Span, Value, nearest};
 use weirgate_units::{Rate, Share};

@@ -5,6 +5,11 @@
 //! The readers are what counts. A test compares this table with them field by
 //! field, in both directions: see `tests/fields.rs`.
 
+pub(crate) mod conditioner;
+pub(crate) mod marks;
+pub(crate) mod queue;
+pub(crate) mod receive;
+
 /// A table of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct TableFields {
@@ -73,9 +78,9 @@ pub enum FieldKind {
     Setting(&'static str),
 }
 
-use crate::fields_conditioner::CONDITIONER;
-use crate::fields_marks::{DSCP, MARKS};
-use crate::fields_receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
+use crate::fields::conditioner::CONDITIONER;
+use crate::fields::marks::{DSCP, MARKS};
+use crate::fields::receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Table, Tables,
     Text, TextOrTable, Time, Word, Words,
@@ -467,7 +472,7 @@ pub const TABLES: &[TableFields] = &[
     TableFields {
         name: "queue",
         about: "A queue with its settings",
-        fields: crate::fields_queue::FIELDS,
+        fields: queue::FIELDS,
     },
     TableFields {
         name: "rule",

@@ -3,8 +3,8 @@
 //! of marks are ours.
 
 use crate::codes;
-use crate::control_group;
-use crate::matching::number;
+use crate::condition::control_group;
+use crate::condition::matching::number;
 use crate::model::{Directions, DscpTreatment};
 use crate::read::{understood, word};
 use weirgate_document::{Problems, Reader, Value};

@@ -6,9 +6,9 @@
 //! as many as there are bytes before its place.
 
 use crate::codes;
-use crate::group::{self, Groups};
-use crate::schedule::{self, Schedule};
-use crate::service::{self, LIBRARY, Services};
+use crate::named::group::{self, Groups};
+use crate::named::schedule::{self, Schedule};
+use crate::named::service::{self, LIBRARY, Services};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Problem, Problems, Span};
 

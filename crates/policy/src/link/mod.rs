@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads `[link]`.
 
+pub(crate) mod engine;
+pub(crate) mod inbound;
+pub(crate) mod moves;
+pub(crate) mod track;
+
+use crate::class::fair;
 use crate::class::zero;
 use crate::codes;
-use crate::engine;
-use crate::fair;
 use crate::model::{Amount, Inbound, Link};
-use crate::moves;
 use crate::read::{choose, device, implied, one_of, understood, understood_list, word};
 use weirgate_document::{Kind, Reader, Span, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};

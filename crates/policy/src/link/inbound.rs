@@ -2,11 +2,11 @@
 //! `[inbound]`: how what arrives is held to a rate where it is not queued, and
 //! that rate.
 
+use crate::class::shares::{less, whole_bytes};
 use crate::codes;
 use crate::model::{Direction, Inbound, Policy};
 use crate::queue::sized;
 use crate::read::word;
-use crate::shares::{less, whole_bytes};
 use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size};
 

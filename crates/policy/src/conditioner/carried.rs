@@ -3,10 +3,10 @@
 //! and `remote-port`, read as in a rule.
 
 use crate::codes;
-use crate::group::Groups;
-use crate::matching::{Ports, Protocol};
+use crate::condition::matching::{Ports, Protocol};
+use crate::condition::when;
+use crate::named::group::Groups;
 use crate::read::understood_list;
-use crate::when;
 use weirgate_document::{Reader, Value};
 
 /// Ranges of ports of each side (`CONDITION_PORTS` of

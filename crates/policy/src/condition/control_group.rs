@@ -3,7 +3,7 @@
 //! packet's mark in which a packet's group is numbered.
 
 use crate::codes;
-use crate::matching::number;
+use crate::condition::matching::number;
 use crate::model::{Policy, Rule, When};
 use std::fmt;
 use weirgate_document::{Problems, Span, Value};

@@ -2,10 +2,10 @@
 //! `[track]`: a line whose rate changes, and between which rates it is
 //! followed.
 
+use crate::check;
 use crate::codes;
 use crate::model::{Direction, Inbound, Policy};
 use crate::read::understood_list;
-use crate::verdict;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weirgate_document::{Problems, Reader, Severity, Span as Place, Value};
@@ -295,12 +295,12 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
             Direction::Down => policy.at_rates(None, Some(rate)),
         };
         let found = Problems::default();
-        verdict::check(&there, &found);
+        check::check(&there, &found);
         let mut found = found.into_sorted().into_iter();
         let first = found.find(|one| one.severity == Severity::Error);
         // What is wrong at the line's own rate is reported there.
         let own = Problems::default();
-        verdict::check(&policy.at_rates(None, None), &own);
+        check::check(&policy.at_rates(None, None), &own);
         if let Some(first) = first.filter(|_| !own.has_errors()) {
             let what = format!(
                 "at the {end} of {rate} the policy does not hold: {}",

@@ -2,10 +2,10 @@
 //! Named groups: what rules list by one name.
 
 use crate::codes;
-use crate::matching::{Mac, Ports};
+use crate::condition::matching::{Mac, Ports};
+use crate::condition::when::prefix;
 use crate::model::Group;
 use crate::read::understood_list;
-use crate::when::prefix;
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
 use weirgate_units::Span;

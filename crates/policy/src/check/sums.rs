@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a policy's rates add up: margins, shares, reservations, ceilings.
 
+use crate::class::shares::{SharedClass, in_kbit, less};
 use crate::codes;
 use crate::model::{Class, Direction, Guarantee, Policy};
-use crate::shares::{SharedClass, in_kbit, less};
 use weirgate_document::{Problems, Span};
 use weirgate_units::{Rate, Share, Size, Span as Time};
 

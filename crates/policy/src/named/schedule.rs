@@ -2,8 +2,8 @@
 //! Times of the day and week at which rules are there.
 
 use crate::codes;
+use crate::named::season;
 use crate::read::{choose, one_of};
-use crate::season;
 use std::collections::BTreeMap;
 use weirgate_document::Reader;
 

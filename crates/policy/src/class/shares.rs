@@ -7,7 +7,7 @@
 //! (Brouer B.6.1: shares are of RATE = CEIL - ACK, ceilings of CEIL).
 
 use crate::class::ACK;
-use crate::fair;
+use crate::class::fair;
 use crate::model::{AckRate, Direction, Guarantee, Policy};
 use crate::{Class, Fair, Queue};
 use weirgate_document::{Span, Value};

@@ -3,13 +3,15 @@
 //! receive windows that they are offered, streams of datagrams by states or a
 //! token bucket (Shah 1999, chapter 5).
 
+pub(crate) mod payload;
+
+use crate::class::shares::in_kbit;
 use crate::codes;
-use crate::matching::number;
+use crate::condition::matching::number;
 use crate::model::{Amount, Direction, Inbound, Policy};
 use crate::queue::sized;
 use crate::read::{understood, word};
-use crate::received::HEADERS;
-use crate::shares::in_kbit;
+use crate::receive::payload::HEADERS;
 use weirgate_document::{Kind, Problems, Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size, Span};
 

@@ -2,9 +2,9 @@
 //! Rates of `[receive]`, which are of what packets carry: shares of a line are
 //! of what the packets that come can carry on it.
 
+use crate::class::shares::whole_bytes;
 use crate::model::{Amount, Policy};
 use crate::receive::Asked;
-use crate::shares::whole_bytes;
 use weirgate_units::{Rate, Share};
 
 /// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).

@@ -4,21 +4,23 @@
 //!
 //! What is wrong within one part is found where it is read.
 
+pub(crate) mod sums;
+
+use crate::check::sums::LEAST_GATE;
 use crate::class::ACK;
+use crate::class::fair;
+use crate::class::part;
+use crate::class::shares::in_kbit;
 use crate::codes;
+use crate::condition::control_group;
+use crate::condition::reach::covers;
 use crate::conditioner;
-use crate::control_group;
-use crate::fair;
-use crate::inbound;
+use crate::link::inbound;
+use crate::link::track;
 use crate::model::{AckRate, Class, Direction, Inbound, Policy, Rule, When};
-use crate::part;
 use crate::queue::check_limit;
-use crate::queue_kit;
-use crate::reach::covers;
+use crate::queue::kit;
 use crate::receive;
-use crate::shares::in_kbit;
-use crate::sums::{self, LEAST_GATE};
-use crate::track;
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, nearest};
 
@@ -194,7 +196,7 @@ fn queues(policy: &Policy, problems: &Problems) {
         .filter_map(|class| class.queue.as_ref());
     for queue in stated.chain(policy.ack.iter().filter_map(|ack| ack.queue.as_ref())) {
         check_limit(queue, packet, problems);
-        queue_kit::check(policy, queue, problems);
+        kit::check(policy, queue, problems);
     }
 }
 

@@ -3,14 +3,14 @@
 //! exclude each other.
 
 use crate::codes;
-use crate::control_group::ControlGroup;
-use crate::drt;
-use crate::group::{self, Groups};
-use crate::matching::From;
-use crate::matching::{
+use crate::condition::control_group::ControlGroup;
+use crate::condition::drt;
+use crate::condition::matching::From;
+use crate::condition::matching::{
     FROM, IcmpType, Ids, Lengths, Mac, Mark, NotPrefix, Ports, Prefix, Protocol, STATES, TcpFlags,
 };
 use crate::model::{Connection, When};
+use crate::named::group::{self, Groups};
 use crate::read::{choose, device, one_of, understood, understood_list, word};
 use weirgate_document::{Reader, Span, Value};
 use weirgate_signatures::Signature;

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy gives a name, for its rules to use: groups, services and
+//! schedules.
+
+pub(crate) mod group;
+pub(crate) mod schedule;
+mod season;
+pub(crate) mod service;

@@ -37,6 +37,8 @@ enum Task {
     Setup,
     /// Check what ARCHITECTURE.md forbids: dependencies, purity, unsafe, licences.
     Invariants,
+    /// Find circles of imports within a crate, and lines that stand twice.
+    Structure,
     /// Build, then run every test, printing how long each part takes.
     Test,
     /// Formatting, lints, invariants, licences of dependencies.
@@ -140,6 +142,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Setup => setup::run(),
         Task::Invariants => invariants::run(&root()),
+        Task::Structure => invariants::structure(&root()),
         Task::Test => test::tests(&root()),
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),

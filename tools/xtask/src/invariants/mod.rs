@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What ARCHITECTURE.md says is deliberately absent, checked.
+
+mod algorithm;
+mod circles;
+mod crates;
+mod repeats;
+mod source;
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Checks every crate and reports all findings at once.
+pub fn run(root: &Path) -> Result<()> {
+    let mut findings = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).context("crates/")? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        crates::check_dependencies(&name, &path, &mut findings)?;
+        for file in rust_files(&path.join("src"))? {
+            source::check_source(root, &name, &file, &mut findings)?;
+        }
+        for file in rust_files(&path.join("tests"))? {
+            source::check_source(root, &name, &file, &mut findings)?;
+        }
+    }
+    for file in files_ending(&root.join("aqm"), &["c", "h"])? {
+        algorithm::check_algorithm(&file, &mut findings)?;
+    }
+    report(root, findings)
+}
+
+/// Finds circles of imports within a crate, and runs of lines that stand twice.
+pub fn structure(root: &Path) -> Result<()> {
+    let mut findings = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).context("crates/")? {
+        circles::check(root, &entry?.path().join("src"), &mut findings)?;
+    }
+    repeats::check(&tracked(root)?, &mut findings);
+    report(root, findings)
+}
+
+#[allow(clippy::print_stdout, reason = "the findings are this task's result")]
+fn report(root: &Path, mut findings: Vec<String>) -> Result<()> {
+    findings.sort();
+    for finding in &findings {
+        println!("{}", finding.replace(&format!("{}/", root.display()), ""));
+    }
+    if !findings.is_empty() {
+        bail!("{} findings against ARCHITECTURE.md", findings.len());
+    }
+    Ok(())
+}
+
+/// The source files that git tracks, from the project's root, with their text.
+fn tracked(root: &Path) -> Result<Vec<(String, String)>> {
+    let mut git = Command::new("git");
+    let listed = git.current_dir(root).args(["ls-files", "-z"]).output();
+    let listed = listed.context("git ls-files")?.stdout;
+    let mut files = Vec::new();
+    for place in String::from_utf8_lossy(&listed).split('\0') {
+        // A file that was deleted and not yet committed is still tracked.
+        if repeats::counts(place) && root.join(place).is_file() {
+            files.push((place.to_owned(), fs::read_to_string(root.join(place))?));
+        }
+    }
+    Ok(files)
+}
+
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    files_ending(folder, &["rs"])
+}
+
+fn files_ending(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        // A crate may have no tests beside its sources.
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path
+                .extension()
+                .is_some_and(|extension| endings.iter().any(|ending| extension == *ending))
+            {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}

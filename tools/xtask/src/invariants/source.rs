@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the source of a crate must not name, and how long a file may be.
+
+use super::crates::PURE;
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+
+/// What a pure crate's source must not name.
+const IMPURE: [&str; 12] = [
+    "std::fs",
+    "std::env",
+    "std::thread",
+    "std::process",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "TcpStream",
+    "UdpSocket",
+    "UnixStream",
+    "RandomState",
+    "tokio::",
+    "rand::",
+];
+
+/// Crates whose source may hold `unsafe`.
+const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
+
+/// What the source of a crate must not name, beside tests, and the places that
+/// may: how a kernel's network is changed without such a dependency, and what
+/// guest may not use of the one it has.
+const CHANGES: [(&str, &[&str]); 11] = [
+    ("Command::new(\"tc\")", &[]),
+    ("Command::new(\"nft\")", &[]),
+    ("Command::new(\"ip\")", &[]),
+    ("Command::new(\"ethtool\")", &[]),
+    ("Command::new(\"iptables\")", &[]),
+    ("Command::new(\"sysctl\")", &[]),
+    ("AF_NETLINK", &["crates/kernel/"]),
+    ("AddressFamily::NETLINK", &["crates/kernel/"]),
+    ("/proc/sys/net", &["crates/guest/", "crates/kernel/"]),
+    // The second opinion on the line's emulator is the kernel's netem.
+    (
+        "nlink::netlink::tc",
+        &["crates/kernel/", "crates/guest/src/agent/topology/netem.rs"],
+    ),
+    ("nlink::netlink::nftables", &["crates/kernel/"]),
+];
+
+/// Lines above which a source file has outgrown its room: the aim is 500, and
+/// the longest file there is, the model in crates/measure/tests, has 620.
+const LONGEST: usize = 700;
+
+pub(super) fn check_source(
+    root: &Path,
+    name: &str,
+    file: &Path,
+    findings: &mut Vec<String>,
+) -> Result<()> {
+    let text = fs::read_to_string(file)?;
+    let place = file.strip_prefix(root).unwrap_or(file);
+    findings.extend(source_findings(name, &place.to_string_lossy(), &text));
+    Ok(())
+}
+
+fn source_findings(name: &str, place: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    if !text.starts_with("// SPDX-License-Identifier: Apache-2.0 OR MIT\n") {
+        findings.push(format!("{place}:1: the SPDX line is missing"));
+    }
+    let lines = text.lines().count();
+    if lines > LONGEST {
+        findings.push(format!("{place}: {lines} lines; split it (aim under 500)"));
+    }
+    if place.contains("/tests/") || place.ends_with("/tests.rs") {
+        return findings;
+    }
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        if code.contains("#[cfg(test)]") {
+            break;
+        }
+        let number = number + 1;
+        if PURE.contains(&name) {
+            for bad in IMPURE.iter().filter(|bad| code.contains(**bad)) {
+                findings.push(format!("{place}:{number}: a pure crate uses {bad}"));
+            }
+        }
+        for (change, places) in CHANGES {
+            let may = places.iter().any(|allowed| place.starts_with(allowed));
+            if code.contains(change) && !may {
+                findings.push(format!(
+                    "{place}:{number}: only kernel changes a kernel, not {change}"
+                ));
+            }
+        }
+        if !UNSAFE.contains(&name) && code.contains("unsafe ") {
+            findings.push(format!(
+                "{place}:{number}: unsafe outside {}",
+                UNSAFE.join(", ")
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "// SPDX-License-Identifier: Apache-2.0 OR MIT\n";
+
+    fn found(name: &str, place: &str, line: &str) -> usize {
+        source_findings(name, place, &format!("{HEAD}{line}\n")).len()
+    }
+
+    #[test]
+    fn what_changes_a_kernel_is_found_outside_kernel() {
+        for line in [
+            "let tc = Command::new(\"tc\").args(words);",
+            "Command::new(\"nft\")",
+            "socket(AddressFamily::NETLINK, kind)",
+            "fs::write(\"/proc/sys/net/core/default_qdisc\", \"pfifo\")",
+        ] {
+            assert_eq!(found("cli", "crates/cli/src/shape.rs", line), 1, "{line}");
+            assert_eq!(found("cli", "crates/cli/tests/cli/kernel.rs", line), 0);
+        }
+        let socket = "socket(AddressFamily::NETLINK, kind)";
+        assert_eq!(found("kernel", "crates/kernel/src/channel.rs", socket), 0);
+        let netem = "use nlink::netlink::tc::NetemConfig;";
+        let topology = "crates/guest/src/agent/topology";
+        assert_eq!(found("guest", &format!("{topology}/netem.rs"), netem), 0);
+        assert_eq!(found("guest", &format!("{topology}/ends.rs"), netem), 1);
+        assert_eq!(
+            found("cli", "crates/cli/src/shape.rs", "// Command::new(\"tc\")"),
+            0
+        );
+    }
+
+    #[test]
+    fn long_files_and_those_without_a_licence_are_found() {
+        let place = "crates/cli/src/shape.rs";
+        assert_eq!(source_findings("cli", place, "fn main() {}\n").len(), 1);
+        let long = HEAD.to_owned() + &"\n".repeat(LONGEST);
+        assert_eq!(source_findings("cli", place, &long).len(), 1);
+    }
+}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate schema`: the fields of a policy as a JSON Schema, for editors.
 //!
-//! It is made from `weirgate_policy::fields`, which a test compares with the
-//! readers. It accepts more than they do: what depends on other fields is
+//! It is made from the registry of fields, [`TABLES`], from which policies are
+//! read too. It accepts more than they do: what depends on other fields is
 //! theirs alone.
 
 use crate::exit::{Outcome, Status};
 use crate::output;
 use serde_json::{Map, Value, json};
-use weirgate_policy::fields::{Field, FieldKind, TABLES, TableFields};
+use weirgate_policy::{Field, FieldKind, TABLES, Table};
 
 /// Prints the schema.
 pub fn run() -> Outcome {
@@ -29,16 +29,15 @@ fn schema() -> Value {
     schema
 }
 
-fn of_table(table: &TableFields) -> Value {
-    let properties: Map<String, Value> = table
-        .fields
+fn of_table(table: &Table) -> Value {
+    let fields = table.fields();
+    let properties: Map<String, Value> = fields
         .iter()
         .map(|field| (field.name.to_owned(), of_field(field)))
         .collect();
-    let required: Vec<&str> = table
-        .fields
+    let required: Vec<&str> = fields
         .iter()
-        .filter(|field| field.required)
+        .filter(|field| field.required.is_some())
         .map(|field| field.name)
         .collect();
     let mut found = json!({

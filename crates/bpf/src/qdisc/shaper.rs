@@ -3,15 +3,15 @@
 //! the kit as the queue of each class (`bpf/qdisc/shaper.bpf.c`).
 
 use crate::error::BpfError;
-use crate::instance::Instance;
-use crate::marks::{self, Marks};
-use crate::object::{
+use crate::programs::tcx::Attached;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::instance::Instance;
+use crate::qdisc::kind::{
     CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
     raise, sized,
 };
-use crate::place::Place;
-use crate::recorder::{Recorder, Source};
-use crate::tcx::Attached;
+use crate::qdisc::marks::{self, Marks};
+use crate::qdisc::recorder::{Recorder, Source};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
@@ -39,8 +39,8 @@ const SETTINGS_BYTES: usize = size_of::<LinkFacts>() + 16 + CLASSES * CLASS_BYTE
 const COUNT_AT: usize = 88;
 const KINDS_AT: usize = 1152;
 const PLACE_AT: usize = KINDS_AT + 8 * CLASSES;
-const USED_AT: usize = PLACE_AT + crate::place::BYTES;
-const HOSTED_BYTES: usize = USED_AT + 16 + crate::instance::LINE_BYTES + 8 * CLASSES + 16;
+const USED_AT: usize = PLACE_AT + crate::qdisc::attach_point::BYTES;
+const HOSTED_BYTES: usize = USED_AT + 16 + crate::qdisc::instance::LINE_BYTES + 8 * CLASSES + 16;
 
 /// A class of traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! that those of the kit can be compared with them.
 
 use crate::error::BpfError;
-use crate::{log, programs};
+use crate::programs::{self, log};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, RingBufferBuilder};
 use std::cell::RefCell;
 use std::time::Duration;

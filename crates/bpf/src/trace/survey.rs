@@ -2,10 +2,10 @@
 //! A survey of what passes one device (`bpf/passive/survey.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{failed, sized};
-use crate::packets::{PacketPrograms, word};
-use crate::place::own_namespace;
-use crate::spread::{SPREAD_BYTES, Spread};
+use crate::programs::packet::{PacketPrograms, word};
+use crate::qdisc::attach_point::own_namespace;
+use crate::qdisc::kind::{failed, sized};
+use crate::trace::spread::{SPREAD_BYTES, Spread};
 use libbpf_rs::{Link, MapCore, MapFlags};
 use std::collections::BTreeMap;
 

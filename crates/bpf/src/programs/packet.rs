@@ -4,7 +4,7 @@
 //! maps.
 
 use crate::error::BpfError;
-use crate::{log, programs};
+use crate::programs::{self, log};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

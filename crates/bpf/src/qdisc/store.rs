@@ -3,12 +3,12 @@
 //! folder of the BPF file system, a folder for each kind.
 
 use crate::error::BpfError;
-use crate::marks::Marks;
-use crate::object::{is_pinned, remove as remove_with, unpin};
-use crate::place::Place;
-use crate::qdisc::{self, Qdisc};
-use crate::shaper::{self, Shaper};
-use crate::tcx;
+use crate::programs::tcx;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::discipline::{self as qdisc, Qdisc};
+use crate::qdisc::kind::{is_pinned, remove as remove_with, unpin};
+use crate::qdisc::marks::Marks;
+use crate::qdisc::shaper::{self, Shaper};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;

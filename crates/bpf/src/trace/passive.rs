@@ -3,10 +3,10 @@
 //! device's queue, round trips, and what hosts send and receive.
 
 use crate::error::BpfError;
-use crate::object::{failed, sized};
-use crate::packets::PacketPrograms;
-use crate::place::own_namespace;
-use crate::spread::{SPREAD_BYTES, Spread};
+use crate::programs::packet::PacketPrograms;
+use crate::qdisc::attach_point::own_namespace;
+use crate::qdisc::kind::{failed, sized};
+use crate::trace::spread::{SPREAD_BYTES, Spread};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -3,9 +3,9 @@
 //! (`bpf/inbound/udp.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{SETTINGS, failed, sized};
-use crate::packets::{PacketPrograms, TUPLE, ends, half, maps_of, word};
 use crate::programs;
+use crate::programs::packet::{PacketPrograms, TUPLE, ends, half, maps_of, word};
+use crate::qdisc::kind::{SETTINGS, failed, sized};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

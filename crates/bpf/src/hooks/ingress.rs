@@ -3,11 +3,11 @@
 //! process: a folder of pins for each, which its place and its name name.
 
 use crate::error::BpfError;
-use crate::filter::{Filter, FilterMaps, FilterSetup};
-use crate::object::remove;
-use crate::place::Place;
-use crate::store::Store;
-use crate::tcx::{self, Attached, End};
+use crate::hooks::virtual_queue::{Filter, FilterMaps, FilterSetup};
+use crate::programs::tcx::{self, Attached, End};
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::kind::remove;
+use crate::qdisc::store::Store;
 use libbpf_rs::MapHandle;
 use std::fs;
 use std::os::fd::AsFd;

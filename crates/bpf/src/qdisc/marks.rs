@@ -3,12 +3,12 @@
 //! runs before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
 
 use crate::error::BpfError;
-use crate::log;
-use crate::object::{failed, sized};
-use crate::packets::word;
-use crate::place::{self, Place};
 use crate::programs;
-use crate::tcx::{Attached, End};
+use crate::programs::log;
+use crate::programs::packet::word;
+use crate::programs::tcx::{Attached, End};
+use crate::qdisc::attach_point::{self, Place};
+use crate::qdisc::kind::{failed, sized};
 use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -165,6 +165,6 @@ impl Marks {
 }
 
 /// A place as the map has it: that of the whole device.
-fn key(place: Place) -> [u8; place::BYTES] {
+fn key(place: Place) -> [u8; attach_point::BYTES] {
     Place { queue: 0, ..place }.to_bytes()
 }

@@ -3,9 +3,9 @@
 //! overtaken (`bpf/order/order.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{failed, sized};
-use crate::packets::{Given, PacketPrograms, word};
 use crate::programs;
+use crate::programs::packet::{Given, PacketPrograms, word};
+use crate::qdisc::kind::{failed, sized};
 use libbpf_rs::{MapCore, MapFlags};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;

@@ -3,9 +3,9 @@
 //! (`bpf/inbound/window.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{SETTINGS, failed, sized};
-use crate::packets::{Given, PacketPrograms, TUPLE, ends, half, maps_of, word};
 use crate::programs;
+use crate::programs::packet::{Given, PacketPrograms, TUPLE, ends, half, maps_of, word};
+use crate::qdisc::kind::{SETTINGS, failed, sized};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

@@ -2,15 +2,15 @@
 //! A discipline in the kernel.
 
 use crate::error::BpfError;
-use crate::instance::{self, Instance};
-use crate::marks::{self, Marks};
-use crate::object::{
+use crate::programs::tcx::Attached;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::instance::{self, Instance};
+use crate::qdisc::kind::{
     CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, load_object,
     open, pin, raise, sized,
 };
-use crate::place::Place;
-use crate::recorder::{Recorder, Source};
-use crate::tcx::Attached;
+use crate::qdisc::marks::{self, Marks};
+use crate::qdisc::recorder::{Recorder, Source};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};

@@ -3,7 +3,7 @@
 //! qdisc, its maps, pins of both.
 
 use crate::error::BpfError;
-use crate::{log, programs};
+use crate::programs::{self, log};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
 use std::path::Path;
 use weirgate_aqm::Link as LinkFacts;

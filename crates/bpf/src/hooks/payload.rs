@@ -3,7 +3,7 @@
 //! (`bpf/payload/payload.bpf.c`).
 
 use crate::error::BpfError;
-use crate::packets::PacketPrograms;
+use crate::programs::packet::PacketPrograms;
 use std::os::fd::OwnedFd;
 use weirgate_signatures::BITS;
 

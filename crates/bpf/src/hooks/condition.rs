@@ -3,9 +3,9 @@
 //! (`bpf/inbound/condition.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{INSTANCES, SETTINGS, failed, sized};
-use crate::packets::{Given, PacketPrograms, half, maps_of, word};
 use crate::programs;
+use crate::programs::packet::{Given, PacketPrograms, half, maps_of, word};
+use crate::qdisc::kind::{INSTANCES, SETTINGS, failed, sized};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;

@@ -3,11 +3,13 @@
 //! discipline decides that can (`bpf/ingress/ingress.bpf.h`).
 
 use crate::error::BpfError;
-use crate::instance::Instance;
-use crate::object::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized};
-use crate::packets::{Given, PacketPrograms, maps_of, word};
-use crate::place::Place;
 use crate::programs;
+use crate::programs::packet::{Given, PacketPrograms, maps_of, word};
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::instance::Instance;
+use crate::qdisc::kind::{
+    CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized,
+};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //! What the kernel's verifier says of a compiled discipline, without putting it
 //! to use.
 
-use crate::log;
+use crate::programs::log;
 use crate::programs::sources;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{ObjectBuilder, Program};

@@ -3,7 +3,7 @@
 //! `weirgate_aqm::Mirror` takes them.
 
 use crate::error::BpfError;
-use crate::object::{RECORDERS, failed, raise};
+use crate::qdisc::kind::{RECORDERS, failed, raise};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, RingBufferBuilder};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};

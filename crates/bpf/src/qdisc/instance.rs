@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One qdisc's state and statistics, read at one moment.
 
-use crate::object::decode_link;
-use crate::place::{BYTES as PLACE_BYTES, Place};
+use crate::qdisc::attach_point::{BYTES as PLACE_BYTES, Place};
+use crate::qdisc::kind::decode_link;
 use weirgate_aqm::{Discipline, Link, Row, reasons};
 
 /// Bytes of `struct aqm_gate`, before a qdisc's place.

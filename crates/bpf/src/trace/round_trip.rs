@@ -2,9 +2,9 @@
 //! Round trips of a line's own TCP (`bpf/passive/round_trip.bpf.c`).
 
 use crate::error::BpfError;
-use crate::object::{failed, sized};
-use crate::packets::{PacketPrograms, half, word};
-use crate::place::own_namespace;
+use crate::programs::packet::{PacketPrograms, half, word};
+use crate::qdisc::attach_point::own_namespace;
+use crate::qdisc::kind::{failed, sized};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Thin: the logic is in tools/xtask.
 
-.PHONY: try test check experiments bench fuzz setup build install deb
+.PHONY: try test check experiments bench fuzz setup build install deb docs
 
 build: setup
 	cargo build --release -p weirgate-cli -p weirgate-guest
@@ -41,3 +41,7 @@ install: build
 
 deb: setup
 	@cargo xtask deb
+
+# The book, in target/book; checks every link. Installs mdbook below target where it is missing.
+docs:
+	@cargo xtask docs

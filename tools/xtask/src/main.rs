@@ -12,6 +12,7 @@ mod bench_watch;
 mod bursts;
 mod campaign;
 mod deb;
+mod docs;
 mod ds_table;
 mod flow_hash;
 mod fuzz;
@@ -61,6 +62,12 @@ enum Task {
     },
     /// Build the Debian package.
     Deb,
+    /// Draw and list what follows from other files, check every link, and build the book.
+    Docs {
+        /// Compare and check alone; write and build nothing.
+        #[arg(long)]
+        check: bool,
+    },
     /// Fuzz every discipline under sanitizers, after proof that a planted mistake is found.
     AqmFuzz {
         /// Seconds for each discipline.
@@ -99,7 +106,7 @@ enum Task {
         /// Where outcomes are: what `weirgate lab run FILE --json` printed, as
         /// files with the ending `json`.
         folder: PathBuf,
-        /// Refuse lines that this document does not have: `docs/experiments.md`.
+        /// Refuse lines that this document does not have: `docs/measurements/diffserv.md`.
         #[arg(long)]
         check: Option<PathBuf>,
     },
@@ -152,6 +159,8 @@ fn main() -> ExitCode {
         Task::BenchWatch { series: true, .. } => bench_watch::series(),
         Task::BenchWatch { .. } => bench::run_watch(&root()),
         Task::Deb => deb::build(&root()),
+        Task::Docs { check: true } => docs::check(&root()),
+        Task::Docs { check: false } => docs::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),
         Task::ExplainRandom { sequences } => test::explain_random(&root(), sequences),
         Task::AqmParity { packets } => aqm::parity(&root(), packets),

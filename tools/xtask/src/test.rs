@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests and checks, each part timed so that slow ones show.
 
-use crate::{invariants, run};
+use crate::{docs, invariants, run};
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -51,6 +51,7 @@ pub fn checks(root: &Path) -> Result<()> {
     })?;
     timed("format of C", || crate::aqm::format(root))?;
     timed("invariants", || invariants::run(root))?;
+    timed("documents", || docs::check(root))?;
     timed("lints", || {
         let lint = [
             "clippy",

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the pages for engineers name what there is: every crate in the map of
+//! ARCHITECTURE.md, and no path that is gone.
+
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+
+/// Folders with which a path of the project begins.
+const FOLDERS: [&str; 11] = [
+    "aqm/",
+    "bpf/",
+    "crates/",
+    "docs/",
+    "domains/",
+    "experiments/",
+    "fuzz/",
+    "packaging/",
+    "policies/",
+    "tests/",
+    "tools/",
+];
+
+/// Crates that the map lacks, and paths that are gone.
+pub fn check(root: &Path) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    let map = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    for entry in fs::read_dir(root.join("crates"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !map.contains(&format!("\n| `{name}` |")) {
+            findings.push(format!("ARCHITECTURE.md: the map lacks `{name}`"));
+        }
+    }
+    for page in super::pages(root)? {
+        let engineers = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+        let for_engineers = page.starts_with("docs/adding")
+            || page.starts_with("docs/decisions")
+            || engineers.iter().any(|name| page == Path::new(name));
+        if !for_engineers {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(&page))?;
+        for path in paths(&text).filter(|path| !root.join(path).exists()) {
+            findings.push(format!("{}: `{path}` is not there", page.display()));
+        }
+    }
+    for line in map.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let name = line.split('`').next().unwrap_or_default();
+        if !root.join("crates").join(name).exists() {
+            findings.push(format!("ARCHITECTURE.md: there is no crate `{name}`"));
+        }
+    }
+    Ok(findings)
+}
+
+/// Paths between backticks; those with a name to be filled in (`NAME`) or a
+/// pattern are left out.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    code.filter(|word| {
+        let plain = |c: char| !matches!(c, '*' | ' ' | '{' | '<') && !c.is_uppercase();
+        FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paths;
+
+    #[test]
+    fn paths_stand_between_backticks() {
+        let text = "See `crates/units`, crates/other and `aqm/NAME.c` or `docs/*.md`.";
+        assert!(paths(text).eq(["crates/units"]));
+    }
+}

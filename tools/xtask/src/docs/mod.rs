@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The documents: what is drawn and listed from other files, whether every link
+//! leads somewhere, and the book.
+
+mod commands;
+mod links;
+mod map;
+mod picture;
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where mdbook is installed for this project alone.
+const TOOLS: &str = "target/tools/mdbook";
+
+/// Where the book is built.
+const BOOK: &str = "target/book";
+
+/// Writes what is generated, checks all pages, and builds the book.
+pub fn build(root: &Path) -> Result<()> {
+    for (path, text) in generated(root)? {
+        fs::write(root.join(&path), text).with_context(|| path.display().to_string())?;
+    }
+    check(root)?;
+    let mdbook = mdbook(root)?;
+    crate::run(Command::new(mdbook).arg("build").arg(root.join("docs")))?;
+    report(links::of_book(&root.join(BOOK))?)
+}
+
+/// Compares what is generated, and checks links and the map of the crates.
+pub fn check(root: &Path) -> Result<()> {
+    let mut findings = links::of_pages(root)?;
+    findings.extend(map::check(root)?);
+    for (path, text) in generated(root)? {
+        if fs::read_to_string(root.join(&path)).ok().as_ref() != Some(&text) {
+            findings.push(format!(
+                "{}: is not what `cargo xtask docs` writes",
+                path.display()
+            ));
+        }
+    }
+    report(findings)
+}
+
+/// The files that follow from others, by their paths from the root.
+fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let readme = fs::read_to_string(root.join("README.md")).context("README.md")?;
+    Ok(vec![
+        (
+            PathBuf::from("docs/before-after.svg"),
+            picture::draw(&readme)?,
+        ),
+        (
+            PathBuf::from("docs/reference/commands.md"),
+            commands::page(&root.join("docs/reference/man"))?,
+        ),
+    ])
+}
+
+/// The program mdbook: the one that is installed, else one built for this project.
+fn mdbook(root: &Path) -> Result<PathBuf> {
+    let found = Command::new("mdbook").arg("--version").output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return Ok(PathBuf::from("mdbook"));
+    }
+    let own = root.join(TOOLS).join("bin/mdbook");
+    if !own.exists() {
+        let install = ["install", "--locked", "--debug", "--no-default-features"];
+        let mut cargo = Command::new("cargo");
+        cargo.args(install).args(["--features", "search", "--root"]);
+        crate::run(cargo.arg(root.join(TOOLS)).arg("mdbook"))?;
+    }
+    Ok(own)
+}
+
+#[allow(clippy::print_stdout, reason = "the findings are this task's result")]
+fn report(mut findings: Vec<String>) -> Result<()> {
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} findings in the documents", findings.len());
+    }
+    Ok(())
+}
+
+/// The Markdown pages of the project, by their paths from the root.
+fn pages(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut pages = Vec::new();
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    for name in ["README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"] {
+        pages.push(PathBuf::from(format!("{name}.md")));
+    }
+    pages.sort();
+    Ok(pages)
+}

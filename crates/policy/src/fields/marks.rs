@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of `[dscp]` and `[marks]`.
 
-use crate::field::FieldKind::{List, Map, Text};
-use crate::field::Table;
-use crate::fields::{DIRECTIONS, field};
+use crate::fields::FieldKind::{List, Map, Text};
+use crate::fields::{DIRECTIONS, TableFields, field};
 
 /// `[dscp]`.
-pub(crate) const DSCP: Table = Table {
+pub(crate) const DSCP: TableFields = TableFields {
     name: "dscp",
     about: "What is done with code points",
-    rows: &[&[
+    fields: &[
         field("distrust", DIRECTIONS, "Cleared before any rule sees them"),
         field("wash", DIRECTIONS, "Cleared after the rules"),
         field(
@@ -18,14 +17,14 @@ pub(crate) const DSCP: Table = Table {
             "Written in place of others before any rule sees them",
         ),
         field("except", List("NQB"), "Code points that clearing leaves"),
-    ]],
+    ],
 };
 
 /// `[marks]`.
-pub(crate) const MARKS: Table = Table {
+pub(crate) const MARKS: TableFields = TableFields {
     name: "marks",
     about: "The bits of marks that are weirgate's",
-    rows: &[&[
+    fields: &[
         field("mask", Text("0x0000ff00"), "The bits, which stand together"),
         field(
             "payload",
@@ -38,5 +37,5 @@ pub(crate) const MARKS: Table = Table {
             "Those that number its sender's control group",
         ),
         field("inside", Text("0x0000ff00"), "The same for its inside host"),
-    ]],
+    ],
 };

@@ -10,34 +10,109 @@ pub(crate) mod marks;
 pub(crate) mod queue;
 pub(crate) mod receive;
 
-use crate::field::{Field, FieldKind, Table};
+/// A table of a policy.
+#[derive(Debug, Clone, Copy)]
+pub struct TableFields {
+    /// Its name here: `policy` is the file itself.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+/// A field.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What may be written.
+    pub kind: FieldKind,
+    /// Whether it must be there.
+    pub required: bool,
+    /// What it means.
+    pub about: &'static str,
+}
+
+/// What may be written in a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A text; an example.
+    Text(&'static str),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number from..=to.
+    Integer(i64, i64),
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// `true`, `false` or a rate.
+    BooleanOrRate,
+    /// A rate such as `512kbit`.
+    Rate,
+    /// A percentage.
+    Share,
+    /// A rate or a percentage.
+    Amount,
+    /// A number of bytes, or a text such as `64KiB`.
+    Size,
+    /// A text such as `5ms`.
+    Time,
+    /// One value or several: texts or numbers; an example.
+    List(&'static str),
+    /// One of these words, or several of them.
+    Words(&'static [&'static str]),
+    /// A table of this name in [`TABLES`].
+    Table(&'static str),
+    /// A text, or a table of this name; an example of the text.
+    TextOrTable(&'static str, &'static str),
+    /// One or more tables of this name, `[[...]]`.
+    Tables(&'static str),
+    /// A table that holds a table of this name for each name.
+    Named(&'static str),
+    /// A table from texts to texts.
+    Map,
+    /// A text, a number, or `true` and `false`, by what else the table says; an
+    /// example.
+    Setting(&'static str),
+}
+
 use crate::fields::conditioner::CONDITIONER;
 use crate::fields::marks::{DSCP, MARKS};
 use crate::fields::receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
 use FieldKind::{
-    Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Tables, Text,
-    TextOrTable, Time, Word, Words,
+    Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Table, Tables,
+    Text, TextOrTable, Time, Word, Words,
 };
 
 pub(crate) const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
         name,
         kind,
+        required: false,
         about,
-        default: None,
-        required: None,
-        former: &[],
     }
 }
 
 pub(crate) const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
-        required: Some(""),
+        required: true,
         ..field(name, kind, about)
     }
 }
 
 pub(crate) const DIRECTIONS: FieldKind = Word(&["up", "down", "both"]);
+const KINDS: FieldKind = Word(&[
+    "ethernet",
+    "vlan",
+    "vlan-inline",
+    "pppoe-lower",
+    "pppoe",
+    "ppp",
+    "tun",
+]);
+const FAIR: FieldKind = Word(&["flows", "hosts", "hosts-only"]);
 pub(crate) const MOST: i64 = u32::MAX as i64;
 
 /// Conditions on a packet that may also stand in `not`.
@@ -93,16 +168,16 @@ const CGROUP: Field = field(
 );
 const CONNECTION: Field = field(
     "connection",
-    FieldKind::Table("connection"),
+    Table("connection"),
     "What connection tracking knows",
 );
 
 /// Every table of a policy, the file itself first.
-pub const TABLES: &[Table] = &[
-    Table {
+pub const TABLES: &[TableFields] = &[
+    TableFields {
         name: "policy",
         about: "A link and who gets what of it",
-        rows: &[&[
+        fields: &[
             field(
                 "version",
                 Integer(1, 1),
@@ -120,27 +195,27 @@ pub const TABLES: &[Table] = &[
             ),
             field(
                 "link",
-                FieldKind::Table("link"),
+                Table("link"),
                 "The link that is shared; required in the policy itself",
             ),
             field(
                 "inbound",
-                FieldKind::Table("inbound"),
+                Table("inbound"),
                 "How arriving packets are held to a rate that are not queued",
             ),
             field(
                 "receive",
-                FieldKind::Table("receive"),
+                Table("receive"),
                 "How senders are held to a rate from the receiving side",
             ),
             field(
                 "track",
-                FieldKind::Table("track"),
+                Table("track"),
                 "How the rate of a line is followed that changes",
             ),
             field(
                 "ack",
-                FieldKind::Table("ack"),
+                Table("ack"),
                 "A reservation for TCP acknowledgements",
             ),
             field("class", Tables("class"), "A part of the link"),
@@ -168,24 +243,126 @@ pub const TABLES: &[Table] = &[
                 "Conditions that rules use by one name",
             ),
             field("schedule", Named("schedule"), "Times of day and week"),
-            field(
-                "dscp",
-                FieldKind::Table("dscp"),
-                "What is done with code points",
-            ),
+            field("dscp", Table("dscp"), "What is done with code points"),
             field(
                 "marks",
-                FieldKind::Table("marks"),
+                Table("marks"),
                 "The bits of a connection's mark that keep decisions",
             ),
-        ]],
+        ],
     },
-    crate::link::TABLE,
-    crate::link::layer::TABLE,
-    Table {
+    TableFields {
+        name: "link",
+        about: "The link that is shared",
+        fields: &[
+            needed(
+                "device",
+                Text("wan"),
+                "Packets leave for the outside by this device",
+            ),
+            field(
+                "lan",
+                List("lan"),
+                "Inside hosts are reached by these devices",
+            ),
+            field(
+                "bridge",
+                Boolean,
+                "Whether `device` and `lan` are the two ports of a transparent bridge",
+            ),
+            needed("up", Rate, "The line's upstream rate"),
+            field(
+                "engine",
+                Word(&["auto", "htb", "cake", "kit"]),
+                "What shapes it",
+            ),
+            field(
+                "timer-slack",
+                Time,
+                "How late the gate's timer may be before some of the rate is lost",
+            ),
+            field(
+                "ack-filter",
+                Word(&["off", "on", "aggressive"]),
+                "Which acknowledgements cake drops upstream",
+            ),
+            field(
+                "moves",
+                Word(&["at-once", "in-order"]),
+                "How a connection changes its class",
+            ),
+            field(
+                "fair",
+                FAIR,
+                "Between whom a class is shared that does not say",
+            ),
+            field(
+                "down",
+                Rate,
+                "The line's downstream rate; without it nothing is shaped downstream",
+            ),
+            needed(
+                "layer",
+                TextOrTable("layer", "adsl:pppoe-llc"),
+                "What a packet costs on the line",
+            ),
+            field(
+                "margin",
+                Amount,
+                "How far below the line's rate the upstream stays",
+            ),
+            field("margin-down", Amount, "The same downstream"),
+            field(
+                "inbound",
+                Word(&["ifb", "lan", "filter", "police", "none"]),
+                "Where the downstream is shaped, or how it is held to a rate without a queue",
+            ),
+            field("ifb", Text("ifb-wan"), "The IFB device that weirgate makes"),
+            field(
+                "device-kind",
+                KINDS,
+                "What Linux counts as a packet's length on `device`",
+            ),
+            field("lan-kind", KINDS, "The same for the LAN device"),
+            field(
+                "mtu",
+                Integer(576, 2048),
+                "The largest IP packet on the line, in bytes",
+            ),
+        ],
+    },
+    TableFields {
+        name: "layer",
+        about: "A link layer by name with an option, or by numbers",
+        fields: &[
+            field(
+                "name",
+                Text("adsl:pppoe-llc"),
+                "One of the names; excludes the numbers",
+            ),
+            field(
+                "overhead",
+                Integer(-64, 256),
+                "Bytes added to each packet before framing",
+            ),
+            field(
+                "relative-to",
+                Word(&["ip", "device"]),
+                "What `overhead` is added to",
+            ),
+            field(
+                "mpu",
+                Integer(0, 256),
+                "The smallest size before framing, in bytes",
+            ),
+            field("framing", Word(&["none", "atm", "ptm"]), "How bytes travel"),
+            field("oam", Boolean, "The provider sends OAM cells; ATM only"),
+        ],
+    },
+    TableFields {
         name: "inbound",
         about: "How arriving packets are held to a rate that are not queued",
-        rows: &[&[
+        fields: &[
             field(
                 "ecn",
                 Boolean,
@@ -213,17 +390,17 @@ pub const TABLES: &[Table] = &[
                 "The virtual queue at which the probability is the full one",
             ),
             field("burst", Size, "What the policer lets through at once"),
-        ]],
+        ],
     },
     RECEIVE,
     CONDITIONER,
     UDP,
     ANNOUNCED,
     TRACK,
-    Table {
+    TableFields {
         name: "ack",
         about: "A reservation for TCP acknowledgements without data",
-        rows: &[&[
+        fields: &[
             field("reserve", BooleanOrRate, "`true` calculates the rate"),
             field(
                 "factor",
@@ -240,12 +417,12 @@ pub const TABLES: &[Table] = &[
             ),
             field("burst", Size, "What it may send at once beyond its rate"),
             field("direction", DIRECTIONS, "In which directions"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "class",
         about: "A part of the link",
-        rows: &[&[
+        fields: &[
             needed(
                 "name",
                 Text("interactive"),
@@ -282,11 +459,7 @@ pub const TABLES: &[Table] = &[
                 Integer(0, 5),
                 "The class of ITU-T Y.1541 whose delay it should have",
             ),
-            field(
-                "fair",
-                <crate::Fair as crate::field::Word>::KIND,
-                "Between whom it is shared",
-            ),
+            field("fair", FAIR, "Between whom it is shared"),
             field(
                 "delay",
                 Time,
@@ -294,17 +467,17 @@ pub const TABLES: &[Table] = &[
             ),
             field("default", Boolean, "Takes what no rule matches"),
             field("direction", DIRECTIONS, "In which directions"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "queue",
         about: "A queue with its settings",
-        rows: &[&queue::FIELDS],
+        fields: queue::FIELDS,
     },
-    Table {
+    TableFields {
         name: "rule",
         about: "Which packets go into which class: all conditions must hold, of a list any element",
-        rows: &[conditions![
+        fields: conditions![
             PURE_ACK,
             PAYLOAD,
             UID,
@@ -332,23 +505,19 @@ pub const TABLES: &[Table] = &[
             ),
             field("service", List("ssh"), "Services; a packet of any of them"),
             field("during", Text("evening"), "A schedule"),
-            field("rate", FieldKind::Table("rate"), "A rate as a condition"),
+            field("rate", Table("rate"), "A rate as a condition"),
             field(
                 "connections",
-                FieldKind::Table("connections"),
+                Table("connections"),
                 "A number of connections as a condition"
             ),
-            field(
-                "not",
-                FieldKind::Table("not"),
-                "Conditions none of which may hold"
-            ),
-        ]],
+            field("not", Table("not"), "Conditions none of which may hold"),
+        ],
     },
-    Table {
+    TableFields {
         name: "share",
         about: "A group's part of classes",
-        rows: &[&[
+        fields: &[
             needed("group", Text("sales"), "A group of addresses"),
             needed("share", Share, "Its part of what each class is guaranteed"),
             field("ceiling", Amount, "The most that it gets in a class"),
@@ -357,12 +526,12 @@ pub const TABLES: &[Table] = &[
                 List("normal"),
                 "Which classes; all but `ack` where none is named",
             ),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "cap",
         about: "A limit for each host of a group",
-        rows: &[&[
+        fields: &[
             needed("group", Text("guests"), "A group of addresses"),
             needed(
                 "class",
@@ -379,22 +548,22 @@ pub const TABLES: &[Table] = &[
                 Rate,
                 "The most that a host gets downstream, in wire bits",
             ),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "not",
         about: "Conditions none of which may hold",
-        rows: &[conditions![]],
+        fields: conditions![],
     },
-    Table {
+    TableFields {
         name: "match",
         about: "One way to be of a service",
-        rows: &[conditions![PURE_ACK, PAYLOAD, UID, GID, CGROUP, CONNECTION]],
+        fields: conditions![PURE_ACK, PAYLOAD, UID, GID, CGROUP, CONNECTION],
     },
-    Table {
+    TableFields {
         name: "connection",
         about: "What connection tracking knows",
-        rows: &[&[
+        fields: &[
             field(
                 "state",
                 Words(&["new", "established", "related", "invalid"]),
@@ -408,12 +577,12 @@ pub const TABLES: &[Table] = &[
             ),
             field("packets-over", Integer(1, i64::MAX), "More packets so far"),
             field("mean-size", Text("0-200"), "Bytes by packets so far"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "rate",
         about: "A rate as a condition",
-        rows: &[&[
+        fields: &[
             field("over", List("20/s"), "Matches what is beyond the rate"),
             field("within", List("20/s"), "Matches what is not"),
             field(
@@ -431,12 +600,12 @@ pub const TABLES: &[Table] = &[
                 Integer(1, 262_144),
                 "How many hosts or connections are remembered",
             ),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "connections",
         about: "A number of connections as a condition",
-        rows: &[&[
+        fields: &[
             field("over", List("200"), "Matches what is beyond"),
             field("within", List("200"), "Matches what is not"),
             field(
@@ -445,12 +614,12 @@ pub const TABLES: &[Table] = &[
                 "By what packets are told apart",
             ),
             field("size", Integer(1, 262_144), "How many hosts are remembered"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "ruleset",
         about: "Rules that are switched on and off as one",
-        rows: &[&[
+        fields: &[
             needed("name", Text("syn-limit"), "Its name"),
             field(
                 "enabled",
@@ -459,12 +628,12 @@ pub const TABLES: &[Table] = &[
             ),
             field("final", Boolean, "For its rules"),
             needed("rule", Tables("rule"), "Its rules"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "group",
         about: "What rules list by one name",
-        rows: &[&[
+        fields: &[
             field(
                 "addresses",
                 List("192.0.2.80"),
@@ -478,20 +647,20 @@ pub const TABLES: &[Table] = &[
                 "DNS names, looked up again and again; not beside `addresses`",
             ),
             field("refresh", Time, "How often names are looked up: 30s to 24h"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "service",
         about: "Conditions by one name",
-        rows: &[&[
+        fields: &[
             field("about", Text("Telephones"), "What it is"),
             needed("match", Tables("match"), "One way to be of the service"),
-        ]],
+        ],
     },
-    Table {
+    TableFields {
         name: "schedule",
         about: "Times of day and week",
-        rows: &[&[
+        fields: &[
             field("hours", List("08:00-17:30"), "Parts of a day"),
             field(
                 "days",
@@ -508,7 +677,7 @@ pub const TABLES: &[Table] = &[
                 Text("Europe/Copenhagen"),
                 "The zone whose clock is meant, with its summer time",
             ),
-        ]],
+        ],
     },
     DSCP,
     MARKS,

@@ -2,17 +2,16 @@
 //! The fields of `[receive]`, `[receive.udp]`, `[receive.announced]` and
 //! `[track]`.
 
-use crate::field::FieldKind::{
-    Amount, Boolean, Integer, List, Map, Rate, Setting, Size, Text, Time, Word,
+use crate::fields::FieldKind::{
+    Amount, Boolean, Integer, List, Map, Rate, Setting, Size, Table, Text, Time, Word,
 };
-use crate::field::{FieldKind, Table};
-use crate::fields::{field, needed};
+use crate::fields::{TableFields, field, needed};
 
 /// `[receive]`.
-pub(crate) const RECEIVE: Table = Table {
+pub(crate) const RECEIVE: TableFields = TableFields {
     name: "receive",
     about: "How senders are held to a rate from the receiving side",
-    rows: &[&[
+    fields: &[
         field(
             "rate",
             Amount,
@@ -73,24 +72,20 @@ pub(crate) const RECEIVE: Table = Table {
             Time,
             "The silence after which the measured rate is forgotten",
         ),
-        field(
-            "udp",
-            FieldKind::Table("udp"),
-            "How streams of datagrams are held",
-        ),
+        field("udp", Table("udp"), "How streams of datagrams are held"),
         field(
             "announced",
-            FieldKind::Table("announced"),
+            Table("announced"),
             "What makes room while a session of high priority is announced",
         ),
-    ]],
+    ],
 };
 
 /// `[receive.announced]`.
-pub(crate) const ANNOUNCED: Table = Table {
+pub(crate) const ANNOUNCED: TableFields = TableFields {
     name: "announced",
     about: "What makes room while a session of high priority is announced",
-    rows: &[&[
+    fields: &[
         field(
             "segment",
             Integer(88, 9000),
@@ -101,14 +96,14 @@ pub(crate) const ANNOUNCED: Table = Table {
             Boolean,
             "Whether older connections that have received much are reset",
         ),
-    ]],
+    ],
 };
 
 /// `[receive.udp]`.
-pub(crate) const UDP: Table = Table {
+pub(crate) const UDP: TableFields = TableFields {
     name: "udp",
     about: "How streams of datagrams are held to a rate",
-    rows: &[&[
+    fields: &[
         needed("rate", Amount, "What each stream may have, of IP packets"),
         field(
             "mode",
@@ -134,14 +129,14 @@ pub(crate) const UDP: Table = Table {
         field("chunk", Time, "The length of a chunk of the measured rate"),
         field("chunks", Integer(1, 64), "How many of them are averaged"),
         field("age", Time, "The silence after which a stream begins anew"),
-    ]],
+    ],
 };
 
 /// `[track]`.
-pub(crate) const TRACK: Table = Table {
+pub(crate) const TRACK: TableFields = TableFields {
     name: "track",
     about: "How the rate of a line is followed that changes",
-    rows: &[&[
+    fields: &[
         field(
             "reflectors",
             List("192.0.2.1"),
@@ -179,5 +174,5 @@ pub(crate) const TRACK: Table = Table {
             Text("EF"),
             "The code point of probes, by which a rule finds them",
         ),
-    ]],
+    ],
 };

@@ -75,7 +75,10 @@ fn plain(line: &str) -> String {
     let text = ["\\fB", "\\fI", "\\fR"]
         .iter()
         .fold(line.to_owned(), |text, font| text.replace(font, ""));
-    text.replace("\\-", "-").replace("\\*(Aq", "'").trim().to_owned()
+    text.replace("\\-", "-")
+        .replace("\\*(Aq", "'")
+        .trim()
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -56,7 +56,9 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
 /// Paths between backticks; those with a name to be filled in (`NAME`) or a
 /// pattern are left out.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
-    let code = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let code = text
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
     code.filter(|word| {
         let plain = |c: char| !matches!(c, '*' | ' ' | '{' | '<') && !c.is_uppercase();
         FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)

@@ -66,8 +66,12 @@ pub fn draw(readme: &str) -> Result<String> {
 
 fn table(readme: &str) -> Result<Vec<Line<'_>>> {
     let marks = "`cargo xtask docs` draws docs/before-after.svg";
-    let (_, after) = readme.split_once(marks).context("README.md has no table of lines")?;
-    let (table, _) = after.split_once("<!-- pictures:end").context("README.md: no end of the table")?;
+    let (_, after) = readme
+        .split_once(marks)
+        .context("README.md has no table of lines")?;
+    let (table, _) = after
+        .split_once("<!-- pictures:end")
+        .context("README.md: no end of the table")?;
     let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
     let lines: Result<Vec<Line>> = rows.map(line).collect();
     let lines = lines?;

@@ -12,50 +12,26 @@
 //! This crate never sees what a kernel holds at the moment; comparing is
 //! crate `plan`'s work. It knows nothing of files.
 
-mod arriving;
-pub mod bounds;
-mod bridge;
+mod check;
 mod classify;
-mod classify_when;
-mod code_points;
 mod codes;
-mod condition;
-mod control_group;
 mod engine;
-mod following;
-mod hold;
-mod hosts;
-mod inside;
-mod kit;
-mod leaf;
-mod naming;
-mod number;
-mod order;
-mod own_traffic;
-mod part_rules;
-mod parts;
-mod receive;
+mod inbound;
 mod report;
 mod scheduler;
-mod segments;
-mod session;
-mod setup;
 mod tree;
-mod usual;
-mod verdict;
-mod write;
 
+pub use check::following::following;
 pub use classify::ruleset_chain;
 pub use codes::{CODES, Code};
-pub use following::following;
-pub use kit::misfit;
-pub use parts::{CappedHost, Parent};
+pub use engine::kit::misfit;
+pub use report::setup::{OfSize, Setup, setups};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,
     check_report,
 };
-pub use scheduler::{Member, Scheduler};
-pub use setup::{OfSize, Setup, setups};
+pub use scheduler::parts::{CappedHost, Parent};
+pub use scheduler::{Member, Scheduler, bounds};
 
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems};
@@ -75,17 +51,17 @@ pub const TABLE: &str = "weirgate";
 #[must_use]
 pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
     let problems = Problems::default();
-    let settled = usual::settled(policy, kernel, &problems);
+    let settled = check::default_queue::settled(policy, kernel, &problems);
     let policy = settled.as_ref();
-    verdict::kernel(policy, kernel, &problems);
-    verdict::doubts(policy, kernel, &problems);
-    segments::doubts(policy, &problems);
+    check::kernel(policy, kernel, &problems);
+    check::doubts(policy, kernel, &problems);
+    classify::segments::doubts(policy, &problems);
     let schedulers: Vec<Scheduler> = Direction::BOTH
         .into_iter()
         .filter_map(|direction| scheduler::of(policy, direction, &problems))
         .collect();
     let engine = engine::chosen(policy, Some(kernel));
-    let restored = arriving::restores(policy, kernel);
+    let restored = inbound::restores(policy, kernel);
     let state = state(policy, &schedulers, engine, restored);
     let usable = !problems.has_errors();
     (usable.then_some(state), problems.into_sorted())
@@ -119,7 +95,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         };
         let root = match engine {
             Engine::Cake => engine::cake(policy, scheduler),
-            Engine::Kit => kit::root(policy, scheduler),
+            Engine::Kit => engine::kit::root(policy, scheduler),
             Engine::Htb | Engine::Auto => tree::root(policy, scheduler),
         };
         roots.insert(device.clone(), root);
@@ -146,18 +122,21 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
             }
         }
     }
-    inet.chains.extend(receive::refusing(policy));
+    inet.chains.extend(inbound::receive::refusing(policy));
     inet.chains
-        .extend(control_group::chain(policy, &mut inet.sets));
+        .extend(classify::condition::control_group::chain(
+            policy,
+            &mut inet.sets,
+        ));
     for table in [&mut inet, &mut netdev] {
-        classify_when::complete(&mut table.sets, &table.chains);
+        classify::condition::complete(&mut table.sets, &table.chains);
     }
     state.tables = [inet, netdev]
         .into_iter()
         .filter(|table| !table.chains.is_empty())
         .collect();
     devices(policy, &mut roots, &mut state);
-    state.arriving = arriving::places(policy, &state.tables);
+    state.arriving = inbound::places(policy, &state.tables);
     state
 }
 

@@ -8,13 +8,6 @@
 mod arriving;
 mod capabilities;
 mod classify;
-mod classify_change;
-mod classify_field;
-mod classify_frame;
-mod classify_frame_text;
-mod classify_set;
-mod classify_set_text;
-mod classify_text;
 mod condition;
 mod device;
 mod hold;
@@ -27,14 +20,14 @@ mod shared;
 
 pub use arriving::{Arriving, Order, Payload};
 pub use capabilities::Capabilities;
+pub use classify::change::TableChange;
+pub use classify::field::{Field, IpVersion, Key};
+pub use classify::frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
 pub use classify::{
     Chain, Content, Count, EXTENSION_HEADERS, EXTENSIONS, Effect, Hook, ICMP, ICMPV6, Match, Meter,
     PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict,
     extension_headers, port_protocols, switch_name,
 };
-pub use classify_change::TableChange;
-pub use classify_field::{Field, IpVersion, Key};
-pub use classify_frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
 pub use hold::Hold;

@@ -2,8 +2,8 @@
 //! Sets as nft(8) would take them. A set of the kernel's has bytes; one of nft's
 //! has a type, and only values of that type are looked up in it.
 
+use crate::classify::field::{Field, IpVersion, Key};
 use crate::classify::{Content, Match, Set, Table, Values};
-use crate::classify_field::{Field, IpVersion, Key};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weirgate_units::Handle;
 

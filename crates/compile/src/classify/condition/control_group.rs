@@ -11,8 +11,8 @@
 //! made later under the same path. It stands in a set of its own for each path,
 //! whose elements crate `keep` replaces as groups come and go.
 
+use crate::classify::naming;
 use crate::codes;
-use crate::naming;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{ControlGroup, Policy, When};

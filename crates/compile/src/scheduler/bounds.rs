@@ -62,7 +62,7 @@
 //! HTB are exact to the nanosecond; its bucket at the gate adds nothing to
 //! waiting, only to what the modem may hold ([`line_extra`]).
 
-use crate::parts::Parent;
+use crate::scheduler::parts::Parent;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::in_kbit;
 use weirgate_units::{Rate, Size, Span};

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy promises, as plain values; `write` turns them into text.
+//! What a policy promises, as plain values; `text` turns them into text.
 //!
 //! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
 
-use crate::bounds::{self, HOST};
+pub(crate) mod setup;
+mod text;
+
+use crate::check::own_traffic;
+use crate::classify::segments;
 use crate::codes;
-use crate::condition;
 use crate::engine;
-use crate::hold;
-use crate::hosts;
-use crate::kit;
-use crate::leaf;
-use crate::order;
-use crate::own_traffic;
-use crate::receive;
+use crate::engine::kit;
+use crate::inbound::conditioner;
+use crate::inbound::order;
+use crate::inbound::receive;
+use crate::inbound::virtual_queue;
+use crate::scheduler::bounds::{self, HOST};
 use crate::scheduler::{self, Member, Scheduler};
-use crate::segments;
-use crate::setup;
+use crate::tree::hosts;
+use crate::tree::leaf;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Direction, Policy, Queue};
@@ -214,10 +216,10 @@ pub fn check_report(policy: &Policy) -> CheckReport {
 
 /// Every note on what is held to a rate without a queue, a line each.
 fn held(policy: &Policy) -> Option<String> {
-    let notes: Vec<String> = hold::note(policy)
+    let notes: Vec<String> = virtual_queue::note(policy)
         .into_iter()
         .chain(receive::notes(policy))
-        .chain(condition::notes(policy))
+        .chain(conditioner::notes(policy))
         .collect();
     (!notes.is_empty()).then(|| notes.join("\n"))
 }

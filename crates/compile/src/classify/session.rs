@@ -14,7 +14,8 @@ use weirgate_state::{
     Rule, Set, Verdict, extension_headers,
 };
 
-use crate::{codes, segments};
+use crate::classify::segments;
+use crate::codes;
 
 /// PPP's numbers of protocols that control the link or a network protocol
 /// (RFC 1661 section 2): LCP, IPCP, IPV6CP.

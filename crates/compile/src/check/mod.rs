@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What stands between a policy and a kernel, and what its author should know.
 
-use crate::arriving;
-use crate::bridge;
+pub(crate) mod default_queue;
+pub(crate) mod following;
+pub(crate) mod own_traffic;
+
+use crate::classify::bridge;
+use crate::classify::condition::control_group;
+use crate::classify::inside;
 use crate::codes;
-use crate::condition;
-use crate::control_group;
 use crate::engine;
-use crate::hosts;
-use crate::inside;
-use crate::order;
-use crate::own_traffic;
-use crate::receive;
+use crate::inbound;
+use crate::inbound::conditioner;
+use crate::inbound::order;
+use crate::inbound::receive;
+use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{Count, Direction, Directions, Engine, Inbound, Per, Policy, Rule};
@@ -48,7 +51,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
     payload(policy, kernel, &release, problems);
     receive::check(policy, kernel, &release, problems);
-    condition::check(policy, kernel, &release, problems);
+    conditioner::check(policy, kernel, &release, problems);
     inside::check(policy, kernel, &release, problems);
     order::check(policy, kernel, &release, problems);
     control_group::check(policy, kernel, &release, problems);
@@ -256,7 +259,7 @@ fn before_tracking(rule: &Rule, kernel: &Capabilities, problems: &Problems) {
     if parts.next().is_none() && !counted && !kept {
         return;
     }
-    if arriving::decides_upstream(rule) {
+    if inbound::decides_upstream(rule) {
         if !kernel.restore_marks {
             let release = release(kernel);
             problems.warning(

@@ -22,19 +22,22 @@
 //! 8. packets of a divided class go to the part of their host (`part_rules`);
 //! 9. code points are cleared on the way out, where that is asked for.
 //!
-//! `classify_when` turns conditions into matches. What the chains mean is in
+//! `condition` turns conditions into matches. What the chains mean is in
 //! crate `state`.
 
-use crate::bridge;
-use crate::classify_when::{self, Lists, VERSIONS};
-use crate::code_points::{clear, mapped};
-use crate::inside;
-use crate::naming;
-use crate::part_rules;
-use crate::receive;
+pub(crate) mod bridge;
+pub(crate) mod code_points;
+pub(crate) mod condition;
+pub(crate) mod inside;
+pub(crate) mod naming;
+pub(crate) mod part_rules;
+pub(crate) mod segments;
+pub(crate) mod session;
+
+use crate::classify::code_points::{clear, mapped};
+use crate::classify::condition::{Lists, VERSIONS};
+use crate::inbound::receive;
 use crate::scheduler::{Member, Scheduler};
-use crate::segments;
-use crate::session;
 use crate::tree::LOCAL;
 use weirgate_policy::{
     Count as PolicyCount, Direction, Inbound, Meter as PolicyMeter, Per, Policy, Protocol,
@@ -280,7 +283,7 @@ impl Writer<'_> {
         if let Some(ack) = members.find(|member| member.class.ack) {
             let origin = Origin::new(ack.class.line, "an acknowledgement without data");
             for version in VERSIONS {
-                let matches = classify_when::pure_ack(version);
+                let matches = condition::pure_ack(version);
                 rules.push(Rule {
                     counter: Some(format!("ack_{direction}")),
                     verdict: self.ending.clone(),
@@ -456,7 +459,7 @@ impl Writer<'_> {
         } else {
             rule.services.iter().collect()
         };
-        let times = classify_when::times(rule.during.as_ref(), &mut self.lists);
+        let times = condition::times(rule.during.as_ref(), &mut self.lists);
         let mut found = Vec::new();
         for service in services {
             let parts = [&rule.when, service];
@@ -464,13 +467,13 @@ impl Writer<'_> {
                 meter.value.per == Per::Connection
                     || matches!(meter.value.count, PolicyCount::Connections(_))
             });
-            let needs = counts || parts.iter().any(|when| classify_when::needs_tracking(when));
+            let needs = counts || parts.iter().any(|when| condition::needs_tracking(when));
             if !self.tracked && needs {
                 // Said by `verdict`.
                 continue;
             }
             let by_version = rule.meter.is_some() || rule.set_dscp.is_some();
-            let each = classify_when::matches(
+            let each = condition::matches(
                 &parts,
                 rule.never.as_ref(),
                 direction,

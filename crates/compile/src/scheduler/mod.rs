@@ -5,11 +5,13 @@
 //! `tree` writes it down for the kernel, `bounds` derives from it how long a
 //! packet may wait; both see the same values.
 
-use crate::bounds;
+pub mod bounds;
+pub(crate) mod number;
+pub(crate) mod parts;
+
 use crate::codes;
-use crate::number;
-use crate::parts::{self, Leaf, Numbers, Parent};
-use crate::receive;
+use crate::inbound::receive;
+use crate::scheduler::parts::{Leaf, Numbers, Parent};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Class, Direction, Inbound, Lengths, Policy, Rule, SharedClass, When};

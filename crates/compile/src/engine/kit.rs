@@ -9,8 +9,8 @@
 //! that a class names itself is taken as it is stated ([`completed`]).
 
 use crate::engine;
-use crate::leaf;
 use crate::scheduler::{Member, OUTER, Scheduler};
+use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
 use weirgate_linklayer::Framing;
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};

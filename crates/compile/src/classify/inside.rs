@@ -9,9 +9,9 @@
 //! that arrive, where a rule for each part of each class reads them. IPv4 only:
 //! IPv6 packets have the inside address everywhere.
 
+use crate::classify::naming;
+use crate::classify::part_rules;
 use crate::codes;
-use crate::naming;
-use crate::part_rules;
 use crate::scheduler::Scheduler;
 use std::collections::BTreeMap;
 use weirgate_document::Problems;

@@ -9,11 +9,12 @@
 //! ATM, PTM). It is taken where the policy asks for it, or where there is no
 //! HTB.
 
+pub(crate) mod kit;
+
 use crate::codes;
-use crate::hosts;
-use crate::kit;
-use crate::leaf;
 use crate::scheduler::{OUTER, Scheduler};
+use crate::tree::hosts;
+use crate::tree::leaf;
 use weirgate_document::Problems;
 use weirgate_linklayer::Framing;
 use weirgate_policy::{CakeQueue, Class, Direction, Engine, Inbound, Policy, Queue, in_kbit};

@@ -3,11 +3,12 @@
 //! what their connection has been decided to be; or so that they are held to a
 //! rate, here or where they are sent.
 
-use crate::condition;
-use crate::hold;
-use crate::inside;
-use crate::order;
-use crate::receive;
+pub(crate) mod conditioner;
+pub(crate) mod order;
+pub(crate) mod receive;
+pub(crate) mod virtual_queue;
+
+use crate::classify::inside;
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
 use weirgate_state::{Arriving, Capabilities, DeviceName, Field, Match, Origin, Payload, Table};
@@ -62,7 +63,7 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             place.payload = payload;
         }
     }
-    if let Some((hold, origin)) = hold::filter(policy) {
+    if let Some((hold, origin)) = virtual_queue::filter(policy) {
         let device = policy.link.device.value.clone();
         let place = places.entry(device).or_insert_with(|| Arriving {
             origin,
@@ -82,7 +83,7 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
         place.windows = windows.map(|(windows, _)| Box::new(windows));
         place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
     }
-    condition::places(policy, &mut places);
+    conditioner::places(policy, &mut places);
     order::places(policy, &mut places);
     places
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where in a frame the IP packet stands whose fields a rule looks at.
 
+use crate::classify::field::{Field, IpVersion};
 use crate::classify::{Effect, Match, Rule};
-use crate::classify_field::{Field, IpVersion};
 use serde::{Deserialize, Serialize};
 
 /// Ethertype of PPPoE sessions (RFC 2516 section 4).

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables as nft(8) would take them, and what no table may have.
 
+use crate::classify::field::{Field, IpVersion};
+use crate::classify::frame::Frame;
+use crate::classify::frame_text::{bytes_text, map_text, session_text};
+use crate::classify::set_text::value_text;
 use crate::classify::{Chain, Content, Count, Effect, Hook, Match, Meter, Rule, Table};
 use crate::classify::{Values, Verdict, switch_name};
-use crate::classify_field::{Field, IpVersion};
-use crate::classify_frame::Frame;
-use crate::classify_frame_text::{bytes_text, map_text, session_text};
-use crate::classify_set_text::value_text;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weirgate_units::Handle;
@@ -450,7 +450,7 @@ pub(crate) fn field_text(field: Field, netdev: bool) -> String {
 /// The set of what a segment without payload has, and what is looked up in it.
 fn empty_text(frame: Frame, version: IpVersion) -> (String, String) {
     let number = version.number();
-    if let Some(key) = crate::classify_frame_text::empty_text(frame) {
+    if let Some(key) = crate::classify::frame_text::empty_text(frame) {
         return (format!("tcp_empty_session_v{number}"), key);
     }
     let key = match version {

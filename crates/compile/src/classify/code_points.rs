@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Code points that are cleared or mapped, apart from what rules set.
 
+use crate::classify::condition::VERSIONS;
 use crate::classify::guard;
-use crate::classify_when::VERSIONS;
 use std::collections::BTreeSet;
 use weirgate_policy::DscpTreatment;
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, Verdict};

@@ -4,9 +4,9 @@
 //! which it looks up in no set of addresses or ports, so the elements of sets
 //! are written where they are asked for.
 
+use crate::classify::field::{Field, IpVersion};
+use crate::classify::frame::Frame;
 use crate::classify::{Content, Table, Values};
-use crate::classify_field::{Field, IpVersion};
-use crate::classify_frame::Frame;
 use weirgate_units::Handle;
 
 /// The bytes of a field; `None` where the kernel finds it.

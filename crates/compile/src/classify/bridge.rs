@@ -2,8 +2,8 @@
 //! A transparent bridge of two ports: what its packets do not have, and what
 //! hides in them.
 
+use crate::classify::session;
 use crate::codes;
-use crate::session;
 use weirgate_document::{Problems, Span};
 use weirgate_policy::{Connection, Count, Per, Policy, Rule as PolicyRule};
 use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, Verdict};

@@ -9,10 +9,10 @@
 //! knows no such thing: the bounds that `check` prints stay those of full
 //! packets.
 
-use crate::bounds;
-use crate::classify_when::VERSIONS;
+use crate::classify::condition::VERSIONS;
 use crate::codes;
 use crate::scheduler::Scheduler;
+use crate::scheduler::bounds;
 use weirgate_document::{Problems, Value};
 use weirgate_policy::{Class, Direction, Policy, Rule as PolicyRule};
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, TCP, Verdict};

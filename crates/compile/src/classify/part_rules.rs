@@ -7,9 +7,9 @@
 //! has for its inside host's address. One look-up serves any number of hosts;
 //! what is in no part keeps its class.
 
-use crate::classify_when::VERSIONS;
-use crate::parts::Parent;
+use crate::classify::condition::VERSIONS;
 use crate::scheduler::Scheduler;
+use crate::scheduler::parts::Parent;
 use std::net::IpAddr;
 use weirgate_policy::{Direction, Prefix};
 use weirgate_state::{

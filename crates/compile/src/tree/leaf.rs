@@ -2,10 +2,10 @@
 //! Queues of classes, every setting explicit. What a policy leaves out is
 //! chosen here, by the rate of the link.
 
-use crate::bounds;
-use crate::hosts;
-use crate::parts::CappedHost;
+use crate::scheduler::bounds;
+use crate::scheduler::parts::CappedHost;
 use crate::scheduler::{Member, Scheduler};
+use crate::tree::hosts;
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{
     Bfifo, Cake, CakeTins, Fq, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,

@@ -35,8 +35,16 @@
 //! Nothing is implied: a rule that loads a port states the protocols that have
 //! one. [`Rule::guarded`] adds such matches.
 
-use crate::classify_field::{Field, IpVersion, Key};
-use crate::classify_frame::Frame;
+pub(crate) mod change;
+pub(crate) mod field;
+pub(crate) mod frame;
+mod frame_text;
+mod set;
+mod set_text;
+mod text;
+
+use crate::classify::field::{Field, IpVersion, Key};
+use crate::classify::frame::Frame;
 use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};

@@ -3,7 +3,7 @@
 //! link's device, the chain that refuses datagrams, and the smaller segments
 //! that those outside are asked for.
 
-use crate::classify_when::VERSIONS;
+use crate::classify::condition::VERSIONS;
 use crate::codes;
 use crate::engine;
 use crate::scheduler;

@@ -19,11 +19,11 @@
 //! all of its guarantee in turns of one full packet: each has as much as the
 //! others, up to its limit (`ceil`). As HTB serves what is borrowed after what
 //! is owed, such a class waits for every other class that is within its
-//! guarantee; [`crate::bounds`] counts that. HTB lets a leaf that was silent for
+//! guarantee; [`crate::scheduler::bounds`] counts that. HTB lets a leaf that was silent for
 //! a minute send one packet before it borrows, which others' bounds count.
 
-use crate::number;
 use crate::scheduler::INNER;
+use crate::scheduler::number;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass};
 use weirgate_units::{Handle, Rate, Span};

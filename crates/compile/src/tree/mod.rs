@@ -11,9 +11,11 @@
 //! the root's (`htb_dequeue` looks at leaves first), so that several classes
 //! may send at once and the queue forms in the modem.
 
-use crate::bounds;
-use crate::leaf;
-use crate::parts::{CappedHost, Parent};
+pub(crate) mod hosts;
+pub(crate) mod leaf;
+
+use crate::scheduler::bounds;
+use crate::scheduler::parts::{CappedHost, Parent};
 use crate::scheduler::{INNER, Member, OUTER, Scheduler};
 use weirgate_policy::{Direction, Inbound, Policy, in_kbit};
 use weirgate_state::{Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind};

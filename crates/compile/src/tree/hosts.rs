@@ -44,9 +44,9 @@
 //! makes one queue for each host and mixes its flows in it, and the filter has
 //! no look-up for packets on an IFB; an HTB class for each host needs a list.
 
-use crate::bounds;
-use crate::leaf::SMALL_LINK;
+use crate::scheduler::bounds;
 use crate::scheduler::{Member, Scheduler};
+use crate::tree::leaf::SMALL_LINK;
 use weirgate_document::Value;
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, in_kbit};
 use weirgate_state::CakeFlowMode;

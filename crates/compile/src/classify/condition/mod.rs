@@ -5,8 +5,10 @@
 //! A list of several values is looked up in a set; lists that are a group's
 //! bear its name, equal lists share one set.
 
-use crate::control_group::Groups;
-use crate::naming;
+pub(crate) mod control_group;
+
+use crate::classify::condition::control_group::Groups;
+use crate::classify::naming;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weirgate_document::Value;

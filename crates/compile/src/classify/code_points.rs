@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Code points that are cleared or mapped, apart from what rules set.
 
-use crate::classify::condition::VERSIONS;
-use crate::classify::guard;
+use crate::classify::condition::guard;
 use std::collections::BTreeSet;
 use weirgate_policy::DscpTreatment;
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, Verdict};
@@ -36,7 +35,7 @@ pub(crate) fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
         });
         written(version, others.collect(), zero, &origin)
     };
-    VERSIONS.map(rule).to_vec()
+    IpVersion::BOTH.map(rule).to_vec()
 }
 
 pub(crate) fn mapped(dscp: &DscpTreatment) -> Vec<Rule> {
@@ -55,7 +54,7 @@ pub(crate) fn mapped(dscp: &DscpTreatment) -> Vec<Rule> {
     }
     order.reverse();
     let rules = order.iter().flat_map(|(from, to)| {
-        VERSIONS.map(|version| {
+        IpVersion::BOTH.map(|version| {
             let field = Field::Dscp(version);
             let matches = vec![Match::one(field, from.value().into())];
             written(version, matches, *to, &origin)

@@ -35,7 +35,7 @@ pub(crate) mod segments;
 pub(crate) mod session;
 
 use crate::classify::code_points::{clear, mapped};
-use crate::classify::condition::{Lists, VERSIONS};
+use crate::classify::condition::{Lists, guard};
 use crate::inbound::receive;
 use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
@@ -282,7 +282,7 @@ impl Writer<'_> {
         let mut members = self.scheduler.members.iter();
         if let Some(ack) = members.find(|member| member.class.ack) {
             let origin = Origin::new(ack.class.line, "an acknowledgement without data");
-            for version in VERSIONS {
+            for version in IpVersion::BOTH {
                 let matches = condition::pure_ack(version);
                 rules.push(Rule {
                     counter: Some(format!("ack_{direction}")),
@@ -494,7 +494,7 @@ impl Writer<'_> {
                         });
                     }
                     let version = matches.iter().find_map(Match::version).or_else(|| {
-                        VERSIONS
+                        IpVersion::BOTH
                             .into_iter()
                             .find(|one| matches.contains(&Match::version_is(*one)))
                     });
@@ -575,20 +575,7 @@ fn rest(default: &Member, verdict: &Verdict) -> Vec<Rule> {
         verdict: verdict.clone(),
         ..Rule::classify(vec![Match::version_is(version)], default.id, origin.clone())
     };
-    VERSIONS.map(rule).to_vec()
-}
-
-/// The matches with what they presuppose.
-pub(crate) fn guard(matches: Vec<Match>) -> Vec<Match> {
-    let rule = Rule {
-        frame: Frame::Plain,
-        matches,
-        counter: None,
-        effects: Vec::new(),
-        verdict: Verdict::Continue,
-        origin: Origin::default(),
-    };
-    rule.guarded().matches
+    IpVersion::BOTH.map(rule).to_vec()
 }
 
 /// The rule with these matches; one for each version where it writes a code
@@ -601,8 +588,8 @@ fn with_dscp(matches: Vec<Match>, dscp: Option<Dscp>, body: &Rule) -> Vec<Rule> 
         }];
     };
     let named = |version| matches.contains(&Match::version_is(version));
-    let anywhere = !VERSIONS.into_iter().any(named);
-    VERSIONS
+    let anywhere = !IpVersion::BOTH.into_iter().any(named);
+    IpVersion::BOTH
         .into_iter()
         .filter(|version| anywhere || named(*version))
         .map(|version| {

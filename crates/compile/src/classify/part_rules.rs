@@ -7,7 +7,6 @@
 //! has for its inside host's address. One look-up serves any number of hosts;
 //! what is in no part keeps its class.
 
-use crate::classify::condition::VERSIONS;
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::Parent;
 use std::net::IpAddr;
@@ -26,7 +25,7 @@ pub(crate) fn rules(scheduler: &Scheduler, sets: &mut Vec<Set>) -> Vec<Rule> {
         let Some(rest) = scheduler.named(name) else {
             continue;
         };
-        for version in VERSIONS {
+        for version in IpVersion::BOTH {
             let found = ranges(&parent.members, version);
             if found.is_empty() {
                 continue;

@@ -9,7 +9,6 @@
 //! knows no such thing: the bounds that `check` prints stay those of full
 //! packets.
 
-use crate::classify::condition::VERSIONS;
 use crate::codes;
 use crate::scheduler::Scheduler;
 use crate::scheduler::bounds;
@@ -105,7 +104,7 @@ pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
             ),
         ),
     };
-    VERSIONS.map(rule).to_vec()
+    IpVersion::BOTH.map(rule).to_vec()
 }
 
 /// Before a rule that states a segment: the same for the packets of it that
@@ -119,7 +118,7 @@ pub(crate) fn stated(
         return Vec::new();
     };
     let lowering = |(matches, _): &(Vec<Match>, Vec<Match>), version| {
-        let other = VERSIONS.into_iter().find(|one| *one != version);
+        let other = IpVersion::BOTH.into_iter().find(|one| *one != version);
         let of_other = |one: &Match| other.is_some_and(|other| *one == Match::version_is(other));
         if matches.iter().any(of_other) {
             return None;
@@ -155,7 +154,7 @@ pub(crate) fn stated(
     alternatives
         .iter()
         .flat_map(|one| {
-            VERSIONS
+            IpVersion::BOTH
                 .into_iter()
                 .filter_map(|version| lowering(one, version))
         })
@@ -212,7 +211,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
         );
         return;
     }
-    for version in VERSIONS {
+    for version in IpVersion::BOTH {
         let packet = lowered.segment(version) + headers(version);
         let wire = u64::from(policy.link.layer.value.wire_bytes(packet));
         let gate = policy.gate(Direction::Up).unwrap_or_default();

@@ -9,7 +9,8 @@
 //! that a class names itself is taken as it is stated ([`completed`]).
 
 use crate::engine;
-use crate::scheduler::{Member, OUTER, Scheduler};
+use crate::scheduler::number::OUTER;
+use crate::scheduler::{Member, Scheduler};
 use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
 use weirgate_linklayer::Framing;

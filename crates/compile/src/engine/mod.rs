@@ -12,7 +12,8 @@
 pub(crate) mod kit;
 
 use crate::codes;
-use crate::scheduler::{OUTER, Scheduler};
+use crate::scheduler::Scheduler;
+use crate::scheduler::number::OUTER;
 use crate::tree::hosts;
 use crate::tree::leaf;
 use weirgate_document::Problems;

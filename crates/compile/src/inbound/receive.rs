@@ -3,7 +3,6 @@
 //! link's device, the chain that refuses datagrams, and the smaller segments
 //! that those outside are asked for.
 
-use crate::classify::condition::VERSIONS;
 use crate::codes;
 use crate::engine;
 use crate::scheduler;
@@ -217,12 +216,6 @@ fn spared(receive: &Receive) -> SparedMark {
     })
 }
 
-/// Whether acknowledgements are held back.
-pub(crate) fn holds(policy: &Policy) -> bool {
-    let receive = policy.receive.as_ref();
-    receive.is_some_and(|receive| receive.chooses() && receive.hold.is_some())
-}
-
 /// The chain that tells the senders of refused streams that nobody listens.
 pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
     let (datagrams, origin) = datagrams(policy).filter(|(datagrams, _)| !datagrams.bucket)?;
@@ -274,7 +267,7 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
         verdict: Verdict::Continue,
         origin: Origin::new(line, "segments that those outside are asked for"),
     };
-    VERSIONS.map(rule).to_vec()
+    IpVersion::BOTH.map(rule).to_vec()
 }
 
 /// What happens to TCP and to datagrams from outside, for people.

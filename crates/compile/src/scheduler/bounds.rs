@@ -62,8 +62,8 @@
 //! HTB are exact to the nanosecond; its bucket at the gate adds nothing to
 //! waiting, only to what the modem may hold ([`line_extra`]).
 
+use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::parts::Parent;
-use crate::scheduler::{Member, Scheduler};
 use weirgate_policy::in_kbit;
 use weirgate_units::{Rate, Size, Span};
 

@@ -17,6 +17,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The major number of the gate's HTB.
+pub(crate) const OUTER: u16 = 1;
+/// The major number of the scheduler's HTB.
+pub(crate) const INNER: u16 = 2;
+
 /// The least number of a class.
 pub const FIRST: u16 = 0x10;
 /// The greatest number of a class.

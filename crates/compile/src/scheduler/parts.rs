@@ -22,8 +22,8 @@
 //! guarantee; [`crate::scheduler::bounds`] counts that. HTB lets a leaf that was silent for
 //! a minute send one packet before it borrows, which others' bounds count.
 
-use crate::scheduler::INNER;
 use crate::scheduler::number;
+use crate::scheduler::number::INNER;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass};
 use weirgate_units::{Handle, Rate, Span};

@@ -46,11 +46,13 @@
 
 use crate::scheduler::bounds;
 use crate::scheduler::{Member, Scheduler};
-use crate::tree::leaf::SMALL_LINK;
 use weirgate_document::Value;
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, in_kbit};
 use weirgate_state::CakeFlowMode;
 use weirgate_units::{Rate, Size, Span};
+
+/// Below this, queues are kept short in packets and memory (as OpenWrt does).
+pub(crate) const SMALL_LINK: Rate = Rate::kbit(10_000);
 
 /// The queue of a class: what it states, or what its `fair` asks for.
 pub(crate) fn queue(stated: Option<&Value<Queue>>, fair: Option<Fair>) -> Queue {

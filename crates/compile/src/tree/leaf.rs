@@ -12,9 +12,6 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Span};
 
-/// Below this, queues are kept short in packets and memory (as OpenWrt does).
-pub(crate) const SMALL_LINK: Rate = Rate::kbit(10_000);
-
 /// CoDel's target and interval (RFC 8289 sections 4.2 and 4.3).
 const TARGET: Span = Span::from_millis(5);
 const INTERVAL: Span = Span::from_millis(100);
@@ -111,7 +108,7 @@ pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> FqCodel {
 }
 
 fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {
-    let small = gate < SMALL_LINK;
+    let small = gate < hosts::SMALL_LINK;
     // RFC 8289 section 4.4: a target below the time of a full packet would
     // drop what cannot be helped.
     let packet = bounds::time(u64::from(full_packet), gate);

@@ -18,11 +18,9 @@ use weirgate_policy::{
 };
 use weirgate_signatures::Signature;
 use weirgate_state::{
-    Content, Field, IpVersion, Key, Match, Origin, Refreshed, Set, port_protocols,
+    Content, Field, Frame, IpVersion, Key, Match, Origin, Refreshed, Rule, Set, Verdict,
+    port_protocols,
 };
-
-/// Both IP versions.
-pub(crate) const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
 
 type Ranges = Vec<(u128, u128)>;
 
@@ -47,7 +45,7 @@ impl<'a> Lists<'a> {
         let mut named = Vec::new();
         for group in &policy.groups {
             let name = format!("group_{}", group.name.value.replace('-', "_"));
-            for version in VERSIONS {
+            for version in IpVersion::BOTH {
                 let list = addresses(&group.addresses, version);
                 let key = Key::Address(version);
                 named.push((format!("{name}_{}", version.number()), key, list));
@@ -299,7 +297,7 @@ pub(crate) fn matches(
     }
     let split = by_version || parts.iter().any(|(when, _)| depends_on_version(when));
     let versions: Vec<Option<IpVersion>> = if split {
-        VERSIONS.map(Some).to_vec()
+        IpVersion::BOTH.map(Some).to_vec()
     } else {
         vec![None]
     };
@@ -596,4 +594,17 @@ pub(crate) fn complete(sets: &mut Vec<Set>, chains: &[weirgate_state::Chain]) {
     if rules().any(|rule| rule.matches.contains(&wanted)) {
         sets.push(port_protocols());
     }
+}
+
+/// The matches with what they presuppose.
+pub(crate) fn guard(matches: Vec<Match>) -> Vec<Match> {
+    let rule = Rule {
+        frame: Frame::Plain,
+        matches,
+        counter: None,
+        effects: Vec::new(),
+        verdict: Verdict::Continue,
+        origin: Origin::default(),
+    };
+    rule.guarded().matches
 }

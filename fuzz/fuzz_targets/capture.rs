@@ -8,15 +8,15 @@ use libfuzzer_sys::fuzz_target;
 use weirgate_aqm::Packet;
 use weirgate_explain::{is_capture, read_capture};
 
-#[path = "../../crates/cli/src/aqm_frames.rs"]
-mod aqm_frames;
+#[path = "../../crates/cli/src/workshop/frames.rs"]
+mod frames;
 
 /// More packets than any input has room for, at 16 bytes each.
 const MOST: usize = 4_096 / 16;
 
 fuzz_target!(|data: &[u8]| {
     let mut packets = 0;
-    let read = aqm_frames::each(data, |packet| {
+    let read = frames::each(data, |packet| {
         packets += 1;
         planted(packet);
         assert!(packet.ecn <= 3);
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(!mistake.is_empty());
     }
     let mut one = 0;
-    let _ = aqm_frames::each(data, |_| {
+    let _ = frames::each(data, |_| {
         one += 1;
         false
     });

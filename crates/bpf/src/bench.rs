@@ -3,8 +3,8 @@
 //! least qdisc that BPF programs can make, and how long programs ran.
 
 use crate::error::BpfError;
-use crate::object::load;
-use crate::{log, programs};
+use crate::programs::{self, log};
+use crate::qdisc::kind::load;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;

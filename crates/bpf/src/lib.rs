@@ -20,57 +20,34 @@
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
 mod bench;
-mod condition;
 mod error;
-mod filter;
-mod ingress;
-mod instance;
-mod log;
-mod marks;
-mod object;
-mod order;
-mod packets;
-mod passive;
-mod payload;
-mod place;
+mod hooks;
 mod programs;
 mod qdisc;
-mod recorder;
-mod round_trip;
-mod shaper;
-mod spread;
-mod store;
-mod survey;
-mod tcx;
-mod udp;
-mod verifier;
-mod watch;
-mod window;
+mod trace;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
-pub use condition::{
+pub use error::BpfError;
+pub use hooks::IngressPlace;
+pub use hooks::condition::{
     CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITION_PORTS, CONDITIONERS, Condition,
     ConditionAction, ConditionCount, ConditionMaps, ConditionRecord, ConditionRule,
 };
-pub use error::BpfError;
-pub use filter::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
-pub use ingress::IngressPlace;
-pub use instance::Instance;
-pub use marks::{MarkCount, Marks};
-pub use order::{Order, OrderTotals};
-pub use passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
-pub use payload::Payload;
-pub use place::Place;
-pub use programs::{kit_number, programs, source_number, sources};
-pub use qdisc::{Qdisc, Setup};
-pub use recorder::Recorder;
-pub use round_trip::{RoundTrip, RoundTrips};
-pub use shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
-pub use spread::Spread;
-pub use store::Store;
-pub use survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
-pub use tcx::Attached;
-pub use udp::{UdpControl, UdpMaps, UdpSetup, UdpStream};
-pub use verifier::{Cost, Refused, verify};
-pub use watch::{Seen, SeenKind, Watch, Watched};
-pub use window::{WindowConnection, WindowControl, WindowMaps, WindowSetup, WindowTotals};
+pub use hooks::datagrams::{UdpControl, UdpMaps, UdpSetup, UdpStream};
+pub use hooks::order::{Order, OrderTotals};
+pub use hooks::payload::Payload;
+pub use hooks::virtual_queue::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
+pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowSetup, WindowTotals};
+pub use programs::{Attached, Cost, Refused, kit_number, programs, source_number, sources, verify};
+pub use qdisc::attach_point::Place;
+pub use qdisc::discipline::{Qdisc, Setup};
+pub use qdisc::instance::Instance;
+pub use qdisc::marks::{MarkCount, Marks};
+pub use qdisc::recorder::Recorder;
+pub use qdisc::shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
+pub use qdisc::store::Store;
+pub use trace::passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
+pub use trace::reference::{Seen, SeenKind, Watch, Watched};
+pub use trace::round_trip::{RoundTrip, RoundTrips};
+pub use trace::spread::Spread;
+pub use trace::survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};

@@ -5,8 +5,9 @@
 //! privilege is needed; what could not be seen without one is said.
 
 use crate::exit::{Failure, Outcome, Status};
-use crate::shape::in_runtime;
-use crate::{output, policy};
+use crate::output;
+use crate::policy;
+use crate::policy::apply::in_runtime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -4,87 +4,29 @@
 //! Everything else is in the libraries; each subcommand has a module here that
 //! reads files, calls them and prints.
 
-mod advise;
-mod announce;
 mod aqm;
-mod aqm_bench;
-mod aqm_bench_inside;
-mod aqm_capture;
-mod aqm_class;
-mod aqm_frames;
-mod aqm_ingress;
-mod aqm_kit;
-mod aqm_live;
-mod aqm_offloads;
-mod aqm_own;
-mod aqm_record;
-mod aqm_replay;
-mod aqm_script;
-mod aqm_shaper;
-mod aqm_show;
-mod aqm_sight;
-mod aqm_verify;
-mod aqm_work;
-mod campaign;
-mod change;
-mod check;
 mod doctor;
 mod domain;
-mod domain_apply;
-mod domain_end;
-mod domain_spaces;
-mod domain_ssh;
-mod domain_try;
-mod domain_verify;
-mod domain_way;
-mod domain_within;
 mod exit;
 mod explain;
-mod explain_input;
-mod explain_show;
 mod flows;
-mod flows_conditioners;
-mod flows_held;
-mod flows_summary;
-mod here;
-mod import;
 mod keep;
-mod keeping;
-mod kept;
 mod lab;
-mod lab_kits;
-mod legend;
 mod output;
 mod policy;
 mod probe;
-mod probe_kept;
-mod probe_remote;
-mod probe_script;
-mod probe_sequence;
 mod progress;
-mod promises;
 mod reference;
-mod reference_disciplines;
-mod reference_seam;
-mod result;
-mod rules;
-mod saved;
-mod schema;
-mod shape;
 mod source;
 mod survey;
 mod top;
-mod top_inside;
-mod top_lines;
-mod top_passed;
-mod top_screen;
-mod track;
-mod trial;
 mod watch;
-mod watch_access;
-mod watch_send;
+mod workshop;
 
 use clap::{Parser, Subcommand};
+use keep::{announce, track};
+use lab::{advise, trial};
+use policy::{apply, change, check, import, rules, schema};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -323,7 +265,7 @@ fn main() -> ExitCode {
             policy,
             adopt,
             commands,
-        } => shape::plan(&state, &policy, adopt, commands),
+        } => apply::plan(&state, &policy, adopt, commands),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Watch(arguments) => watch::run(&state, arguments),
         Command::Top(arguments) => top::run(&state, &arguments),
@@ -334,7 +276,7 @@ fn main() -> ExitCode {
             policy,
             adopt,
             confirm,
-        } => shape::apply(&state, &policy, adopt, confirm),
+        } => apply::apply(&state, &policy, adopt, confirm),
         Command::Confirm => change::confirm(&state),
         Command::Rollback { waiting: true, .. } => change::take_back(&state),
         Command::Rollback {
@@ -345,8 +287,8 @@ fn main() -> ExitCode {
         Command::Keep { announcers } => keep::run(&state, announcers),
         Command::Announce { program } => announce::run(&state, &program),
         Command::Track { what } => track::run(&state, &what),
-        Command::Remove => shape::remove(&state),
-        Command::Show => shape::show(&state),
+        Command::Remove => apply::remove(&state),
+        Command::Show => apply::show(&state),
         Command::Flows(arguments) => flows::run(&state, &arguments),
         Command::Rules { json } => rules::list(&state, json),
         Command::Ruleset { name, on, confirm } => match name.zip(on) {

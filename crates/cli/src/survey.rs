@@ -3,9 +3,9 @@
 //! and how full it makes the line.
 
 use crate::exit::{Failure, Outcome, Status};
-use crate::kept::Kept;
 use crate::output;
-use crate::shape::in_runtime;
+use crate::policy::apply::in_runtime;
+use crate::probe::folder::Kept;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

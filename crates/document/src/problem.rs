@@ -19,6 +19,7 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("D005", "A number is out of its range."),
     ("D006", "A parameter is malformed or used nowhere."),
+    ("D007", "A field has a newer name (warning)."),
 ];
 
 /// How bad a problem is.

@@ -198,6 +198,34 @@ impl<'d, 'i> Reader<'d, 'i> {
         self.table.contains_key(key)
     }
 
+    /// The name by which the table has a field: its own, or one of its former
+    /// names, which draws a warning (code `D007`); `None` where it has neither.
+    pub fn named(
+        &mut self,
+        name: &'static str,
+        former: &'static [&'static str],
+    ) -> Option<&'static str> {
+        let own = self.has(name).then_some(name);
+        let mut found = own;
+        for old in former {
+            let Some((key, _)) = self.table.get_key_value(*old) else {
+                continue;
+            };
+            self.known.insert(old);
+            if found.is_some() {
+                let message = format!("`{old}` is the former name of `{name}`, which is here too");
+                let hint = format!("keep `{name}`");
+                self.problems.error("D003", key.span(), message, hint);
+            } else {
+                let message = format!("`{old}` is now called `{name}`");
+                let hint = format!("write `{name}`");
+                self.problems.warning("D007", key.span(), message, hint);
+                found = Some(old);
+            }
+        }
+        found
+    }
+
     /// What the field holds; `None` where it is absent.
     pub fn kind(&mut self, key: &'static str) -> Option<Kind> {
         let (value, _) = self.field(key)?;

@@ -33,7 +33,8 @@ mod class;
 mod codes;
 mod condition;
 mod conditioner;
-pub mod fields;
+mod field;
+mod fields;
 mod file;
 mod link;
 mod model;
@@ -55,14 +56,17 @@ pub use condition::matching::{
 pub use condition::meter::{Count, Meter, Per};
 pub use conditioner::Conditioner;
 pub use conditioner::carried::Carried;
+pub use field::{Field, FieldKind, Rows, Table};
+pub use fields::TABLES;
 pub use file::include::Sources;
+pub use link::Link;
 pub use link::engine::Engine;
-pub use link::inbound::{Flows, Holding};
+pub use link::inbound::{Flows, Holding, Inbound};
 pub use link::moves::Moves;
 pub use link::track::{Bounds, Track};
 pub use model::{
     Ack, AckRate, Amount, Class, Connection, Direction, Directions, DscpTreatment, Group,
-    Guarantee, Inbound, Link, Policy, Rule, Ruleset, When,
+    Guarantee, Policy, Rule, Ruleset, When,
 };
 pub use named::schedule::{Schedule, Season, TimeSpan};
 pub use named::service::LIBRARY;
@@ -128,7 +132,7 @@ pub fn parse_with(
     }
     let marks = parts.marks.unwrap_or_default();
     let policy = Policy {
-        link: parts.link.unwrap_or_else(|| link::placeholder(0..0)),
+        link: parts.link.unwrap_or_else(|| Link::new(0..0, 1)),
         holding: parts.holding,
         receive: parts.receive,
         track: parts.track,

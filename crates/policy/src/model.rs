@@ -3,16 +3,15 @@
 //! is made from it can name its line.
 
 use crate::{
-    Conditioner, ConnectionState, ControlGroup, Engine, Fair, From, GroupShare, Holding, HostCap,
-    IcmpType, Ids, Lengths, Mac, Mark, Meter, Moves, Ports, Prefix, Protocol, Queue, Receive,
+    Conditioner, ConnectionState, ControlGroup, Fair, From, GroupShare, Holding, HostCap, IcmpType,
+    Ids, Inbound, Lengths, Link, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive,
     Schedule, Sources, TcpFlags, Track,
 };
 use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
-use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_signatures::Signature;
-use weirgate_state::{CakeAckFilter, DeviceName};
+use weirgate_state::DeviceName;
 use weirgate_units::{Dscp, ParseError, Rate, Share, Size, Span as Delay};
 
 /// A whole policy.
@@ -124,22 +123,6 @@ impl Directions {
     }
 }
 
-/// Where packets that arrive from outside are shaped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inbound {
-    /// On an IFB device that packets pass right after they have arrived.
-    Ifb,
-    /// On the LAN device, where they leave for the inside.
-    Lan,
-    /// Nowhere: where they arrive a virtual queue decides who is marked or
-    /// dropped.
-    Filter,
-    /// Nowhere: where they arrive, what is faster is dropped.
-    Police,
-    /// Nowhere.
-    None,
-}
-
 /// An amount that may be stated as a part of the whole or as a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
@@ -170,62 +153,6 @@ impl FromStr for Amount {
         } else {
             text.parse().map(Self::Rate)
         }
-    }
-}
-
-/// The link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
-    /// Where the table begins, for problems that concern the whole link.
-    pub span: Span,
-    /// Whether `device` and `lan` are the two ports of a transparent bridge.
-    pub bridge: bool,
-    /// Upstream packets leave through this device.
-    pub device: Value<DeviceName>,
-    /// Inside hosts are reached through these devices. With
-    /// [`Inbound::Lan`] there is exactly one.
-    pub lan: Vec<Value<DeviceName>>,
-    /// The line's upstream rate, in wire bits.
-    pub up: Value<Rate>,
-    /// The line's downstream rate, in wire bits; without it nothing is shaped
-    /// downstream.
-    pub down: Option<Value<Rate>>,
-    /// What a packet costs on the line.
-    pub layer: Value<LinkLayer>,
-    /// How far below the line the upstream gate stays.
-    pub margin: Value<Amount>,
-    /// How far below the line the downstream gate stays.
-    pub margin_down: Value<Amount>,
-    /// Where downstream packets are shaped.
-    pub inbound: Value<Inbound>,
-    /// The IFB device made for [`Inbound::Ifb`].
-    pub ifb: Value<DeviceName>,
-    /// What Linux counts as a packet's length on `device`.
-    pub device_kind: Value<DeviceKind>,
-    /// What Linux counts as a packet's length on the LAN device.
-    pub lan_kind: Value<DeviceKind>,
-    /// The largest IP packet, in bytes.
-    pub mtu: Value<u32>,
-    /// Between whom classes are shared that do not say and have no queue of
-    /// their own.
-    pub fair: Option<Value<Fair>>,
-    /// What shapes it; `None` leaves the choice to crate `compile`.
-    pub engine: Option<Value<Engine>>,
-    /// How late the gate's timer may be without loss of rate, as what it may let
-    /// out at once; chosen by the link's rate where not stated.
-    pub timer_slack: Option<Value<weirgate_units::Span>>,
-    /// Which acknowledgements cake drops upstream; `None` for none.
-    pub ack_filter: Option<Value<CakeAckFilter>>,
-    /// How a connection changes its class; [`Moves::AtOnce`] where not stated.
-    pub moves: Option<Value<Moves>>,
-}
-
-impl Link {
-    /// Where connections change their class in order: what says so.
-    #[must_use]
-    pub fn moves_in_order(&self) -> Option<&Value<Moves>> {
-        let stated = self.moves.as_ref();
-        stated.filter(|moves| moves.value == Moves::InOrder)
     }
 }
 

@@ -65,6 +65,14 @@ fn understood_text<T>(
     }
 }
 
+/// An error of another crate, `what is wrong; what would be right`, as a message
+/// and a hint.
+pub(crate) fn in_two(error: &impl ToString) -> (String, String) {
+    let text = error.to_string();
+    let (wrong, right) = text.split_once("; ").unwrap_or((&text, ""));
+    (wrong.to_owned(), right.to_owned())
+}
+
 /// An optional word out of a fixed set.
 pub(crate) fn word<T: Copy>(
     reader: &mut Reader<'_, '_>,

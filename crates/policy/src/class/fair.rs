@@ -3,10 +3,11 @@
 //! classes that do not say.
 
 use crate::codes;
-use crate::model::{Class, Link, Policy};
+use crate::field::words;
+use crate::link::Link;
+use crate::model::{Class, Policy};
 use crate::queue::Queue;
-use crate::read::word;
-use weirgate_document::{Problems, Reader, Value};
+use weirgate_document::{Problems, Value};
 
 /// Between whom the packets of a class are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,18 +29,11 @@ impl Fair {
     }
 }
 
-/// Reads `fair` of a class or of the link.
-pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Fair>> {
-    word(
-        table,
-        "fair",
-        &[
-            ("flows", Fair::Flows),
-            ("hosts", Fair::Hosts),
-            ("hosts-only", Fair::HostsOnly),
-        ],
-    )
-}
+words!(Fair:
+    "flows" => Self::Flows,
+    "hosts" => Self::Hosts,
+    "hosts-only" => Self::HostsOnly,
+);
 
 /// What a class says, or the link for it.
 pub(crate) fn of(stated: Option<&Value<Fair>>, link: &Link) -> Option<Fair> {

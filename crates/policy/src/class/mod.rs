@@ -7,10 +7,12 @@ pub(crate) mod fair;
 pub(crate) mod part;
 pub(crate) mod shares;
 
+use crate::class::fair::Fair;
 use crate::codes;
+use crate::field::Word;
 use crate::model::{Ack, AckRate, Amount, Class, Guarantee};
 use crate::queue;
-use crate::read::{directions, implied};
+use crate::read::{directions, implied, word};
 use weirgate_document::{Kind, Reader, Value};
 use weirgate_units::{Rate, Share};
 
@@ -42,7 +44,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
         ceiling: read_ceiling(&mut table),
         priority: priority(&mut table, MIDDLE),
         queue: queue::read(&mut table),
-        fair: fair::read(&mut table),
+        fair: word(&mut table, "fair", Fair::WORDS),
         burst: queue::sized(&mut table, "burst"),
         objective: table
             .integer("objective", 0..=5)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of `[[conditioner]]`.
 
-use crate::fields::FieldKind::{Boolean, Integer, List, Number, Rate, Size, Text, Time, Word};
-use crate::fields::{TableFields, field, needed};
+use crate::field::FieldKind::{Boolean, Integer, List, Number, Rate, Size, Text, Time, Word};
+use crate::field::Table;
+use crate::fields::{field, needed};
 
 /// `[[conditioner]]`.
-pub(crate) const CONDITIONER: TableFields = TableFields {
+pub(crate) const CONDITIONER: Table = Table {
     name: "conditioner",
     about: "Which packets are measured, by what, and what is done with each colour",
-    fields: &[
+    rows: &[&[
         needed("name", Text("gold"), "Its name, by which it is counted"),
         field(
             "at",
@@ -95,5 +96,5 @@ pub(crate) const CONDITIONER: TableFields = TableFields {
         field("green", Text("AF11"), "`pass`, `drop` or a code point"),
         field("yellow", Text("AF12"), "`pass`, `drop` or a code point"),
         field("red", Text("drop"), "`pass`, `drop` or a code point"),
-    ],
+    ]],
 };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of `[dscp]` and `[marks]`.
 
-use crate::fields::FieldKind::{List, Map, Text};
-use crate::fields::{DIRECTIONS, TableFields, field};
+use crate::field::FieldKind::{List, Map, Text};
+use crate::field::Table;
+use crate::fields::{DIRECTIONS, field};
 
 /// `[dscp]`.
-pub(crate) const DSCP: TableFields = TableFields {
+pub(crate) const DSCP: Table = Table {
     name: "dscp",
     about: "What is done with code points",
-    fields: &[
+    rows: &[&[
         field("distrust", DIRECTIONS, "Cleared before any rule sees them"),
         field("wash", DIRECTIONS, "Cleared after the rules"),
         field(
@@ -17,14 +18,14 @@ pub(crate) const DSCP: TableFields = TableFields {
             "Written in place of others before any rule sees them",
         ),
         field("except", List("NQB"), "Code points that clearing leaves"),
-    ],
+    ]],
 };
 
 /// `[marks]`.
-pub(crate) const MARKS: TableFields = TableFields {
+pub(crate) const MARKS: Table = Table {
     name: "marks",
     about: "The bits of marks that are weirgate's",
-    fields: &[
+    rows: &[&[
         field("mask", Text("0x0000ff00"), "The bits, which stand together"),
         field(
             "payload",
@@ -37,5 +38,5 @@ pub(crate) const MARKS: TableFields = TableFields {
             "Those that number its sender's control group",
         ),
         field("inside", Text("0x0000ff00"), "The same for its inside host"),
-    ],
+    ]],
 };

@@ -10,109 +10,34 @@ pub(crate) mod marks;
 pub(crate) mod queue;
 pub(crate) mod receive;
 
-/// A table of a policy.
-#[derive(Debug, Clone, Copy)]
-pub struct TableFields {
-    /// Its name here: `policy` is the file itself.
-    pub name: &'static str,
-    /// What it is.
-    pub about: &'static str,
-    /// Its fields.
-    pub fields: &'static [Field],
-}
-
-/// A field.
-#[derive(Debug, Clone, Copy)]
-pub struct Field {
-    /// Its name.
-    pub name: &'static str,
-    /// What may be written.
-    pub kind: FieldKind,
-    /// Whether it must be there.
-    pub required: bool,
-    /// What it means.
-    pub about: &'static str,
-}
-
-/// What may be written in a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldKind {
-    /// A text; an example.
-    Text(&'static str),
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// A whole number from..=to.
-    Integer(i64, i64),
-    /// Any number.
-    Number,
-    /// `true` or `false`.
-    Boolean,
-    /// `true`, `false` or a rate.
-    BooleanOrRate,
-    /// A rate such as `512kbit`.
-    Rate,
-    /// A percentage.
-    Share,
-    /// A rate or a percentage.
-    Amount,
-    /// A number of bytes, or a text such as `64KiB`.
-    Size,
-    /// A text such as `5ms`.
-    Time,
-    /// One value or several: texts or numbers; an example.
-    List(&'static str),
-    /// One of these words, or several of them.
-    Words(&'static [&'static str]),
-    /// A table of this name in [`TABLES`].
-    Table(&'static str),
-    /// A text, or a table of this name; an example of the text.
-    TextOrTable(&'static str, &'static str),
-    /// One or more tables of this name, `[[...]]`.
-    Tables(&'static str),
-    /// A table that holds a table of this name for each name.
-    Named(&'static str),
-    /// A table from texts to texts.
-    Map,
-    /// A text, a number, or `true` and `false`, by what else the table says; an
-    /// example.
-    Setting(&'static str),
-}
-
+use crate::field::{Field, FieldKind, Table};
 use crate::fields::conditioner::CONDITIONER;
 use crate::fields::marks::{DSCP, MARKS};
 use crate::fields::receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
 use FieldKind::{
-    Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Table, Tables,
-    Text, TextOrTable, Time, Word, Words,
+    Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Tables, Text,
+    TextOrTable, Time, Word, Words,
 };
 
 pub(crate) const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
         name,
         kind,
-        required: false,
         about,
+        default: None,
+        required: None,
+        former: &[],
     }
 }
 
 pub(crate) const fn needed(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field {
-        required: true,
+        required: Some(""),
         ..field(name, kind, about)
     }
 }
 
 pub(crate) const DIRECTIONS: FieldKind = Word(&["up", "down", "both"]);
-const KINDS: FieldKind = Word(&[
-    "ethernet",
-    "vlan",
-    "vlan-inline",
-    "pppoe-lower",
-    "pppoe",
-    "ppp",
-    "tun",
-]);
-const FAIR: FieldKind = Word(&["flows", "hosts", "hosts-only"]);
 pub(crate) const MOST: i64 = u32::MAX as i64;
 
 /// Conditions on a packet that may also stand in `not`.
@@ -168,16 +93,16 @@ const CGROUP: Field = field(
 );
 const CONNECTION: Field = field(
     "connection",
-    Table("connection"),
+    FieldKind::Table("connection"),
     "What connection tracking knows",
 );
 
 /// Every table of a policy, the file itself first.
-pub const TABLES: &[TableFields] = &[
-    TableFields {
+pub const TABLES: &[Table] = &[
+    Table {
         name: "policy",
         about: "A link and who gets what of it",
-        fields: &[
+        rows: &[&[
             field(
                 "version",
                 Integer(1, 1),
@@ -195,27 +120,27 @@ pub const TABLES: &[TableFields] = &[
             ),
             field(
                 "link",
-                Table("link"),
+                FieldKind::Table("link"),
                 "The link that is shared; required in the policy itself",
             ),
             field(
                 "inbound",
-                Table("inbound"),
+                FieldKind::Table("inbound"),
                 "How arriving packets are held to a rate that are not queued",
             ),
             field(
                 "receive",
-                Table("receive"),
+                FieldKind::Table("receive"),
                 "How senders are held to a rate from the receiving side",
             ),
             field(
                 "track",
-                Table("track"),
+                FieldKind::Table("track"),
                 "How the rate of a line is followed that changes",
             ),
             field(
                 "ack",
-                Table("ack"),
+                FieldKind::Table("ack"),
                 "A reservation for TCP acknowledgements",
             ),
             field("class", Tables("class"), "A part of the link"),
@@ -243,126 +168,24 @@ pub const TABLES: &[TableFields] = &[
                 "Conditions that rules use by one name",
             ),
             field("schedule", Named("schedule"), "Times of day and week"),
-            field("dscp", Table("dscp"), "What is done with code points"),
+            field(
+                "dscp",
+                FieldKind::Table("dscp"),
+                "What is done with code points",
+            ),
             field(
                 "marks",
-                Table("marks"),
+                FieldKind::Table("marks"),
                 "The bits of a connection's mark that keep decisions",
             ),
-        ],
+        ]],
     },
-    TableFields {
-        name: "link",
-        about: "The link that is shared",
-        fields: &[
-            needed(
-                "device",
-                Text("wan"),
-                "Packets leave for the outside by this device",
-            ),
-            field(
-                "lan",
-                List("lan"),
-                "Inside hosts are reached by these devices",
-            ),
-            field(
-                "bridge",
-                Boolean,
-                "Whether `device` and `lan` are the two ports of a transparent bridge",
-            ),
-            needed("up", Rate, "The line's upstream rate"),
-            field(
-                "engine",
-                Word(&["auto", "htb", "cake", "kit"]),
-                "What shapes it",
-            ),
-            field(
-                "timer-slack",
-                Time,
-                "How late the gate's timer may be before some of the rate is lost",
-            ),
-            field(
-                "ack-filter",
-                Word(&["off", "on", "aggressive"]),
-                "Which acknowledgements cake drops upstream",
-            ),
-            field(
-                "moves",
-                Word(&["at-once", "in-order"]),
-                "How a connection changes its class",
-            ),
-            field(
-                "fair",
-                FAIR,
-                "Between whom a class is shared that does not say",
-            ),
-            field(
-                "down",
-                Rate,
-                "The line's downstream rate; without it nothing is shaped downstream",
-            ),
-            needed(
-                "layer",
-                TextOrTable("layer", "adsl:pppoe-llc"),
-                "What a packet costs on the line",
-            ),
-            field(
-                "margin",
-                Amount,
-                "How far below the line's rate the upstream stays",
-            ),
-            field("margin-down", Amount, "The same downstream"),
-            field(
-                "inbound",
-                Word(&["ifb", "lan", "filter", "police", "none"]),
-                "Where the downstream is shaped, or how it is held to a rate without a queue",
-            ),
-            field("ifb", Text("ifb-wan"), "The IFB device that weirgate makes"),
-            field(
-                "device-kind",
-                KINDS,
-                "What Linux counts as a packet's length on `device`",
-            ),
-            field("lan-kind", KINDS, "The same for the LAN device"),
-            field(
-                "mtu",
-                Integer(576, 2048),
-                "The largest IP packet on the line, in bytes",
-            ),
-        ],
-    },
-    TableFields {
-        name: "layer",
-        about: "A link layer by name with an option, or by numbers",
-        fields: &[
-            field(
-                "name",
-                Text("adsl:pppoe-llc"),
-                "One of the names; excludes the numbers",
-            ),
-            field(
-                "overhead",
-                Integer(-64, 256),
-                "Bytes added to each packet before framing",
-            ),
-            field(
-                "relative-to",
-                Word(&["ip", "device"]),
-                "What `overhead` is added to",
-            ),
-            field(
-                "mpu",
-                Integer(0, 256),
-                "The smallest size before framing, in bytes",
-            ),
-            field("framing", Word(&["none", "atm", "ptm"]), "How bytes travel"),
-            field("oam", Boolean, "The provider sends OAM cells; ATM only"),
-        ],
-    },
-    TableFields {
+    crate::link::TABLE,
+    crate::link::layer::TABLE,
+    Table {
         name: "inbound",
         about: "How arriving packets are held to a rate that are not queued",
-        fields: &[
+        rows: &[&[
             field(
                 "ecn",
                 Boolean,
@@ -390,17 +213,17 @@ pub const TABLES: &[TableFields] = &[
                 "The virtual queue at which the probability is the full one",
             ),
             field("burst", Size, "What the policer lets through at once"),
-        ],
+        ]],
     },
     RECEIVE,
     CONDITIONER,
     UDP,
     ANNOUNCED,
     TRACK,
-    TableFields {
+    Table {
         name: "ack",
         about: "A reservation for TCP acknowledgements without data",
-        fields: &[
+        rows: &[&[
             field("reserve", BooleanOrRate, "`true` calculates the rate"),
             field(
                 "factor",
@@ -417,12 +240,12 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("burst", Size, "What it may send at once beyond its rate"),
             field("direction", DIRECTIONS, "In which directions"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "class",
         about: "A part of the link",
-        fields: &[
+        rows: &[&[
             needed(
                 "name",
                 Text("interactive"),
@@ -459,7 +282,11 @@ pub const TABLES: &[TableFields] = &[
                 Integer(0, 5),
                 "The class of ITU-T Y.1541 whose delay it should have",
             ),
-            field("fair", FAIR, "Between whom it is shared"),
+            field(
+                "fair",
+                <crate::Fair as crate::field::Word>::KIND,
+                "Between whom it is shared",
+            ),
             field(
                 "delay",
                 Time,
@@ -467,17 +294,17 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("default", Boolean, "Takes what no rule matches"),
             field("direction", DIRECTIONS, "In which directions"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "queue",
         about: "A queue with its settings",
-        fields: queue::FIELDS,
+        rows: &[&queue::FIELDS],
     },
-    TableFields {
+    Table {
         name: "rule",
         about: "Which packets go into which class: all conditions must hold, of a list any element",
-        fields: conditions![
+        rows: &[conditions![
             PURE_ACK,
             PAYLOAD,
             UID,
@@ -505,19 +332,23 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("service", List("ssh"), "Services; a packet of any of them"),
             field("during", Text("evening"), "A schedule"),
-            field("rate", Table("rate"), "A rate as a condition"),
+            field("rate", FieldKind::Table("rate"), "A rate as a condition"),
             field(
                 "connections",
-                Table("connections"),
+                FieldKind::Table("connections"),
                 "A number of connections as a condition"
             ),
-            field("not", Table("not"), "Conditions none of which may hold"),
-        ],
+            field(
+                "not",
+                FieldKind::Table("not"),
+                "Conditions none of which may hold"
+            ),
+        ]],
     },
-    TableFields {
+    Table {
         name: "share",
         about: "A group's part of classes",
-        fields: &[
+        rows: &[&[
             needed("group", Text("sales"), "A group of addresses"),
             needed("share", Share, "Its part of what each class is guaranteed"),
             field("ceiling", Amount, "The most that it gets in a class"),
@@ -526,12 +357,12 @@ pub const TABLES: &[TableFields] = &[
                 List("normal"),
                 "Which classes; all but `ack` where none is named",
             ),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "cap",
         about: "A limit for each host of a group",
-        fields: &[
+        rows: &[&[
             needed("group", Text("guests"), "A group of addresses"),
             needed(
                 "class",
@@ -548,22 +379,22 @@ pub const TABLES: &[TableFields] = &[
                 Rate,
                 "The most that a host gets downstream, in wire bits",
             ),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "not",
         about: "Conditions none of which may hold",
-        fields: conditions![],
+        rows: &[conditions![]],
     },
-    TableFields {
+    Table {
         name: "match",
         about: "One way to be of a service",
-        fields: conditions![PURE_ACK, PAYLOAD, UID, GID, CGROUP, CONNECTION],
+        rows: &[conditions![PURE_ACK, PAYLOAD, UID, GID, CGROUP, CONNECTION]],
     },
-    TableFields {
+    Table {
         name: "connection",
         about: "What connection tracking knows",
-        fields: &[
+        rows: &[&[
             field(
                 "state",
                 Words(&["new", "established", "related", "invalid"]),
@@ -577,12 +408,12 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("packets-over", Integer(1, i64::MAX), "More packets so far"),
             field("mean-size", Text("0-200"), "Bytes by packets so far"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "rate",
         about: "A rate as a condition",
-        fields: &[
+        rows: &[&[
             field("over", List("20/s"), "Matches what is beyond the rate"),
             field("within", List("20/s"), "Matches what is not"),
             field(
@@ -600,12 +431,12 @@ pub const TABLES: &[TableFields] = &[
                 Integer(1, 262_144),
                 "How many hosts or connections are remembered",
             ),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "connections",
         about: "A number of connections as a condition",
-        fields: &[
+        rows: &[&[
             field("over", List("200"), "Matches what is beyond"),
             field("within", List("200"), "Matches what is not"),
             field(
@@ -614,12 +445,12 @@ pub const TABLES: &[TableFields] = &[
                 "By what packets are told apart",
             ),
             field("size", Integer(1, 262_144), "How many hosts are remembered"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "ruleset",
         about: "Rules that are switched on and off as one",
-        fields: &[
+        rows: &[&[
             needed("name", Text("syn-limit"), "Its name"),
             field(
                 "enabled",
@@ -628,12 +459,12 @@ pub const TABLES: &[TableFields] = &[
             ),
             field("final", Boolean, "For its rules"),
             needed("rule", Tables("rule"), "Its rules"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "group",
         about: "What rules list by one name",
-        fields: &[
+        rows: &[&[
             field(
                 "addresses",
                 List("192.0.2.80"),
@@ -647,20 +478,20 @@ pub const TABLES: &[TableFields] = &[
                 "DNS names, looked up again and again; not beside `addresses`",
             ),
             field("refresh", Time, "How often names are looked up: 30s to 24h"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "service",
         about: "Conditions by one name",
-        fields: &[
+        rows: &[&[
             field("about", Text("Telephones"), "What it is"),
             needed("match", Tables("match"), "One way to be of the service"),
-        ],
+        ]],
     },
-    TableFields {
+    Table {
         name: "schedule",
         about: "Times of day and week",
-        fields: &[
+        rows: &[&[
             field("hours", List("08:00-17:30"), "Parts of a day"),
             field(
                 "days",
@@ -677,7 +508,7 @@ pub const TABLES: &[TableFields] = &[
                 Text("Europe/Copenhagen"),
                 "The zone whose clock is meant, with its summer time",
             ),
-        ],
+        ]],
     },
     DSCP,
     MARKS,

@@ -2,8 +2,9 @@
 //! The fields of a queue: of the kernel's by kind, then those that disciplines
 //! of the kit have, which `weirgate aqm list` tells in full.
 
-use crate::fields::FieldKind::{Boolean, Integer, Number, Setting, Size, Text, Time, Word};
-use crate::fields::{Field, MOST, field, needed};
+use crate::field::Field;
+use crate::field::FieldKind::{Boolean, Integer, Number, Setting, Size, Text, Time, Word};
+use crate::fields::{MOST, field, needed};
 
 pub(crate) const FIELDS: &[Field] = &[
     needed(

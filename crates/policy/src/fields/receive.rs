@@ -2,16 +2,17 @@
 //! The fields of `[receive]`, `[receive.udp]`, `[receive.announced]` and
 //! `[track]`.
 
-use crate::fields::FieldKind::{
-    Amount, Boolean, Integer, List, Map, Rate, Setting, Size, Table, Text, Time, Word,
+use crate::field::FieldKind::{
+    Amount, Boolean, Integer, List, Map, Rate, Setting, Size, Text, Time, Word,
 };
-use crate::fields::{TableFields, field, needed};
+use crate::field::{FieldKind, Table};
+use crate::fields::{field, needed};
 
 /// `[receive]`.
-pub(crate) const RECEIVE: TableFields = TableFields {
+pub(crate) const RECEIVE: Table = Table {
     name: "receive",
     about: "How senders are held to a rate from the receiving side",
-    fields: &[
+    rows: &[&[
         field(
             "rate",
             Amount,
@@ -72,20 +73,24 @@ pub(crate) const RECEIVE: TableFields = TableFields {
             Time,
             "The silence after which the measured rate is forgotten",
         ),
-        field("udp", Table("udp"), "How streams of datagrams are held"),
+        field(
+            "udp",
+            FieldKind::Table("udp"),
+            "How streams of datagrams are held",
+        ),
         field(
             "announced",
-            Table("announced"),
+            FieldKind::Table("announced"),
             "What makes room while a session of high priority is announced",
         ),
-    ],
+    ]],
 };
 
 /// `[receive.announced]`.
-pub(crate) const ANNOUNCED: TableFields = TableFields {
+pub(crate) const ANNOUNCED: Table = Table {
     name: "announced",
     about: "What makes room while a session of high priority is announced",
-    fields: &[
+    rows: &[&[
         field(
             "segment",
             Integer(88, 9000),
@@ -96,14 +101,14 @@ pub(crate) const ANNOUNCED: TableFields = TableFields {
             Boolean,
             "Whether older connections that have received much are reset",
         ),
-    ],
+    ]],
 };
 
 /// `[receive.udp]`.
-pub(crate) const UDP: TableFields = TableFields {
+pub(crate) const UDP: Table = Table {
     name: "udp",
     about: "How streams of datagrams are held to a rate",
-    fields: &[
+    rows: &[&[
         needed("rate", Amount, "What each stream may have, of IP packets"),
         field(
             "mode",
@@ -129,14 +134,14 @@ pub(crate) const UDP: TableFields = TableFields {
         field("chunk", Time, "The length of a chunk of the measured rate"),
         field("chunks", Integer(1, 64), "How many of them are averaged"),
         field("age", Time, "The silence after which a stream begins anew"),
-    ],
+    ]],
 };
 
 /// `[track]`.
-pub(crate) const TRACK: TableFields = TableFields {
+pub(crate) const TRACK: Table = Table {
     name: "track",
     about: "How the rate of a line is followed that changes",
-    fields: &[
+    rows: &[&[
         field(
             "reflectors",
             List("192.0.2.1"),
@@ -174,5 +179,5 @@ pub(crate) const TRACK: TableFields = TableFields {
             Text("EF"),
             "The code point of probes, by which a rule finds them",
         ),
-    ],
+    ]],
 };

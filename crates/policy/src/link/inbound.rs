@@ -4,11 +4,36 @@
 
 use crate::class::shares::{less, whole_bytes};
 use crate::codes;
-use crate::model::{Direction, Inbound, Policy};
+use crate::field::words;
+use crate::model::{Direction, Policy};
 use crate::queue::sized;
 use crate::read::word;
 use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size};
+
+/// Where packets that arrive from outside are shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inbound {
+    /// On an IFB device that packets pass right after they have arrived.
+    Ifb,
+    /// On the LAN device, where they leave for the inside.
+    Lan,
+    /// Nowhere: where they arrive a virtual queue decides who is marked or
+    /// dropped.
+    Filter,
+    /// Nowhere: where they arrive, what is faster is dropped.
+    Police,
+    /// Nowhere.
+    None,
+}
+
+words!(Inbound:
+    "ifb" => Self::Ifb,
+    "lan" => Self::Lan,
+    "filter" => Self::Filter,
+    "police" => Self::Police,
+    "none" => Self::None,
+);
 
 /// `[inbound]`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,20 +1,238 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `[link]`.
+//! `[link]`: the link that is shared.
 
 pub(crate) mod engine;
 pub(crate) mod inbound;
+pub(crate) mod layer;
 pub(crate) mod moves;
 pub(crate) mod track;
 
-use crate::class::fair;
+use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
-use crate::model::{Amount, Inbound, Link};
-use crate::read::{choose, device, implied, one_of, understood, understood_list, word};
-use weirgate_document::{Kind, Reader, Span, Value};
+use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::link::engine::Engine;
+use crate::link::inbound::Inbound;
+use crate::link::moves::Moves;
+use crate::model::Amount;
+use crate::read::{device, implied};
+use weirgate_document::{Reader, Span, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
-use weirgate_state::DeviceName;
+use weirgate_state::{CakeAckFilter, DeviceName};
 use weirgate_units::{Rate, Share};
+
+/// The link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where the table begins, for problems that concern the whole link.
+    pub span: Span,
+    /// Whether `device` and `lan` are the two ports of a transparent bridge.
+    pub bridge: bool,
+    /// Upstream packets leave through this device.
+    pub device: Value<DeviceName>,
+    /// Inside hosts are reached through these devices. With
+    /// [`Inbound::Lan`] there is exactly one.
+    pub lan: Vec<Value<DeviceName>>,
+    /// The line's upstream rate, in wire bits.
+    pub up: Value<Rate>,
+    /// The line's downstream rate, in wire bits; without it nothing is shaped
+    /// downstream.
+    pub down: Option<Value<Rate>>,
+    /// What a packet costs on the line.
+    pub layer: Value<LinkLayer>,
+    /// How far below the line the upstream gate stays.
+    pub margin: Value<Amount>,
+    /// How far below the line the downstream gate stays.
+    pub margin_down: Value<Amount>,
+    /// Where downstream packets are shaped.
+    pub inbound: Value<Inbound>,
+    /// The IFB device made for [`Inbound::Ifb`].
+    pub ifb: Value<DeviceName>,
+    /// What Linux counts as a packet's length on `device`.
+    pub device_kind: Value<DeviceKind>,
+    /// What Linux counts as a packet's length on the LAN device.
+    pub lan_kind: Value<DeviceKind>,
+    /// The largest IP packet, in bytes.
+    pub mtu: Value<u32>,
+    /// Between whom classes are shared that do not say and have no queue of
+    /// their own.
+    pub fair: Option<Value<Fair>>,
+    /// What shapes it; `None` leaves the choice to crate `compile`.
+    pub engine: Option<Value<Engine>>,
+    /// How late the gate's timer may be without loss of rate, as what it may let
+    /// out at once; chosen by the link's rate where not stated.
+    pub timer_slack: Option<Value<weirgate_units::Span>>,
+    /// Which acknowledgements cake drops upstream; `None` for none.
+    pub ack_filter: Option<Value<CakeAckFilter>>,
+    /// How a connection changes its class; [`Moves::AtOnce`] where not stated.
+    pub moves: Option<Value<Moves>>,
+}
+
+impl Link {
+    /// Where connections change their class in order: what says so.
+    #[must_use]
+    pub fn moves_in_order(&self) -> Option<&Value<Moves>> {
+        let stated = self.moves.as_ref();
+        stated.filter(|moves| moves.value == Moves::InOrder)
+    }
+}
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "link",
+    about: "The link that is shared",
+    rows: &[&ROWS],
+};
+
+words!(DeviceKind);
+words!(CakeAckFilter: "off" => Self::No, "on" => Self::Filter, "aggressive" => Self::Aggressive);
+
+type LinkRow = Row<Link>;
+
+const ROWS: &[LinkRow] = &[
+    LinkRow::new(
+        "device",
+        FieldKind::Text("wan"),
+        "Packets leave for the outside by this device",
+        |cell, link| set(&mut link.device, cell.understood(codes::DEVICE, device)),
+    )
+    .needed("name the device by which packets leave for the outside"),
+    LinkRow::new(
+        "lan",
+        FieldKind::List("lan"),
+        "Inside hosts are reached by these devices",
+        |cell, link| link.lan = cell.list(codes::DEVICE, device),
+    ),
+    LinkRow::new(
+        "bridge",
+        FieldKind::Boolean,
+        "Whether `device` and `lan` are the two ports of a transparent bridge",
+        |cell, link| link.bridge = cell.flag(),
+    )
+    .default("false"),
+    LinkRow::new(
+        "up",
+        FieldKind::Rate,
+        "The line's upstream rate",
+        |cell, link| {
+            let up = cell.parsed();
+            set(&mut link.up, up.inspect(|up| zero(cell.table, up)));
+        },
+    )
+    .needed("state the line's upstream rate, such as `up = \"512kbit\"`"),
+    LinkRow::new("engine", Engine::KIND, "What shapes it", |cell, link| {
+        link.engine = cell.word();
+    })
+    .default("\"auto\""),
+    LinkRow::new(
+        "timer-slack",
+        FieldKind::Time,
+        "How late the gate's timer may be before some of the rate is lost",
+        |cell, link| link.timer_slack = engine::timer_slack(cell),
+    )
+    .default("by the link's rate"),
+    LinkRow::new(
+        "ack-filter",
+        CakeAckFilter::KIND,
+        "Which acknowledgements cake drops upstream",
+        |cell, link| {
+            link.ack_filter = cell.word().filter(|one| one.value != CakeAckFilter::No);
+        },
+    )
+    .default("\"off\""),
+    LinkRow::new(
+        "moves",
+        Moves::KIND,
+        "How a connection changes its class",
+        |cell, link| link.moves = cell.word(),
+    )
+    .default("\"at-once\""),
+    LinkRow::new(
+        "fair",
+        Fair::KIND,
+        "Between whom a class is shared that does not say",
+        |cell, link| link.fair = cell.word(),
+    ),
+    LinkRow::new(
+        "down",
+        FieldKind::Rate,
+        "The line's downstream rate; without it nothing is shaped downstream",
+        |cell, link| {
+            let down = cell.parsed();
+            link.down = down.inspect(|down| zero(cell.table, down));
+        },
+    ),
+    LinkRow::new(
+        "margin",
+        FieldKind::Amount,
+        "How far below the line's rate the upstream stays",
+        |cell, link| set(&mut link.margin, cell.parsed()),
+    )
+    .default("\"0.2%\""),
+    LinkRow::new(
+        "margin-down",
+        FieldKind::Amount,
+        "The same downstream",
+        |cell, link| set(&mut link.margin_down, cell.parsed()),
+    )
+    .default("\"3%\""),
+    LinkRow::new(
+        "inbound",
+        Inbound::KIND,
+        "Where the downstream is shaped, or how it is held to a rate without a queue",
+        |cell, link| set(&mut link.inbound, cell.word()),
+    )
+    .default("with `down`, \"ifb\", or \"lan\" on a bridge; otherwise \"none\""),
+    LinkRow::new(
+        "ifb",
+        FieldKind::Text("ifb-wan"),
+        "The IFB device that weirgate makes",
+        |cell, link| set(&mut link.ifb, cell.understood(codes::DEVICE, device)),
+    )
+    .default("ifb- and the device's name"),
+    LinkRow::new(
+        "device-kind",
+        DeviceKind::KIND,
+        "What Linux counts as a packet's length on `device`",
+        |cell, link| set(&mut link.device_kind, cell.word()),
+    )
+    .default("\"ethernet\""),
+    LinkRow::new(
+        "lan-kind",
+        DeviceKind::KIND,
+        "The same for the LAN device",
+        |cell, link| set(&mut link.lan_kind, cell.word()),
+    )
+    .default("\"ethernet\""),
+    // After `device-kind`, on which numbers relative to the device depend.
+    LinkRow::new(
+        "layer",
+        FieldKind::TextOrTable("layer", "adsl:pppoe-llc"),
+        "What a packet costs on the line",
+        |cell, link| {
+            let found = layer::read(cell, link.device_kind.value);
+            set(&mut link.layer, found);
+        },
+    )
+    .needed(
+        "name what is between here and the other end, such as `layer = \"adsl:pppoe-llc\"`, \
+         `\"vdsl2:pppoe\"`, `\"docsis\"` or `\"ethernet\"`",
+    ),
+    LinkRow::new(
+        "mtu",
+        FieldKind::Integer(576, 2048),
+        "The largest IP packet on the line, in bytes",
+        |cell, link| set(&mut link.mtu, cell.integer()),
+    )
+    .default("1500"),
+];
+
+/// Puts a value that could be read in the place of the default.
+fn set<T>(slot: &mut T, found: Option<T>) {
+    if let Some(found) = found {
+        *slot = found;
+    }
+}
 
 /// The margin below the line upstream: enough for the rounding of rates and
 /// for clocks that differ by 1000 parts in a million, ten times what Ethernet
@@ -30,47 +248,47 @@ fn unread() -> DeviceName {
     DeviceName::new("unread").expect("six letters are a device name")
 }
 
-/// A link where the policy has none: problems are reported already.
-pub(crate) fn placeholder(span: Span) -> Link {
-    let at = |()| Value {
-        value: (),
-        span: span.clone(),
-        line: 1,
-    };
-    let raw = LinkLayer::custom(0, 0, Framing::None).expect("nothing added is in range");
-    Link {
-        span: span.clone(),
-        bridge: false,
-        device: at(()).map(|()| unread()),
-        lan: Vec::new(),
-        up: at(()).map(|()| Rate::default()),
-        down: None,
-        layer: at(()).map(|()| raw),
-        margin: at(()).map(|()| Amount::Share(MARGIN)),
-        margin_down: at(()).map(|()| Amount::Share(MARGIN_DOWN)),
-        inbound: at(()).map(|()| Inbound::None),
-        ifb: at(()).map(|()| unread()),
-        device_kind: at(()).map(|()| DeviceKind::Ethernet),
-        lan_kind: at(()).map(|()| DeviceKind::Ethernet),
-        mtu: at(()).map(|()| 1500),
-        fair: None,
-        engine: None,
-        ack_filter: None,
-        timer_slack: None,
-        moves: None,
+impl Link {
+    /// A link with every default, whose values all have the same place. What
+    /// has no default is never part of a returned policy.
+    pub(crate) fn new(span: Span, line: u32) -> Self {
+        fn at<T>(value: T, span: &Span, line: u32) -> Value<T> {
+            Value {
+                value,
+                span: span.clone(),
+                line,
+            }
+        }
+        let raw = LinkLayer::custom(0, 0, Framing::None).expect("nothing added is in range");
+        Self {
+            bridge: false,
+            device: at(unread(), &span, line),
+            lan: Vec::new(),
+            up: at(Rate::default(), &span, line),
+            down: None,
+            layer: at(raw, &span, line),
+            margin: at(Amount::Share(MARGIN), &span, line),
+            margin_down: at(Amount::Share(MARGIN_DOWN), &span, line),
+            inbound: at(Inbound::None, &span, line),
+            ifb: at(unread(), &span, line),
+            device_kind: at(DeviceKind::Ethernet, &span, line),
+            lan_kind: at(DeviceKind::Ethernet, &span, line),
+            mtu: at(1500, &span, line),
+            fair: None,
+            engine: None,
+            ack_filter: None,
+            timer_slack: None,
+            moves: None,
+            span,
+        }
     }
 }
 
+/// Reads `[link]`.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
-    let mut link = placeholder(table.span());
-    let header = table.line();
-    read_devices(&mut table, &mut link);
-    read_rates(&mut table, &mut link);
-    read_inbound(&mut table, &mut link);
-    let kinds = DeviceKind::ALL.map(|kind| (kind.name(), kind));
-    let stated = word(&mut table, "device-kind", &kinds);
-    let unstated = stated.is_none() && !table.has("device-kind");
-    if unstated && link.device.value.as_str().starts_with("ppp") {
+    let mut link = Link::new(table.span(), table.line());
+    field::read(&mut table, ROWS, &(), &mut link);
+    if !table.has("device-kind") && link.device.value.as_str().starts_with("ppp") {
         table.problems().warning(
             codes::KIND_UNSTATED,
             link.device.span.clone(),
@@ -81,51 +299,25 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
             "write `device-kind = \"pppoe\"` or `\"ppp\"`: Linux counts 14 bytes less there",
         );
     }
-    link.device_kind = stated.unwrap_or_else(|| implied(DeviceKind::Ethernet, &table));
-    link.lan_kind = word(&mut table, "lan-kind", &kinds)
-        .unwrap_or_else(|| implied(DeviceKind::Ethernet, &table));
-    link.layer = read_layer(&mut table, link.device_kind.value).unwrap_or_else(|| Value {
-        line: header,
-        ..link.layer.clone()
-    });
-    link.mtu = table
-        .integer("mtu", 576..=2048)
-        .map_or_else(|| implied(1500, &table), |mtu| mtu.map(|mtu| mtu as u32));
-    link.fair = fair::read(&mut table);
-    link.engine = engine::read(&mut table);
-    link.ack_filter = engine::read_ack_filter(&mut table);
-    link.timer_slack = engine::read_timer_slack(&mut table);
-    link.moves = moves::read(&mut table);
+    devices(&mut table, &mut link);
+    inbound_side(&mut table, &mut link);
     link
 }
 
-fn read_devices(table: &mut Reader<'_, '_>, link: &mut Link) {
-    match understood(table, "device", codes::DEVICE, device) {
-        Some(found) => link.device = found,
-        None if table.has("device") => {}
-        None => {
-            table.missing::<()>(
-                "device",
-                "name the device by which packets leave for the outside",
-            );
-        }
+/// The IFB's default name, and devices that have two roles.
+fn devices(table: &mut Reader<'_, '_>, link: &mut Link) {
+    if link.ifb.value == unread() {
+        // The name tells which device feeds it, as far as 15 bytes allow.
+        let own: String = format!("ifb-{}", link.device.value)
+            .chars()
+            .take(15)
+            .collect();
+        link.ifb = implied(DeviceName::new(own).unwrap_or_else(unread), table);
     }
-    if table.has("lan") {
-        link.lan = understood_list(table, "lan", codes::DEVICE, device);
-    }
-    let (wan, before) = (link.device.value.clone(), link.device.value.as_str());
-    // An IFB's name tells which device feeds it, as far as 15 bytes allow.
-    let own: String = format!("ifb-{before}").chars().take(15).collect();
-    link.ifb = understood(table, "ifb", codes::DEVICE, device)
-        .unwrap_or_else(|| implied(DeviceName::new(own).unwrap_or_else(unread), table));
-    let mut taken = vec![(wan, "device")];
-    let others = link
-        .lan
-        .iter()
-        .map(|lan| (lan, "lan"))
-        .chain([(&link.ifb, "ifb")]);
-    for (name, role) in others {
-        if let Some(other) = taken.iter().find(|other| other.0 == name.value) {
+    let mut taken = vec![(&link.device.value, "device")];
+    let lan = link.lan.iter().map(|lan| (lan, "lan"));
+    for (name, role) in lan.chain([(&link.ifb, "ifb")]) {
+        if let Some(other) = taken.iter().find(|other| *other.0 == name.value) {
             table.problems().error(
                 codes::DEVICE,
                 name.span.clone(),
@@ -133,209 +325,60 @@ fn read_devices(table: &mut Reader<'_, '_>, link: &mut Link) {
                 "each role needs a device of its own",
             );
         } else {
-            taken.push((name.value.clone(), role));
+            taken.push((&name.value, role));
         }
     }
 }
 
-fn read_rates(table: &mut Reader<'_, '_>, link: &mut Link) {
-    match table.parsed::<Rate>("up") {
-        Some(up) => {
-            zero(table, &up);
-            link.up = up;
-        }
-        None if table.has("up") => {}
-        None => {
-            let hint = "state the line's upstream rate, such as `up = \"512kbit\"`";
-            table.missing::<()>("up", hint);
-        }
+/// Where the downstream is shaped unless the policy says so, and what
+/// contradicts that.
+fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
+    if link.inbound.span == link.span && table.has("down") {
+        link.inbound.value = if link.bridge {
+            Inbound::Lan
+        } else {
+            Inbound::Ifb
+        };
     }
-    link.down = table.parsed::<Rate>("down");
-    if let Some(down) = &link.down {
-        zero(table, down);
-    }
-    link.margin = table
-        .parsed("margin")
-        .unwrap_or_else(|| implied(Amount::Share(MARGIN), table));
-    link.margin_down = table
-        .parsed("margin-down")
-        .unwrap_or_else(|| implied(Amount::Share(MARGIN_DOWN), table));
-}
-
-fn read_inbound(table: &mut Reader<'_, '_>, link: &mut Link) {
-    const WORDS: [(&str, Inbound); 5] = [
-        ("ifb", Inbound::Ifb),
-        ("lan", Inbound::Lan),
-        ("filter", Inbound::Filter),
-        ("police", Inbound::Police),
-        ("none", Inbound::None),
-    ];
-    let stated = word(table, "inbound", &WORDS);
-    link.bridge = table.boolean("bridge").is_some_and(|flag| flag.value);
-    let implied_kind = if table.has("down") && link.bridge {
-        Inbound::Lan
-    } else if table.has("down") {
-        Inbound::Ifb
-    } else {
-        Inbound::None
-    };
-    link.inbound = stated.unwrap_or_else(|| implied(implied_kind, table));
     let (kind, span) = (link.inbound.value, link.inbound.span.clone());
-    if kind != Inbound::Ifb && table.has("ifb") {
-        table.problems().error(
-            codes::INBOUND,
-            link.ifb.span.clone(),
+    let has_down = table.has("down");
+    let problem = |span: &Span, message: &str, hint: &str| {
+        table
+            .problems()
+            .error(codes::INBOUND, span.clone(), message, hint);
+    };
+    if kind != Inbound::Ifb && link.ifb.span != link.span {
+        problem(
+            &link.ifb.span,
             "`ifb` names a device that this policy does not make",
             "leave it out, or write `inbound = \"ifb\"`",
         );
     }
-    if kind != Inbound::None && !table.has("down") {
-        table.problems().error(
-            codes::INBOUND,
-            span.clone(),
+    if kind != Inbound::None && !has_down {
+        problem(
+            &span,
             "the downstream cannot be held to a rate that is not said",
             "add the line's rate, such as `down = \"2mbit\"`, or write `inbound = \"none\"`",
         );
     }
     if kind == Inbound::Ifb && link.bridge {
-        table.problems().error(
-            codes::INBOUND,
-            span.clone(),
+        problem(
+            &span,
             "on a bridge the downstream is shaped where it leaves by the port to the inside",
             "write `inbound = \"lan\"`, or leave `inbound` out",
         );
     }
     if link.bridge && link.lan.len() != 1 {
-        table.problems().error(
-            codes::INBOUND,
-            table.span(),
+        problem(
+            &link.span,
             "a transparent bridge has two ports: `device` to the outside, one in `lan`",
             "write `lan = \"...\"`",
         );
     } else if kind == Inbound::Lan && link.lan.len() != 1 {
-        table.problems().error(
-            codes::INBOUND,
-            span,
+        problem(
+            &span,
             "shaping on the LAN device needs exactly one device in `lan`",
             "write `lan = \"...\"`, or `inbound = \"ifb\"` where there are several",
         );
     }
-}
-
-fn read_layer(table: &mut Reader<'_, '_>, kind: DeviceKind) -> Option<Value<LinkLayer>> {
-    match table.kind("layer") {
-        None => table.missing(
-            "layer",
-            "name what is between here and the other end, such as `layer = \"adsl:pppoe-llc\"`, \
-             `\"vdsl2:pppoe\"`, `\"docsis\"` or `\"ethernet\"`",
-        ),
-        Some(Kind::Table) => {
-            let layer = table.table("layer")?;
-            let (span, line) = (layer.span(), layer.line());
-            read_layer_table(layer, kind).map(|value| Value { value, span, line })
-        }
-        Some(_) => understood(table, "layer", codes::LAYER, named),
-    }
-}
-
-fn named(name: &str) -> Result<LinkLayer, (String, String)> {
-    LinkLayer::named(name).map_err(|error| {
-        let text = error.to_string();
-        let (wrong, right) = text.split_once("; ").unwrap_or((&text, ""));
-        (wrong.to_owned(), right.to_owned())
-    })
-}
-
-/// A link layer by name with options, or by numbers.
-fn read_layer_table(mut table: Reader<'_, '_>, kind: DeviceKind) -> Option<LinkLayer> {
-    const FRAMINGS: [(&str, Framing); 3] = [
-        ("none", Framing::None),
-        ("atm", Framing::Atm),
-        ("ptm", Framing::Ptm),
-    ];
-    let oam = table.boolean("oam");
-    let layer = if table.has("name") {
-        for key in ["overhead", "mpu", "framing", "relative-to"] {
-            if table.has(key) {
-                table.problems().error(
-                    codes::LAYER_NUMBERS,
-                    table.span(),
-                    format!("`{key}` contradicts a link layer that has a name"),
-                    "leave out either `name` or the numbers",
-                );
-            }
-        }
-        understood(&mut table, "name", codes::LAYER, named)?.value
-    } else {
-        let overhead = table.integer("overhead", -64..=256);
-        if overhead.is_none() && !table.has("overhead") {
-            let hint = "state the bytes added to every packet, or a `name`";
-            table.missing::<()>("overhead", hint);
-        }
-        let mpu = table
-            .integer("mpu", 0..=256)
-            .map_or(0, |mpu| mpu.value as u32);
-        let framing = match word(&mut table, "framing", &FRAMINGS) {
-            Some(framing) => framing.value,
-            None if table.has("framing") => return None,
-            None => table.missing("framing", "write `\"atm\"`, `\"ptm\"` or `\"none\"`")?,
-        };
-        let to_device = relative_to_device(&mut table);
-        let overhead = overhead?;
-        let bytes = overhead.value as i32;
-        let made = if to_device? {
-            LinkLayer::relative_to_device(bytes, mpu, framing, kind)
-        } else {
-            LinkLayer::custom(bytes, mpu, framing)
-        };
-        match made {
-            Ok(layer) => layer,
-            Err(error) => {
-                let text = error.to_string();
-                let (wrong, right) = text.split_once("; ").unwrap_or((&text, ""));
-                table
-                    .problems()
-                    .error(codes::LAYER_NUMBERS, overhead.span, wrong, right);
-                return None;
-            }
-        }
-    };
-    let Some(oam) = oam.filter(|oam| oam.value) else {
-        return Some(layer);
-    };
-    if layer.framing() != Framing::Atm {
-        table.problems().error(
-            codes::LAYER_NUMBERS,
-            oam.span,
-            "OAM cells exist on ATM only",
-            "leave `oam` out, or write `framing = \"atm\"`",
-        );
-        return None;
-    }
-    Some(layer.with_oam(true))
-}
-
-/// What `overhead` is relative to: the IP packet, or what Linux counts. Said
-/// explicitly, because the two differ by 14 bytes on Ethernet and tc's manual
-/// pages mean the second.
-fn relative_to_device(table: &mut Reader<'_, '_>) -> Option<bool> {
-    let words = [("ip", false), ("device", true)];
-    let Some(text) = table.text("relative-to") else {
-        if table.has("relative-to") {
-            return None;
-        }
-        return table.missing(
-            "relative-to",
-            "write `\"ip\"` where the overhead is added to the IP packet, `\"device\"` where it \
-             is added to what Linux counts (as in tc)",
-        );
-    };
-    let found = one_of(&text.value, &words);
-    if found.is_none() {
-        let message = format!("`relative-to` cannot be `{}`", text.value);
-        table
-            .problems()
-            .error(codes::WORD, text.span, message, choose(&text.value, &words));
-    }
-    found
 }

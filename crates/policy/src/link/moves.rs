@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `moves` of the link: how a connection changes its class.
 
-use crate::read::word;
-use weirgate_document::{Reader, Value};
+use crate::field::words;
 
 /// How a connection changes its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,8 +14,4 @@ pub enum Moves {
     InOrder,
 }
 
-/// Reads `moves`.
-pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Moves>> {
-    let words = [("at-once", Moves::AtOnce), ("in-order", Moves::InOrder)];
-    word(table, "moves", &words)
-}
+words!(Moves: "at-once" => Self::AtOnce, "in-order" => Self::InOrder);

@@ -4,7 +4,8 @@
 
 use crate::check;
 use crate::codes;
-use crate::model::{Direction, Inbound, Policy};
+use crate::link::inbound::Inbound;
+use crate::model::{Direction, Policy};
 use crate::read::understood_list;
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Disciplines on virtual queues of devices' arriving packets, beyond this
+//! process: a folder of pins for each, which its place and its name name.
+
+use crate::error::BpfError;
+use crate::hooks::virtual_queue::{Filter, FilterMaps, FilterSetup};
+use crate::programs::tcx::{self, Attached, End};
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::kind::remove;
+use crate::qdisc::store::Store;
+use libbpf_rs::MapHandle;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use weirgate_aqm::Discipline;
+
+/// The folder of all of them; no discipline has this name's kind pinned in it.
+const FOLDER: &str = "ingress";
+
+/// The pin of what holds the program to its device, made last.
+const LINK: &str = "link";
+
+/// What a device may have for its arriving packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngressPlace {
+    /// The device.
+    pub place: Place,
+    /// The name of the discipline.
+    pub discipline: String,
+}
+
+impl Store {
+    /// All that are pinned, also on devices that are gone.
+    pub fn ingresses(&self) -> Vec<IngressPlace> {
+        let folder = self.folder().join(FOLDER);
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| parsed(&name)).collect()
+    }
+
+    /// The one of a device, if there is one and nobody has taken it off.
+    pub fn ingress_at(&self, place: Place) -> Option<IngressPlace> {
+        let mut all = self.ingresses().into_iter();
+        all.find(|one| one.place == place && tcx::is_on(&self.of(one).join(LINK), place.ifindex))
+    }
+
+    /// Its maps.
+    pub fn ingress_maps(
+        &self,
+        one: &IngressPlace,
+        discipline: Discipline,
+    ) -> Result<FilterMaps, BpfError> {
+        let folder = self.of(one);
+        FilterMaps::of(discipline, |name| {
+            MapHandle::from_pinned_path(folder.join(name)).ok()
+        })
+    }
+
+    /// Loads a discipline and puts it on a device of this thread's network
+    /// namespace, in place of what was there. `seed` is as for
+    /// [`Filter::load`].
+    pub fn put_ingress(
+        &self,
+        place: Place,
+        setup: &FilterSetup,
+        seed: u32,
+    ) -> Result<(), BpfError> {
+        let filter = Filter::load(setup, seed)?;
+        for before in self.ingresses() {
+            if before.place == place {
+                self.remove_ingress(&before)?;
+            }
+        }
+        let one = IngressPlace {
+            place,
+            discipline: setup.settings.discipline().name().to_owned(),
+        };
+        let folder = self.of(&one);
+        fs::create_dir_all(&folder).map_err(|source| BpfError::File {
+            path: folder.clone(),
+            doing: "made",
+            source,
+        })?;
+        pinned(&filter, place, &folder).inspect_err(|_| {
+            // The refusal is the error to report.
+            let _ = self.remove_ingress(&one);
+        })
+    }
+
+    /// Removes what is pinned of those that are on no device any more, because the
+    /// device is gone or somebody took the program off. A folder without its link
+    /// may be one that another process is about to fill.
+    pub fn tidy_ingresses(&self) -> Result<Vec<IngressPlace>, BpfError> {
+        let mut all = self.ingresses();
+        all.retain(|one| {
+            let link = self.of(one).join(LINK);
+            link.exists() && !tcx::is_on(&link, one.place.ifindex)
+        });
+        for one in &all {
+            self.remove_ingress(one)?;
+        }
+        Ok(all)
+    }
+
+    /// Takes it off its device.
+    pub fn remove_ingress(&self, one: &IngressPlace) -> Result<(), BpfError> {
+        let folder = self.of(one);
+        for name in [LINK].iter().chain(&FilterMaps::NAMES) {
+            remove(&folder.join(name), |path| fs::remove_file(path))?;
+        }
+        remove(&folder, |path| fs::remove_dir(path))
+    }
+
+    fn of(&self, one: &IngressPlace) -> PathBuf {
+        let Place { netns, ifindex, .. } = one.place;
+        let name = format!("{netns}-{ifindex}-{}", one.discipline);
+        self.folder().join(FOLDER).join(name)
+    }
+}
+
+fn pinned(filter: &Filter, place: Place, folder: &Path) -> Result<(), BpfError> {
+    let mut maps = filter.maps()?;
+    for (name, map) in maps.named() {
+        let path = folder.join(name);
+        map.pin(&path).map_err(|source| BpfError::Pin {
+            path,
+            doing: "made",
+            source,
+        })?;
+    }
+    let program = filter.program()?;
+    let attached = Attached::to(program.as_fd(), place.ifindex, End::Ingress);
+    let attached = attached.map_err(|source| BpfError::Program {
+        name: "ingress",
+        doing: "put on the device (tcx, Linux 6.6)",
+        source,
+    })?;
+    attached.pin(&folder.join(LINK))
+}
+
+/// A folder's name, read.
+fn parsed(name: &str) -> Option<IngressPlace> {
+    let mut words = name.splitn(3, '-');
+    Some(IngressPlace {
+        place: Place {
+            netns: words.next()?.parse().ok()?,
+            ifindex: words.next()?.parse().ok()?,
+            queue: 0,
+        },
+        discipline: words.next()?.to_owned(),
+    })
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs at a device's ingress and egress hooks (`clsact`).
+
+pub(crate) mod condition;
+pub(crate) mod datagrams;
+mod ingress;
+pub(crate) mod order;
+pub(crate) mod payload;
+pub(crate) mod virtual_queue;
+pub(crate) mod window;
+
+pub use ingress::IngressPlace;

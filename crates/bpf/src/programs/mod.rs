@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The compiled programs, and how they get into the kernel and to a device.
+
+mod embedded;
+pub(crate) mod log;
+pub(crate) mod packet;
+pub(crate) mod tcx;
+mod verifier;
+
+pub(crate) use embedded::{digest, ingress, named};
+pub use embedded::{kit_number, programs, source_number, sources};
+pub use tcx::Attached;
+pub use verifier::{Cost, Refused, verify};

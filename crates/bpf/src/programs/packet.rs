@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What programs that look at packets have in common, in filters (cls_bpf) and
+//! at tracepoints: loading them, handing them out, running one on a frame, their
+//! maps.
+
+use crate::error::BpfError;
+use crate::programs::{self, log};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// The begin of `struct __sk_buff`, which every kernel takes; more than any
+/// kernel's gives back; and where the mark, the priority, and how many segments
+/// of which size are in the packet stand in it (include/uapi/linux/bpf.h).
+const CONTEXT: usize = 184;
+const CONTEXT_BACK: usize = 1024;
+const MARK: usize = 8;
+const PRIORITY: usize = 32;
+const SEGMENTS: usize = 164;
+const SEGMENT_BYTES: usize = 176;
+
+/// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
+const TC_ACT_SHOT: u32 = 2;
+
+/// The programs of one file, loaded. They are gone when this is dropped, unless
+/// a device has them by then.
+#[derive(Debug)]
+pub(crate) struct PacketPrograms {
+    /// The file.
+    file: &'static str,
+    /// What errors call them.
+    kind: &'static str,
+    object: Object,
+}
+
+/// What is known of a frame besides its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Given {
+    pub(crate) mark: u32,
+    /// What names its class.
+    pub(crate) priority: u32,
+    /// How many segments were made one packet, of so many bytes of payload; 0
+    /// for one that is one.
+    pub(crate) merged: (u32, u32),
+}
+
+/// What a program made of a frame.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Whether it dropped it.
+    pub(crate) dropped: bool,
+    /// The frame afterwards.
+    pub(crate) frame: Vec<u8>,
+    /// Its mark afterwards.
+    pub(crate) mark: u32,
+    /// What names its class afterwards.
+    pub(crate) priority: u32,
+}
+
+impl PacketPrograms {
+    /// Loads a file. `constants` are what its constants begin with; none where
+    /// it has no constants. Needs CAP_BPF and CAP_NET_ADMIN.
+    pub(crate) fn load(
+        file: &'static str,
+        kind: &'static str,
+        constants: Option<&[u8]>,
+    ) -> Result<Self, BpfError> {
+        Self::load_sized(file, kind, constants, &[])
+    }
+
+    /// The same, where maps have room for so many entries, or bytes of a ring.
+    pub(crate) fn load_sized(
+        file: &'static str,
+        kind: &'static str,
+        constants: Option<&[u8]>,
+        room: &[(&str, u32)],
+    ) -> Result<Self, BpfError> {
+        let bytes = programs::named(file).ok_or(BpfError::NoProgram(file))?;
+        Self::load_object(file, kind, bytes, constants, room)
+    }
+
+    /// The same of an object that need not be part of this library; libbpf reads
+    /// 64-bit words, at which it must begin.
+    pub(crate) fn load_object(
+        file: &'static str,
+        kind: &'static str,
+        bytes: &[u8],
+        constants: Option<&[u8]>,
+        room: &[(&str, u32)],
+    ) -> Result<Self, BpfError> {
+        let (loaded, log) = log::recorded(|| {
+            let mut open = ObjectBuilder::default().name(kind)?.open_memory(bytes)?;
+            if let Some(constants) = constants {
+                let mut maps = open.maps_mut();
+                let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+                let map = maps.find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+                let mut map = map.ok_or_else(missing).context("the program's constants")?;
+                map.set_initial_value(constants)
+                    .context("the program's constants")?;
+            }
+            for mut map in open.maps_mut() {
+                let sized = room.iter().find(|(name, _)| map.name() == *name);
+                if let Some((_, entries)) = sized {
+                    map.set_max_entries(*entries).context("the room of a map")?;
+                }
+            }
+            open.load()
+        });
+        let object = loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
+            kind: kind.to_owned(),
+            source,
+            log,
+        })?;
+        Ok(Self { file, kind, object })
+    }
+
+    /// A program, for a filter that acts by itself (`direct-action` of
+    /// cls_bpf).
+    pub(crate) fn program(&self, name: &str) -> Result<OwnedFd, BpfError> {
+        let mut programs = self.object.progs();
+        let program = programs
+            .find(|program| program.name() == name)
+            .ok_or(BpfError::NoProgram(self.file))?;
+        let copied = program.as_fd().try_clone_to_owned();
+        copied.map_err(|error| self.unusable("held", error.into()))
+    }
+
+    /// Puts every program where its section says, until what is given back is
+    /// dropped.
+    pub(crate) fn attach(&self) -> Result<Vec<Link>, BpfError> {
+        let attached = |program: libbpf_rs::ProgramMut<'_>| {
+            program
+                .attach()
+                .map_err(|source| self.unusable("attached", source))
+        };
+        self.object.progs_mut().map(attached).collect()
+    }
+
+    /// Pins every program in a folder of a BPF file system, by its name.
+    pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        for mut program in self.object.progs_mut() {
+            let path = folder.join(program.name());
+            let pinned = program.pin(&path);
+            pinned.map_err(|source| BpfError::Pin {
+                path,
+                doing: "made",
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Runs a program once on an Ethernet frame with this mark. What it
+    /// remembers, it remembers from run to run, as from packet to packet.
+    pub(crate) fn run(&self, name: &str, frame: &[u8], mark: u32) -> Result<Ran, BpfError> {
+        let given = Given {
+            mark,
+            ..Given::default()
+        };
+        self.run_as(name, frame, given)
+    }
+
+    /// The same on a frame of which more is known.
+    pub(crate) fn run_as(&self, name: &str, frame: &[u8], given: Given) -> Result<Ran, BpfError> {
+        let mut programs = self.object.progs_mut();
+        let program = programs
+            .find(|program| program.name() == name)
+            .ok_or(BpfError::NoProgram(self.file))?;
+        let mut before = [0_u8; CONTEXT];
+        let (segments, bytes) = given.merged;
+        let words = [
+            (MARK, given.mark),
+            (PRIORITY, given.priority),
+            (SEGMENTS, segments),
+            (SEGMENT_BYTES, bytes),
+        ];
+        for (at, word) in words {
+            before[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        let mut context = [0_u8; CONTEXT_BACK];
+        let mut after = vec![0_u8; frame.len()];
+        let input = ProgramInput {
+            data_in: Some(frame),
+            data_out: Some(&mut after),
+            context_in: Some(&mut before),
+            context_out: Some(&mut context),
+            ..ProgramInput::default()
+        };
+        let output = program.test_run(input);
+        let dropped = output
+            .map_err(|source| self.unusable("run", source))?
+            .return_value
+            == TC_ACT_SHOT;
+        Ok(Ran {
+            dropped,
+            frame: after,
+            mark: half(&context, MARK),
+            priority: half(&context, PRIORITY),
+        })
+    }
+
+    /// A map, whatever is in it.
+    pub(crate) fn handle(&self, name: &str) -> Option<MapHandle> {
+        let map = self.object.maps().find(|map| map.name() == name)?;
+        MapHandle::try_from(&map).ok()
+    }
+
+    fn unusable(&self, doing: &'static str, source: libbpf_rs::Error) -> BpfError {
+        BpfError::Program {
+            name: self.kind,
+            doing,
+            source,
+        }
+    }
+}
+
+/// Gives the maps of the loaded program of this number by their names, each
+/// once; `None` where there is no such program.
+pub(crate) fn maps_of(id: u32) -> Option<impl FnMut(&str) -> Option<MapHandle>> {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == id)?;
+    let maps = info.map_ids.iter();
+    let mut maps: Vec<MapHandle> = maps
+        .filter_map(|id| MapHandle::from_map_id(*id).ok())
+        .collect();
+    Some(move |name: &str| {
+        let at = maps.iter().position(|map| map.name() == name)?;
+        Some(maps.swap_remove(at))
+    })
+}
+
+/// Bytes of `struct tuple` (bpf/include/tc.h), and where in it what is.
+pub(crate) const TUPLE: usize = 40;
+const PORTS_AT: usize = 32;
+const VERSION_AT: usize = 37;
+
+/// The ends that a `struct tuple` tells: whose packets they are, and for whom.
+pub(crate) fn ends(tuple: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let end = |address: usize, port: usize| {
+        let bytes = tuple.get(address..)?;
+        let address: IpAddr = match tuple.get(VERSION_AT)? {
+            4 => Ipv4Addr::from_octets(*bytes.first_chunk()?).into(),
+            6 => Ipv6Addr::from_octets(*bytes.first_chunk()?).into(),
+            _ => return None,
+        };
+        let port = u16::from_be_bytes(*tuple.get(port..)?.first_chunk()?);
+        Some(SocketAddr::new(address, port))
+    };
+    Some((end(0, PORTS_AT)?, end(16, PORTS_AT + 2)?))
+}
+
+/// The 64-bit word of a value at a place; 0 behind its end.
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u64::from_ne_bytes(eight.copied().unwrap_or_default())
+}
+
+/// The 32-bit word of a value at a place; 0 behind its end.
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
+    let four = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u32::from_ne_bytes(four.copied().unwrap_or_default())
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One qdisc's state and statistics, read at one moment.
+
+use crate::qdisc::attach_point::{BYTES as PLACE_BYTES, Place};
+use crate::qdisc::kind::decode_link;
+use weirgate_aqm::{Discipline, Link, Row, reasons};
+
+/// Bytes of `struct aqm_gate`, before a qdisc's place.
+const GATE_BYTES: usize = 24;
+
+/// Bytes of what a host keeps beside its gate, and of its key.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// Where in `struct aqm_hosted` the discipline's instance is: its end.
+const OWN_AT: usize = GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 16;
+
+/// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
+/// that belong together may be a packet apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    discipline: Discipline,
+    place: Place,
+    memory: Vec<u8>,
+}
+
+/// Bytes of `struct aqm_hosted`.
+pub(crate) fn bytes(discipline: Discipline) -> usize {
+    OWN_AT + discipline.layout().size
+}
+
+impl Instance {
+    /// None where the instance is not in use.
+    pub(crate) fn read(discipline: Discipline, mut memory: Vec<u8>) -> Option<Self> {
+        let used_at = GATE_BYTES + PLACE_BYTES;
+        if memory.get(used_at..used_at + 4)? == [0; 4] || memory.len() < OWN_AT {
+            return None;
+        }
+        Some(Self {
+            discipline,
+            place: Place::from_bytes(&memory[GATE_BYTES..used_at]),
+            memory: memory.split_off(OWN_AT),
+        })
+    }
+
+    /// A class's queue, in a shaper at that place.
+    pub(crate) fn of_class(discipline: Discipline, place: Place, memory: Vec<u8>) -> Self {
+        Self {
+            discipline,
+            place,
+            memory,
+        }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Which discipline it is of.
+    pub fn discipline(&self) -> Discipline {
+        self.discipline
+    }
+
+    /// The link as the discipline was told of it.
+    pub fn link(&self) -> Link {
+        let bytes = self.memory.get(self.discipline.layout().link);
+        bytes.and_then(decode_link).unwrap_or_default()
+    }
+
+    /// Every parameter in force.
+    pub fn params(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().params.start;
+        self.numbers(self.discipline.params(), start)
+    }
+
+    /// Every described number of state.
+    pub fn vars(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().vars.start;
+        self.numbers(self.discipline.vars(), start)
+    }
+
+    /// Everything counted: what every discipline has, then its own.
+    pub fn stats(&self) -> Vec<(Row, u64)> {
+        let layout = self.discipline.layout();
+        let mut all = self.numbers(Discipline::counters(), layout.counts.start);
+        all.extend(self.numbers(self.discipline.stats(), layout.stats.start));
+        all
+    }
+
+    /// Packets dropped, by reason.
+    pub fn drops(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().counts.start;
+        self.numbers(reasons(), start + 8 * Discipline::counters().len())
+    }
+
+    /// Packets that were to be marked, by reason.
+    pub fn marks(&self) -> Vec<(Row, u64)> {
+        let start = self.discipline.layout().counts.start;
+        let before = Discipline::counters().len() + reasons().len();
+        self.numbers(reasons(), start + 8 * before)
+    }
+
+    /// One number by name, wherever it is listed: statistics first, then
+    /// state, then parameters.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        [self.stats(), self.vars(), self.params()]
+            .iter()
+            .flatten()
+            .find(|(row, _)| row.name == name)
+            .map(|(_, value)| *value)
+    }
+
+    /// Packets dropped for one reason.
+    pub fn dropped(&self, reason: &str) -> Option<u64> {
+        let drops = self.drops();
+        let found = drops.iter().find(|(row, _)| row.name == reason);
+        found.map(|(_, count)| *count)
+    }
+
+    /// The whole state, to compare with another host's.
+    pub fn state(&self) -> &[u8] {
+        self.memory
+            .get(self.discipline.layout().vars)
+            .unwrap_or_default()
+    }
+
+    fn numbers(&self, rows: Vec<Row>, start: usize) -> Vec<(Row, u64)> {
+        let words = self.memory.get(start..).unwrap_or_default();
+        rows.into_iter()
+            .zip(words.as_chunks::<8>().0)
+            .map(|(row, word)| (row, u64::from_ne_bytes(*word)))
+            .collect()
+    }
+}

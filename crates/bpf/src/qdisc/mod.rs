@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Disciplines and the shaper as kinds of qdisc: their maps, pins and ECN marks.
+
+pub(crate) mod attach_point;
+pub(crate) mod discipline;
+pub(crate) mod instance;
+pub(crate) mod kind;
+pub(crate) mod marks;
+pub(crate) mod recorder;
+pub(crate) mod shaper;
+pub(crate) mod store;

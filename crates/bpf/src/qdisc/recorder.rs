@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Records of what a discipline in the kernel is told and says, as
+//! `weirgate_aqm::Mirror` takes them.
+
+use crate::error::BpfError;
+use crate::qdisc::kind::{RECORDERS, failed, raise};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, RingBufferBuilder};
+use std::cell::Cell;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// The longest time between two looks at whether to go on.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Recording is on while this is there.
+#[derive(Debug)]
+pub struct Recorder<'q> {
+    source: Source<'q>,
+    ring: MapHandle,
+}
+
+/// What is recorded.
+#[derive(Debug)]
+pub(crate) struct Source<'q> {
+    /// The kind of qdisc.
+    pub(crate) kind: String,
+    /// Its maps of rings and of counts of changes.
+    pub(crate) recorders: &'q MapHandle,
+    pub(crate) changes: &'q MapHandle,
+    /// The places in these: of a shaper, each class has a ring.
+    pub(crate) ring: u32,
+    pub(crate) number: u32,
+}
+
+impl Source<'_> {
+    fn failed(&self, doing: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
+        failed(&self.kind, RECORDERS, doing)
+    }
+}
+
+impl<'q> Recorder<'q> {
+    pub(crate) fn begin(source: Source<'q>, bytes: u32) -> Result<Self, BpfError> {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let ring = MapHandle::create(MapType::RingBuf, Some("recorder"), 0, 0, bytes, &options)
+            .map_err(source.failed("made"))?;
+        let descriptor = ring.as_fd().as_raw_fd().to_ne_bytes();
+        source
+            .recorders
+            .update(&source.ring.to_ne_bytes(), &descriptor, MapFlags::ANY)
+            .map_err(source.failed("written"))?;
+        let recorder = Self { source, ring };
+        recorder.checkpoint()?;
+        Ok(recorder)
+    }
+
+    /// Asks for the whole state, which comes with the next packet that arrives.
+    pub fn checkpoint(&self) -> Result<(), BpfError> {
+        raise(&self.source.kind, self.source.changes, self.source.number)
+    }
+
+    /// Gives every record to `take` as it comes, until that or `more` says
+    /// false; `more` is asked several times a second. A signal ends it too.
+    pub fn follow(
+        &self,
+        mut take: impl FnMut(&[u8]) -> bool,
+        mut more: impl FnMut() -> bool,
+    ) -> Result<(), BpfError> {
+        let failed = self.source.failed("read");
+        let going = Cell::new(true);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&self.ring, |record| {
+                if going.get() {
+                    going.set(take(record));
+                }
+                0
+            })
+            .map_err(&failed)?;
+        let ring = builder.build().map_err(&failed)?;
+        while going.get() && more() {
+            match ring.poll(TURN) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => break,
+                other => other.map_err(&failed)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Recorder<'_> {
+    fn drop(&mut self) {
+        // The map may be gone with its qdisc; then there is nothing to end.
+        let _ = self
+            .source
+            .recorders
+            .delete(&self.source.ring.to_ne_bytes());
+        let _ = self.checkpoint();
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Kinds of qdisc that outlive the process that loaded them: pins below one
+//! folder of the BPF file system, a folder for each kind.
+
+use crate::error::BpfError;
+use crate::programs::tcx;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::discipline::{self as qdisc, Qdisc};
+use crate::qdisc::kind::{is_pinned, remove as remove_with, unpin};
+use crate::qdisc::marks::Marks;
+use crate::qdisc::shaper::{self, Shaper};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use weirgate_aqm::Discipline;
+
+/// Where distributions mount the BPF file system.
+const FILE_SYSTEM: &str = "/sys/fs/bpf";
+
+/// The kit's folder there.
+const FOLDER: &str = "weirgate";
+
+/// `BPF_FS_MAGIC` (linux/magic.h).
+const MAGIC: i64 = 0xcafe_4a11;
+
+/// The shaper's folder; no discipline has this name.
+const SHAPER: &str = "shaper";
+
+/// What the names of pins of programs that make marks begin with.
+const MARKER: &str = "marks-";
+
+/// The kit's pins, which one process uses at a time.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// Locked while it is open; the kernel unlocks it with the process.
+    _lock: File,
+}
+
+impl Store {
+    /// Where the shaper's pins are, if it is loaded.
+    pub const SHAPER_FOLDER: &'static str = "/sys/fs/bpf/weirgate/shaper";
+
+    /// Opens the pins, and waits for another process that does. Needs root;
+    /// mounts the BPF file system where it is not.
+    pub fn open() -> Result<Self, BpfError> {
+        let root = Path::new(FILE_SYSTEM);
+        let failed = |path: &Path, doing| {
+            let path = path.to_owned();
+            move |source| BpfError::File {
+                path,
+                doing,
+                source,
+            }
+        };
+        if !is_mounted(root).map_err(failed(root, "opened"))? {
+            mount(root).map_err(failed(root, "mounted"))?;
+        }
+        let folder = root.join(FOLDER);
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(&folder, "made")(error));
+            }
+            _ => {}
+        }
+        let lock = File::open(&folder).map_err(failed(&folder, "opened"))?;
+        lock.lock().map_err(failed(&folder, "locked"))?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Where all pins are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The discipline's kind, where it is pinned.
+    pub fn qdisc(&self, discipline: Discipline) -> Result<Option<Qdisc>, BpfError> {
+        let folder = self.folder.join(discipline.name());
+        if !is_pinned(&folder) {
+            return Ok(None);
+        }
+        Qdisc::pinned(discipline, &folder).map(Some)
+    }
+
+    /// The same, loaded and pinned where it is not yet.
+    pub fn qdisc_or_load(&self, discipline: Discipline) -> Result<Qdisc, BpfError> {
+        if let Some(qdisc) = self.qdisc(discipline)? {
+            return Ok(qdisc);
+        }
+        let folder = self.folder.join(discipline.name());
+        // A process that died may have left some pins.
+        unmark_all(&folder)?;
+        unpin(&folder, &qdisc::maps())?;
+        let mut qdisc = Qdisc::load(discipline)?;
+        pin(&folder, &qdisc::maps(), |folder| qdisc.pin(folder))?;
+        Ok(qdisc)
+    }
+
+    /// Names of all kinds that are pinned, disciplines of the kit or not.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|entry| is_pinned(&entry.path()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name != SHAPER)
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Ends a discipline's kind; it is gone when no device uses it any more.
+    pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
+        let folder = self.folder.join(discipline.name());
+        unmark_all(&folder)?;
+        unpin(&folder, &qdisc::maps())
+    }
+
+    /// Lets the qdisc of a kind that is pinned mark packets at a place, which is
+    /// in the network namespace of this thread, beyond this process; anew where
+    /// it could.
+    pub fn mark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
+        let path = self.marker(qdisc.discipline().name(), place);
+        remove(&path)?;
+        let marked = qdisc.mark(place).and_then(|marker| marker.pin(&path));
+        marked.or_else(|error| qdisc.unmark(place).and(Err(error)))
+    }
+
+    /// Whether marks are made at a place: the qdisc there counts on a program,
+    /// and nobody has taken that from its device.
+    pub fn marks_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<bool, BpfError> {
+        self.is_marking(qdisc.discipline().name(), qdisc.marks(), place)
+    }
+
+    /// Ends that.
+    pub fn unmark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
+        remove(&self.marker(qdisc.discipline().name(), place))?;
+        qdisc.unmark(place)
+    }
+
+    /// The same of the shaper.
+    pub fn mark_shaper(&self, shaper: &Shaper, place: Place) -> Result<(), BpfError> {
+        let path = self.marker(SHAPER, place);
+        remove(&path)?;
+        let marked = shaper.mark(place).and_then(|marker| marker.pin(&path));
+        marked.or_else(|error| shaper.unmark(place).and(Err(error)))
+    }
+
+    /// As [`Store::marks_qdisc`].
+    pub fn marks_shaper(&self, shaper: &Shaper, place: Place) -> Result<bool, BpfError> {
+        self.is_marking(SHAPER, shaper.marks(), place)
+    }
+
+    fn is_marking(&self, kind: &str, marks: &Marks, place: Place) -> Result<bool, BpfError> {
+        let told = marks.count(place)?.is_some();
+        Ok(told && tcx::is_on(&self.marker(kind, place), place.ifindex))
+    }
+
+    /// Ends that.
+    pub fn unmark_shaper(&self, shaper: &Shaper, place: Place) -> Result<(), BpfError> {
+        remove(&self.marker(SHAPER, place))?;
+        shaper.unmark(place)
+    }
+
+    /// Where the program that makes marks at a place is pinned.
+    fn marker(&self, kind: &str, place: Place) -> PathBuf {
+        let name = format!("{MARKER}{}-{}", place.netns, place.ifindex);
+        self.folder.join(kind).join(name)
+    }
+
+    /// The shaper, where it is pinned.
+    pub fn shaper(&self) -> Result<Option<Shaper>, BpfError> {
+        let folder = self.folder.join(SHAPER);
+        if !is_pinned(&folder) {
+            return Ok(None);
+        }
+        Shaper::pinned(&folder).map(Some)
+    }
+
+    /// The same, loaded and pinned where it is not yet.
+    pub fn shaper_or_load(&self) -> Result<Shaper, BpfError> {
+        if let Some(shaper) = self.shaper()? {
+            return Ok(shaper);
+        }
+        let (folder, maps) = (self.folder.join(SHAPER), shaper::maps());
+        unmark_all(&folder)?;
+        unpin(&folder, &maps)?;
+        let mut shaper = Shaper::load()?;
+        pin(&folder, &maps, |folder| shaper.pin(folder))?;
+        Ok(shaper)
+    }
+
+    /// Ends the shaper's kind; it is gone when no device uses it any more.
+    pub fn remove_shaper(&self) -> Result<(), BpfError> {
+        let folder = self.folder.join(SHAPER);
+        unmark_all(&folder)?;
+        unpin(&folder, &shaper::maps())
+    }
+}
+
+/// Removes the pins of programs that make marks, also those whose devices are
+/// gone.
+fn unmark_all(folder: &Path) -> Result<(), BpfError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(MARKER) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a pin, if it is there.
+fn remove(path: &Path) -> Result<(), BpfError> {
+    remove_with(path, |path| fs::remove_file(path))
+}
+
+/// Makes a folder and pins in it what is loaded: all of it, or nothing is left
+/// of the folder.
+fn pin(
+    folder: &Path,
+    maps: &[&str],
+    pinned: impl FnOnce(&Path) -> Result<(), BpfError>,
+) -> Result<(), BpfError> {
+    fs::create_dir(folder).map_err(|source| BpfError::File {
+        path: folder.to_owned(),
+        doing: "made",
+        source,
+    })?;
+    pinned(folder).inspect_err(|_| {
+        // The refusal is the error to report.
+        let _ = unpin(folder, maps);
+    })
+}
+
+/// Whether a BPF file system is mounted there.
+fn is_mounted(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    #[expect(unsafe_code, reason = "std does not tell file systems apart")]
+    // SAFETY: the kernel writes one `struct statfs`, of which zeros are a
+    // valid value already.
+    let (status, found) = unsafe {
+        let status = libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr());
+        (status, found.assume_init())
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.f_type == MAGIC)
+}
+
+fn mount(path: &Path) -> io::Result<()> {
+    let target = CString::new(path.as_os_str().as_bytes())?;
+    let kind = c"bpf";
+    #[expect(unsafe_code, reason = "std has no mount")]
+    // SAFETY: three strings that end in zero and live until the call returns.
+    let status = unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+            std::ptr::null(),
+        )
+    };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
+
+use crate::aqm::class;
+use crate::aqm::class::class;
+use crate::aqm::offloads;
+use crate::aqm::own;
+use crate::aqm::{Line, Load, apply_line, discipline, set, wrong};
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::policy::apply::in_runtime;
+use weirgate_aqm::{Link, ONLY_MARKS, Settings};
+use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Marks, Place, Qdisc, Setup, Shaper, Store};
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
+use weirgate_state::DeviceName;
+use weirgate_units::Handle;
+
+/// A device of this network namespace.
+pub struct Target {
+    pub kernel: Kernel,
+    pub name: DeviceName,
+    pub device: DeviceIndex,
+    pub place: Place,
+}
+
+impl Target {
+    pub async fn find(name: &str) -> Result<Self, Failure> {
+        let name = DeviceName::new(name)
+            .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))?;
+        let kernel = Kernel::open().map_err(refused)?;
+        let device = kernel.device(&name).await.map_err(refused)?;
+        let place = Place::root(device.number()).map_err(failed)?;
+        Ok(Self {
+            kernel,
+            name,
+            device,
+            place,
+        })
+    }
+}
+
+/// What is on a device.
+pub enum Loaded {
+    One(Qdisc),
+    Shaper(Shaper),
+}
+
+impl Loaded {
+    /// The kind that is at the root of a device, if it is the kit's.
+    pub async fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
+        let kind = target.kernel.root_kind(target.device).await;
+        let Some(kind) = kind.map_err(refused)? else {
+            return Ok(None);
+        };
+        if kind == Shaper::KIND {
+            return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
+        }
+        let name = kind.strip_prefix("weir_").and_then(own::known);
+        let Some(discipline) = name else {
+            return Ok(None);
+        };
+        Ok(store.qdisc(discipline).map_err(failed)?.map(Self::One))
+    }
+
+    pub async fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
+        Self::on(target, store).await?.ok_or_else(|| {
+            wrong(format!(
+                "{}: no discipline of the kit is loaded there; `weirgate aqm show` lists those \
+                 that are",
+                target.name
+            ))
+        })
+    }
+
+    fn kind(&self) -> String {
+        match self {
+            Self::One(qdisc) => qdisc.kind(),
+            Self::Shaper(shaper) => shaper.kind().to_owned(),
+        }
+    }
+
+    fn forget(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+        self.unmark(store, place)?;
+        match self {
+            Self::One(qdisc) => qdisc.unset(place),
+            Self::Shaper(shaper) => shaper.unset(place),
+        }
+    }
+
+    /// Lets it mark packets, or not; what may be said of that, where it cannot.
+    /// Without marks it drops what it would mark.
+    fn mark(&self, store: &Store, place: Place, marks: Marking) -> Result<(), Failure> {
+        if marks == Marking::Never {
+            return self.unmark(store, place).map_err(failed);
+        }
+        let there = match self {
+            Self::One(qdisc) => store.marks_qdisc(qdisc, place),
+            Self::Shaper(shaper) => store.marks_shaper(shaper, place),
+        };
+        if there.map_err(failed)? {
+            return Ok(());
+        }
+        let marked = match self {
+            Self::One(qdisc) => store.mark_qdisc(qdisc, place),
+            Self::Shaper(shaper) => store.mark_shaper(shaper, place),
+        };
+        match marked {
+            Err(error) if marks == Marking::Only => Err(wrong(format!("{ONLY_MARKS}: {error}"))),
+            Err(error) => {
+                output::note(&format!(
+                    "packets are dropped where they would be marked (ECN): {error}"
+                ));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+        match self {
+            Self::One(qdisc) => store.unmark_qdisc(qdisc, place),
+            Self::Shaper(shaper) => store.unmark_shaper(shaper, place),
+        }
+    }
+
+    /// What became of its marks.
+    pub fn marks(&self) -> &Marks {
+        match self {
+            Self::One(qdisc) => qdisc.marks(),
+            Self::Shaper(shaper) => shaper.marks(),
+        }
+    }
+
+    /// Ends the kind where no device uses it or is meant to.
+    fn release(self, store: &Store) -> Result<(), Failure> {
+        match self {
+            Self::One(qdisc) => {
+                let instances = qdisc.instances().map_err(failed)?;
+                if qdisc.places().is_empty() && instances.is_empty() {
+                    store.remove_qdisc(qdisc.discipline()).map_err(failed)?;
+                    own::release(store, qdisc.discipline())?;
+                }
+            }
+            Self::Shaper(shaper) => {
+                let instances = shaper.instances().map_err(failed)?;
+                if shaper.places().is_empty() && instances.is_empty() {
+                    store.remove_shaper().map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the kernel refused leaves the old state.
+pub fn refused(error: KernelError) -> Failure {
+    match error {
+        KernelError::NoDevice(_) => wrong(error),
+        error => Failure::Refused(error.to_string()),
+    }
+}
+
+pub fn failed(error: BpfError) -> Failure {
+    match error {
+        BpfError::Classes(text) => wrong(text),
+        error => Failure::Refused(error.to_string()),
+    }
+}
+
+/// Whether settings mark packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Marking {
+    Never,
+    Also,
+    /// What cannot be marked passes.
+    Only,
+}
+
+impl Marking {
+    fn of<'s>(all: impl IntoIterator<Item = &'s Settings>) -> Self {
+        let one = |settings: &Settings| match (settings.marks(), settings.only_marks()) {
+            (false, _) => Self::Never,
+            (true, false) => Self::Also,
+            (true, true) => Self::Only,
+        };
+        all.into_iter().map(one).max().unwrap_or(Self::Never)
+    }
+}
+
+/// What is to be loaded.
+enum Wanted {
+    One(Setup),
+    Shaper(Classes),
+}
+
+impl Wanted {
+    /// Whether packets are held back for a rate.
+    fn has_gate(&self) -> bool {
+        match self {
+            Self::One(setup) => setup.gate_bytes_s > 0,
+            Self::Shaper(_) => true,
+        }
+    }
+
+    fn marking(&self) -> Marking {
+        match self {
+            Self::One(setup) => Marking::of([&setup.settings]),
+            Self::Shaper(setup) => Marking::of(setup.classes.iter().map(|class| &class.settings)),
+        }
+    }
+}
+
+fn wanted(load: &Load) -> Result<Wanted, Failure> {
+    let mut settings = Settings::new(discipline(&load.discipline)?);
+    set(&mut settings, &load.settings)?;
+    let mut link = Link::default();
+    let mut gate_bytes_s = 0;
+    apply_line(&load.line, &mut link, &mut gate_bytes_s)?;
+    if load.line.layer.is_some() && gate_bytes_s == 0 {
+        return Err(wrong(
+            "--link says what packets cost on the wire; add --rate, the wire's rate",
+        ));
+    }
+    if load.classes.is_empty() {
+        return Ok(Wanted::One(Setup {
+            settings,
+            link,
+            gate_bytes_s,
+        }));
+    }
+    if gate_bytes_s == 0 {
+        return Err(wrong(
+            "classes share a link's rate; add --rate, the wire's rate",
+        ));
+    }
+    let classes: Result<Vec<Class>, Failure> = load
+        .classes
+        .iter()
+        .map(|text| class(text, &settings))
+        .collect();
+    let classes = classes?;
+    if let Some(own) = classes
+        .iter()
+        .find(|class| class.settings.discipline().program().is_some())
+    {
+        let name = own.settings.discipline().name();
+        return Err(wrong(format!(
+            "`{name}` cannot be a class's queue: the program of classes has the kit's disciplines \
+             compiled in, and it is your own; load it alone with --rate, or make it part of the \
+             kit (docs/aqm.md, \"In the kernel\")"
+        )));
+    }
+    if classes.len() > CLASSES {
+        return Err(wrong(format!(
+            "{} classes; there may be up to {CLASSES}",
+            classes.len()
+        )));
+    }
+    for (number, class) in classes.iter().enumerate() {
+        if classes[..number]
+            .iter()
+            .any(|it| it.classid == class.classid)
+        {
+            let id = Handle::from_u32(class.classid);
+            return Err(wrong(format!("two classes are called {id}")));
+        }
+    }
+    Ok(Wanted::Shaper(Classes {
+        link,
+        gate_bytes_s,
+        other: classes.len() - 1,
+        classes,
+    }))
+}
+
+/// The number of a class as tc writes it: `1:10`.
+pub fn class_id(text: &str) -> Result<u32, Failure> {
+    let handle: Result<Handle, _> = text.parse();
+    handle
+        .map(Handle::as_u32)
+        .map_err(|error| wrong(format!("`{text}` names no class: {error}")))
+}
+
+/// `weirgate aqm load`.
+pub fn load(load: &Load) -> Outcome {
+    let mut wanted = wanted(load)?;
+    in_runtime(async {
+        let target = Target::find(&load.device).await?;
+        let name = &target.name;
+        let store = own::store()?;
+        let present = target.kernel.root_kind(target.device).await;
+        let present = present.map_err(refused)?;
+        if let (Some(kind), false) = (&present, load.replace) {
+            return Err(Failure::Refused(format!(
+                "{name}: there is a root qdisc {kind} already; --replace puts the discipline in \
+                 its place"
+            )));
+        }
+        let before = Loaded::on(&target, &store).await?;
+        if let Wanted::One(setup) = &mut wanted
+            && setup.link.rate_bytes_s == 0
+        {
+            let speed = target.kernel.speed_mbit(name).await.map_err(refused)?;
+            setup.link.rate_bytes_s = u64::from(speed.unwrap_or(0)) * 125_000;
+        }
+        let loaded = match &wanted {
+            Wanted::One(setup) => {
+                let discipline = setup.settings.discipline();
+                own::same_as_loaded(discipline)?;
+                let qdisc = store.qdisc_or_load(discipline).map_err(failed)?;
+                own::keep(discipline)?;
+                Loaded::One(qdisc)
+            }
+            Wanted::Shaper(_) => Loaded::Shaper(store.shaper_or_load().map_err(failed)?),
+        };
+        let kind = loaded.kind();
+        let switched = if wanted.has_gate() {
+            offloads::switch_off(&target).await
+        } else {
+            Ok(false)
+        };
+        let switched = match switched {
+            Ok(switched) => switched,
+            Err(failure) => {
+                loaded.release(&store)?;
+                return Err(failure);
+            }
+        };
+        // One of the same kind would only be asked to change, which no such
+        // qdisc can.
+        if present.as_ref() == Some(&kind) {
+            let dropped = target.kernel.drop_root(name, target.device).await;
+            dropped.map_err(refused)?;
+        }
+        match (&loaded, &wanted) {
+            (Loaded::One(qdisc), Wanted::One(setup)) => qdisc.set(target.place, setup),
+            (Loaded::Shaper(shaper), Wanted::Shaper(setup)) => shaper.set(target.place, setup),
+            _ => Ok(()),
+        }
+        .map_err(failed)?;
+        let marked = loaded.mark(&store, target.place, wanted.marking());
+        let put = match marked {
+            Ok(()) => {
+                let put = target.kernel.put_root(name, target.device, &kind).await;
+                put.map_err(refused)
+            }
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = put {
+            loaded.forget(&store, target.place).map_err(failed)?;
+            loaded.release(&store)?;
+            // A gate that was there before keeps them off.
+            if switched {
+                offloads::restore(&target).await?;
+            }
+            return Err(failure);
+        }
+        if let Some(before) = before.filter(|before| before.kind() != kind) {
+            before.forget(&store, target.place).map_err(failed)?;
+            before.release(&store)?;
+        }
+        if wanted.has_gate() {
+            offloads::warn_of_joined(&target).await?;
+        } else {
+            offloads::restore(&target).await?;
+        }
+        output::note(&format!("{name}: {kind} is at the root"));
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate aqm change`.
+pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = own::store()?;
+        let loaded = Loaded::required(&target, &store).await?;
+        match &loaded {
+            Loaded::One(_) if class.is_some() => {
+                return Err(wrong(format!("{device}: there are no classes")));
+            }
+            Loaded::One(qdisc) => {
+                let mut setup = in_force(qdisc, target.place)?;
+                set(&mut setup.settings, words)?;
+                apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                if setup.gate_bytes_s > 0 {
+                    offloads::switch_off(&target).await?;
+                }
+                loaded.mark(&store, target.place, Marking::of([&setup.settings]))?;
+                qdisc.set(target.place, &setup).map_err(failed)?;
+            }
+            Loaded::Shaper(shaper) => {
+                let setup = shaper.setup(target.place).map_err(failed)?;
+                let mut setup = setup.ok_or_else(|| {
+                    wrong(format!(
+                        "{device}: its classes are not known; load it again"
+                    ))
+                })?;
+                if let Some(class) = class {
+                    let id = class_id(class)?;
+                    let found = setup.classes.iter_mut().find(|it| it.classid == id);
+                    let found = found
+                        .ok_or_else(|| wrong(format!("{device}: there is no class {class}")))?;
+                    class::change(found, words)?;
+                } else if !words.is_empty() {
+                    return Err(wrong(
+                        "say with --class whose parameters are meant, such as --class 1:10",
+                    ));
+                }
+                apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                let all = setup.classes.iter().map(|class| &class.settings);
+                loaded.mark(&store, target.place, Marking::of(all))?;
+                shaper.set(target.place, &setup).map_err(failed)?;
+            }
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// What was set, or what holds where nothing was.
+fn in_force(qdisc: &Qdisc, place: Place) -> Result<Setup, Failure> {
+    let setup = qdisc.setup(place).map_err(failed)?;
+    Ok(setup.unwrap_or_else(|| Setup {
+        settings: Settings::new(qdisc.discipline()),
+        link: Link::default(),
+        gate_bytes_s: 0,
+    }))
+}
+
+/// `weirgate aqm unload`.
+pub fn unload(device: &str) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = own::store()?;
+        let loaded = Loaded::required(&target, &store).await?;
+        let dropped = target.kernel.drop_root(&target.name, target.device).await;
+        dropped.map_err(refused)?;
+        loaded.forget(&store, target.place).map_err(failed)?;
+        loaded.release(&store)?;
+        offloads::restore(&target).await?;
+        Ok(Status::Done)
+    })
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate explain`: what a policy makes of packets, and why.
+//!
+//! Packets come as text, as a file of texts or as a capture (`input`);
+//! crate `explain` runs the policy's tables on them; `show` prints what
+//! came of it.
+
+mod input;
+pub mod show;
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::policy;
+use input::Item;
+use show::Shown;
+use std::path::PathBuf;
+use weirgate_explain::{Counting, Path as Way, SECOND, Simulator, Way as Direction};
+use weirgate_policy::{Inbound, Policy};
+use weirgate_state::{Capabilities, DeviceName};
+
+/// What `weirgate explain` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The policy file.
+    policy: PathBuf,
+    /// A packet, such as "tcp 192.168.1.10:40000 > 203.0.113.5:22 syn"; more are a sequence.
+    packets: Vec<String>,
+    /// A file of packets: a text with one a line, or a capture (pcap, pcapng); `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Take a rule set for switched on or off, such as `games=off`.
+    #[arg(long = "set", value_name = "NAME=on|off")]
+    sets: Vec<String>,
+    /// When the first packet comes, in UTC: `2026-03-01T22:30`, or `sat 22:30`.
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// In a capture: addresses that are inside, such as 192.0.2.0/24 [default: private ones].
+    #[arg(long, value_name = "PREFIX")]
+    inside: Vec<String>,
+    /// Which packets make their connection count, which differs between kernels (docs/explain.md).
+    #[arg(long, value_enum, default_value_t = Counts::Unassured)]
+    counts: Counts,
+    /// Show every rule that was tried, and what it failed at.
+    #[arg(long)]
+    all: bool,
+    /// Of several links, the one on this device.
+    #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
+    link: Option<DeviceName>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which packets make their connection count.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Counts {
+    /// Any that comes to the rule (before Linux 6.19).
+    Any,
+    /// The first alone (Linux 6.19 to 7.1).
+    First,
+    /// Those of connections without traffic both ways so far (since Linux 7.2).
+    Unassured,
+}
+
+impl From<Counts> for Counting {
+    fn from(counts: Counts) -> Self {
+        match counts {
+            Counts::Any => Self::Any,
+            Counts::First => Self::First,
+            Counts::Unassured => Self::Unassured,
+        }
+    }
+}
+
+/// `weirgate explain`.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let loaded = policy::read(&arguments.policy)?;
+    let policy = loaded.link(arguments.link.as_ref())?;
+    let state = loaded.compile(&Capabilities::all())?;
+    let clock = match &arguments.time {
+        Some(text) => Some(input::time(text).map_err(Failure::Input)?),
+        None => None,
+    };
+    let mut simulator = Simulator::new(&state.tables)
+        .counting(arguments.counts.into())
+        .arriving(&state.arriving);
+    let nat = "connections are taken to be tracked only where a rule looks at them";
+    let mut general = vec![nat.to_owned()];
+    switch(&mut simulator, policy, &arguments.sets)?;
+    let inside = input::prefixes(&arguments.inside).map_err(Failure::Input)?;
+    let from = arguments.from.as_deref();
+    let items = input::items(&arguments.packets, from, &inside, policy.link.bridge)?;
+    if items.is_empty() {
+        return Err(Failure::Input(
+            "weirgate: there is no packet; write one, such as \
+             `\"tcp 192.168.1.10:40000 > 203.0.113.5:22 syn\"`, or name a file with --from"
+                .to_owned(),
+        ));
+    }
+    if policy.link.inbound.value == Inbound::Ifb {
+        general.push(format!(
+            "downstream packets are seen where they arrive on {}, before connection tracking and \
+             before destination NAT: write the addresses that stand on the wire there",
+            policy.link.device.value
+        ));
+        let restores = |place: &weirgate_state::Arriving| place.restore.is_some();
+        if state.arriving.values().any(restores) {
+            general.push(format!(
+                "decisions that their connections keep are in their marks all the same: act_ctinfo \
+                 looks the connection up as they arrive on {} and copies its mark's bits",
+                policy.link.device.value
+            ));
+        }
+    }
+    if policy.looks_at_payloads() {
+        general.push(
+            "each device learns by itself what payloads betray, from the packets that arrive on it \
+             and as their addresses are there; of 65536 flows at a time"
+                .to_owned(),
+        );
+    }
+    general.push(
+        "upstream packets are seen before source NAT: write inside addresses; checksums are taken \
+         to be right and TCP segments to be in window"
+            .to_owned(),
+    );
+    let mut shown = Vec::new();
+    let mut wrong = 0;
+    for item in items {
+        let one = pass(&mut simulator, policy, &item, clock);
+        wrong += usize::from(one.1);
+        shown.push((item, one.0));
+    }
+    let about = show::About {
+        policy,
+        simulator: &simulator,
+        sources: &loaded.sources,
+        name: &arguments.policy,
+        general,
+        all: arguments.all,
+    };
+    if arguments.json {
+        output::data(&show::json(&about, &shown)?)?;
+    } else {
+        output::text(&show::text(&about, &shown))?;
+    }
+    if wrong > 0 {
+        output::note(&format!(
+            "weirgate: {wrong} of {} packets did not get the class that was expected",
+            shown.len()
+        ));
+        return Ok(Status::Differs);
+    }
+    Ok(Status::Done)
+}
+
+/// Lets an item's packets pass; what came of the last, and whether any had
+/// another class than was expected.
+fn pass(
+    simulator: &mut Simulator,
+    policy: &Policy,
+    item: &Item,
+    clock: Option<i64>,
+) -> (Shown, bool) {
+    let path = path(policy, item);
+    let mut wrong = false;
+    let mut shown = Shown::default();
+    for count in 0..u64::from(item.repeat.0) {
+        let at = item.at.saturating_add(item.repeat.1.saturating_mul(count));
+        let now = clock.map(|clock| clock.saturating_add((at / SECOND) as i64));
+        let mut packet = item.packet.clone();
+        packet.input = path.arrives.as_ref().map(ToString::to_string);
+        let fate = simulator.pass(packet, &path, at, now.or(item.clock));
+        let class = show::class_of_item(policy, item, &fate);
+        if let Some(expected) = &item.expected
+            && !fate.waits
+        {
+            wrong |= class.name.as_deref().unwrap_or("-") != expected;
+        }
+        *shown.classes.entry(class.title()).or_default() += 1;
+        shown.last = Some((fate, class));
+    }
+    shown.path = Some(path);
+    (shown, wrong)
+}
+
+/// Through which devices it goes.
+fn path(policy: &Policy, item: &Item) -> Way {
+    let link = &policy.link;
+    let wan = Some(link.device.value.clone());
+    let lan = link.lan.first().map(|lan| lan.value.clone());
+    let elsewhere = || DeviceName::new("lan0");
+    match item.way {
+        Direction::Up => Way {
+            arrives: if item.own {
+                None
+            } else {
+                item.device.clone().or(lan).or_else(elsewhere)
+            },
+            leaves: wan,
+        },
+        Direction::Down => Way {
+            arrives: item.device.clone().or(wan),
+            leaves: lan.filter(|_| !item.own),
+        },
+    }
+}
+
+/// `NAME=on|off`.
+fn switch(simulator: &mut Simulator, policy: &Policy, sets: &[String]) -> Result<(), Failure> {
+    for text in sets {
+        let (name, state) = text.split_once('=').unwrap_or((text, ""));
+        let on = match state {
+            "on" => true,
+            "off" => false,
+            _ => {
+                return Err(Failure::Input(format!(
+                    "weirgate: --set {text}: column {}: say `on` or `off`, such as `--set {name}=off`",
+                    name.chars().count() + 1
+                )));
+            }
+        };
+        let known = policy.rulesets.iter().any(|set| set.name.value == name);
+        if !known {
+            let names: Vec<&str> = policy
+                .rulesets
+                .iter()
+                .map(|set| set.name.value.as_str())
+                .collect();
+            let right = if names.is_empty() {
+                "the policy has no rule sets".to_owned()
+            } else {
+                format!("its rule sets are {}", names.join(", "))
+            };
+            return Err(Failure::Input(format!(
+                "weirgate: --set {text}: column 1: there is no rule set `{name}`; {right}"
+            )));
+        }
+        for direction in weirgate_policy::Direction::BOTH {
+            simulator.switch(&weirgate_compile::ruleset_chain(direction, name), on);
+        }
+    }
+    Ok(())
+}

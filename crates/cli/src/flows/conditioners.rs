@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate flows --conditioners`: what each conditioner has found green,
+//! yellow and red since it came, and what it did with it.
+
+use crate::exit::{Failure, Status};
+use crate::output;
+use serde::Serialize;
+use weirgate_bpf::ConditionCount;
+use weirgate_keep::Site;
+use weirgate_kernel::Conditioned;
+use weirgate_state::{Arriving, ColourAction, Conditioner, Conditioning, State};
+
+/// A colour of a conditioner.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Found {
+    packets: u64,
+    /// Bytes of IP packets.
+    bytes: u64,
+    /// `pass`, `drop` or the code point that they get.
+    action: String,
+}
+
+/// A conditioner.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Counted {
+    device: String,
+    /// `enter` or `leave`.
+    at: &'static str,
+    name: String,
+    green: Found,
+    yellow: Found,
+    red: Found,
+    /// Packets whose header was not found where a code point is written.
+    unmarked: u64,
+    /// Packets let go unmeasured, because several processors were at it.
+    missed: u64,
+}
+
+/// Lists them.
+pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Failure> {
+    let mut all = Vec::new();
+    for (device, place) in &applied.arriving {
+        if place.entering.is_none() && place.leaving.is_none() {
+            continue;
+        }
+        let counts = site.kernel.conditioned(device).await;
+        let counts = counts.map_err(|error| crate::policy::apply::unread(error.into()))?;
+        all.extend(of_device(device.as_str(), place, &counts));
+    }
+    if all.is_empty() {
+        output::note("nothing of the applied policy conditions packets; `[[conditioner]]` does");
+    }
+    if json {
+        output::data(&serde_json::to_string_pretty(&all)?)?;
+    } else {
+        print(&all)?;
+    }
+    Ok(Status::Done)
+}
+
+fn of_device(device: &str, place: &Arriving, counts: &Conditioned) -> Vec<Counted> {
+    let ways = [
+        ("enter", &place.entering, &counts.entering),
+        ("leave", &place.leaving, &counts.leaving),
+    ];
+    let mut all = Vec::new();
+    for (at, wanted, counts) in ways {
+        let wanted = wanted.as_deref().map_or(&[][..], own);
+        for one in wanted {
+            let none = ConditionCount::default();
+            let count = counts.iter().find(|count| count.name == one.name);
+            let count = count.unwrap_or(&none);
+            let found = |colour: usize| Found {
+                packets: count.packets[colour],
+                bytes: count.bytes[colour],
+                action: match one.actions[colour] {
+                    ColourAction::Pass => "pass".to_owned(),
+                    ColourAction::Drop => "drop".to_owned(),
+                    ColourAction::Mark(code) => code.to_string(),
+                },
+            };
+            all.push(Counted {
+                device: device.to_owned(),
+                at,
+                name: one.name.clone(),
+                green: found(0),
+                yellow: found(1),
+                red: found(2),
+                unmarked: count.unmarked,
+                missed: count.missed,
+            });
+        }
+    }
+    all
+}
+
+fn own(all: &Conditioning) -> &[Conditioner] {
+    &all.conditioners
+}
+
+fn print(all: &[Counted]) -> Result<(), Failure> {
+    output::data(&format!(
+        "{:<12} {:<6} {:<20} {:<7} {:>12} {:>14}  action",
+        "device", "at", "conditioner", "colour", "packets", "bytes"
+    ))?;
+    for one in all {
+        let colours = [
+            ("green", &one.green),
+            ("yellow", &one.yellow),
+            ("red", &one.red),
+        ];
+        for (colour, found) in colours {
+            output::data(&format!(
+                "{:<12} {:<6} {:<20} {colour:<7} {:>12} {:>14}  {}",
+                one.device, one.at, one.name, found.packets, found.bytes, found.action
+            ))?;
+        }
+        if one.unmarked + one.missed > 0 {
+            output::note(&format!(
+                "{}: {} packets in which no place for the code point was found, {} that were not \
+                 measured",
+                one.name, one.unmarked, one.missed
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_told_with_its_colours() {
+        let conditioner = |name: &str| Conditioner {
+            name: name.to_owned(),
+            classes: Vec::new(),
+            source: Vec::new(),
+            destination: Vec::new(),
+            protocols: Vec::new(),
+            source_ports: Vec::new(),
+            destination_ports: Vec::new(),
+            smallest: 0,
+            codes: u64::MAX,
+            meter: None,
+            aware: false,
+            brings: [0, 0],
+            actions: [
+                "AF11".parse().map(ColourAction::Mark).unwrap_or_default(),
+                ColourAction::Pass,
+                ColourAction::Drop,
+            ],
+        };
+        let place = Arriving {
+            leaving: Some(Box::new(Conditioning {
+                conditioners: vec![conditioner("gold"), conditioner("new")],
+                stale: false,
+            })),
+            ..Arriving::default()
+        };
+        let counts = Conditioned {
+            leaving: vec![ConditionCount {
+                name: "gold".to_owned(),
+                packets: [3, 2, 1],
+                bytes: [30, 20, 10],
+                ..ConditionCount::default()
+            }],
+            ..Conditioned::default()
+        };
+        let all = of_device("wan", &place, &counts);
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].at, all[0].green.packets), ("leave", 3));
+        assert_eq!((all[0].red.bytes, &*all[0].red.action), (10, "drop"));
+        assert_eq!(&*all[0].green.action, "AF11");
+        // One that is not told yet has counted nothing.
+        assert_eq!((&*all[1].name, all[1].green.packets), ("new", 0));
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate announce`: a session of high priority, as long as a program runs.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::policy::apply::{in_runtime, refused};
+use anyhow::Context as _;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_keep::Place;
+
+/// Announces, runs the program or waits, and ends the session.
+pub fn run(state: &Path, program: &[OsString]) -> Outcome {
+    in_runtime(async {
+        let place = Place::here(state).map_err(refused)?;
+        let mut session = announce(&place).await?;
+        let Some((name, arguments)) = program.split_first() else {
+            return wait(&mut session).await;
+        };
+        let status = Command::new(name).args(arguments).status();
+        let status = status.with_context(|| format!("{}", name.display()))?;
+        drop(session);
+        Ok(if status.success() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
+    })
+}
+
+/// Connects to the service; the session goes on until the stream is dropped.
+async fn announce(place: &Place) -> Result<BufReader<UnixStream>, Failure> {
+    let path = place.announcements();
+    let stream = UnixStream::connect(&path).await.with_context(|| {
+        format!(
+            "{}: nobody takes announcements there; `weirgate keep` does",
+            path.display()
+        )
+    })?;
+    let mut stream = BufReader::new(stream);
+    let mut answer = String::new();
+    stream.read_line(&mut answer).await?;
+    match answer.trim_end() {
+        "ok" => Ok(stream),
+        "" => Err(Failure::Refused("`weirgate keep` has ended".to_owned())),
+        no => Err(Failure::Refused(format!("not announced: {no}"))),
+    }
+}
+
+/// Until somebody ends this, or the service.
+async fn wait(session: &mut BufReader<UnixStream>) -> Outcome {
+    output::note("weirgate: announced, until this ends");
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    let mut more = String::new();
+    tokio::select! {
+        _ = term.recv() => Ok(Status::Done),
+        _ = int.recv() => Ok(Status::Done),
+        _ = session.read_line(&mut more) => {
+            Err(Failure::Refused("`weirgate keep` has ended".to_owned()))
+        }
+    }
+}

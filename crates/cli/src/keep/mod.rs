@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate keep`: the service, as a process: signals, log, systemd.
+
+pub mod announce;
+pub mod track;
+
+use crate::exit::{Outcome, Status};
+use crate::output;
+use crate::policy::apply::{in_runtime, refused, site};
+use std::fs;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::str::FromStr;
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_keep::{Report, keep};
+
+/// A group of this machine, by its number.
+#[derive(Debug, Clone, Copy)]
+pub struct Announcers(u32);
+
+const GROUPS: &str = "/etc/group";
+
+impl FromStr for Announcers {
+    type Err = String;
+
+    /// By number, or by name as group(5) has it; other sources of groups are
+    /// not asked.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(number) = text.parse() {
+            return Ok(Self(number));
+        }
+        let groups = fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS}: {error}"))?;
+        let number = groups.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let named = fields.next() == Some(text);
+            fields.nth(1)?.parse().ok().filter(|_| named)
+        });
+        number
+            .map(Self)
+            .ok_or_else(|| format!("{GROUPS} has no group `{text}`; a number is taken, too"))
+    }
+}
+
+/// Keeps the confirmed state in force until SIGTERM or SIGINT.
+pub fn run(state: &Path, announcers: Option<Announcers>) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let mut term = signal(SignalKind::terminate())?;
+        let mut int = signal(SignalKind::interrupt())?;
+        let stop = async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+        };
+        let following = track::following;
+        let announcers = announcers.map(|group| group.0);
+        keep(&site, announcers, stop, following, ready, |report| {
+            output::note(&line(&report));
+        })
+        .await
+        .map_err(refused)?;
+        Ok(Status::Done)
+    })
+}
+
+fn line(report: &Report) -> String {
+    match report {
+        Report::Mended { steps, pause } => {
+            format!("weirgate: {steps} steps taken; the next in {pause} ms at the earliest")
+        }
+        Report::Refreshed { sets } => {
+            format!("weirgate: {sets} sets have new addresses of DNS names")
+        }
+        Report::Regrouped { sets } => {
+            format!("weirgate: control groups came, went or were made again: {sets} sets")
+        }
+        Report::NotRegrouped(error) => {
+            format!("weirgate: control groups are not followed: {error}")
+        }
+        Report::Rates(now) => {
+            let lines = track::lines(now).join("; ");
+            format!("weirgate: the line: {lines}")
+        }
+        Report::NotFollowed(error) => {
+            format!("weirgate: the rate of the line is not followed: {error}")
+        }
+        Report::Announced(0) => "weirgate: no session is announced any more".to_owned(),
+        Report::Announced(count) => format!("weirgate: {count} sessions are announced"),
+        Report::NotAnnounced(error) => {
+            format!("weirgate: sessions cannot be announced: {error}")
+        }
+        Report::NotFound(names) => {
+            format!("weirgate: not looked up: {}", names.join("; "))
+        }
+        Report::Failed { error, pause } => format!("weirgate: {error}; again in {pause} ms"),
+    }
+}
+
+/// Tells systemd that the service has begun its work (`sd_notify(3)`).
+pub fn ready() {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let bytes = name.as_bytes();
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&name),
+    };
+    // Whoever set the variable and does not listen needs no word.
+    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
+        let _ = socket.send_to_addr(b"READY=1", &address);
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate track`: how a line's rate is followed, and records of it.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::policy;
+use crate::policy::apply::{in_runtime, refused, site};
+use crate::source;
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+use weirgate_keep::{Entry, Following, KeepError, RatesNow, Site, record_file};
+use weirgate_policy::Policy;
+use weirgate_track::{Told, replay};
+use weirgate_units::Rate;
+
+/// The longest record that is replayed; those of `weirgate keep` are far shorter.
+const LONGEST: u64 = 256 << 20;
+
+/// What is asked of `weirgate track`.
+#[derive(Subcommand)]
+pub enum What {
+    /// Show the rates that are in force now and why.
+    Status {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the decisions of a record again and compare.
+    ///
+    /// Changes nothing. Exit status 1 if a decision is another one now.
+    Replay {
+        /// A record that `weirgate keep` wrote.
+        file: PathBuf,
+        /// Print every decision.
+        #[arg(long)]
+        decisions: bool,
+    },
+}
+
+/// Does it.
+pub fn run(state: &Path, what: &What) -> Outcome {
+    match what {
+        What::Status { json } => status(state, *json),
+        What::Replay { file, decisions } => again(file, *decisions),
+    }
+}
+
+fn status(state: &Path, json: bool) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let now = RatesNow::read(&site.place).map_err(refused)?;
+        if json {
+            let text = serde_json::to_string_pretty(&now);
+            output::data(&text.map_err(anyhow::Error::from)?)?;
+            return Ok(Status::Done);
+        }
+        let Some(now) = now else {
+            output::note("no rate is followed");
+            return Ok(Status::Done);
+        };
+        for line in lines(&now) {
+            output::data(&line)?;
+        }
+        let record = record_file(&site.place).display().to_string();
+        output::note(&format!("weirgate: the record is {record}"));
+        Ok(Status::Done)
+    })
+}
+
+/// How the rates are, for people.
+pub fn lines(now: &RatesNow) -> Vec<String> {
+    let mut lines = Vec::new();
+    for way in &now.ways {
+        lines.push(format!(
+            "{}: {} ({}; between {} and {})",
+            way.way,
+            shown(way.rate),
+            way.reason,
+            shown(way.floor),
+            shown(way.ceiling)
+        ));
+    }
+    if now.blind {
+        lines.push("blind: nobody answers, so the floor is held".to_owned());
+    }
+    if now.idle && !now.blind {
+        lines.push("no load: nothing is to be known, the rates stay as they were".to_owned());
+    }
+    for (name, trouble) in &now.troubled {
+        lines.push(format!("{name} is not counted: {trouble}"));
+    }
+    lines
+}
+
+fn shown(rate: u64) -> String {
+    let kbit = Rate::kbit(rate / 1_000);
+    if rate < 1_000 {
+        Rate::bits_per_second(rate).to_string()
+    } else {
+        kbit.to_string()
+    }
+}
+
+fn again(file: &Path, decisions: bool) -> Outcome {
+    let text = source::read_up_to(file, LONGEST)?;
+    let name = file.display();
+    let replayed =
+        replay(&text).map_err(|wrong| Failure::Input(format!("weirgate: {name}: {wrong}")))?;
+    if decisions {
+        for decision in &replayed.decisions {
+            output::data(&decision.to_string())?;
+        }
+    }
+    let rates = replayed
+        .decisions
+        .iter()
+        .filter(|decision| matches!(decision.told, Told::Rate { .. }))
+        .count();
+    if let Some((line, there, now)) = &replayed.other {
+        output::note(&format!(
+            "weirgate: {name}: line {line} has `{there}`, and now it is `{now}`"
+        ));
+        return Ok(Status::Differs);
+    }
+    output::note(&format!(
+        "weirgate: {} inputs, {rates} rates: every decision is the same",
+        replayed.inputs
+    ));
+    Ok(Status::Done)
+}
+
+/// What `weirgate keep` follows of an entry.
+pub async fn following(site: &Site, entry: &Entry) -> Result<Option<Following>, KeepError> {
+    // An entry without texts, or of another version, has nothing to follow.
+    let Ok(loaded) = policy::again(&entry.sources) else {
+        return Ok(None);
+    };
+    // Of several links none is followed: such a policy is refused.
+    let [policy] = loaded.policies() else {
+        return Ok(None);
+    };
+    let policy: Policy = policy.clone();
+    let Some(setup) = weirgate_compile::following(&policy) else {
+        return Ok(None);
+    };
+    let mut capabilities = site.capabilities().await?;
+    capabilities.payload &= !policy.needs_programs() || weirgate_kernel::can_look();
+    let at = move |rates: [Option<u64>; 2]| {
+        let [up, down] = rates.map(|rate| rate.map(Rate::bits_per_second));
+        let (state, problems) =
+            weirgate_compile::compile(&policy.at_rates(up, down), &capabilities);
+        state.ok_or_else(|| {
+            let first = problems.first().map(|problem| problem.message.clone());
+            first.unwrap_or_default()
+        })
+    };
+    Ok(Some(Following {
+        setup,
+        at: Box::new(at),
+    }))
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate plan`, `apply`, `remove`, `show`: a policy and this kernel.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::policy;
+use crate::policy::Loaded;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site};
+use weirgate_kernel::{ApplyError, Scope};
+use weirgate_plan::{Loss, Options, Plan, bare, plan_with, verify};
+use weirgate_state::State;
+
+/// The longest that applying waits for DNS names; it goes on without them.
+const LOOK_UP: Duration = Duration::from_secs(3);
+
+/// Opens what is kept of this network namespace, below the folder `state`.
+pub fn site(state: &Path) -> Result<Site, Failure> {
+    // The guard runs the very program that makes the change, also where its
+    // file was replaced or removed meanwhile.
+    let program = Path::new("/proc/self/exe").to_owned();
+    Site::open(state, program).map_err(refused)
+}
+
+/// `weirgate plan`: exit status 1 if something would change.
+pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let (planned, loaded) = planned(&site, path, adopt).await.map_err(asked)?;
+        let plan = planned.plan;
+        describe(&plan, commands)?;
+        if !plan.steps.is_empty() {
+            let mark = if commands { "# " } else { "" };
+            let all = loaded.policies().iter();
+            for setup in all.flat_map(weirgate_compile::setups) {
+                let text = setup.to_string();
+                let lines = text.lines().map(|line| format!("{mark}{line}"));
+                let lines: Vec<String> = lines.collect();
+                output::data(&format!("\n{}", lines.join("\n")))?;
+            }
+        }
+        Ok(if plan.steps.is_empty() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
+    })
+}
+
+/// `weirgate apply`.
+pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let lock = site.lock().await.map_err(refused)?;
+        let (planned, Loaded { sources, .. }) = planned(&site, path, adopt).await?;
+        let looked_up = site.look_up(&planned.wanted, LOOK_UP).await;
+        let planned = match looked_up.map_err(refused)? {
+            None => planned,
+            Some(failed) => {
+                for name in failed {
+                    output::note(&format!(
+                        "weirgate: warning: {name}: it has the addresses that were known before, \
+                         or none; `weirgate keep` looks it up again"
+                    ));
+                }
+                // The same plan, but a table that it makes has what was found.
+                site.plan(&planned.wanted, adopt).await.map_err(refused)?
+            }
+        };
+        let request = Request {
+            sources,
+            from: None,
+            confirm,
+        };
+        make(&site, &lock, planned, request).await
+    })
+}
+
+/// Describes a planned change, makes it and says how it ended.
+pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
+    site.nothing_waits().map_err(refused)?;
+    describe(&planned.plan, false)?;
+    let confirm = request.confirm;
+    let named = planned.has_names();
+    let absent = weirgate_keep::absent_groups(&planned.wanted);
+    let made = site.apply(lock, planned, request).await;
+    let made = made.map_err(|error| {
+        if matches!(error, KeepError::Apply(_)) && site.doubt() {
+            output::note(
+                "weirgate: what this kernel offers was known from an earlier command; the next \
+                 one asks it again",
+            );
+        }
+        refused(error)
+    })?;
+    if named {
+        site.refill(lock).await.map_err(refused)?;
+    }
+    for why in absent {
+        output::note(&format!("weirgate: warning: {why}"));
+    }
+    told(&made, confirm);
+    Ok(Status::Done)
+}
+
+fn told(made: &Made, confirm: Option<Duration>) {
+    if made.steps > 0 || made.unconfirmed {
+        let Made { steps, number, .. } = made;
+        output::note(&format!("{steps} steps done and read back: state {number}"));
+    }
+    if let Some(confirm) = confirm.filter(|_| made.unconfirmed) {
+        output::note(&format!(
+            "it returns by itself in {} s unless you say `weirgate confirm`",
+            confirm.as_secs_f64()
+        ));
+    }
+}
+
+/// `weirgate remove`.
+pub fn remove(state: &Path) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let lock = site.lock().await.map_err(refused)?;
+        let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+            output::note("nothing is applied");
+            return Ok(Status::Done);
+        };
+        for (name, device) in &memory.former.devices {
+            let root = device.root.as_ref();
+            if let Some(loss) = root.and_then(|root| Loss::of(name, root)) {
+                let objects = loss.objects.join(", ");
+                output::note(&format!(
+                    "weirgate: warning: {name}: not restored, as `apply --adopt` said: {objects}"
+                ));
+            }
+        }
+        let devices = site
+            .kernel
+            .devices()
+            .await
+            .map_err(|error| refused(error.into()))?;
+        for (name, device) in &memory.applied.devices {
+            let former = memory.former.devices.get(name);
+            let unknown = former.is_none_or(|former| former.offloads.is_none());
+            if device.offloads.is_some() && unknown && devices.contains_key(name) {
+                output::note(&format!(
+                    "weirgate: warning: {name}: its offloads stay as they are; which it had \
+                     before is not known, because weirgate's memory of it was lost: \
+                     `ethtool -k {name}` shows them, `ethtool -K {name} tso on gso on` switches \
+                     what most devices have on"
+                ));
+            }
+            if !device.owned_ifb && !devices.contains_key(name) {
+                output::note(&format!(
+                    "weirgate: warning: there is no device {name} any more; if it has another \
+                     name now, what was applied to it is still there: give it back its name and \
+                     `apply`, then `remove`"
+                ));
+            }
+        }
+        let planned = site.plan(&State::default(), false).await.map_err(refused)?;
+        describe(&planned.plan, false)?;
+        site.remove(&lock, &planned).await.map_err(refused)?;
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate show`: exit status 1 if the kernel differs from what was applied.
+pub fn show(state: &Path) -> Outcome {
+    in_runtime(async {
+        let site = site(state).map_err(asked)?;
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+            output::data("nothing is applied")?;
+            return Ok(Status::Done);
+        };
+        let observed = site.kernel.observe(&Scope::of([&memory.applied])).await?;
+        let whole = plan_with(&bare(&memory.applied), &memory.applied, &Options::default());
+        for device in memory.applied.devices.keys() {
+            output::data(&format!("device {device}"))?;
+        }
+        for step in whole
+            .map_err(|found| refused(KeepError::NoPlan(found)))?
+            .steps
+        {
+            output::data(&format!("  {step}"))?;
+        }
+        if let Some((pending, seconds)) = site.unconfirmed().map_err(unread)? {
+            output::data(&format!(
+                "state {} is not confirmed: it returns by itself in {seconds} s",
+                pending.number
+            ))?;
+        }
+        let differences = verify(&observed, &memory.applied);
+        for difference in &differences {
+            output::data(&format!("differs: {difference}"))?;
+        }
+        Ok(if differences.is_empty() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
+    })
+}
+
+/// Compiles the policy for this kernel and compares it with what is there.
+/// Also returns the policy.
+async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Loaded), Failure> {
+    let loaded = policy::read(path)?;
+    let mut capabilities = site.capabilities().await.map_err(refused)?;
+    let mut links = loaded.policies().iter();
+    let needed = links.any(weirgate_policy::Policy::needs_programs);
+    capabilities.payload &= !needed || weirgate_kernel::can_look();
+    let wanted = loaded.compile(&capabilities)?;
+    let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
+    Ok((planned, loaded))
+}
+
+/// Tells what a plan does; first, what it does that no other can undo.
+pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
+    for loss in plan.losses() {
+        output::note(&format!("weirgate: warning: {loss}"));
+    }
+    if plan.steps.is_empty() {
+        output::data("nothing to change")?;
+    }
+    for step in &plan.steps {
+        let text = if commands {
+            step.action.command()
+        } else {
+            let emptied = plan.empties(&step.action);
+            let emptied = emptied.map_or_else(String::new, |what| format!("  ({what})"));
+            format!("{step}{emptied}")
+        };
+        output::data(&text)?;
+    }
+    Ok(())
+}
+
+/// What exit status an error has. What the kernel refuses while it is only
+/// asked leaves the old state as it was.
+pub fn refused(error: KeepError) -> Failure {
+    match error {
+        KeepError::NoPlan(problems) => {
+            let lines = problems
+                .iter()
+                .map(|problem| format!("weirgate: {problem}"));
+            Failure::Input(lines.collect::<Vec<_>>().join("\n"))
+        }
+        KeepError::Apply(error) => match *error {
+            ApplyError::Lost { .. } => Failure::Broken(error.to_string()),
+            ApplyError::Restored { .. } => Failure::Refused(error.to_string()),
+        },
+        KeepError::Kernel(error) => Failure::Refused(error.to_string()),
+        // Who may not write below /run may not change the kernel either.
+        KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            Failure::Refused(format!(
+                "{}: {source}: this needs CAP_NET_ADMIN in this network namespace and the right \
+                 to write there, as root has them; nothing was changed",
+                path.display()
+            ))
+        }
+        other => Failure::Other(other.into()),
+    }
+}
+
+/// The same for a command that only looks: who may not read what is kept is
+/// told so, and nothing was to be changed.
+pub fn unread(error: KeepError) -> Failure {
+    match error {
+        KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            Failure::Other(anyhow::anyhow!(
+                "{}: {source}: this needs the right to read it, as root has it; with \
+                 CAP_DAC_READ_SEARCH it can be read as well",
+                path.display()
+            ))
+        }
+        other => asked(refused(other)),
+    }
+}
+
+/// A kernel that refuses to tell has been asked for no change.
+fn asked(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(text) => Failure::Other(anyhow::Error::msg(text)),
+        other => other,
+    }
+}
+
+/// Runs work that speaks to the kernel.
+pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(work);
+    // A thread that still waits for a lock must not keep the program.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate confirm`, `rollback`, `history`, `boot`, and the guard process:
+//! changes after they were made.
+
+use crate::exit::{Outcome, Status};
+use crate::output;
+use crate::policy::apply::{in_runtime, make, refused, site, unread};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+use weirgate_keep::{Entry, Head, KeepError, Request, serve_guard};
+
+/// `weirgate confirm`.
+pub fn confirm(state: &Path) -> Outcome {
+    in_runtime(async {
+        let number = site(state)?.confirm().map_err(refused)?;
+        output::note(&format!("state {number} is confirmed"));
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate rollback --waiting`: takes back what waits for confirmation, and
+/// nothing else.
+pub fn take_back(state: &Path) -> Outcome {
+    in_runtime(async {
+        match site(state)?.take_back().map_err(refused)? {
+            Some(taken) => output::note(&format!("state {taken} is taken back")),
+            None => output::note("nothing waits to be confirmed"),
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate rollback`: takes back what waits for confirmation; else goes back
+/// to the state with this number, or to the one before.
+pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let taken = site.take_back().map_err(refused)?;
+        if let Some(taken) = taken {
+            output::note(&format!("state {taken} is taken back"));
+            if number.is_none() {
+                return Ok(Status::Done);
+            }
+        }
+        let lock = site.lock().await.map_err(refused)?;
+        let head = site.head().map_err(refused)?;
+        let earlier = match (number, head.confirmed) {
+            (Some(number), _) => Some(number),
+            (None, Some(current)) => site.history.before(current, &head).map_err(refused)?,
+            (None, None) => None,
+        };
+        let Some(number) = earlier else {
+            let text = "there is no earlier state; `weirgate history` lists those that are kept";
+            return Err(refused(KeepError::Nothing(text.to_owned())));
+        };
+        let entry = site.history.entry(number).map_err(refused)?;
+        let planned = site.plan(&entry.desired, false).await.map_err(refused)?;
+        let request = Request {
+            sources: entry.sources,
+            from: Some(number),
+            confirm,
+        };
+        make(&site, &lock, planned, request).await
+    })
+}
+
+/// `weirgate history`.
+pub fn history(state: &Path) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let head = site.head().map_err(unread)?;
+        let numbers = site.history.numbers().map_err(unread)?;
+        if numbers.is_empty() {
+            output::data("nothing was applied")?;
+        }
+        let mut status = Status::Done;
+        for number in numbers {
+            match site.history.entry(number) {
+                Ok(entry) => output::data(&line(&entry, &head))?,
+                Err(error) => {
+                    output::note(&format!("weirgate: {error}"));
+                    status = Status::Differs;
+                }
+            }
+        }
+        Ok(status)
+    })
+}
+
+fn line(entry: &Entry, head: &Head) -> String {
+    use weirgate_keep::Outcome as Ended;
+    let number = entry.number;
+    let pending = head.pending.as_ref().map(|pending| pending.number);
+    let fate = match head.outcomes.get(&number) {
+        _ if head.confirmed == Some(number) => "in force".to_owned(),
+        _ if pending == Some(number) => "not confirmed".to_owned(),
+        Some(Ended::Confirmed) => "was in force".to_owned(),
+        Some(Ended::Returned) => "returned by itself".to_owned(),
+        Some(Ended::TakenBack) => "taken back".to_owned(),
+        Some(Ended::Failed(why)) => format!("failed: {}", first(why)),
+        Some(Ended::Lost(why)) => format!("failed, and what was before is lost: {}", first(why)),
+        None => "never finished".to_owned(),
+    };
+    let source = entry
+        .sources
+        .first()
+        .map_or("", |source| source.path.as_str());
+    let from = entry.from.map(|from| format!(" (state {from} again)"));
+    format!(
+        "{number:>4}  {}  {source}{}  {fate}",
+        calendar(entry.time),
+        from.unwrap_or_default()
+    )
+}
+
+fn first(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Seconds of Unix time as a date and time of day, UTC.
+pub fn calendar(time: u64) -> String {
+    let (days, second) = (time / 86_400, time % 86_400);
+    // Civil date from days, by eras of 400 years (Howard Hinnant's
+    // `civil_from_days`), for days after 1970.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
+        era * 400 + year + carry,
+        second / 3_600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// `weirgate boot`: the confirmed state, as far as its devices are there.
+pub fn boot(state: &Path) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let lock = site.lock().await.map_err(refused)?;
+        let steps = site.restore(&lock).await.map_err(refused)?;
+        let what = match site.confirmed().map_err(refused)? {
+            Some(entry) => format!("state {} is in force: {steps} steps", entry.number),
+            None => "nothing is to be in force".to_owned(),
+        };
+        output::note(&what);
+        Ok(Status::Done)
+    })
+}
+
+/// The guard process; its standard input is the socket to its parent.
+pub fn guard() -> Outcome {
+    let input = std::io::stdin().as_fd().try_clone_to_owned()?;
+    in_runtime(async {
+        serve_guard(input).await.map_err(refused)?;
+        Ok(Status::Done)
+    })
+}
+
+/// A duration as it is written on the command line: at least a second.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let span: weirgate_units::Span = text
+        .parse()
+        .map_err(|error: weirgate_units::ParseError| error.to_string())?;
+    let duration = Duration::from_nanos(span.as_nanos());
+    if duration < Duration::from_secs(1) {
+        return Err("at least 1s".to_owned());
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right() {
+        for (time, expected) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_399, "2000-02-28 23:59:59Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (1_798_761_599, "2026-12-31 23:59:59Z"),
+            (4_107_542_400, "2100-03-01 00:00:00Z"),
+        ] {
+            assert_eq!(calendar(time), expected);
+        }
+    }
+}

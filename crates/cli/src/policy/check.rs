@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate check`: what a policy promises, in a few lines, in full, or as JSON.
+
+use crate::exit::{Outcome, Status};
+use crate::output;
+use crate::policy;
+use crate::source;
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use weirgate_compile::{
+    Bound, CheckReport, ClassReport, DirectionReport, FullQueue, Wire, check_report,
+};
+use weirgate_policy::{Policy, in_kbit};
+use weirgate_state::Capabilities;
+use weirgate_units::Span;
+
+/// What to check, and how much to say.
+#[derive(Args)]
+pub struct Arguments {
+    /// The policy file.
+    policy: PathBuf,
+    /// Show what packets cost, and how each bound comes about.
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks for a kernel that has everything.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let loaded = policy::read(&arguments.policy)?;
+    let mut links = Vec::new();
+    for (number, policy) in loaded.policies().iter().enumerate() {
+        let report = check_report(policy);
+        if arguments.json {
+            links.push(link(policy, &report));
+        } else {
+            let gap = if number > 0 { "\n" } else { "" };
+            let text = if arguments.all {
+                report.to_string()
+            } else {
+                summary(policy, &report)
+            };
+            output::text(&format!("{gap}{text}"))?;
+        }
+        source::judge(loaded.name(), Some(()), &report.problems, |problem| {
+            policy.sources.render(problem)
+        })?;
+    }
+    loaded.compile(&Capabilities::all())?;
+    if arguments.json {
+        output::data(&format!("{:#}\n", json!({ "links": links })))?;
+    }
+    Ok(Status::Done)
+}
+
+/// A line for each class.
+fn summary(policy: &Policy, report: &CheckReport) -> String {
+    let mut text = format!("{}\n", report.engine);
+    for direction in &report.directions {
+        let _ = write!(text, "\n{}", direction_summary(direction));
+    }
+    if let Some(held) = &report.held {
+        let _ = writeln!(text, "\n{held}");
+    }
+    let rules = policy.rules.len();
+    let _ = writeln!(
+        text,
+        "\n{rules} rules. Rates are those on the wire. `--all` derives each bound."
+    );
+    text
+}
+
+fn direction_summary(direction: &DirectionReport) -> String {
+    let mut text = format!(
+        "{} on {}: a line of {}, shaped to {}\n",
+        direction.direction.stream(),
+        direction.device,
+        in_kbit(direction.line),
+        in_kbit(direction.gate)
+    );
+    let names = direction.classes.iter().map(|class| class.name.len());
+    let width = names.max().unwrap_or(0).max("class".len());
+    let _ = writeln!(
+        text,
+        "  {:width$} {:>12} {:>12} {:>11} {:>11}",
+        "class", "guaranteed", "at most", "wait below", "full queue"
+    );
+    for class in &direction.classes {
+        let within = match &class.within {
+            Ok(bound) => ms(bound.wait),
+            Err(_) => "-".to_owned(),
+        };
+        let full = match &class.full {
+            FullQueue::Bound(bound) => ms(bound.wait),
+            FullQueue::NoHardBound { .. } => "no bound".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "  {:width$} {:>12} {:>12} {:>11} {:>11}{}",
+            class.name,
+            in_kbit(class.guaranteed.wire),
+            in_kbit(class.maximum.wire),
+            within,
+            full,
+            if class.default { "  default" } else { "" }
+        );
+    }
+    text
+}
+
+fn ms(span: Span) -> String {
+    format!("{:.1} ms", span.as_millis_f64())
+}
+
+/// A link; times in milliseconds, rates in bits a second.
+fn link(policy: &Policy, report: &CheckReport) -> Value {
+    let directions: Vec<Value> = report.directions.iter().map(direction_value).collect();
+    json!({
+        "device": policy.link.device.value.as_str(),
+        "engine": report.engine,
+        "directions": directions,
+        "held": report.held,
+        "rules": policy.rules.len(),
+        "warnings": report.problems.len(),
+    })
+}
+
+fn direction_value(direction: &DirectionReport) -> Value {
+    let classes: Vec<Value> = direction.classes.iter().map(class_value).collect();
+    let costs: Vec<Value> = direction
+        .costs
+        .iter()
+        .map(
+            |cost| json!({ "ip_bytes": cost.ip, "wire_bytes": cost.wire, "ms": millis(cost.time) }),
+        )
+        .collect();
+    json!({
+        "direction": direction.direction.stream(),
+        "device": direction.device,
+        "line_bit_s": direction.line.as_bits_per_second(),
+        "gate_bit_s": direction.gate.as_bits_per_second(),
+        "costs": costs,
+        "notes": direction.notes,
+        "classes": classes,
+    })
+}
+
+fn class_value(class: &ClassReport) -> Value {
+    let full = match &class.full {
+        FullQueue::Bound(bound) => bound_value(bound),
+        FullQueue::NoHardBound { reason } => json!({ "no_bound": reason }),
+    };
+    let within = match &class.within {
+        Ok(bound) => bound_value(bound),
+        Err(reason) => json!({ "no_bound": reason }),
+    };
+    let rate = |wire: &Wire| json!({ "wire": wire.wire.as_bits_per_second(), "ip": wire.ip.as_bits_per_second() });
+    json!({
+        "name": class.name,
+        "id": class.id.to_string(),
+        "line": class.line,
+        "priority": class.priority,
+        "default": class.default,
+        "queue": class.queue,
+        "guaranteed_bit_s": rate(&class.guaranteed),
+        "maximum_bit_s": rate(&class.maximum),
+        "lone": bound_value(&class.lone),
+        "within_guarantee": within,
+        "full_queue": full,
+        "objective_met": class.objective.as_ref().map(|objective| objective.met),
+    })
+}
+
+fn bound_value(bound: &Bound) -> Value {
+    let steps: Vec<Value> = bound
+        .steps
+        .iter()
+        .map(|step| json!({ "what": step.what, "ms": millis(step.time) }))
+        .collect();
+    json!({ "ms": millis(bound.wait), "steps": steps })
+}
+
+fn millis(span: Span) -> f64 {
+    span.as_millis_f64()
+}

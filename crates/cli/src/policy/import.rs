@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate import`: other tools' files.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::source;
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+use weirgate_import::{ImportError, libreqos, sqm};
+
+/// Whose files.
+#[derive(Subcommand)]
+pub enum From {
+    /// The configuration of sqm-scripts.
+    Sqm {
+        /// The file: /etc/config/sqm, or /etc/sqm/DEVICE.iface.conf.
+        file: PathBuf,
+        /// The device whose queue is taken, where the file has several; the
+        /// device of an .iface.conf that is not named after it.
+        #[arg(long)]
+        device: Option<String>,
+    },
+    /// The circuits and the configuration of LibreQoS.
+    Libreqos {
+        /// The circuits: ShapedDevices.csv.
+        devices: PathBuf,
+        /// The configuration: lqos.conf, or ispConfig.py of older versions.
+        configuration: PathBuf,
+    },
+}
+
+/// Prints the policy; tells what was left out.
+pub fn run(from: &From) -> Outcome {
+    let imported = match from {
+        From::Sqm { file, device } => {
+            let device = device.as_deref().or_else(|| named_after(file));
+            sqm::import(&source::read(file)?, device).map_err(|error| wrong(file, &error))
+        }
+        From::Libreqos {
+            devices,
+            configuration,
+        } => libreqos::import(&source::read(devices)?, &source::read(configuration)?)
+            .map_err(|error| wrong(devices, &error)),
+    }?;
+    for one in &imported.left_out {
+        output::note(&format!("weirgate: left out: {one}"));
+    }
+    output::data(&imported.policy)?;
+    Ok(Status::Done)
+}
+
+/// The device of `/etc/sqm/DEVICE.iface.conf`, which the file does not tell.
+fn named_after(file: &Path) -> Option<&str> {
+    file.file_name()?.to_str()?.strip_suffix(".iface.conf")
+}
+
+fn wrong(file: &Path, error: &ImportError) -> Failure {
+    Failure::Input(format!("weirgate: {}: {error}", file.display()))
+}

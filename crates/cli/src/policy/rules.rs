@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate rules` and `weirgate ruleset`: what each rule counted, and rule
+//! sets switched on and off.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use crate::policy::apply::{in_runtime, make, refused, site, unread};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+use weirgate_compile::ruleset_chain;
+use weirgate_keep::{KeepError, Memory, Request};
+use weirgate_policy::Direction;
+use weirgate_state::{Hook, State, Table};
+
+/// A rule's counter as it is printed.
+#[derive(Serialize)]
+struct Counted {
+    /// The counter's name, which stays while the rule asks for the same.
+    name: String,
+    /// The chain that the rule stands in.
+    chain: String,
+    /// False where the rule set is switched off.
+    on: bool,
+    packets: u64,
+    bytes: u64,
+    /// The policy line, 0 where the rule is of an included file or weirgate's.
+    line: u32,
+    /// What it is for, as the policy's compiler put it.
+    reason: String,
+}
+
+/// `weirgate rules`.
+pub fn list(state: &Path, json: bool) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+            output::data(if json { "[]" } else { "nothing is applied" })?;
+            return Ok(Status::Done);
+        };
+        let mut all = Vec::new();
+        for table in &memory.applied.tables {
+            let counters = site.kernel.rule_counters(table.netdev, &table.name).await;
+            let counters = counters.map_err(|error| unread(error.into()))?;
+            all.extend(counted(table, |name| {
+                let counter = counters.get(name).copied().unwrap_or_default();
+                (counter.packets, counter.bytes)
+            }));
+        }
+        if json {
+            output::data(&serde_json::to_string_pretty(&all)?)?;
+            return Ok(Status::Done);
+        }
+        output::data(&format!("{:>12} {:>14}  rule", "packets", "bytes"))?;
+        for one in &all {
+            let place = match one.line {
+                0 => String::new(),
+                line => format!("line {line}: "),
+            };
+            let off = if one.on { "" } else { " (switched off)" };
+            output::data(&format!(
+                "{:>12} {:>14}  {} ({place}{}){off}",
+                one.packets, one.bytes, one.name, one.reason
+            ))?;
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// The counters of a table, each once, in the order of chains and rules.
+fn counted(table: &Table, read: impl Fn(&str) -> (u64, u64)) -> Vec<Counted> {
+    let mut found: Vec<Counted> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for chain in &table.chains {
+        for rule in &chain.rules {
+            let Some(name) = rule.counter.as_ref().filter(|name| seen.insert(*name)) else {
+                continue;
+            };
+            let (packets, bytes) = read(name);
+            found.push(Counted {
+                name: name.clone(),
+                chain: chain.name.clone(),
+                on: chain.hook != Hook::Switched { on: false },
+                packets,
+                bytes,
+                line: rule.origin.line,
+                reason: rule.origin.reason.clone(),
+            });
+        }
+    }
+    found
+}
+
+/// `weirgate ruleset`, without a name: which there are, and which are on.
+pub fn sets(state: &Path) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+            output::data("nothing is applied")?;
+            return Ok(Status::Done);
+        };
+        let sets = switches(&memory.applied);
+        if sets.is_empty() {
+            output::data("the policy has no rule sets")?;
+        }
+        for (name, on) in sets {
+            output::data(&format!("{name} {}", if on { "on" } else { "off" }))?;
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// Reads `on` or `off`.
+pub fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(String::from("say `on` or `off`")),
+    }
+}
+
+/// `weirgate ruleset NAME on|off`.
+pub fn switch(state: &Path, name: &str, on: bool, confirm: Option<Duration>) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let lock = site.lock().await.map_err(refused)?;
+        let Some(entry) = site.confirmed().map_err(refused)? else {
+            let text = "nothing is applied, so there is no rule set to switch";
+            return Err(refused(KeepError::Nothing(text.to_owned())));
+        };
+        let mut wanted = entry.desired;
+        if !turn(&mut wanted, name, on) {
+            return Err(unknown(name, &wanted));
+        }
+        let planned = site.plan(&wanted, false).await.map_err(refused)?;
+        let request = Request {
+            sources: entry.sources,
+            from: None,
+            confirm,
+        };
+        make(&site, &lock, planned, request).await
+    })
+}
+
+fn unknown(name: &str, state: &State) -> Failure {
+    let known: Vec<String> = switches(state).into_keys().collect();
+    let hint = match known.as_slice() {
+        [] => String::from("the applied policy has no rule sets"),
+        known => format!("the applied policy has {}", known.join(", ")),
+    };
+    Failure::Input(format!("weirgate: there is no rule set `{name}` ({hint})"))
+}
+
+/// The rule sets by name, with `-` as `_`, as nftables has them.
+fn switches(state: &State) -> BTreeMap<String, bool> {
+    let chains = state.tables.iter().flat_map(|table| &table.chains);
+    let of = |chain: &weirgate_state::Chain| {
+        let Hook::Switched { on } = chain.hook else {
+            return None;
+        };
+        let prefixes = Direction::BOTH.map(|direction| ruleset_chain(direction, ""));
+        let mut names = prefixes
+            .iter()
+            .filter_map(|prefix| chain.name.strip_prefix(prefix));
+        Some((names.next()?.to_owned(), on))
+    };
+    chains.filter_map(of).collect()
+}
+
+/// Switches a rule set in every direction that has it; whether there is one.
+fn turn(state: &mut State, name: &str, on: bool) -> bool {
+    let names = Direction::BOTH.map(|direction| ruleset_chain(direction, name));
+    let chains = state.tables.iter_mut().flat_map(|table| &mut table.chains);
+    let mut found = false;
+    for chain in chains.filter(|chain| names.contains(&chain.name)) {
+        if matches!(chain.hook, Hook::Switched { .. }) {
+            chain.hook = Hook::Switched { on };
+            found = true;
+        }
+    }
+    found
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes the reference from the tables that the program itself works with.
+
+mod disciplines;
+mod seam;
+
+use crate::Arguments;
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use clap::CommandFactory;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use weirgate_linklayer::LinkLayer;
+
+/// Writes the reference into a folder, or, to check, says which files differ.
+pub fn run(folder: &Path, check: bool) -> Outcome {
+    let mut pages = manual_pages()?;
+    pages.insert("messages.md".to_owned(), messages().into_bytes());
+    pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
+    pages.insert("metrics.md".to_owned(), metrics().into_bytes());
+    for (name, page) in disciplines::pages() {
+        pages.insert(name, page.into_bytes());
+    }
+    let (name, page) = seam::page();
+    pages.insert(name, page.into_bytes());
+    if !check {
+        for part in ["man", "disciplines"] {
+            fs::create_dir_all(folder.join(part))?;
+        }
+    }
+    let mut status = Status::Done;
+    for (name, content) in pages {
+        let path = folder.join(&name);
+        if !check {
+            fs::write(&path, content)?;
+        } else if fs::read(&path).ok().as_ref() != Some(&content) {
+            output::note(&format!(
+                "{} is not what the program writes",
+                path.display()
+            ));
+            status = Status::Differs;
+        }
+    }
+    Ok(status)
+}
+
+/// Prints the completions of a shell.
+pub fn completions(shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "weirgate", &mut script);
+    output::data(&String::from_utf8_lossy(&script))?;
+    Ok(Status::Done)
+}
+
+/// One manual page for each command.
+fn manual_pages() -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    let folder = tempfile::tempdir()?;
+    clap_mangen::generate_to(Arguments::command(), folder.path())?;
+    let mut pages = BTreeMap::new();
+    for entry in fs::read_dir(folder.path())? {
+        let entry = entry?;
+        let name = format!("man/{}", entry.file_name().to_string_lossy());
+        pages.insert(name, fs::read(entry.path())?);
+    }
+    Ok(pages)
+}
+
+fn messages() -> String {
+    let mut text = String::from(
+        "# Messages\n\nEvery problem of a policy, an experiment or a domain file has a code that keeps its \
+         meaning.\n\n| code | meaning |\n|---|---|\n",
+    );
+    let policy = weirgate_policy::CODES
+        .iter()
+        .map(|code| (code.code, code.meaning));
+    let compile = weirgate_compile::CODES
+        .iter()
+        .map(|code| (code.code, code.meaning));
+    let plain = weirgate_document::CODES
+        .iter()
+        .chain(weirgate_experiment::CODES)
+        .chain(weirgate_domain::CODES)
+        .copied();
+    let all: BTreeMap<&str, &str> = policy.chain(compile).chain(plain).collect();
+    for (code, meaning) in all {
+        let _ = writeln!(text, "| {code} | {meaning} |");
+    }
+    text
+}
+
+fn link_layers() -> String {
+    let mut text = String::from(
+        "# Link layers\n\nNames for `layer` in a policy. Overhead and least size are bytes \
+         beside the IP packet, before framing.\n\n\
+         | name | overhead | least | framing | 40 B | 1500 B | what |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (name, what) in LinkLayer::names() {
+        let Ok(layer) = LinkLayer::named(name) else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "| `{name}` | {} | {} | {:?} | {} | {} | {what} |",
+            layer.overhead(),
+            layer.mpu(),
+            layer.framing(),
+            layer.wire_bytes(40),
+            layer.wire_bytes(1500),
+        );
+    }
+    text
+}
+
+fn metrics() -> String {
+    let mut text = String::from(
+        "# Metrics\n\nA name is `[PHASE.]QUANTITY.SUBJECT.ENDING`, such as \
+         `upload1.rtt.interactive.max_ms`; without a phase it speaks of the whole run. How each is \
+         computed stands at the head of `crates/measure/src/lib.rs`.\n\n\
+         | quantity | subject | endings |\n|---|---|---|\n",
+    );
+    for (word, subject, endings) in weirgate_experiment::grammar() {
+        let _ = writeln!(text, "| `{word}` | {subject} | `{}` |", endings.join("` `"));
+    }
+    text
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The manual page of the seam between disciplines and their hosts: the words are
+//! in `disciplines/seam.md`, every field, answer, reason and need is read from the
+//! header itself (`aqm/include/aqm.h`).
+
+use crate::reference::disciplines::{body, escaped};
+use std::fmt::Write as _;
+use weirgate_aqm::reasons;
+
+const TEXT: &str = include_str!("../../disciplines/seam.md");
+
+/// Structures and lists of the header that have a section, with its heading.
+const PARTS: [(&str, &str); 7] = [
+    ("struct aqm_packet {", "A PACKET"),
+    ("struct aqm_moment {", "THE MOMENT"),
+    ("struct aqm_link {", "THE LINK"),
+    ("struct aqm_verdict {", "A VERDICT"),
+    ("enum aqm_action {", "ACTIONS"),
+    ("enum aqm_needs {", "NEEDS"),
+    ("enum aqm_part {", "PARTS OF A FLOW"),
+];
+
+/// Its place below the reference, and its text.
+pub fn page() -> (String, String) {
+    let mut page = String::from(
+        ".TH \"weirgate-seam\" 7 \"\" \"weirgate\" \"Queueing disciplines\"\n.SH NAME\n\
+         weirgate\\-seam \\- between a queueing discipline and its hosts\n",
+    );
+    page.push_str(&body(TEXT));
+    for (begin, heading) in PARTS {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, ".SH {heading}");
+        for (name, help) in entries(begin) {
+            let _ = write!(page, ".TP\n\\fB{}\\fR\n{}\n", escaped(name), escaped(help));
+        }
+    }
+    page.push_str(".SH REASONS\n");
+    for reason in reasons() {
+        let (name, help) = (escaped(reason.name), escaped(reason.help));
+        let _ = write!(page, ".TP\n\\fB{name}\\fR\n{help}\n");
+    }
+    page.push_str(".SH SEE ALSO\n\\fBweirgate\\-aqm\\fR(1), docs/aqm.md\n");
+    ("man/weirgate-seam.7".to_owned(), page)
+}
+
+/// The kit's header.
+fn header() -> &'static str {
+    let sources = weirgate_bpf::sources();
+    let found = sources
+        .iter()
+        .find(|(path, _)| *path == "aqm/include/aqm.h");
+    found.map_or("", |(_, text)| text)
+}
+
+/// The lines of a structure or list: `u32 len; /* comment */`, `NAME = 1, /* comment */`.
+fn entries(begin: &str) -> Vec<(&'static str, &'static str)> {
+    let Some((_, rest)) = header().split_once(begin) else {
+        return Vec::new();
+    };
+    let inside = rest.split_once("\n};").map_or("", |(inside, _)| inside);
+    let entry = |line: &'static str| {
+        let (code, help) = line.split_once("/*").unwrap_or((line, ""));
+        let code = code.trim().trim_end_matches([';', ',']);
+        let name = code.split(" = ").next()?;
+        let name = name.rsplit(' ').next()?;
+        let help = help.trim_end().trim_end_matches("*/").trim();
+        (!name.is_empty()).then_some((name, help))
+    };
+    inside.lines().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_what_the_header_has() {
+        for (begin, heading) in PARTS {
+            assert!(entries(begin).len() >= 4, "{heading}: {:?}", entries(begin));
+        }
+        assert_eq!(
+            entries("struct aqm_moment {")[0],
+            ("now_ns", "never goes backwards")
+        );
+        assert_eq!(entries("enum aqm_action {")[4].0, "AQM_AGAIN");
+        let page = page().1;
+        for word in ["room_packets", "sojourn", "NAME_evict"] {
+            assert!(page.contains(word), "{word}");
+        }
+    }
+}

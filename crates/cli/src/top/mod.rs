@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate top`: what goes on now, in a terminal.
+
+mod connections;
+mod details;
+mod lines;
+mod screen;
+
+use crate::exit::{Outcome, Status};
+use crate::output;
+use crate::policy::apply::in_runtime;
+use crate::watch::legend::{legend, tracked};
+use crate::watch::{every, wrong};
+use lines::{Look, View, lines};
+use screen::Screen;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_history::Event;
+use weirgate_keep::Place;
+use weirgate_watch::{Legend, Step, Steps, Target, target};
+
+/// So many events are kept to be shown.
+const EVENTS: usize = 200;
+
+/// What `weirgate top` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Look this often.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
+    every: Duration,
+    /// Look twice, print what went on in between, and end.
+    #[arg(long)]
+    once: bool,
+    /// Print JSON, an object for each look.
+    #[arg(long)]
+    json: bool,
+    /// The policy that names classes and their promises, else the one that is applied, where it
+    /// can be read.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Send this host an ICMP echo at every look, with a code point of 0 to 63; may be repeated.
+    #[arg(long, value_name = "NAME=ADDRESS[,DSCP]", value_parser = target)]
+    probe: Vec<Target>,
+}
+
+/// `weirgate top`.
+pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
+    in_runtime(async {
+        let legend = legend(state, arguments.policy.as_deref())?;
+        let mut steps = Steps::open(legend.clone())?;
+        steps.come_every(arguments.every);
+        steps.look_at_packets();
+        steps.probe(&arguments.probe).map_err(wrong)?;
+        let here = Place::here(state).ok();
+        let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
+        let mut screen = if plain { None } else { Some(Screen::open()?) };
+        let mut ticks = tokio::time::interval(arguments.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut events = VecDeque::new();
+        loop {
+            match &mut screen {
+                None => {
+                    ticks.tick().await;
+                }
+                Some(screen) => {
+                    if !screen.until(&legend, ticks.tick()).await? {
+                        return Ok(Status::Done);
+                    }
+                }
+            }
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
+            let step = steps.step(now.as_millis() as i64, Instant::now()).await?;
+            let new = steps.events();
+            events.extend(new.iter().cloned());
+            events.drain(..events.len().saturating_sub(EVENTS));
+            let Some(step) = step else {
+                continue;
+            };
+            let blind = steps.blind().map(str::to_owned);
+            if arguments.json {
+                output::data(&json(&step, &legend, blind, &new).to_string())?;
+            } else {
+                let look = Look {
+                    step,
+                    blind,
+                    events: events.clone(),
+                };
+                show(look, &legend, screen.as_mut())?;
+            }
+            if arguments.once {
+                return Ok(Status::Done);
+            }
+        }
+    })
+}
+
+/// A look as JSON, with why there are no hosts, waits and round trips, and what
+/// happened since the look before.
+fn json(step: &Step, legend: &Legend, blind: Option<String>, events: &[Event]) -> Value {
+    let event = |one: &Event| json!({ "time_ms": one.time, "kind": one.kind, "text": one.text });
+    let mut value = step.json(legend);
+    value["without_packets"] = blind.into();
+    value["events"] = events.iter().map(event).collect();
+    value
+}
+
+fn show(look: Look, legend: &Legend, screen: Option<&mut Screen>) -> std::io::Result<()> {
+    match screen {
+        None => output::data(&lines(&look, legend, View::default(), 80).join("\n")),
+        Some(screen) => screen.draw(look, legend),
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel's numbers stand for under a policy, for `watch` and `top`.
+
+use crate::exit::Failure;
+use crate::output;
+use crate::policy;
+use crate::policy::Loaded;
+use crate::policy::apply::{self, site};
+use std::collections::BTreeSet;
+use std::path::Path;
+use weirgate_compile::{FullQueue, check_report, compile};
+use weirgate_keep::{History, Place, RatesNow, WayRate};
+use weirgate_state::Capabilities;
+use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
+
+/// The legend of a policy's file, else of the policy that is applied. Where
+/// that cannot be read, classes have only numbers, and that is said.
+pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
+    let mut legend = named(state, file)?;
+    legend.applied = applied(state);
+    Ok(legend)
+}
+
+/// The number of the state that is applied, confirmed or not; 0 for none. `None`
+/// where that may not be read.
+fn applied(state: &Path) -> Option<u64> {
+    let head = History::of(&Place::here(state).ok()?).head().ok()?;
+    // One without an end of its time is not applied yet.
+    let waits = head.pending.filter(|pending| pending.deadline.is_some());
+    Some(waits.map_or(head.confirmed.unwrap_or(0), |pending| pending.number))
+}
+
+fn named(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
+    if let Some(file) = file {
+        let loaded = policy::read(file)?;
+        return Ok(of(&loaded, &file.display().to_string()));
+    }
+    match site(state).and_then(|site| site.confirmed().map_err(apply::unread)) {
+        Ok(Some(entry)) => {
+            let loaded = policy::again(&entry.sources)?;
+            let path = entry.sources.first().map(|source| source.path.clone());
+            let source = format!("{} (state {})", path.unwrap_or_default(), entry.number);
+            Ok(of(&loaded, &source))
+        }
+        Ok(None) => Ok(Legend::default()),
+        Err(failure) => {
+            output::note(&failure.text());
+            output::note(
+                "weirgate: the applied policy cannot be read, so classes are called by their \
+                 numbers; name it with --policy",
+            );
+            Ok(Legend::default())
+        }
+    }
+}
+
+fn of(loaded: &Loaded, source: &str) -> Legend {
+    let mut legend = Legend {
+        source: source.to_owned(),
+        ..Legend::default()
+    };
+    let directions = loaded.policies().iter();
+    for direction in directions.flat_map(|policy| check_report(policy).directions) {
+        let way = direction.direction.to_string();
+        let way = if way.starts_with("up") { "up" } else { "down" };
+        let gate = direction.gate.as_bits_per_second();
+        legend
+            .links
+            .push((way.to_owned(), direction.device.clone(), gate));
+        for class in direction.classes {
+            let bound = match &class.full {
+                FullQueue::Bound(bound) => Some(bound.wait.as_nanos().div_ceil(1000)),
+                FullQueue::NoHardBound { .. } => None,
+            };
+            let objective = class.objective.and_then(|objective| objective.delay);
+            legend.classes.push(ClassLegend {
+                device: direction.device.clone(),
+                direction: way.to_owned(),
+                name: class.name,
+                handle: class.id,
+                guaranteed: class.guaranteed.wire.as_bits_per_second(),
+                maximum: class.maximum.wire.as_bits_per_second(),
+                bound,
+                objective: objective.map(|delay| delay.as_nanos().div_ceil(1000)),
+            });
+        }
+    }
+    let links = loaded.policies().iter();
+    let inside = links.flat_map(|policy| &policy.link.lan);
+    legend.inside = inside.map(|device| device.value.to_string()).collect();
+    let links = loaded.policies().iter();
+    let states = links.filter_map(|policy| {
+        let state = compile(policy, &Capabilities::all()).0?;
+        Some((policy.link.device.value.clone(), state))
+    });
+    let state = weirgate_domain::together(states.collect()).unwrap_or_default();
+    for (device, at) in &state.arriving {
+        if at.entering.is_some() || at.leaving.is_some() {
+            legend.conditioned.push(device.clone());
+        }
+        if at.hold.is_some() || at.windows.is_some() {
+            legend.held.push(device.clone());
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for table in &state.tables {
+        legend.tables.push((table.netdev, table.name.clone()));
+        for rule in table.chains.iter().flat_map(|chain| &chain.rules) {
+            let counter = rule
+                .counter
+                .as_ref()
+                .filter(|name| seen.insert((*name).clone()));
+            legend.rules.extend(counter.map(|counter| RuleLegend {
+                counter: counter.clone(),
+                reason: rule.origin.reason.clone(),
+                line: rule.origin.line,
+            }));
+        }
+    }
+    // Connection tracking does not tell which of several links is taken.
+    if let [policy] = loaded.policies() {
+        legend.sorter = crate::flows::sorter(policy.clone(), state);
+    }
+    legend
+}
+
+/// What `weirgate keep` has the line to be, where `[track]` follows it and that
+/// may be read.
+pub fn tracked(place: &Place) -> Vec<LineNow> {
+    let Ok(Some(rates)) = RatesNow::read(place) else {
+        return Vec::new();
+    };
+    let line = |way: &WayRate| LineNow {
+        direction: way.way.clone(),
+        rate: way.rate,
+        floor: way.floor,
+        ceiling: way.ceiling,
+        reason: way.reason.clone(),
+        blind: rates.blind,
+    };
+    rates.ways.iter().map(line).collect()
+}

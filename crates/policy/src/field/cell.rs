@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The value of one field while it is read.
+
+use crate::codes;
+use crate::field::{FieldKind, Word};
+use crate::read::{choose, one_of, understood, understood_list};
+use std::fmt::Display;
+use std::str::FromStr;
+use weirgate_document::{Kind, Problems, Reader, Span, Value};
+use weirgate_units::Size;
+
+/// What a reader is given: the table, the key as it is written there, and what
+/// the table's readers need beside. A method returns `None` where the value is
+/// wrong, which it has then reported.
+pub(crate) struct Cell<'r, 'd, 'i, C> {
+    /// The table that has the field.
+    pub(crate) table: &'r mut Reader<'d, 'i>,
+    /// The field's name as written, which may be a former one.
+    pub(crate) key: &'static str,
+    /// What readers of this table need beside the value.
+    pub(crate) context: &'r C,
+    kind: FieldKind,
+}
+
+impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
+    pub(crate) const fn new(
+        table: &'r mut Reader<'d, 'i>,
+        key: &'static str,
+        kind: FieldKind,
+        context: &'r C,
+    ) -> Self {
+        Self {
+            table,
+            key,
+            context,
+            kind,
+        }
+    }
+
+    /// The collector of problems.
+    pub(crate) fn problems(&self) -> &'d Problems {
+        self.table.problems()
+    }
+
+    /// Reports an error at `span`.
+    pub(crate) fn error(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.problems().error(code, span, message, hint);
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self) -> Option<Value<String>> {
+        self.table.text(self.key)
+    }
+
+    /// A list of texts; a single one counts as a list.
+    pub(crate) fn texts(&mut self) -> Vec<Value<String>> {
+        self.table.text_list(self.key).unwrap_or_default()
+    }
+
+    /// A quantity: a rate, share, amount, time or code point.
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(&mut self) -> Option<Value<T>> {
+        self.table.parsed(self.key)
+    }
+
+    /// A list of quantities.
+    pub(crate) fn parsed_list<T: FromStr<Err: Display>>(&mut self) -> Vec<Value<T>> {
+        self.table.parsed_list(self.key).unwrap_or_default()
+    }
+
+    /// A text that `understand` reads; its error is a message and a hint.
+    pub(crate) fn understood<T>(
+        &mut self,
+        code: &'static str,
+        understand: impl Fn(&str) -> Result<T, (String, String)>,
+    ) -> Option<Value<T>> {
+        understood(self.table, self.key, code, understand)
+    }
+
+    /// A list of such texts; an empty list is an error, because it would match
+    /// nothing.
+    pub(crate) fn list<T>(
+        &mut self,
+        code: &'static str,
+        understand: impl Fn(&str) -> Result<T, (String, String)>,
+    ) -> Vec<Value<T>> {
+        understood_list(self.table, self.key, code, understand)
+    }
+
+    /// One of a type's words.
+    pub(crate) fn word<T: Word>(&mut self) -> Option<Value<T>> {
+        let key = self.key;
+        self.understood(codes::WORD, |text| {
+            one_of(text, T::WORDS).ok_or_else(|| {
+                let wrong = format!("`{key}` cannot be `{text}`");
+                (wrong, choose(text, T::WORDS))
+            })
+        })
+    }
+
+    /// A whole number within the range of the field's kind, which `T` can hold.
+    pub(crate) fn integer<T: TryFrom<i64>>(&mut self) -> Option<Value<T>> {
+        let FieldKind::Integer(from, to) = self.kind else {
+            return None;
+        };
+        let number = self.table.integer(self.key, from..=to)?;
+        let value = T::try_from(number.value).ok()?;
+        Some(number.map(|_| value))
+    }
+
+    /// A number, whole or with a fraction.
+    pub(crate) fn number(&mut self) -> Option<Value<f64>> {
+        self.table.number(self.key)
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&mut self) -> Option<Value<bool>> {
+        self.table.boolean(self.key)
+    }
+
+    /// Whether the field is `true`.
+    pub(crate) fn flag(&mut self) -> bool {
+        self.boolean().is_some_and(|flag| flag.value)
+    }
+
+    /// Where the field is `true`.
+    pub(crate) fn flagged(&mut self) -> Option<Span> {
+        self.boolean()
+            .filter(|flag| flag.value)
+            .map(|flag| flag.span)
+    }
+
+    /// A size: a text with a unit, or a number of bytes.
+    pub(crate) fn size(&mut self) -> Option<Value<Size>> {
+        match self.table.kind(self.key)? {
+            Kind::Number => {
+                let bytes = self.table.integer(self.key, 0..=i64::from(u32::MAX))?;
+                Some(bytes.map(|bytes| Size::bytes(bytes.unsigned_abs())))
+            }
+            _ => self.parsed(),
+        }
+    }
+
+    /// A table.
+    pub(crate) fn table(&mut self) -> Option<Reader<'d, 'i>> {
+        self.table.table(self.key)
+    }
+}

@@ -3,25 +3,16 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
 use weirgate_compile::{check_report, compile};
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, Htb, HtbClass, Qdisc, QdiscKind, State};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn policies() -> Vec<(String, Policy)> {
-    let shipped = fs::read_dir(root().join("policies")).expect("policies");
-    let tests = fs::read_dir(root().join("tests/policy/state")).expect("tests");
+    let shipped = weirgate_testing::files("policies", "toml");
+    let tests = weirgate_testing::files("tests/policy/state", "toml");
     let mut found: Vec<(String, Policy)> = shipped
+        .into_iter()
         .chain(tests)
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
         .map(|path| {
             let source = fs::read_to_string(&path).expect("a policy");
             let (policy, problems) = weirgate_policy::parse(&source);
@@ -40,18 +31,7 @@ fn policies() -> Vec<(String, Policy)> {
 }
 
 fn compare(folder: &str, name: &str, text: &str) {
-    let path = root()
-        .join("tests/policy")
-        .join(folder)
-        .join(name)
-        .with_extension("txt");
-    // `with_extension` would take `adsl-6.2` for a name with an extension.
-    let path = path.with_file_name(format!("{name}.txt"));
-    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
-        fs::write(&path, text).expect("writable");
-    }
-    let before = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, before, "{folder}/{name} has changed");
+    weirgate_testing::golden(format!("tests/policy/{folder}/{name}.txt"), text);
 }
 
 #[test]

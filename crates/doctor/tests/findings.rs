@@ -218,12 +218,7 @@ fn everything_that_can_be_wrong() {
         }
         text.push('\n');
     }
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/findings.txt");
-    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
-        std::fs::write(file, &text).unwrap();
-    }
-    let expected = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(text == expected, "findings.txt is not:\n{text}");
+    weirgate_testing::golden("crates/doctor/tests/findings.txt", &text);
     // The page that explains them names each.
     let page = include_str!("../../../docs/doctor.md");
     for one in judged(&machine, &[]).iter().chain(&judged(&other, &[])) {

@@ -318,7 +318,10 @@ fn a_broken_file_is_refused_with_everything_that_is_wrong() {
     let (domain, problems) = parse(source);
     assert!(domain.is_none());
     let rendered = problems.iter().map(|one| one.render("broken.toml", source));
-    insta::assert_snapshot!(rendered.collect::<Vec<_>>().join("\n\n"));
+    snapshot(
+        "a_broken_file_is_refused_with_everything_that_is_wrong",
+        &rendered.collect::<Vec<_>>().join("\n\n"),
+    );
 }
 
 #[test]
@@ -330,8 +333,11 @@ fn the_report_shows_sums_and_derivations() {
         check: &check,
         details,
     };
-    insta::assert_snapshot!(report(true).to_string());
-    insta::assert_snapshot!("the_report_has_a_line_for_each", report(false).to_string());
+    snapshot(
+        "the_report_shows_sums_and_derivations",
+        &report(true).to_string(),
+    );
+    snapshot("the_report_has_a_line_for_each", &report(false).to_string());
 }
 
 #[test]
@@ -344,7 +350,10 @@ fn every_port_has_a_policy_that_is_one() {
     }
     let first = &domain.ports()[0];
     let bursts = [("voice".to_owned(), 1190), ("gold".to_owned(), 15380)].into();
-    insta::assert_snapshot!(policy_text(&domain, first, &bursts));
+    snapshot(
+        "every_port_has_a_policy_that_is_one",
+        &policy_text(&domain, first, &bursts),
+    );
 }
 
 /// Customers are measured where they enter, expedited forwarding wherever it
@@ -376,7 +385,7 @@ fn conditioners_hold_what_was_promised() {
         );
         writeln!(texts, "## {} {}\n{own}", port.router, port.device).expect("a string");
     }
-    insta::assert_snapshot!(texts);
+    snapshot("conditioners_hold_what_was_promised", &texts);
 }
 
 /// A camera in the urgent class of two routers of the kit.
@@ -525,4 +534,8 @@ proptest! {
             prop_assert!(one.worst() <= other.worst());
         }
     }
+}
+
+fn snapshot(name: &str, text: &str) {
+    weirgate_testing::golden(format!("crates/domain/tests/snapshots/{name}.txt"), text);
 }

@@ -107,7 +107,7 @@ fn conditioners_tell_receivers_and_ports_apart() {
         assert_eq!(to(gamma, 0, 17, 5_061), "in-free");
         assert_eq!(to(gamma, 46, 17, 5_061), "in-rest");
     }
-    insta::assert_snapshot!(text);
+    snapshot("conditioners_tell_receivers_and_ports_apart", &text);
 }
 
 /// Without networks, a promise is by its class as before, and that is said.
@@ -405,4 +405,8 @@ proptest! {
             prop_assert_eq!(rest, !open);
         }
     }
+}
+
+fn snapshot(name: &str, text: &str) {
+    weirgate_testing::golden(format!("crates/domain/tests/snapshots/{name}.txt"), text);
 }

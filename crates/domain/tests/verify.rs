@@ -100,7 +100,7 @@ fn it_is_said_since_when() {
         ),
         "{text}"
     );
-    insta::assert_snapshot!(text);
+    snapshot("it_is_said_since_when", &text);
     // Another promise is another matter, kept or not.
     let mut other = domain.clone();
     other.services[0].loss = Some("0.1%".parse().unwrap());
@@ -231,4 +231,8 @@ fn drop_precedences_are_told_apart_where_the_router_can() {
     let (none, problems) = parse(&text.replace("\"kit\"", "\"cake\""));
     assert!(none.is_none());
     assert!(problems[0].message.contains("`cake`"), "{problems:?}");
+}
+
+fn snapshot(name: &str, text: &str) {
+    weirgate_testing::golden(format!("crates/domain/tests/snapshots/{name}.txt"), text);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weirgate_experiment::{Experiment, parse};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+    weirgate_testing::root().join("experiments")
 }
 
 fn files() -> Vec<(PathBuf, String)> {
@@ -86,7 +86,7 @@ fn the_labs_production_policy_is_the_shipped_one_but_for_addresses() {
 /// What fuzzing starts from must be right, or it starts from nothing.
 #[test]
 fn seeds_of_the_fuzz_target_are_right() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/experiment");
+    let seeds = weirgate_testing::root().join("fuzz/seeds/experiment");
     let entries = std::fs::read_dir(seeds).expect("there are seeds");
     for entry in entries {
         let path = entry.expect("a readable folder").path();

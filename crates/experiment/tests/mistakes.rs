@@ -31,13 +31,13 @@ fn the_good_file_is_good() {
     let (experiment, problems) = parse(GOOD);
     assert_eq!(problems, []);
     let experiment = experiment.unwrap();
-    insta::assert_debug_snapshot!(experiment);
+    snapshot("the_good_file_is_good", &format!("{experiment:#?}"));
 }
 
 #[test]
 fn many_mistakes_are_all_reported_at_once() {
     let source = include_str!("mistakes.toml");
-    insta::assert_snapshot!(render(source));
+    snapshot("many_mistakes_are_all_reported_at_once", &render(source));
 }
 
 #[test]
@@ -270,4 +270,11 @@ fn codes_are_unique_and_explained() {
         assert!(seen.insert(code), "{code} is there twice");
         assert!(meaning.len() > 10, "{code}");
     }
+}
+
+fn snapshot(name: &str, text: &str) {
+    weirgate_testing::golden(
+        format!("crates/experiment/tests/snapshots/{name}.txt"),
+        text,
+    );
 }

@@ -91,7 +91,7 @@ fn strict(promise: Promise, allowed: Allowed) -> bool {
 #[test]
 fn no_file_widens_a_tolerance_or_drops_a_promise() {
     let mut list = list();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let folder = weirgate_testing::root().join("experiments");
     let mut wrong = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -12,24 +12,9 @@ use std::fs;
 use weirgate_experiment::{Direction, Fate, Job, Recording};
 use weirgate_guest::agent::{Machine, run};
 
-/// An ADSL line, alone and with an upload; what a test adds comes last.
+/// What is done on the line, alone and with an upload; what a test adds comes
+/// last.
 const LINE: &str = r#"
-version = 1
-name = "here"
-title = "A line in namespaces"
-source = "none"
-about = "A test."
-settle = "100ms"
-
-[topology]
-kind = "access-line"
-
-[topology.line]
-framing = "atm"
-overhead = 28
-up = { rate = "512kbit", delay = "2ms", buffer = "200kB" }
-down = { rate = "2000kbit", delay = "2ms", buffer = "40kB" }
-
 [[phase]]
 name = "alone"
 end = "1s"
@@ -64,7 +49,10 @@ packet = 1500
 
 fn job(arm: &str, more: &str) -> Job {
     Job {
-        experiment: format!("{LINE}\n[[arm]]\nname = \"{arm}\"\nabout = \"a test\"\n{more}"),
+        experiment: format!(
+            "{}{LINE}\n[[arm]]\nname = \"{arm}\"\nabout = \"a test\"\n{more}",
+            weirgate_testing::adsl("here", "40kB")
+        ),
         arm: arm.to_owned(),
         parameters: BTreeMap::new(),
         seed: 1,

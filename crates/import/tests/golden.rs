@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The policies made of the files in `tests/import`, word by word.
 
-use std::fs;
-use std::path::Path;
 use weirgate_import::sqm;
 
 #[test]
 fn a_file_of_variables_becomes_the_policy_beside_it() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/import");
-    let text = fs::read_to_string(folder.join("eth1.iface.conf")).expect("the file");
+    let text = weirgate_testing::read("tests/import/eth1.iface.conf");
     let imported = sqm::import(&text, Some("eth1")).expect("a configuration");
     let (policy, problems) = weirgate_policy::parse(&imported.policy);
     assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
-    let expected = folder.join("eth1.iface.conf.toml");
-    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
-        fs::write(&expected, &imported.policy).expect("writable");
-    }
-    let before = fs::read_to_string(&expected).unwrap_or_default();
-    assert_eq!(before, imported.policy, "run with WEIRGATE_ACCEPT=1");
+    weirgate_testing::golden("tests/import/eth1.iface.conf.toml", &imported.policy);
 }
 
 #[test]

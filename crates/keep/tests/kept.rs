@@ -10,7 +10,7 @@ use weirgate_keep::{History, Memory, Outcome, Place};
 use weirgate_state::{Content, DeviceName, QdiscKind, State};
 
 fn place() -> Place {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kept");
+    let folder = weirgate_testing::root().join("tests/kept");
     Place {
         run: folder.clone(),
         state: folder,

@@ -2,13 +2,11 @@
 //! The calculation against the model: what is predicted from line and traffic
 //! alone is what the model's recordings measure, within 5 %.
 
-#[allow(clippy::unwrap_used, reason = "a test's own model may panic")]
-mod model;
-
 use std::collections::BTreeMap;
 use weirgate_experiment::Experiment;
 use weirgate_measure::predict::predict;
 use weirgate_measure::{judge, measure, outcome};
+use weirgate_testing::line;
 
 /// The shipped form of Brouer 3.2, with short phases.
 const UPLOADS: &str = r#"
@@ -90,7 +88,7 @@ fn experiment(text: &str) -> Experiment {
 #[test]
 fn predictions_meet_the_model_within_five_per_cent() {
     let experiment = experiment(UPLOADS);
-    let recording = model::run(&experiment, "modem-only", false);
+    let recording = line::run(&experiment, "modem-only", false);
     let figures = measure(&experiment, &recording).unwrap();
     let predictions = predict(&experiment, &experiment.arms[0], None);
     assert!(predictions.len() >= 5, "{predictions:#?}");
@@ -113,7 +111,7 @@ fn predictions_meet_the_model_within_five_per_cent() {
 fn one_recording_gives_one_document() {
     let experiment = experiment(UPLOADS);
     let document = || {
-        let recording = model::run(&experiment, "modem-only", true);
+        let recording = line::run(&experiment, "modem-only", true);
         let figures = measure(&experiment, &recording).unwrap();
         let arms = BTreeMap::from([("modem-only".to_owned(), figures)]);
         format!("{:?}", outcome(&experiment, 1, &[&recording], &arms))

@@ -2,10 +2,6 @@
 //! Plans as a reader sees them: `tests/plan/<case>/` holds what is observed,
 //! what is desired, and the plan and its inverse. A case without `desired.json`
 //! removes everything: it desires what `former.json` was.
-//!
-//! `WEIRGATE_UPDATE=1` writes the plans anew, for a person to read the
-//! difference.
-
 #![expect(
     clippy::unwrap_used,
     reason = "a test ends at the first thing that is not as expected"
@@ -16,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use weirgate_plan::{Step, inverse, plan, run, verify, with_former};
 use weirgate_state::State;
+use weirgate_testing::golden;
 
 fn read(path: &Path) -> Option<State> {
     let text = fs::read_to_string(path).ok()?;
@@ -31,21 +28,9 @@ fn text(steps: &[Step]) -> String {
     text
 }
 
-fn compare(path: &Path, found: &str) {
-    if std::env::var_os("WEIRGATE_UPDATE").is_some() {
-        fs::write(path, found).unwrap();
-    }
-    let expected = fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        expected == found,
-        "{} differs; found:\n{found}",
-        path.display()
-    );
-}
-
 #[test]
 fn plans_are_as_written() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/plan");
+    let root = weirgate_testing::root().join("tests/plan");
     let mut cases: Vec<_> = fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -61,9 +46,9 @@ fn plans_are_as_written() {
         }
         match plan(&observed, &desired) {
             Ok(plan) => {
-                compare(&case.join("plan.txt"), &text(&plan.steps));
+                golden(case.join("plan.txt"), &text(&plan.steps));
                 let back = inverse(&plan.steps, &observed).unwrap();
-                compare(&case.join("inverse.txt"), &text(&back));
+                golden(case.join("inverse.txt"), &text(&back));
                 let after = run(&plan.steps, &observed).unwrap();
                 assert_eq!(verify(&after, &desired), vec![]);
                 let again = run(&back, &after).unwrap();
@@ -71,7 +56,7 @@ fn plans_are_as_written() {
             }
             Err(problems) => {
                 let lines: Vec<String> = problems.iter().map(|p| format!("{p}\n")).collect();
-                compare(&case.join("problems.txt"), &lines.concat());
+                golden(case.join("problems.txt"), &lines.concat());
             }
         }
     }

@@ -7,24 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weirgate_document::{Problem, Severity};
 use weirgate_policy::Parsed;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn policies(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
-    });
-    paths.sort();
-    assert!(!paths.is_empty(), "no policies in {}", folder.display());
-    paths
-}
+use weirgate_testing::{files, golden};
 
 /// The policy of a file, with what it includes from its folder.
 fn read(path: &Path) -> Parsed {
@@ -50,21 +33,11 @@ fn rendered(parsed: &Parsed) -> String {
 }
 
 fn compare(folder: &str, usable: bool) {
-    for path in policies(&root().join("tests/policy").join(folder)) {
+    for path in files(&format!("tests/policy/{folder}"), "toml") {
         let parsed = read(&path);
         assert_eq!(parsed.policy.is_some(), usable, "{}", path.display());
         let text = rendered(&parsed);
-        let expected = path.with_extension("txt");
-        if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
-            fs::write(&expected, &text).expect("writable");
-        }
-        let before = fs::read_to_string(&expected).unwrap_or_default();
-        assert_eq!(
-            text,
-            before,
-            "what is said about {} has changed",
-            path.display()
-        );
+        golden(path.with_extension("txt"), &text);
     }
 }
 
@@ -85,8 +58,8 @@ default = true
 /// `## name (whole)`, the whole of it), and, after `--`, what is said.
 #[test]
 fn a_hundred_mistakes_one_by_one() {
-    let path = root().join("tests/policy/mistakes.txt");
-    let text = fs::read_to_string(&path).expect("the mistakes");
+    let path = "tests/policy/mistakes.txt";
+    let text = weirgate_testing::read(path);
     let mut written = String::new();
     let mut names: Vec<&str> = Vec::new();
     let mut first_words: Vec<String> = Vec::new();
@@ -120,14 +93,7 @@ fn a_hundred_mistakes_one_by_one() {
     }
     let head = text.split("## ").next().unwrap_or_default();
     let written = format!("{head}{}", written.trim_end()) + "\n";
-    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
-        fs::write(&path, &written).expect("writable");
-    }
-    let before = fs::read_to_string(&path).expect("the mistakes");
-    assert!(
-        written == before,
-        "what is said about a mistake has changed"
-    );
+    golden(path, &written);
     first_words.sort();
     first_words.dedup();
     assert!(
@@ -164,7 +130,7 @@ fn every_doubt_is_told() {
 /// place and, except for TOML's own, a code of this project.
 #[test]
 fn twenty_mistakes_at_once() {
-    let source = fs::read_to_string(root().join("tests/policy/bad/twenty.toml")).expect("there");
+    let source = weirgate_testing::read("tests/policy/bad/twenty.toml");
     let (_, problems) = weirgate_policy::parse(&source);
     let errors = problems
         .iter()
@@ -183,7 +149,7 @@ fn twenty_mistakes_at_once() {
 
 #[test]
 fn shipped_policies_are_right() {
-    for path in policies(&root().join("policies")) {
+    for path in files("policies", "toml") {
         let parsed = read(&path);
         assert!(parsed.problems.is_empty(), "{}", rendered(&parsed));
         assert!(parsed.policy.is_some());
@@ -195,16 +161,13 @@ fn shipped_policies_are_right() {
 #[test]
 fn every_code_is_provoked() {
     let mut seen = String::new();
-    let tests = root().join("tests/policy");
-    for path in [
-        policies(&tests.join("bad")),
-        policies(&tests.join("doubtful")),
-    ]
-    .concat()
+    for path in ["bad", "doubtful"]
+        .map(|folder| files(&format!("tests/policy/{folder}"), "toml"))
+        .concat()
     {
         seen += &rendered(&read(&path));
     }
-    seen += &fs::read_to_string(tests.join("mistakes.txt")).expect("the mistakes");
+    seen += &weirgate_testing::read("tests/policy/mistakes.txt");
     for problem in weirgate_policy::parse(&crowded(201, 1)).1 {
         seen += problem.code;
     }

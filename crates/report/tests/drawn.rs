@@ -2,16 +2,13 @@
 //! Reports of recordings that a model of the line writes: complete, bounded in
 //! size, escaped, the same every time.
 
-#[allow(clippy::unwrap_used, reason = "a test's own model may panic")]
-#[path = "../../measure/tests/model/mod.rs"]
-mod model;
-
 use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Recording};
 use weirgate_measure::predict::{Prediction, predict};
 use weirgate_measure::{ArmFigures, Verdict, judge, measure};
 use weirgate_report::html::{Section, page};
 use weirgate_report::{Findings, Run, Tried, svg};
+use weirgate_testing::line;
 
 const TRY: &str = r#"
 version = 1
@@ -110,7 +107,7 @@ impl Ran {
 
     fn of(experiment: Experiment) -> Self {
         let run = |(index, arm): (usize, &weirgate_experiment::Arm)| {
-            model::run(&experiment, &arm.name, index > 0)
+            line::run(&experiment, &arm.name, index > 0)
         };
         let recordings: Vec<Recording> = experiment.arms.iter().enumerate().map(run).collect();
         let figures: Vec<ArmFigures> = recordings

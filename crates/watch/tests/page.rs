@@ -8,8 +8,7 @@ use std::fs;
 use std::path::Path;
 
 fn text(file: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
-    fs::read_to_string(folder.join(file)).unwrap()
+    weirgate_testing::read(&format!("web/{file}"))
 }
 
 /// Relative luminance of `#rrggbb` (WCAG 2.1, definitions).

@@ -8,8 +8,7 @@ use std::process::Command;
 
 /// The page's commands, in order: lines of its `sh` blocks.
 fn commands() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aqm-howto.md");
-    let text = fs::read_to_string(path).expect("the page");
+    let text = weirgate_testing::read("docs/aqm-howto.md");
     let mut inside = false;
     let mut all = Vec::new();
     for line in text.lines() {
@@ -25,8 +24,7 @@ fn commands() -> Vec<String> {
 
 /// The page's blocks of a kind.
 fn blocks(kind: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aqm-howto.md");
-    let text = fs::read_to_string(path).expect("the page");
+    let text = weirgate_testing::read("docs/aqm-howto.md");
     let begin = format!("```{kind}\n");
     let after = text.split(&begin).skip(1);
     let block = |text: &str| text.split("```").next().unwrap_or_default().to_owned();

@@ -16,10 +16,7 @@ const MARK: &str = "WEIRGATE_TEST_MARK";
 
 /// The repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
+    weirgate_testing::root()
 }
 
 /// A program of another package: the one that `cargo xtask setup` unpacked, else
@@ -139,11 +136,7 @@ fn marked(mark: &str) -> Vec<String> {
 /// Compares with a file of `tests/cli`, or writes it where that is asked for.
 #[track_caller]
 pub fn golden(file: &Path, text: &str) {
-    if std::env::var_os("WEIRGATE_ACCEPT").is_some() {
-        fs::write(file, text).unwrap();
-    }
-    let expected = fs::read_to_string(file).unwrap_or_default();
-    assert!(text == expected, "{} is not:\n{text}", file.display());
+    weirgate_testing::golden(file, text);
 }
 
 #[test]

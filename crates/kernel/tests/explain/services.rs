@@ -62,7 +62,7 @@ fn read(text: &str) -> Vec<(String, Vec<(usize, Line)>)> {
 
 #[test]
 fn packets_of_every_service_get_the_class_expected_of_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies/services");
+    let folder = weirgate_testing::root().join("policies/services");
     let mut files = 0;
     let mut packets = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {

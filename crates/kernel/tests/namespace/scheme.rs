@@ -110,7 +110,7 @@ const fn v6(packet: Packet) -> Packet {
 
 #[test]
 fn every_shipped_policy_is_held_as_it_was_compiled() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+    let folder = weirgate_testing::root().join("policies");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

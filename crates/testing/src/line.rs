@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tiny model of the laboratory: an access line, window-limited TCP, datagrams
+//! A model of an access line with window-limited TCP, datagrams
 //! and probes, event by event. It writes recordings for tests of figures and
-//! reports; it is not the laboratory and measures nothing real.
+//! reports. It is not the laboratory and measures nothing real.
 //!
 //! The gate arm hands a packet to the modem only when the modem is empty, probes
 //! first, then ACKs, then datagrams, then the rest.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where the model is wrong")]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};

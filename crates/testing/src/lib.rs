@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What tests of several crates need: the project's files, golden files, a small
+//! experiment, and a model of an access line that writes recordings.
+//!
+//! A development dependency only; no program contains it.
+//!
+//! A golden file holds the text that a test expects. `UPDATE_EXPECT=1 cargo test`
+//! writes the files anew; review the difference before you commit it.
+//!
+//! ```
+//! let readme = weirgate_testing::read("README.md");
+//! assert!(readme.starts_with("# weirgate"));
+//! ```
+
+pub mod line;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The project's root folder.
+///
+/// # Panics
+///
+/// Occurs where the sources that this crate was built from have gone.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the project's folder exists")
+}
+
+/// The text of a file, by its path from the project's root.
+///
+/// # Panics
+///
+/// Occurs where the file cannot be read.
+#[track_caller]
+pub fn read(path: &str) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files of a folder with an extension such as `toml`, in the order of their
+/// names; the folder by its path from the project's root.
+///
+/// # Panics
+///
+/// Occurs where the folder cannot be read or has no such file, so that no test
+/// passes because it looked at nothing.
+#[track_caller]
+pub fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let folder = root().join(folder);
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("a readable folder").path());
+    let mut files: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == extension))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no .{extension} in {}", folder.display());
+    files
+}
+
+/// Compares a text with a golden file, or writes the file where `UPDATE_EXPECT`
+/// is set. A relative path starts at the project's root.
+///
+/// # Panics
+///
+/// Occurs where the text differs from the file's.
+#[track_caller]
+pub fn golden(path: impl AsRef<Path>, text: &str) {
+    expect_test::expect_file![root().join(path)].assert_eq(text);
+}
+
+/// The head of an experiment on the ADSL line of Brouer's thesis (chapter 3):
+/// 2000 kbit/s down, 512 kbit/s up, ATM cells, 28 bytes of overhead. A test
+/// appends phases, traffic, probes and arms. `down` is the buffer of the
+/// exchange, such as `40kB`.
+pub fn adsl(name: &str, down: &str) -> String {
+    format!(
+        "version = 1\nname = \"{name}\"\ntitle = \"{name}\"\nsource = \"a test\"\n\
+         about = \"A test.\"\nsettle = \"100ms\"\n\n\
+         [topology]\nkind = \"access-line\"\n\n\
+         [topology.line]\nframing = \"atm\"\noverhead = 28\n\
+         up = {{ rate = \"512kbit\", delay = \"2ms\", buffer = \"200kB\" }}\n\
+         down = {{ rate = \"2000kbit\", delay = \"2ms\", buffer = \"{down}\" }}\n\n"
+    )
+}

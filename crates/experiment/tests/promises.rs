@@ -7,7 +7,6 @@
 //! here; a stricter file passes. Whoever changes the list says why.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use weirgate_experiment::{Expectation, Promise, parse};
 
 /// Experiment, arm, metric, and the formula or kind: several promises may

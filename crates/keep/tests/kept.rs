@@ -5,7 +5,6 @@
 //! arrives by a filter, one with rule sets and kept decisions, one with names of
 //! hosts, one of the upstream alone, and one that nobody confirmed.
 
-use std::path::Path;
 use weirgate_keep::{History, Memory, Outcome, Place};
 use weirgate_state::{Content, DeviceName, QdiscKind, State};
 

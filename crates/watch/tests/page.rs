@@ -4,9 +4,6 @@
 //! is tried in a browser, in crate `cli`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs;
-use std::path::Path;
-
 fn text(file: &str) -> String {
     weirgate_testing::read(&format!("web/{file}"))
 }

@@ -3,7 +3,6 @@
 //! into the class that the file expects, IPv4 and IPv6, both directions.
 
 use crate::router::{Router, in_namespace, path};
-use std::path::Path;
 use std::time::Instant;
 use weirgate_compile::compile;
 use weirgate_explain::{Line, Simulator, Way, parse_line};

@@ -6,7 +6,6 @@
 use crate::classify::{Packet, SEGMENT};
 use crate::harness::{apply, device, in_namespace, observe, pfifo, run};
 use std::collections::BTreeMap;
-use std::path::Path;
 use weirgate_compile::{TABLE, compile};
 use weirgate_kernel::Kernel;
 use weirgate_plan::verify;

@@ -31,7 +31,8 @@ pub(super) const LEVELS: [&[&str]; 6] = [
     &["compile", "bpf", "kernel", "report"],
     &["domain", "lab", "keep", "guest", "probe", "watch"],
     &["cli"],
-    &[],
+    // For tests alone: no crate depends on it but for its own.
+    &["testing"],
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.

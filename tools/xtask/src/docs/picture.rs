@@ -39,8 +39,8 @@ pub fn draw(readme: &str) -> Result<String> {
          <text class=\"n\" x=\"10\" y=\"24\">Delay of a small packet while the line is full</text>\n\
          <rect class=\"b\" x=\"10\" y=\"36\" width=\"12\" height=\"12\"/>\
          <text x=\"28\" y=\"47\">the modem alone</text>\n\
-         <rect class=\"a\" x=\"160\" y=\"36\" width=\"12\" height=\"12\"/>\
-         <text x=\"178\" y=\"47\">under weirgate</text>\n"
+         <rect class=\"a\" x=\"190\" y=\"36\" width=\"12\" height=\"12\"/>\
+         <text x=\"208\" y=\"47\">under weirgate</text>\n"
     );
     for (index, line) in lines.iter().enumerate() {
         let top = TOP + ROW * index as f64 + 12.0;

@@ -121,7 +121,11 @@ mod tests {
             "socket(AddressFamily::NETLINK, kind)",
             "fs::write(\"/proc/sys/net/core/default_qdisc\", \"pfifo\")",
         ] {
-            assert_eq!(found("cli", "crates/cli/src/shape.rs", line), 1, "{line}");
+            assert_eq!(
+                found("cli", "crates/cli/src/policy/apply.rs", line),
+                1,
+                "{line}"
+            );
             assert_eq!(found("cli", "crates/cli/tests/cli/kernel.rs", line), 0);
         }
         let socket = "socket(AddressFamily::NETLINK, kind)";
@@ -131,14 +135,18 @@ mod tests {
         assert_eq!(found("guest", &format!("{topology}/netem.rs"), netem), 0);
         assert_eq!(found("guest", &format!("{topology}/ends.rs"), netem), 1);
         assert_eq!(
-            found("cli", "crates/cli/src/shape.rs", "// Command::new(\"tc\")"),
+            found(
+                "cli",
+                "crates/cli/src/policy/apply.rs",
+                "// Command::new(\"tc\")"
+            ),
             0
         );
     }
 
     #[test]
     fn long_files_and_those_without_a_licence_are_found() {
-        let place = "crates/cli/src/shape.rs";
+        let place = "crates/cli/src/policy/apply.rs";
         assert_eq!(source_findings("cli", place, "fn main() {}\n").len(), 1);
         let long = HEAD.to_owned() + &"\n".repeat(LONGEST);
         assert_eq!(source_findings("cli", place, &long).len(), 1);

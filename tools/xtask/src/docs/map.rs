@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether the pages for engineers name what there is: every crate in the map of
-//! ARCHITECTURE.md, and no path that is gone.
+//! ARCHITECTURE.md, what the checks say of crates, and no path that is gone.
 
+use crate::invariants::{PURE, UNSAFE};
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -29,6 +31,17 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if !map.contains(&format!("\n| `{name}` |")) {
             findings.push(format!("ARCHITECTURE.md: the map lacks `{name}`"));
+        }
+    }
+    for (sentence, crates) in [
+        ("They are ", &PURE[..]),
+        ("`unsafe` stands only in ", &UNSAFE),
+    ] {
+        let named = map.split_once(sentence).map_or("", |(_, rest)| rest);
+        let named = named.split('.').next().unwrap_or_default();
+        let named: BTreeSet<&str> = named.split('`').skip(1).step_by(2).collect();
+        if named != crates.iter().copied().collect() {
+            findings.push(format!("ARCHITECTURE.md: \"{sentence}...\" are {crates:?}"));
         }
     }
     for page in super::pages(root)? {

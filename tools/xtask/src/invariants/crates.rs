@@ -36,7 +36,7 @@ pub(super) const LEVELS: [&[&str]; 6] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub(super) const PURE: [&str; 18] = [
+pub const PURE: [&str; 18] = [
     "advise",
     "domain",
     "signatures",

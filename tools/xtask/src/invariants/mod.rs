@@ -7,6 +7,9 @@ mod crates;
 mod repeats;
 mod source;
 
+pub use crates::PURE;
+pub use source::UNSAFE;
+
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};

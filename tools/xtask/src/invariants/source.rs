@@ -23,7 +23,7 @@ const IMPURE: [&str; 12] = [
 ];
 
 /// Crates whose source may hold `unsafe`.
-const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
+pub const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
 
 /// What the source of a crate must not name, beside tests, and the places that
 /// may: how a kernel's network is changed without such a dependency, and what

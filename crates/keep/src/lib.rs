@@ -6,33 +6,21 @@
 //! remembered of it; what is changed is in a plan (crate `plan`), how is crate
 //! `kernel`'s. It knows no policy: what it keeps and restores are states.
 
-mod announce;
-mod asked;
-mod asking;
 mod clock;
-mod control_group;
 mod error;
-mod frame;
 mod guard;
-mod history;
-mod memory;
-mod names;
-mod passing;
-mod place;
-mod rates;
-mod sealed;
+mod rate;
 mod service;
 mod site;
-mod text;
-mod tracker;
+mod store;
 
-pub use control_group::absent_groups;
 pub use error::KeepError;
 pub use guard::serve as serve_guard;
-pub use history::{Entry, Head, History, KEPT, Outcome, Pending, Source};
-pub use memory::Memory;
-pub use place::{Lock, Place, STATE};
-pub use rates::{At, Following, RatesNow, WayRate, record_file};
+pub use rate::tracker::Tracker;
+pub use rate::{At, Following, RatesNow, WayRate, record_file};
+pub use service::control_group::absent_groups;
 pub use service::{Report, keep};
 pub use site::{Made, Planned, Request, Site};
-pub use tracker::Tracker;
+pub use store::folder::{Lock, Place, STATE};
+pub use store::history::{Entry, Head, History, KEPT, Outcome, Pending, Source};
+pub use store::memory::Memory;

@@ -5,11 +5,11 @@
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard::{self, Charge, Charged, Guard, Left, Reached, Starting};
-use crate::history::{Entry, Head, History, Outcome, Pending, Source};
-use crate::memory::{self, Kept, Memory};
-use crate::names::{self, Names};
-use crate::place::{Lock, Place};
-use crate::text::{self, Text};
+use crate::service::names::{self, Names};
+use crate::store::folder::{Lock, Place};
+use crate::store::history::{Entry, Head, History, Outcome, Pending, Source};
+use crate::store::memory::{self, Kept, Memory};
+use crate::store::table_text::{self, Text};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -230,7 +230,7 @@ impl Site {
             table.sets = table.canonical().sets;
         }
         let wanted = &wanted;
-        let tables = text::of(&wanted.tables).map_err(|error| KeepError::File {
+        let tables = table_text::of(&wanted.tables).map_err(|error| KeepError::File {
             path: self.place.run.clone(),
             source: error.into(),
         })?;
@@ -341,8 +341,9 @@ impl Site {
                 unconfirmed: false,
             });
         }
-        let remembered =
-            known.is_some_and(|applied| text::shared(&applied.tables, &planned.plan.before.tables));
+        let remembered = known.is_some_and(|applied| {
+            table_text::shared(&applied.tables, &planned.plan.before.tables)
+        });
         let charge_before = if remembered {
             guard::outline(&planned.plan.before)
         } else {

@@ -6,10 +6,10 @@
 //! the kernel loads `nf_conntrack_netlink` when first asked.
 
 use crate::Kernel;
-use crate::channel::Request;
 use crate::error::{ENOENT, KernelError};
+use crate::netlink::channel::Request;
+use crate::netlink::wire::Attrs;
 use crate::nft::NFGENMSG;
-use crate::wire::Attrs;
 use nlink::netlink::MessageBuilder;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,61 +11,42 @@
 //! Everything here needs CAP_NET_ADMIN in the namespace, and no other
 //! privilege; observing and counters need none.
 
-mod address;
 mod apply;
-mod btf;
-mod capability;
-mod channel;
-mod condition;
 mod conntrack;
 mod error;
-mod events;
-mod fault;
-mod hold;
-mod kit;
 mod link;
 mod namespace;
+mod netlink;
 mod nft;
-mod noted;
 mod observe;
-mod observe_files;
-mod observe_machine;
-mod observe_settings;
-mod offload;
-mod order;
-mod overview;
-mod parts;
-mod payload;
-mod receive;
-mod shaper;
-mod stamp;
+mod programs;
 mod tc;
 #[cfg(test)]
-mod total;
-mod wire;
+mod tests;
+mod timestamp;
 
-pub use address::Subnet;
 pub use apply::{Applied, Since};
-pub use condition::Conditioned;
 pub use conntrack::{Carried, Connection, ConnectionCount, ConnectionTable, Tuple};
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
-pub use events::{Events, watch};
-pub use fault::{Fault, Witness};
-pub use hold::Held;
+pub use link::address::Subnet;
 pub use namespace::namespace_cookie;
+pub use netlink::events::{Events, watch};
+pub use netlink::fault::{Fault, Witness};
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
-pub use noted::{Noted, note_times, receive_noted, sent_noted, took};
+pub use observe::generation::Stamp;
+pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
-pub use overview::{DeviceOverview, Traffic};
-pub use payload::{Loader, can_look, provide};
-pub use receive::Received;
-pub use stamp::Stamp;
+pub use programs::conditioner::Conditioned;
+pub use programs::payload::{Loader, can_look, provide};
+pub use programs::receive_window::Received;
+pub use programs::virtual_queue::Held;
 pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};
+pub use timestamp::{Noted, note_times, receive_noted, sent_noted, took};
 
-use channel::Channel;
-use fault::Ledger;
+use netlink::channel::{self, Channel};
+use netlink::fault::Ledger;
 use nlink::netlink::Protocol;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One step of a plan: what it does to the kernel, why, and how it reads.
 
-use crate::arriving;
-use crate::kit;
-use crate::table;
+use crate::diff::hooks;
+use crate::diff::table;
+use crate::model::kit;
 use std::collections::BTreeSet;
 use std::fmt;
 use weirgate_state::{
@@ -293,9 +293,7 @@ impl fmt::Display for Action {
                 values.len(),
                 if values.len() == 1 { "" } else { "s" }
             ),
-            Self::SetArriving { device, after, .. } => {
-                arriving::describe(f, device, after.as_ref())
-            }
+            Self::SetArriving { device, after, .. } => hooks::describe(f, device, after.as_ref()),
             Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
         }
     }

@@ -3,9 +3,9 @@
 //! kernel could hold, and things in the observed state that are not ours.
 
 use crate::Options;
-use crate::kit;
-use crate::settle;
-use crate::tree;
+use crate::diff::tree;
+use crate::model::kit;
+use crate::model::settle;
 use std::collections::BTreeSet;
 use weirgate_state::{Device, DeviceName, Hook, Htb, Kit, Origin, Qdisc, QdiscKind, State, Table};
 use weirgate_units::Handle;

@@ -3,7 +3,7 @@
 
 use crate::Plan;
 use crate::action::{Action, Place};
-use crate::kit;
+use crate::model::kit;
 use weirgate_state::{HtbClass, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 

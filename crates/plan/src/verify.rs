@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares what a kernel has with what it should have, field by field.
 
-use crate::arriving;
-use crate::command::{htb_text, kind_text};
-use crate::settle;
-use crate::tree;
+use crate::diff::hooks;
+use crate::diff::tree;
+use crate::model::settle;
+use crate::text::command::{htb_text, kind_text};
 use std::fmt;
 use weirgate_state::{
     Content, Hook, HtbClass, Offloads, Origin, Qdisc, QdiscKind, Stab, State, Table,
@@ -98,9 +98,9 @@ impl Found {
     }
 
     fn arriving(&mut self, observed: &State, desired: &State) {
-        for (name, wanted, seen) in arriving::pairs(observed, desired) {
+        for (name, wanted, seen) in hooks::pairs(observed, desired) {
             let origin = wanted.map_or_else(Origin::default, |place| place.origin.clone());
-            let text = arriving::text;
+            let text = hooks::text;
             self.add(
                 &format!("{name} arriving packets"),
                 &origin,
@@ -260,7 +260,7 @@ impl Found {
                     continue;
                 }
                 let text = |rule: Option<&weirgate_state::Rule>| match rule {
-                    Some(rule) => crate::nft::rule_text(wanted, rule),
+                    Some(rule) => crate::text::nft::rule_text(wanted, rule),
                     None => String::from("none"),
                 };
                 let none = Origin::default();

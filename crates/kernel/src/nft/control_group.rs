@@ -3,7 +3,7 @@
 //! expression `socket` (`nft_socket_init`, net/netfilter/nft_socket.c), which
 //! nlink does not model for this key, and numbered in the host's order.
 
-use crate::wire::Attrs;
+use crate::netlink::wire::Attrs;
 use nlink::netlink::nftables::{Expr, RawExpr, Register, RuleExpr};
 
 const NAME: &str = "socket";

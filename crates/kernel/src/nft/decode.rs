@@ -14,7 +14,7 @@ use super::{
     NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE,
     PRIORITY_MANGLE, PRIORITY_RAW,
 };
-use crate::wire::Attrs;
+use crate::netlink::wire::Attrs;
 use nlink::netlink::AttrIter;
 use nlink::netlink::nftables::parse_expressions;
 use std::collections::{BTreeMap, BTreeSet};

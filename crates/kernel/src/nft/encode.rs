@@ -11,8 +11,8 @@ use super::{
     NFTA_TABLE_NAME, PRIORITY_MANGLE, PRIORITY_RAW, family, frame, label, message,
 };
 use super::{object, sets};
-use crate::channel::Request;
 use crate::error::KernelError;
+use crate::netlink::channel::Request;
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::nftables::{Expr, write_expressions};
 use std::collections::BTreeSet;

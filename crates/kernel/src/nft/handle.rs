@@ -7,7 +7,7 @@
 use super::{
     GETRULE, NFGENMSG, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_TABLE, family, label, message,
 };
-use crate::wire::Attrs;
+use crate::netlink::wire::Attrs;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeMap;
 use weirgate_state::Table;

@@ -2,7 +2,7 @@
 //! Named counters: made with the table, read by name.
 
 use super::{DELOBJ, GETOBJ, NEWOBJ, NFGENMSG, family, message};
-use crate::wire::Attrs;
+use crate::netlink::wire::Attrs;
 use nlink::netlink::MessageBuilder;
 
 const NLM_F_CREATE: u16 = 0x400;

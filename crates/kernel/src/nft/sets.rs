@@ -9,7 +9,7 @@
 
 use super::control_group;
 use super::{DELSETELEM, NEWSET, NEWSETELEM, family, message};
-use crate::wire::Attrs;
+use crate::netlink::wire::Attrs;
 use nlink::netlink::AttrIter;
 use nlink::netlink::MessageBuilder;
 use std::collections::BTreeSet;

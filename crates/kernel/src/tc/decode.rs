@@ -16,7 +16,7 @@ use super::{
     TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS,
     TCA_RED_MAX_P, TCA_RED_PARMS, TCA_STAB, TCA_STAB_BASE, TCMSG,
 };
-use crate::wire::{self, Attrs};
+use crate::netlink::wire::{self, Attrs};
 use std::collections::BTreeSet;
 use weirgate_plan::TICK_NANOS;
 use weirgate_state::{

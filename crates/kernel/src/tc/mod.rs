@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic control over rtnetlink: messages out, trees and counters in.
 
-pub(crate) mod arriving;
 pub(crate) mod decode;
 pub(crate) mod encode;
-mod inside;
+pub(crate) mod filters;
 pub(crate) mod stats;
+mod xstats;
 
-pub use inside::{Inside, Tin};
+pub use xstats::{Inside, Tin};
 
 /// Message types (linux/rtnetlink.h).
 pub(crate) const RTM_NEWQDISC: u16 = 36;

@@ -2,9 +2,9 @@
 //! Counters of qdiscs and classes.
 
 use super::decode::Entry;
-use super::inside::{Inside, Tin, inside, tins};
+use super::xstats::{Inside, Tin, inside, tins};
 use super::{TCA_KIND, TCA_STATS2};
-use crate::wire;
+use crate::netlink::wire;
 use weirgate_units::Handle;
 
 const TCA_STATS_BASIC: u16 = 1;

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The process that takes a change back: when whoever made it dies before it
+//! is whole, or when nobody confirms it in time.
+//!
+//! It is started before anything changes, in a session of its own, with all
+//! that it needs: the state before, netlink sockets; where it waits for long,
+//! its memory is locked. From then on it needs no file, no other process and no
+//! terminal. Who made the change speaks to it over a socket pair, whose end says
+//! that it died; `confirm` and `rollback` over a socket with a name.
+
+mod frame;
+
+use crate::clock::{self, Timer};
+use crate::error::KeepError;
+use crate::store::folder::{Lock, Place};
+use crate::store::history::{Head, History, Outcome};
+use crate::store::memory::Memory;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream as Stream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt as _, Interest};
+use tokio::net::{UnixListener, UnixStream};
+use weirgate_kernel::{Kernel, Scope};
+use weirgate_state::{State, Table};
+
+/// How long a new guard may take to say that it is ready.
+const READY: Duration = Duration::from_secs(10);
+/// How long a guard whose work is done waits for its parent to go first.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long the guard waits for another weirgate that is at work. One that
+/// hangs must not keep it from its duty.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a guard is started with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Charge {
+    /// Where it keeps account.
+    pub place: Place,
+    /// The entry of the change, where it has one.
+    pub number: Option<u64>,
+    /// What the kernel holds before the change.
+    pub before: State,
+    /// Whether the tables of that state are those of the memory, and are left
+    /// out here.
+    pub remembered: bool,
+    /// What it shall hold afterwards, without what is in its tables: where the
+    /// guard has to look.
+    pub desired: State,
+    /// The text of what was remembered before the change: read only when it is
+    /// needed, and sent by itself.
+    #[serde(skip)]
+    pub memory: Option<Arc<[u8]>>,
+    /// Which entry was what before the change.
+    pub head: Head,
+}
+
+/// What is said to a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Word {
+    /// The change is whole; without a deadline it is for good.
+    Applied { deadline: Option<u64> },
+    /// There is nothing to take back.
+    Dismissed,
+    /// The change is for good.
+    Confirm,
+    /// The change is to be taken back now.
+    Return,
+}
+
+/// What a guard says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Answer {
+    /// It is on guard, or has done what it was told.
+    Done,
+    /// It could not.
+    Failed(String),
+}
+
+impl Answer {
+    fn into_result(self) -> Result<(), KeepError> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Failed(why) => Err(KeepError::Guard(why)),
+        }
+    }
+}
+
+/// A guard, as seen by whoever makes the change. Dropping it without a word
+/// is what dying does: the guard takes the change back.
+pub struct Guard(Stream);
+
+impl Guard {
+    /// Starts one. `program` is run with the argument `guard`, which must call
+    /// [`serve`] with its standard input.
+    pub fn start(program: &Path) -> Result<Starting, KeepError> {
+        let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
+        let (own, its) = Stream::pair().map_err(failed)?;
+        // Nobody waits for it: it outlives its parent, or ends by a word of it.
+        Command::new(program)
+            .arg0("weirgate")
+            .arg("guard")
+            .stdin(Stdio::from(OwnedFd::from(its)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .spawn()
+            .map_err(failed)?;
+        own.set_read_timeout(Some(READY)).map_err(failed)?;
+        Ok(Starting(own))
+    }
+
+    /// The change is whole. With a deadline the guard stays and takes it back
+    /// then, unless it is confirmed.
+    pub fn applied(mut self, deadline: Option<u64>) -> Result<Left, KeepError> {
+        frame::send(&mut self.0, &Word::Applied { deadline })?;
+        frame::receive::<Answer>(&mut self.0)?.into_result()?;
+        Ok(Left(self.0))
+    }
+
+    /// Nothing was changed, or it is undone already.
+    pub fn dismiss(mut self) {
+        // One that is gone needs no dismissal.
+        let _ = frame::send(&mut self.0, &Word::Dismissed);
+    }
+}
+
+/// A guard that was told that the change is whole, and waits for its parent to
+/// go, for [`LINGER`] at most.
+#[derive(Debug)]
+pub struct Left(Stream);
+
+impl Left {
+    /// Gives it a socket, so that closing it takes the guard's time: to whoever
+    /// hung it on a message that nobody reads, it is closed with the stream.
+    pub(crate) fn take(&self, socket: &OwnedFd) -> std::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let sockets = [socket.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&sockets));
+        let byte = [IoSlice::new(&[0])];
+        sendmsg(&self.0, &byte, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+}
+
+/// A guard that was started and knows nothing yet. Dropping it ends it.
+pub struct Starting(Stream);
+
+impl Starting {
+    /// Says what it is to guard.
+    pub fn charge(mut self, charge: &Charge) -> Result<Charged, KeepError> {
+        frame::send(&mut self.0, charge)?;
+        frame::send_raw(&mut self.0, charge.memory.as_deref().unwrap_or_default())?;
+        Ok(Charged(self.0))
+    }
+}
+
+/// A guard that was told what it is to guard.
+pub struct Charged(Stream);
+
+impl Charged {
+    /// Waits until it is at its post.
+    pub fn ready(mut self) -> Result<Guard, KeepError> {
+        frame::receive::<Answer>(&mut self.0)?.into_result()?;
+        Ok(Guard(self.0))
+    }
+}
+
+/// Whether the guard of an unconfirmed change lives and did as it was told.
+pub(crate) enum Reached {
+    /// It has done it.
+    Done,
+    /// There is no guard.
+    Gone,
+}
+
+fn tell(place: &Place, word: Word) -> Result<Reached, KeepError> {
+    let Ok(mut stream) = Stream::connect(place.guard()) else {
+        return Ok(Reached::Gone);
+    };
+    frame::send(&mut stream, &word)?;
+    frame::receive::<Answer>(&mut stream)?.into_result()?;
+    Ok(Reached::Done)
+}
+
+/// Confirms the change that waits for it.
+pub(crate) fn confirm(place: &Place) -> Result<Reached, KeepError> {
+    tell(place, Word::Confirm)
+}
+
+/// Takes the change that waits for confirmation back.
+pub(crate) fn give_back(place: &Place) -> Result<Reached, KeepError> {
+    tell(place, Word::Return)
+}
+
+/// The guard's life; `input` is the socket that [`Guard::start`] gave it.
+pub async fn serve(input: OwnedFd) -> Result<(), KeepError> {
+    let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
+    // A leader of a group already, which a new process never is, stays one.
+    let _ = rustix::process::setsid();
+    // Without these the duty is the same, only less sure to be done in time.
+    let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+    let input = Stream::from(input);
+    input.set_nonblocking(true).map_err(failed)?;
+    let mut parent = UnixStream::from_std(input).map_err(failed)?;
+    let Some(mut charge) = frame::next::<Charge>(&mut parent).await? else {
+        return Ok(());
+    };
+    let Some(memory) = frame::next_raw(&mut parent).await? else {
+        return Ok(());
+    };
+    charge.memory = Some(memory.into()).filter(|text: &Arc<[u8]>| !text.is_empty());
+    let answer = match Post::take(charge) {
+        Ok(post) => {
+            answer(&mut parent, &Answer::Done).await;
+            return post.watch(parent).await;
+        }
+        Err(error) => Answer::Failed(error.to_string()),
+    };
+    self::answer(&mut parent, &answer).await;
+    Ok(())
+}
+
+async fn answer(stream: &mut UnixStream, answer: &Answer) {
+    // Who asked may be gone; what was done is done.
+    if let Ok(bytes) = frame::bytes(answer) {
+        let _ = stream.write_all(&bytes).await;
+    }
+}
+
+/// A guard at its post.
+struct Post {
+    charge: Charge,
+    kernel: Kernel,
+    listener: UnixListener,
+    timer: Timer,
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.charge.place.guard());
+    }
+}
+
+impl Post {
+    fn take(charge: Charge) -> Result<Self, KeepError> {
+        let path = charge.place.guard();
+        // One that was killed leaves its name behind.
+        let _ = fs::remove_file(&path);
+        Ok(Self {
+            kernel: Kernel::open()?,
+            listener: UnixListener::bind(&path).map_err(KeepError::file(&path))?,
+            timer: Timer::new()?,
+            charge,
+        })
+    }
+
+    async fn watch(self, mut parent: UnixStream) -> Result<(), KeepError> {
+        match frame::next::<Word>(&mut parent).await? {
+            Some(Word::Applied {
+                deadline: Some(deadline),
+            }) => {
+                // Whoever made the change may go now, and much may happen until
+                // then: nothing is left to be fetched from a disk or to fail.
+                let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
+                self.before()?;
+                self.timer.set(deadline)?;
+                answer(&mut parent, &Answer::Done).await;
+            }
+            Some(Word::Applied { deadline: None }) => {
+                answer(&mut parent, &Answer::Done).await;
+                self.linger(&parent).await;
+                return Ok(());
+            }
+            Some(_) => return Ok(()),
+            None => {
+                let why = "whoever made the change died before it was whole";
+                let _ = self.take_back(Outcome::Failed(why.to_owned())).await;
+                return Ok(());
+            }
+        }
+        drop(parent);
+        loop {
+            let mut visitor = tokio::select! {
+                biased;
+                over = self.timer.over() => {
+                    over?;
+                    let _ = self.take_back(Outcome::Returned).await;
+                    return Ok(());
+                }
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(_) => continue,
+                },
+            };
+            // A visitor who says nothing must not keep the guard from its duty.
+            let word = tokio::select! {
+                biased;
+                over = self.timer.over() => {
+                    over?;
+                    continue;
+                }
+                word = frame::next::<Word>(&mut visitor) => word,
+            };
+            let outcome = match word {
+                Ok(Some(Word::Confirm)) => self.settle(Outcome::Confirmed),
+                Ok(Some(Word::Return)) => self.take_back(Outcome::TakenBack).await,
+                _ => continue,
+            };
+            match outcome {
+                Ok(()) => {
+                    answer(&mut visitor, &Answer::Done).await;
+                    return Ok(());
+                }
+                Err(error) => answer(&mut visitor, &Answer::Failed(error.to_string())).await,
+            }
+        }
+    }
+
+    /// Waits until the parent is gone. What it sent meanwhile is not read: the
+    /// sockets in it are closed with the stream, by this process.
+    async fn linger(self, parent: &UnixStream) {
+        // The name is free for the next guard.
+        drop(self);
+        let gone = async {
+            while let Ok(ready) = parent.ready(Interest::READABLE).await
+                && !ready.is_read_closed()
+            {
+                // A byte that stays unread is told of only once.
+                let _ = parent.try_io(Interest::READABLE, || -> std::io::Result<()> {
+                    Err(std::io::ErrorKind::WouldBlock.into())
+                });
+            }
+        };
+        let _ = tokio::time::timeout(LINGER, gone).await;
+    }
+
+    /// Goes back to the state before, whatever is there now.
+    async fn take_back(&self, outcome: Outcome) -> Result<(), KeepError> {
+        let _lock = self.lock().await;
+        let charge = &self.charge;
+        let scope = Scope::of([&charge.before, &charge.desired]);
+        let gone = self.kernel.go_back(&self.before()?, &scope).await;
+        let outcome = match &gone {
+            Ok(()) => outcome,
+            Err(cause) => Outcome::Lost(cause.to_string()),
+        };
+        Memory::write_text(&charge.place, charge.memory.as_deref())?;
+        self.settle(outcome)?;
+        gone.map_err(|cause| KeepError::Guard(cause.to_string()))
+    }
+
+    /// What the kernel held before the change.
+    fn before(&self) -> Result<State, KeepError> {
+        let mut before = self.charge.before.clone();
+        if let Some(text) = self
+            .charge
+            .memory
+            .as_ref()
+            .filter(|_| self.charge.remembered)
+        {
+            let memory: Memory = serde_json::from_slice(text)
+                .map_err(|error| KeepError::Guard(error.to_string()))?;
+            before.tables = memory.applied.tables;
+        }
+        Ok(before)
+    }
+
+    fn settle(&self, outcome: Outcome) -> Result<(), KeepError> {
+        let history = History::of(&self.charge.place);
+        let mut head = self.charge.head.clone();
+        if let Some(number) = self.charge.number {
+            head.settle(number, outcome);
+        }
+        history.set_head(&head)
+    }
+
+    /// The lock, unless another process keeps it for too long.
+    async fn lock(&self) -> Option<Lock> {
+        self.charge.place.soon(PATIENCE).await.ok()
+    }
+}
+
+/// A state with empty tables, which names all that it is about.
+pub(crate) fn outline(state: &State) -> State {
+    State {
+        devices: state.devices.clone(),
+        tables: state.tables.iter().map(Table::emptied).collect(),
+        arriving: state.arriving.clone(),
+    }
+}
+
+/// When a change made now returns.
+pub(crate) fn deadline(confirm: Duration) -> u64 {
+    let nanos = u64::try_from(confirm.as_nanos()).unwrap_or(u64::MAX);
+    clock::now().saturating_add(nanos)
+}

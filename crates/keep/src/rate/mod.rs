@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `weirgate keep` does for a policy that follows the line's rate: runs
+//! the tracker, puts rates in force in place, keeps records and says how it is.
+//!
+//! The record lies beside the memory, below `/run`: `rate.record`, and the one
+//! before as `rate.record.old`, together at most [`LONGEST`] twice. Where one
+//! is full a new controller begins at the rates of then, so that every record
+//! is whole and can be replayed.
+
+mod reflector;
+mod round_trips;
+pub(crate) mod tracker;
+
+use crate::clock;
+use crate::error::KeepError;
+use crate::rate::tracker::Tracker;
+use crate::site::Site;
+use crate::store::folder::{self, Place};
+use crate::store::history::Entry;
+use crate::store::sealed;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use weirgate_kernel::Kernel;
+use weirgate_state::State;
+use weirgate_track::{Decision, Reason, Setup, Told, Way};
+
+/// A record has at most so many bytes.
+const LONGEST: usize = 4 << 20;
+const HINT: &str = "`weirgate keep` writes it again";
+
+/// The state that the policy asks for at these rates of the line, upstream and
+/// downstream, in bits per second; or why there is none.
+pub type At = Box<dyn Fn([Option<u64>; 2]) -> Result<State, String>>;
+
+/// What is followed, made of an entry by whoever knows policies.
+pub struct Following {
+    /// Whom to ask and what to count.
+    pub setup: Setup,
+    /// The state at other rates.
+    pub at: At,
+}
+
+/// How one way is, for those who look on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayRate {
+    /// `up` or `down`.
+    pub way: String,
+    /// The line's rate now, bits per second on the wire.
+    pub rate: u64,
+    /// Never below.
+    pub floor: u64,
+    /// Never above.
+    pub ceiling: u64,
+    /// Why it is what it is, one word; see `weirgate_track::Reason`.
+    pub reason: String,
+}
+
+/// How the rate is followed, as written below `/run` after every decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RatesNow {
+    /// The entry whose policy is followed.
+    pub number: u64,
+    /// Unix time of the last decision, in seconds.
+    pub time: u64,
+    /// Whether nobody answers, so that the floor is held.
+    pub blind: bool,
+    /// Whether nothing crosses the line from which something could be known.
+    #[serde(default)]
+    pub idle: bool,
+    /// The ways that are followed.
+    pub ways: Vec<WayRate>,
+    /// Reflectors that have no vote, and why.
+    pub troubled: Vec<(String, String)>,
+}
+
+impl RatesNow {
+    fn file(place: &Place) -> PathBuf {
+        place.run.join("rate.json")
+    }
+
+    /// What was written last; `None` where no rate is followed.
+    pub fn read(place: &Place) -> Result<Option<Self>, KeepError> {
+        sealed::read(&Self::file(place), HINT)
+    }
+}
+
+/// Where the record of a place is.
+#[must_use]
+pub fn record_file(place: &Place) -> PathBuf {
+    place.run.join("rate.record")
+}
+
+/// A rate that is followed.
+pub(crate) struct Rates {
+    pub(crate) now: RatesNow,
+    tracker: Tracker,
+    at: At,
+    record: Option<File>,
+    length: usize,
+}
+
+impl Rates {
+    /// Begins to follow what an entry's policy says.
+    pub(crate) fn begin(site: &Site, number: u64, following: Following) -> Result<Self, KeepError> {
+        let Following { setup, at } = following;
+        let tracker = Tracker::open(setup, Kernel::open()?)?;
+        let mut rates = Self {
+            now: RatesNow {
+                number,
+                time: clock::unix(),
+                blind: false,
+                idle: false,
+                ways: Vec::new(),
+                troubled: Vec::new(),
+            },
+            tracker,
+            at,
+            record: None,
+            length: 0,
+        };
+        rates.new_record(&site.place)?;
+        Ok(rates)
+    }
+
+    fn new_record(&mut self, place: &Place) -> Result<(), KeepError> {
+        folder::folder(&place.run)?;
+        let path = record_file(place);
+        // The first one has none before it.
+        let _ = fs::rename(&path, path.with_extension("record.old"));
+        let file = File::create(&path).map_err(KeepError::file(&path))?;
+        self.record = Some(file);
+        self.length = 0;
+        Ok(())
+    }
+
+    /// Waits for a decision. Loses nothing when dropped.
+    pub(crate) async fn next(&mut self) -> Result<Vec<Decision>, KeepError> {
+        self.tracker.next().await
+    }
+
+    /// Notes decisions; true if a rate is another one.
+    pub(crate) fn note(&mut self, place: &Place, told: &[Decision]) -> Result<bool, KeepError> {
+        let mut other = false;
+        for decision in told {
+            match decision.told {
+                Told::Rate { way, rate, reason } => {
+                    other = true;
+                    self.now_at(way, rate, reason);
+                }
+                Told::Reflector { index, trouble } => {
+                    let address = self.tracker.setup().reflectors.get(usize::from(index));
+                    let name = address.map_or_else(String::new, ToString::to_string);
+                    self.now.troubled.retain(|one| one.0 != name);
+                    if let Some(trouble) = trouble {
+                        self.now.troubled.push((name, trouble.to_string()));
+                    }
+                }
+            }
+        }
+        self.now.blind = self.tracker.controller().blind();
+        self.now.idle = self.tracker.controller().idle();
+        self.now.time = clock::unix();
+        sealed::write(&RatesNow::file(place), &self.now)?;
+        self.write(place)?;
+        Ok(other)
+    }
+
+    fn now_at(&mut self, way: Way, rate: u64, reason: Reason) {
+        let Some(limits) = self.tracker.setup().settings.limits(way) else {
+            return;
+        };
+        let now = WayRate {
+            way: way.to_string(),
+            rate,
+            floor: limits.floor,
+            ceiling: limits.ceiling,
+            reason: reason.to_string(),
+        };
+        self.now.ways.retain(|one| one.way != now.way);
+        self.now.ways.push(now);
+    }
+
+    fn write(&mut self, place: &Place) -> Result<(), KeepError> {
+        if self.length > LONGEST && !self.now.blind && self.tracker.begin_again() {
+            self.new_record(place)?;
+        }
+        let text = self.tracker.written();
+        self.length += text.len();
+        // A record that cannot be written is no reason to stop following.
+        if let Some(file) = &mut self.record
+            && file.write_all(text.as_bytes()).is_err()
+        {
+            self.record = None;
+        }
+        Ok(())
+    }
+
+    /// Puts the rates of now in force; the tracker goes on meanwhile, and what
+    /// it decided then is returned.
+    pub(crate) async fn put(&mut self, site: &Site) -> Result<Vec<Decision>, KeepError> {
+        let controller = self.tracker.controller();
+        let rates = Way::BOTH.map(|way| controller.rate(way));
+        let state = (self.at)(rates).map_err(|why| {
+            KeepError::Nothing(format!("no state at the rates of the line: {why}"))
+        })?;
+        let number = self.now.number;
+        let work = async {
+            let lock = site.lock().await?;
+            // The guard of a change knows the rates as they were.
+            if site.unconfirmed()?.is_some() || site.head()?.confirmed != Some(number) {
+                return Ok(());
+            }
+            site.keep_at(number, Some(&state));
+            site.restore(&lock).await.map(|_| ())
+        };
+        let mut work = std::pin::pin!(work);
+        let mut more = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    done?;
+                    return Ok(more);
+                }
+                told = self.tracker.next() => more.extend(told?),
+            }
+        }
+    }
+
+    /// Nothing is followed any more.
+    pub(crate) fn end(site: &Site) {
+        site.keep_at(0, None);
+        // Gone already, where nothing was followed.
+        let _ = fs::remove_file(RatesNow::file(&site.place));
+    }
+}
+
+impl Site {
+    /// Until something else is said, this is what is in force in place of what
+    /// the entry of this number says.
+    pub(crate) fn keep_at(&self, number: u64, state: Option<&State>) {
+        let mut at = self
+            .rates
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        *at = state.map(|state| (number, state.clone()));
+    }
+
+    /// What is to be in force for an entry: its state, or the same at the rates
+    /// that the line has now.
+    pub(crate) fn at_rates(&self, entry: &Entry) -> State {
+        let at = self
+            .rates
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match &*at {
+            Some((number, state)) if *number == entry.number => state.clone(),
+            _ => entry.desired.clone(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Gives a controller what it has to know of a real line: asks reflectors, looks
+//! at what passes, reads counters. Changes nothing; whoever runs it applies the rates.
+
+use crate::clock::{self, Timer};
+use crate::error::KeepError;
+use crate::rate::reflector::{Answer, Asked};
+use crate::rate::round_trips::Passing;
+use std::future::poll_fn;
+use std::task::Poll;
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
+use weirgate_state::DeviceName;
+use weirgate_track::{Controller, Decision, Input, Record, Setup, Way};
+
+/// Between two looks at the counters.
+const LOOK: u64 = 50_000_000;
+
+/// Follows one line.
+pub struct Tracker {
+    setup: Setup,
+    record: Record,
+    asked: Vec<Asked>,
+    passing: Option<Passing>,
+    kernel: Kernel,
+    probe: Timer,
+    look: Timer,
+    /// Where times begin in records.
+    zero: u64,
+    next: u32,
+    counted: Option<Counted>,
+    /// Whether nothing crosses the line, as those who wait know it.
+    idle: bool,
+}
+
+/// What counters said the last time.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    line: DeviceIndex,
+    waits: Option<DeviceIndex>,
+    /// Bytes on the wire, upstream and downstream.
+    wire: [u64; 2],
+}
+
+impl Tracker {
+    /// Sockets are opened in the calling thread's namespace, and `kernel` has
+    /// to be of the same one. Needs a tokio runtime.
+    pub fn open(setup: Setup, kernel: Kernel) -> Result<Self, KeepError> {
+        let unusable = |why: &str| KeepError::Nothing(format!("the rate is not followed: {why}"));
+        let record = Record::new(setup.settings.clone()).map_err(unusable)?;
+        let mut asked = Vec::new();
+        for (number, address) in setup.reflectors.iter().enumerate() {
+            let own = (std::process::id() as u16).wrapping_add(number as u16);
+            let one = Asked::open(*address, setup.dscp, own);
+            asked.push(one.map_err(|error| unusable(&format!("{address}: {error}")))?);
+        }
+        let passing = setup.passive.then(Passing::open).transpose()?;
+        let (probe, look) = (Timer::new()?, Timer::new()?);
+        let zero = clock::now();
+        if !asked.is_empty() {
+            probe.set(zero)?;
+        }
+        look.set(zero)?;
+        Ok(Self {
+            setup,
+            record,
+            asked,
+            passing,
+            kernel,
+            probe,
+            look,
+            zero,
+            next: 0,
+            counted: None,
+            idle: false,
+        })
+    }
+
+    /// The controller.
+    #[must_use]
+    pub const fn controller(&self) -> &Controller {
+        self.record.controller()
+    }
+
+    /// What it follows.
+    #[must_use]
+    pub const fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// What was recorded since the last time.
+    pub fn written(&mut self) -> String {
+        self.record.written()
+    }
+
+    /// Begins a new record with a controller that starts at the rates of now,
+    /// unless something is going on that it would forget; whether it did.
+    pub(crate) fn begin_again(&mut self) -> bool {
+        if self.controller().busy() || self.controller().blind() {
+            return false;
+        }
+        let mut settings = self.setup.settings.clone();
+        let now = Way::BOTH.map(|way| self.controller().rate(way));
+        for (limits, rate) in [&mut settings.up, &mut settings.down].into_iter().zip(now) {
+            if let (Some(limits), Some(rate)) = (limits, rate) {
+                limits.base = rate;
+            }
+        }
+        let Ok(record) = Record::new(settings) else {
+            return false;
+        };
+        self.record = record;
+        true
+    }
+
+    /// Waits until something is decided, or the line's load ends or begins, of
+    /// which nothing has to follow. Loses nothing when it is dropped
+    /// before it is ready.
+    pub async fn next(&mut self) -> Result<Vec<Decision>, KeepError> {
+        loop {
+            let event = {
+                let (probe, look) = (&self.probe, &self.look);
+                let answer = poll_fn(|cx| {
+                    for (number, one) in self.asked.iter_mut().enumerate() {
+                        if let Poll::Ready(answer) = one.poll(cx) {
+                            return Poll::Ready((number, answer));
+                        }
+                    }
+                    Poll::Pending
+                });
+                tokio::select! {
+                    biased;
+                    (number, answer) = answer => Event::Answer(number, answer),
+                    over = probe.over() => { over?; Event::Probe }
+                    over = look.over() => { over?; Event::Look }
+                }
+            };
+            let told = match event {
+                Event::Answer(number, Ok(answer)) => self.answered(number, answer),
+                // Such as a network that went down: it is as silence.
+                Event::Answer(_, Err(_)) => Vec::new(),
+                Event::Probe => self.ask()?,
+                Event::Look => {
+                    self.look.set(clock::now() + LOOK)?;
+                    self.count().await
+                }
+            };
+            let idle = self.controller().idle();
+            let other = std::mem::replace(&mut self.idle, idle) != idle;
+            if other || !told.is_empty() {
+                return Ok(told);
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        clock::now().saturating_sub(self.zero)
+    }
+
+    fn ask(&mut self) -> Result<Vec<Decision>, KeepError> {
+        let number = self.next as usize % self.asked.len().max(1);
+        let id = self.next & 0xffff;
+        self.next = self.next.wrapping_add(1);
+        let input = Input::Sent {
+            at: self.now(),
+            reflector: number as u16,
+            id,
+        };
+        if let Some(one) = self.asked.get_mut(number) {
+            one.ask(id as u16);
+        }
+        let told = self.record.take(&input);
+        self.probe
+            .set(clock::now() + self.controller().pause().max(1))?;
+        Ok(told)
+    }
+
+    fn answered(&mut self, number: usize, answer: Answer) -> Vec<Decision> {
+        let input = Input::Reply {
+            at: self.now(),
+            reflector: number as u16,
+            id: answer.id.into(),
+            one_way_us: answer.one_way_us,
+        };
+        self.record.take(&input)
+    }
+
+    /// Reads the counters. A device that is not there has none; it comes again
+    /// with another number.
+    async fn count(&mut self) -> Vec<Decision> {
+        let Ok((counted, backlog)) = self.counters().await else {
+            self.counted = None;
+            return Vec::new();
+        };
+        let before = self.counted.replace(counted);
+        let Some(before) = before.filter(|before| before.line == counted.line) else {
+            return Vec::new();
+        };
+        let at = self.now();
+        let mut told = Vec::new();
+        let passed = self.passing.as_mut().map(|one| one.look(counted.line, at));
+        for input in passed.into_iter().flatten() {
+            told.extend(self.record.take(&input));
+        }
+        for way in Way::BOTH {
+            if self.setup.settings.limits(way).is_none() {
+                continue;
+            }
+            let index = usize::from(way == Way::Down);
+            // Counters that were set back have counted nothing.
+            let bytes = counted.wire[index].saturating_sub(before.wire[index]);
+            told.extend(self.record.take(&Input::Load {
+                at,
+                way,
+                bytes,
+                backlog: backlog[index],
+            }));
+        }
+        told
+    }
+
+    async fn counters(&self) -> Result<(Counted, [u64; 2]), KernelError> {
+        let (line, waits) = if let Some(known) = self.counted {
+            (known.line, known.waits)
+        } else {
+            let line = self.kernel.device(&self.setup.line).await?;
+            (line, self.waits(self.setup.waits.as_ref()).await?)
+        };
+        let (received, sent) = self.kernel.traffic(line).await?;
+        let wire = |traffic: weirgate_kernel::Traffic| {
+            self.setup.cost.wire(traffic.bytes, traffic.packets)
+        };
+        let mut backlog = [0; 2];
+        if self.setup.settings.up.is_some() {
+            backlog[0] = self.kernel.backlog(line).await?;
+        }
+        if let Some(waits) = waits.filter(|_| self.setup.settings.down.is_some()) {
+            backlog[1] = self.kernel.backlog(waits).await?;
+        }
+        let counted = Counted {
+            line,
+            waits,
+            wire: [wire(sent), wire(received)],
+        };
+        Ok((counted, backlog))
+    }
+
+    async fn waits(&self, name: Option<&DeviceName>) -> Result<Option<DeviceIndex>, KernelError> {
+        match name {
+            Some(name) => self.kernel.device(name).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+enum Event {
+    Answer(usize, std::io::Result<Answer>),
+    Probe,
+    Look,
+}

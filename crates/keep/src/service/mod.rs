@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate keep`: keeps the applied state in force while devices come, go
+//! and change.
+//!
+//! It sleeps until the kernel says that something changed, or another weirgate
+//! wrote what is kept; then compares and mends. It never acts while a change
+//! waits for confirmation, whose guard knows what to go back to. What someone
+//! else undoes again and again is mended more and more slowly.
+
+pub(crate) mod control_group;
+pub(crate) mod names;
+mod sessions;
+
+use crate::clock::{self, Timer};
+use crate::error::KeepError;
+use crate::rate::{Following, Rates, RatesNow};
+use crate::service::control_group::Groups;
+use crate::service::names::{Answers, Lookups};
+use crate::service::sessions::Sessions;
+use crate::site::Site;
+use crate::store::history::Entry;
+use crate::store::memory::Memory;
+use rustix::fs::inotify;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use tokio::io::unix::AsyncFd;
+use weirgate_kernel::{DeviceIndex, Events, watch};
+use weirgate_plan::{Options, plan_with, present, with_former};
+use weirgate_state::{DeviceName, State};
+use weirgate_track::Decision;
+
+const MILLISECOND: u64 = 1_000_000;
+/// Changes come in swarms: a device is created, renamed, set up. What follows
+/// within this time is looked at together.
+const SWARM: u64 = 50 * MILLISECOND;
+/// The longest pause between two repairs that someone keeps undoing.
+const LONGEST: u64 = 60_000 * MILLISECOND;
+/// So long after a repair, the next one is not counted as following it.
+const CALM: u64 = 60_000 * MILLISECOND;
+
+/// What the service has done, for whoever keeps a log.
+#[derive(Debug)]
+pub enum Report {
+    /// The confirmed state is in force, after so many steps.
+    Mended {
+        /// How many steps it took.
+        steps: usize,
+        /// The earliest time of the next repair, from now, in milliseconds.
+        pause: u64,
+    },
+    /// So many sets have other addresses of DNS names.
+    Refreshed {
+        /// How many.
+        sets: usize,
+    },
+    /// So many sets have other control groups: some came, went or were made
+    /// again.
+    Regrouped {
+        /// How many.
+        sets: usize,
+    },
+    /// Control groups are not followed, and why.
+    NotRegrouped(KeepError),
+    /// The line was found to have these rates, and they are in force.
+    Rates(RatesNow),
+    /// The line's rate is not followed as the policy says, and why.
+    NotFollowed(KeepError),
+    /// So many sessions of high priority are announced now.
+    Announced(usize),
+    /// Sessions cannot be announced, and why.
+    NotAnnounced(KeepError),
+    /// Names that could not be looked up, and why; their addresses stay.
+    NotFound(Vec<String>),
+    /// It could not be done; the next change is the next attempt, and another
+    /// comes after the pause.
+    Failed {
+        /// Why not.
+        error: KeepError,
+        /// Milliseconds until the next attempt.
+        pause: u64,
+    },
+}
+
+/// Pauses that grow while repairs follow one another.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    pause: u64,
+    last: u64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            pause: SWARM,
+            last: 0,
+        }
+    }
+
+    /// Counts a repair at this time.
+    fn worked(&mut self, now: u64) {
+        let follows = self.last != 0 && now.saturating_sub(self.last) < CALM.max(2 * self.pause);
+        self.pause = if follows {
+            (self.pause * 2).min(LONGEST)
+        } else {
+            SWARM
+        };
+        self.last = now;
+    }
+
+    /// When to look at a change that is told now: after the swarm, and not
+    /// before the pause since the last repair is over.
+    fn next(&self, now: u64) -> u64 {
+        (now + SWARM).max(self.last.saturating_add(self.pause))
+    }
+}
+
+/// Keeps the confirmed state in force until `stop` ends. `ready` is called
+/// once the state is in force for the first time. Sessions may be announced by
+/// root and by the group of the number `announcers`.
+pub async fn keep(
+    site: &Site,
+    announcers: Option<u32>,
+    stop: impl Future<Output = ()>,
+    following: impl AsyncFn(&Site, &Entry) -> Result<Option<Following>, KeepError>,
+    ready: impl FnOnce(),
+    mut report: impl FnMut(Report),
+) -> Result<(), KeepError> {
+    // What is not permitted now will not be later either.
+    site.kernel.permitted().await?;
+    // Listening begins before looking, so that nothing is missed in between.
+    let events = Events::open()?;
+    let history = Watch::of(site)?;
+    let timer = Timer::new()?;
+    let mut lookups = Lookups::new()?;
+    let mut pace = Pace::new();
+    let mut known = BTreeMap::new();
+    mend(site, &mut known, &mut pace, &mut report).await;
+    want(site, &mut lookups, &mut report)?;
+    let mut groups = Groups::new();
+    regroup(site, &mut groups, &mut report).await;
+    let mut sessions = match Sessions::open(&site.place, announcers) {
+        Ok(sessions) => Some(sessions),
+        Err(error) => {
+            report(Report::NotAnnounced(error));
+            None
+        }
+    };
+    let mut rates = None;
+    renew(site, &mut rates, &following, &mut report).await;
+    ready();
+    let mut waits = false;
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => {
+                // The rates stay in force, and nobody follows them any more.
+                if rates.is_some() {
+                    Rates::end(site);
+                }
+                return Ok(());
+            }
+            () = events.next() => {}
+            () = history.next() => {}
+            changed = groups.changed() => {
+                refill(site, changed, &mut report).await;
+                continue;
+            }
+            answers = lookups.next() => {
+                refresh(site, &answers?, &mut report).await;
+                continue;
+            }
+            over = timer.over(), if waits => {
+                over?;
+                waits = false;
+                if let Some(pause) = mend(site, &mut known, &mut pace, &mut report).await {
+                    timer.set(clock::now() + pause)?;
+                    waits = true;
+                }
+                want(site, &mut lookups, &mut report)?;
+                regroup(site, &mut groups, &mut report).await;
+                renew(site, &mut rates, &following, &mut report).await;
+                continue;
+            }
+            event = announced(&mut sessions) => {
+                announce(site, &mut sessions, event, &mut report).await;
+                continue;
+            }
+            told = decided(&mut rates) => {
+                if let Err(error) = put(site, &mut rates, told, &mut report).await {
+                    report(Report::NotFollowed(error));
+                }
+                continue;
+            }
+        }
+        if !waits {
+            timer.set(pace.next(clock::now()))?;
+            waits = true;
+        }
+    }
+}
+
+/// What programs announce; never, where nobody listens.
+async fn announced(sessions: &mut Option<Sessions>) -> Result<sessions::Event, KeepError> {
+    match sessions {
+        Some(sessions) => sessions.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn announce(
+    site: &Site,
+    sessions: &mut Option<Sessions>,
+    event: Result<sessions::Event, KeepError>,
+    report: &mut impl FnMut(Report),
+) {
+    let Some(open) = sessions else {
+        return;
+    };
+    let done = match event {
+        Ok(event) => open.act(site, event).await,
+        Err(error) => {
+            // The socket itself is gone.
+            *sessions = None;
+            Err(error)
+        }
+    };
+    match done {
+        Ok(Some(count)) => report(Report::Announced(count)),
+        Ok(None) => {}
+        Err(error) => report(Report::NotAnnounced(error)),
+    }
+}
+
+/// What the tracker decides; never, where nothing is followed.
+async fn decided(rates: &mut Option<Rates>) -> Result<Vec<Decision>, KeepError> {
+    match rates {
+        Some(rates) => rates.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Puts in force what was decided, and what is decided meanwhile.
+async fn put(
+    site: &Site,
+    rates: &mut Option<Rates>,
+    told: Result<Vec<Decision>, KeepError>,
+    report: &mut impl FnMut(Report),
+) -> Result<(), KeepError> {
+    let mut told = match told {
+        Ok(told) => told,
+        Err(error) => {
+            // Its sockets or timers are gone; the rates stay as they are.
+            *rates = None;
+            return Err(error);
+        }
+    };
+    let Some(rates) = rates else {
+        return Ok(());
+    };
+    loop {
+        let decided = !told.is_empty();
+        let other = rates.note(&site.place, &told)?;
+        told = if other {
+            rates.put(site).await?
+        } else {
+            Vec::new()
+        };
+        // That the load ended or began is told to those who ask.
+        if decided {
+            report(Report::Rates(rates.now.clone()));
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Follows what the confirmed policy says, if that is another one than before.
+async fn renew(
+    site: &Site,
+    rates: &mut Option<Rates>,
+    following: &impl AsyncFn(&Site, &Entry) -> Result<Option<Following>, KeepError>,
+    report: &mut impl FnMut(Report),
+) {
+    let begun = async {
+        let entry = site.confirmed()?;
+        let number = entry.as_ref().map(|entry| entry.number);
+        if rates.as_ref().map(|rates| rates.now.number) == number {
+            return Ok(());
+        }
+        if rates.take().is_some() {
+            Rates::end(site);
+        }
+        let Some(entry) = entry else {
+            return Ok(());
+        };
+        if let Some(found) = following(site, &entry).await? {
+            *rates = Some(Rates::begin(site, entry.number, found)?);
+        }
+        Ok(())
+    };
+    if let Err(error) = begun.await {
+        report(Report::NotFollowed(error));
+    }
+}
+
+/// What is to be looked up: the names of the confirmed state.
+fn want(
+    site: &Site,
+    lookups: &mut Lookups,
+    report: &mut impl FnMut(Report),
+) -> Result<(), KeepError> {
+    match site.confirmed() {
+        Ok(entry) => lookups.want(entry.as_ref().map(|entry| &entry.desired)),
+        Err(error) => {
+            report(Report::NotFound(vec![error.to_string()]));
+            Ok(())
+        }
+    }
+}
+
+/// Follows the control groups of the confirmed state, and puts what they are
+/// into the sets: a change that waited for confirmation left them.
+async fn regroup(site: &Site, groups: &mut Groups, report: &mut impl FnMut(Report)) {
+    let followed = site
+        .confirmed()
+        .and_then(|entry| groups.want(entry.as_ref().map(|entry| &entry.desired)));
+    match followed {
+        Ok(false) => {}
+        other => refill(site, other.map(|_| ()), report).await,
+    }
+}
+
+/// Puts the numbers that control groups have now into the sets.
+async fn refill(site: &Site, told: Result<(), KeepError>, report: &mut impl FnMut(Report)) {
+    let done = async {
+        told?;
+        let lock = site.lock().await?;
+        if site.unconfirmed()?.is_some() {
+            return Ok(0);
+        }
+        site.refill(&lock).await
+    };
+    match done.await {
+        Ok(0) => {}
+        Ok(sets) => report(Report::Regrouped { sets }),
+        Err::<_, KeepError>(error) => report(Report::NotRegrouped(error)),
+    }
+}
+
+/// Puts what was found into the sets.
+async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)) {
+    let done = async {
+        let failed = site.learn(answers)?;
+        if !failed.is_empty() {
+            report(Report::NotFound(failed));
+        }
+        let lock = site.lock().await?;
+        // The guard of a change knows the sets as they were.
+        if site.unconfirmed()?.is_some() {
+            return Ok(0);
+        }
+        site.refill(&lock).await
+    };
+    match done.await {
+        Ok(0) => {}
+        Ok(sets) => report(Report::Refreshed { sets }),
+        Err::<_, KeepError>(error) => report(Report::NotFound(vec![error.to_string()])),
+    }
+}
+
+/// Compares and mends; a time after which to try again where that is needed.
+async fn mend(
+    site: &Site,
+    known: &mut BTreeMap<DeviceName, DeviceIndex>,
+    pace: &mut Pace,
+    report: &mut impl FnMut(Report),
+) -> Option<u64> {
+    let before = known.clone();
+    let worked = work(site, known).await;
+    if before != *known {
+        // A device came, went or has another name: this is nobody's undoing.
+        *pace = Pace::new();
+    }
+    match worked {
+        Ok(Some(0)) => None,
+        Ok(Some(steps)) => {
+            pace.worked(clock::now());
+            report(Report::Mended {
+                steps,
+                pause: pace.pause / MILLISECOND,
+            });
+            None
+        }
+        // Another weirgate is at work, and changed more than is known yet.
+        Ok(None) => Some(SWARM),
+        Err(error) => {
+            pace.worked(clock::now());
+            report(Report::Failed {
+                error,
+                pause: pace.pause / MILLISECOND,
+            });
+            Some(pace.pause)
+        }
+    }
+}
+
+/// How many steps it took; `None` where it is not the time.
+async fn work(
+    site: &Site,
+    known: &mut BTreeMap<DeviceName, DeviceIndex>,
+) -> Result<Option<usize>, KeepError> {
+    let lock = match site.lock().await {
+        Err(KeepError::Busy) => return Ok(None),
+        other => other?,
+    };
+    // What becomes of it is written, which is told.
+    if site.unconfirmed()?.is_some() {
+        return Ok(Some(0));
+    }
+    let devices = site.kernel.devices().await?;
+    let mut steps = 0;
+    if let Some(memory) = Memory::read(&site.place)? {
+        for (old, new) in renamed(known, &devices) {
+            steps += release(site, &memory, &old, &new).await?;
+        }
+    }
+    *known = devices;
+    steps += site.restore(&lock).await?;
+    Ok(Some(steps))
+}
+
+/// Devices that have another name than before, old and new.
+fn renamed(
+    before: &BTreeMap<DeviceName, DeviceIndex>,
+    now: &BTreeMap<DeviceName, DeviceIndex>,
+) -> Vec<(DeviceName, DeviceName)> {
+    let new_name = |index: &DeviceIndex| now.iter().find(|(_, other)| *other == index);
+    before
+        .iter()
+        .filter(|(name, index)| now.get(*name) != Some(index))
+        .filter_map(|(name, index)| Some((name.clone(), new_name(index)?.0.clone())))
+        .collect()
+}
+
+/// Gives a device that was renamed back what it had before weirgate.
+async fn release(
+    site: &Site,
+    memory: &Memory,
+    old: &DeviceName,
+    new: &DeviceName,
+) -> Result<usize, KeepError> {
+    let under = |state: &State| State {
+        devices: state
+            .devices
+            .get(old)
+            .filter(|device| !device.owned_ifb)
+            .map(|device| (new.clone(), device.clone()))
+            .into_iter()
+            .collect(),
+        ..State::default()
+    };
+    let (applied, former) = (under(&memory.applied), under(&memory.former));
+    if applied.devices.is_empty() || memory.applied.devices.contains_key(new) {
+        return Ok(0);
+    }
+    // Tables are left to the comparison that follows.
+    let scope = weirgate_kernel::Scope::of([&applied, &former]);
+    let mut observed = site.kernel.observe(&scope).await?;
+    observed.devices.retain(|name, _| name == new);
+    let names = observed.devices.keys().cloned().collect();
+    let wanted = present(&with_former(&State::default(), &former), &names);
+    let options = Options {
+        previous: Some(&applied),
+        replace_foreign: false,
+    };
+    let plan = plan_with(&observed, &wanted, &options).map_err(KeepError::NoPlan)?;
+    if plan.steps.is_empty() {
+        return Ok(0);
+    }
+    Ok(site.kernel.apply(&plan).await?.steps)
+}
+
+/// Tells when another weirgate wrote what is kept.
+struct Watch(AsyncFd<OwnedFd>);
+
+impl Watch {
+    fn of(site: &Site) -> Result<Self, KeepError> {
+        let folder = &site.place.state;
+        crate::store::folder::folder(folder)?;
+        let made = || -> std::io::Result<AsyncFd<OwnedFd>> {
+            let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+            let fd = inotify::init(flags)?;
+            inotify::add_watch(&fd, folder, inotify::WatchFlags::MOVED_TO)?;
+            watch(fd)
+        };
+        made().map(Self).map_err(KeepError::file(folder))
+    }
+
+    async fn next(&self) {
+        let Ok(mut ready) = self.0.readable().await else {
+            // The loop is ending.
+            return std::future::pending().await;
+        };
+        // What was written is looked up; the words are only emptied.
+        let mut words = [0; 4096];
+        while rustix::io::read(self.0.get_ref(), &mut words).is_ok_and(|length| length > 0) {}
+        ready.clear_ready();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_that_follow_one_another_become_rare() {
+        let mut pace = Pace::new();
+        let mut now = 1_000 * MILLISECOND;
+        let mut within_a_second = 0;
+        for count in 0..40 {
+            let at = pace.next(now);
+            if at - now <= 1_000 * MILLISECOND {
+                within_a_second = count + 1;
+            }
+            assert!(at >= now + SWARM && at - now <= LONGEST + SWARM);
+            pace.worked(at);
+            now = at;
+        }
+        assert!(within_a_second >= 5, "{within_a_second}");
+        assert_eq!(pace.pause, LONGEST);
+        // After a calm it is quick again.
+        now += 3 * LONGEST;
+        pace.worked(now);
+        assert_eq!(pace.pause, SWARM);
+    }
+}

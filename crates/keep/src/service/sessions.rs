@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sessions of high priority that programs announce to `weirgate keep`.
+//!
+//! A program connects to a socket below `/run/weirgate`, and a session goes on as long as the connection is open: one that dies has
+//! ended its session. It is answered with a line: `ok`, or `no` and why. What it
+//! says is not read. While a session goes on the programs that choose receive
+//! windows are told so again and again, so that a service that dies ends them
+//! all within [`LEASE`].
+
+use crate::clock::{self, Timer};
+use crate::error::KeepError;
+use crate::site::Site;
+use crate::store::folder::Place;
+use std::fs::{self, Permissions};
+use std::future::poll_fn;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::PathBuf;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{UnixListener, UnixStream};
+use weirgate_state::DeviceName;
+
+/// Without another word a session is over after this time.
+const LEASE: Duration = Duration::from_secs(5);
+/// Between two words, in nanoseconds.
+const AGAIN: u64 = 2_000_000_000;
+/// Sessions at once; who comes then is refused.
+const MOST: usize = 256;
+/// Whoever may write to the socket may announce: root, and its group.
+const MODE: u32 = 0o660;
+
+/// The sessions that go on.
+pub(crate) struct Sessions {
+    listener: UnixListener,
+    path: PathBuf,
+    open: Vec<UnixStream>,
+    again: Timer,
+}
+
+/// What came of sessions.
+pub(crate) enum Event {
+    /// A program connected.
+    New(UnixStream),
+    /// A session ended.
+    Ended,
+    /// It is time to say again that there are some.
+    Again,
+}
+
+impl Sessions {
+    /// Listens to root and to a group, by its number; a socket that a former
+    /// service left is taken over.
+    pub(crate) fn open(place: &Place, group: Option<u32>) -> Result<Self, KeepError> {
+        Place::passable(group.is_some())?;
+        let path = place.announcements();
+        // None is there after a service that ended well.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(KeepError::file(&path))?;
+        chown(&path, None, group).map_err(KeepError::file(&path))?;
+        fs::set_permissions(&path, Permissions::from_mode(MODE)).map_err(KeepError::file(&path))?;
+        Ok(Self {
+            listener,
+            path,
+            open: Vec::new(),
+            again: Timer::new()?,
+        })
+    }
+
+    /// Waits for something to be done. Loses nothing when dropped.
+    pub(crate) async fn next(&mut self) -> Result<Event, KeepError> {
+        let path = &self.path;
+        let open = &mut self.open;
+        tokio::select! {
+            new = self.listener.accept() => {
+                let (stream, _) = new.map_err(KeepError::file(path))?;
+                Ok(Event::New(stream))
+            }
+            index = poll_fn(|cx| ended(open, cx)) => {
+                open.swap_remove(index);
+                Ok(Event::Ended)
+            }
+            over = self.again.over() => over.map(|()| Event::Again),
+        }
+    }
+
+    /// Does it: tells the kernel, answers the program; how many sessions go on
+    /// now, where that is another number.
+    pub(crate) async fn act(
+        &mut self,
+        site: &Site,
+        event: Event,
+    ) -> Result<Option<usize>, KeepError> {
+        let before = self.open.len() + usize::from(matches!(event, Event::Ended));
+        match event {
+            Event::New(stream) => {
+                let answer = if before >= MOST {
+                    Err(KeepError::Nothing(format!("{MOST} sessions go on already")))
+                } else {
+                    self.tell(site, LEASE).await
+                };
+                self.answer(stream, &answer).await;
+                // What kept it from working is the program's to know.
+                if answer.is_err() && before == 0 {
+                    return Ok(None);
+                }
+            }
+            Event::Ended if self.open.is_empty() => self.tell(site, Duration::ZERO).await?,
+            Event::Ended => {}
+            Event::Again => self.tell(site, LEASE).await?,
+        }
+        if self.open.is_empty() {
+            self.again.stop()?;
+        } else {
+            self.again.set(clock::now() + AGAIN)?;
+        }
+        let now = self.open.len();
+        Ok(Some(now).filter(|now| *now != before))
+    }
+
+    async fn answer(&mut self, mut stream: UnixStream, answer: &Result<(), KeepError>) {
+        let line = match answer {
+            Ok(()) => "ok\n".to_owned(),
+            Err(error) => format!("no: {error}\n"),
+        };
+        // Who is gone already has announced nothing.
+        if stream.write_all(line.as_bytes()).await.is_ok() && answer.is_ok() {
+            self.open.push(stream);
+        }
+    }
+
+    /// Tells every device whose programs are to heed it.
+    async fn tell(&self, site: &Site, lease: Duration) -> Result<(), KeepError> {
+        let mut told = false;
+        for device in heeding(site)? {
+            told |= site.kernel.announce(&device, lease).await?;
+        }
+        if told || lease.is_zero() {
+            return Ok(());
+        }
+        Err(KeepError::Nothing(
+            "no policy in force has a table `[receive.announced]`".to_owned(),
+        ))
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        // Nobody listens there any more; what goes on ends with its lease.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The devices whose policy makes room for sessions.
+fn heeding(site: &Site) -> Result<Vec<DeviceName>, KeepError> {
+    let Some(entry) = site.confirmed()? else {
+        return Ok(Vec::new());
+    };
+    let arriving = &entry.desired.arriving;
+    let heeds = arriving.iter().filter(|(_, place)| {
+        let windows = place.windows.as_deref();
+        windows.is_some_and(weirgate_state::Windows::heeds_announcements)
+    });
+    Ok(heeds.map(|(device, _)| device.clone()).collect())
+}
+
+/// The first stream whose other end is gone; what is said on others is dropped.
+fn ended(open: &[UnixStream], cx: &mut Context<'_>) -> Poll<usize> {
+    for (index, stream) in open.iter().enumerate() {
+        while stream.poll_read_ready(cx).is_ready() {
+            match stream.try_read(&mut [0; 256]) {
+                Ok(0) => return Poll::Ready(index),
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return Poll::Ready(index),
+            }
+        }
+    }
+    Poll::Pending
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel offers, asked once in its run.
+//!
+//! Some questions to nf_tables are transactions that it gives up, which takes it
+//! longer than a whole change. So answers are kept under `/run` beside the
+//! memory of what is applied. What was missing is asked again every time, as
+//! modules may come. What was there may go too: then the kernel refuses the
+//! change, which is taken back, and the answers are asked anew.
+
+use crate::error::KeepError;
+use crate::site::Site;
+use crate::store::folder::Place;
+use crate::store::sealed;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::PathBuf;
+use weirgate_state::Capabilities;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    /// The run of the kernel: folders may outlive it.
+    boot: String,
+    /// Who asked: another version may understand a question otherwise.
+    version: String,
+    found: Capabilities,
+}
+
+fn file(place: &Place) -> PathBuf {
+    place.run.join("asked.json")
+}
+
+/// What was found in this run of the kernel.
+fn known(place: &Place) -> Option<Capabilities> {
+    // What cannot be read is asked again.
+    let asked = sealed::read::<Asked>(&file(place), "").ok().flatten()?;
+    let ours = asked.boot == place.boot && asked.version == env!("CARGO_PKG_VERSION");
+    ours.then_some(asked.found)
+}
+
+impl Site {
+    /// What the kernel offers. Asked is what is not known of its present run.
+    pub async fn capabilities(&self) -> Result<Capabilities, KeepError> {
+        let known = known(&self.place);
+        let found = self.kernel.capabilities_beside(known.as_ref()).await?;
+        if known.as_ref() != Some(&found) {
+            let _ = self.found.set(found.clone());
+        }
+        Ok(found)
+    }
+
+    /// Remembers what was asked, if it was, in the folder that is there while
+    /// something is applied and goes with it.
+    pub(crate) fn remember_answers(&self) {
+        if let Some(found) = self.found.get() {
+            let asked = Asked {
+                boot: self.place.boot.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                found: found.clone(),
+            };
+            // Without it, the kernel is asked again.
+            let _ = sealed::write(&file(&self.place), &asked);
+        }
+    }
+
+    /// Forgets what the kernel was found to offer, because it refused a change;
+    /// whether anything was known.
+    pub fn doubt(&self) -> bool {
+        fs::remove_file(file(&self.place)).is_ok()
+    }
+}

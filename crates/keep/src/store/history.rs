@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The last applied states, and which of them is in force, confirmed, or
+//! waiting to be confirmed. Kept where it outlives the kernel.
+//!
+//! An entry never changes once it is written; `head` says what became of it.
+
+use crate::error::KeepError;
+use crate::store::folder::{self, Place};
+use crate::store::sealed;
+use crate::store::table_text::{Unread, Written};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use weirgate_state::State;
+
+/// How many entries are kept.
+pub const KEPT: usize = 20;
+
+/// A text that a state was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The file's path as it was given.
+    pub path: String,
+    /// Its content.
+    pub text: String,
+}
+
+/// One applied state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its number; later ones are larger.
+    pub number: u64,
+    /// When, in seconds of Unix time.
+    pub time: u64,
+    /// The version of weirgate that wrote it.
+    pub version: String,
+    /// The entry that a rollback went back to.
+    pub from: Option<u64>,
+    /// The policy's texts, the main file first.
+    pub sources: Vec<Source>,
+    /// What the kernel should have had.
+    pub desired: State,
+    /// What the devices had before weirgate.
+    pub former: State,
+}
+
+/// An [`Entry`] with the text of its tables.
+#[derive(Serialize)]
+struct EntryWritten<'a> {
+    number: u64,
+    time: u64,
+    version: &'a str,
+    from: Option<u64>,
+    sources: &'a [Source],
+    desired: Written<'a>,
+    former: &'a State,
+}
+
+/// What of an [`Entry`] says whether it is another's like.
+#[derive(Deserialize)]
+struct EntryUnread<'a> {
+    sources: Vec<Source>,
+    #[serde(borrow)]
+    desired: Unread<'a>,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It was applied for good.
+    Confirmed,
+    /// Nobody confirmed it; what was before is back.
+    Returned,
+    /// It was taken back by `rollback` before it was confirmed.
+    TakenBack,
+    /// It could not be applied; what was before is back.
+    Failed(String),
+    /// What was before could not be restored.
+    Lost(String),
+}
+
+/// A change that is under way or waits to be confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Its entry.
+    pub number: u64,
+    /// The run of the kernel that it was made in.
+    pub boot: String,
+    /// When it returns by itself, in nanoseconds of `CLOCK_BOOTTIME`; `None`
+    /// while it is being applied.
+    pub deadline: Option<u64>,
+}
+
+/// Which entry is what.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Head {
+    /// The entry that is applied when the machine starts; `None` for nothing.
+    pub confirmed: Option<u64>,
+    /// The change in between, if there is one.
+    pub pending: Option<Pending>,
+    /// What became of the entries that are kept.
+    pub outcomes: BTreeMap<u64, Outcome>,
+}
+
+/// The history of one place.
+#[derive(Debug, Clone)]
+pub struct History {
+    folder: PathBuf,
+}
+
+impl History {
+    /// The history of a place; nothing is read or written yet.
+    pub fn of(place: &Place) -> Self {
+        Self {
+            folder: place.state.clone(),
+        }
+    }
+
+    fn entry_file(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("{number:06}.state"))
+    }
+
+    /// Which entry is what; the beginning where nothing was ever applied.
+    pub fn head(&self) -> Result<Head, KeepError> {
+        let hint = "delete it; the states of `weirgate history` stay, but none counts as confirmed";
+        Ok(sealed::read(&self.folder.join("head"), hint)?.unwrap_or_default())
+    }
+
+    /// Writes which entry is what.
+    pub fn set_head(&self, head: &Head) -> Result<(), KeepError> {
+        folder::folder(&self.folder)?;
+        sealed::write(&self.folder.join("head"), head)
+    }
+
+    /// The numbers of the entries, oldest first.
+    pub fn numbers(&self) -> Result<Vec<u64>, KeepError> {
+        let listing = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(KeepError::file(&self.folder))?,
+        };
+        let mut numbers = Vec::new();
+        for file in listing {
+            let file = file.map_err(KeepError::file(&self.folder))?.file_name();
+            let number = file.to_str().and_then(|name| name.strip_suffix(".state"));
+            numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// One entry.
+    pub fn entry(&self, number: u64) -> Result<Entry, KeepError> {
+        let path = self.entry_file(number);
+        let hint = "delete it; the other states of `weirgate history` can still be used";
+        sealed::read(&path, hint)?.ok_or_else(|| {
+            KeepError::Nothing(format!("there is no state {number} in `weirgate history`"))
+        })
+    }
+
+    /// Whether an entry has these texts and leads to this state, whose tables
+    /// have this text.
+    pub(crate) fn is(
+        &self,
+        number: u64,
+        sources: &[Source],
+        desired: &State,
+        tables: &RawValue,
+    ) -> bool {
+        let path = self.entry_file(number);
+        let same = sealed::read_with(&path, "", |body| {
+            let entry: EntryUnread<'_> =
+                serde_json::from_slice(body).map_err(|error| error.to_string())?;
+            Ok(entry.sources == sources && entry.desired.is(desired, tables))
+        });
+        same.is_ok_and(|same| same == Some(true))
+    }
+
+    /// Writes an entry with the next number, and drops the oldest beyond
+    /// [`KEPT`] that are neither confirmed nor pending. `tables` is the text of
+    /// the tables that it leads to.
+    pub(crate) fn add(
+        &self,
+        mut entry: Entry,
+        head: &Head,
+        tables: &RawValue,
+    ) -> Result<Entry, KeepError> {
+        folder::folder(&self.folder)?;
+        let numbers = self.numbers()?;
+        entry.number = numbers.last().map_or(1, |last| last + 1);
+        let written = EntryWritten {
+            number: entry.number,
+            time: entry.time,
+            version: &entry.version,
+            from: entry.from,
+            sources: &entry.sources,
+            desired: Written::of(&entry.desired, tables),
+            former: &entry.former,
+        };
+        sealed::write(&self.entry_file(entry.number), &written)?;
+        let needed = [head.confirmed, head.pending.as_ref().map(|one| one.number)];
+        let spare = (numbers.len() + 1).saturating_sub(KEPT);
+        let old = numbers
+            .iter()
+            .filter(|number| !needed.contains(&Some(**number)));
+        for number in old.take(spare) {
+            let path = self.entry_file(*number);
+            fs::remove_file(&path).map_err(KeepError::file(&path))?;
+        }
+        Ok(entry)
+    }
+
+    /// The newest entry before this one that was applied for good.
+    pub fn before(&self, number: u64, head: &Head) -> Result<Option<u64>, KeepError> {
+        let good =
+            |other: &u64| *other < number && head.outcomes.get(other) == Some(&Outcome::Confirmed);
+        Ok(self.numbers()?.into_iter().rev().find(good))
+    }
+}
+
+impl Head {
+    /// Ends what is pending, as this; an entry's number is kept in mind as
+    /// long as the entry is.
+    pub fn settle(&mut self, number: u64, outcome: Outcome) {
+        if outcome == Outcome::Confirmed {
+            self.confirmed = Some(number);
+        }
+        self.pending = None;
+        self.outcomes.insert(number, outcome);
+        while self.outcomes.len() > 2 * KEPT {
+            self.outcomes.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(folder: &std::path::Path) -> History {
+        History {
+            folder: folder.join("state"),
+        }
+    }
+
+    fn add(history: &History, head: &Head) -> Entry {
+        let (entry, none) = (entry(), RawValue::from_string("[]".to_owned()).unwrap());
+        let added = history.add(entry, head, &none).unwrap();
+        assert_eq!(history.entry(added.number).unwrap(), added);
+        assert!(history.is(added.number, &added.sources, &added.desired, &none));
+        added
+    }
+
+    fn entry() -> Entry {
+        Entry {
+            number: 0,
+            time: 1,
+            version: "0".to_owned(),
+            from: None,
+            sources: Vec::new(),
+            desired: State::default(),
+            former: State::default(),
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_but_not_the_confirmed_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        let mut head = history.head().unwrap();
+        for expected in 1..=30 {
+            let added = add(&history, &head);
+            assert_eq!(added.number, expected);
+            if expected == 3 {
+                head.settle(3, Outcome::Confirmed);
+            }
+        }
+        let numbers = history.numbers().unwrap();
+        assert_eq!(numbers.len(), KEPT);
+        assert_eq!((numbers[0], numbers[1]), (3, 12));
+        assert_eq!(history.before(30, &head).unwrap(), Some(3));
+        assert_eq!(history.entry(3).unwrap().number, 3);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_named_and_the_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        for _ in 0..2 {
+            add(&history, &Head::default());
+        }
+        let path = history.entry_file(1);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let error = history.entry(1).unwrap_err().to_string();
+        assert!(error.contains("000001.state is damaged"), "{error}");
+        assert_eq!(history.entry(2).unwrap().number, 2);
+        // What a crash left aside is no entry.
+        fs::write(folder.path().join("state/000003.state.new"), b"x").unwrap();
+        assert_eq!(history.numbers().unwrap(), [1, 2]);
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What weirgate remembers of the running kernel: what it applied, and what
+//! was there before. Kept under `/run`.
+
+use crate::error::KeepError;
+use crate::store::folder::{self, Place};
+use crate::store::sealed;
+use crate::store::table_text::{Unread, Written};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weirgate_kernel::{Handles, Stamp};
+use weirgate_state::{State, Table};
+
+const HINT: &str = "delete it, then apply again";
+
+/// What is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What the shaped devices had before the first apply.
+    pub former: State,
+    /// What was applied last.
+    pub applied: State,
+}
+
+impl Memory {
+    fn file(place: &Place) -> PathBuf {
+        place.run.join("state.json")
+    }
+
+    /// Reads the memory; `None` if nothing is applied.
+    pub fn read(place: &Place) -> Result<Option<Self>, KeepError> {
+        sealed::read(&Self::file(place), HINT)
+    }
+
+    /// Reads the memory, where the text of tables is known that are mostly the
+    /// applied ones.
+    pub(crate) fn read_knowing(
+        place: &Place,
+        known: &[Table],
+        text: &RawValue,
+    ) -> Result<Option<Kept>, KeepError> {
+        sealed::read_with(&Self::file(place), HINT, |body| {
+            let read = || -> serde_json::Result<Self> {
+                let unread: MemoryUnread<'_> = serde_json::from_slice(body)?;
+                Ok(Self {
+                    former: unread.former,
+                    applied: unread.applied.read(known, text)?,
+                })
+            };
+            Ok(Kept {
+                memory: read().map_err(|error| error.to_string())?,
+                text: body.into(),
+            })
+        })
+    }
+
+    /// The text of a memory of this state, whose tables have this text.
+    pub(crate) fn text(
+        place: &Place,
+        former: &State,
+        applied: &State,
+        tables: &RawValue,
+    ) -> Result<Arc<[u8]>, KeepError> {
+        let applied = Written::of(applied, tables);
+        let text = sealed::json(&Self::file(place), &MemoryWritten { former, applied })?;
+        Ok(text.into())
+    }
+
+    /// Writes the memory, whole or not at all; `None` forgets everything. What
+    /// was known of the tables holds no longer.
+    pub fn write(place: &Place, memory: Option<&Self>) -> Result<(), KeepError> {
+        let text = memory.map(|memory| sealed::json(&Self::file(place), memory));
+        Self::write_text(place, text.transpose()?.as_deref())
+    }
+
+    /// The same of a text that was read, or made by [`Memory::text`].
+    pub(crate) fn write_text(place: &Place, text: Option<&[u8]>) -> Result<(), KeepError> {
+        forget(place)?;
+        let Some(text) = text else {
+            let gone = fs::remove_dir_all(&place.run);
+            return match gone {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                other => other.map_err(KeepError::file(&place.run)),
+            };
+        };
+        folder::folder(&place.run)?;
+        sealed::write_body(&Self::file(place), text)
+    }
+}
+
+/// A memory with its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) memory: Memory,
+    pub(crate) text: Arc<[u8]>,
+}
+
+#[derive(Deserialize)]
+struct MemoryUnread<'a> {
+    former: State,
+    #[serde(borrow)]
+    applied: Unread<'a>,
+}
+
+#[derive(Serialize)]
+struct MemoryWritten<'a> {
+    former: &'a State,
+    applied: Written<'a>,
+}
+
+/// What the tables' stamp was when the kernel was found to hold what the memory
+/// says is applied. Apart from the memory, because it is written when a change
+/// is whole and gone before the next begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    /// The run of the kernel: folders may outlive it.
+    boot: String,
+    generation: u32,
+    heads: u64,
+    /// The numbers of the tables' rules.
+    #[serde(default)]
+    handles: Handles,
+}
+
+fn seen_file(place: &Place) -> PathBuf {
+    place.run.join("seen.json")
+}
+
+/// The stamp under which the tables of the memory's applied state were read, or
+/// made and read back, with the numbers of their rules; `None` where they must
+/// be read.
+pub(crate) fn seen(place: &Place) -> Option<(Stamp, Handles)> {
+    let read = sealed::read::<Seen>(&seen_file(place), "it is written again");
+    // What cannot be read is known no longer, which costs only time.
+    let seen = read.ok().flatten()?;
+    let stamp = Stamp {
+        generation: seen.generation,
+        heads: seen.heads,
+    };
+    (seen.boot == place.boot).then_some((stamp, seen.handles))
+}
+
+/// Remembers under which stamp the kernel holds what the memory says.
+pub(crate) fn see(place: &Place, stamp: Stamp, handles: Handles) -> Result<(), KeepError> {
+    let Stamp { generation, heads } = stamp;
+    let seen = Seen {
+        boot: place.boot.clone(),
+        generation,
+        heads,
+        handles,
+    };
+    sealed::write(&seen_file(place), &seen)
+}
+
+/// Forgets the stamp: before anything changes that it vouches for.
+pub(crate) fn forget(place: &Place) -> Result<(), KeepError> {
+    let path = seen_file(place);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(KeepError::file(&path)),
+    }
+}

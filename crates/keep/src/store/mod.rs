@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What weirgate stores: the history of applied states below `/var/lib`, and
+//! what it remembers of the running kernel below `/run`.
+
+pub(crate) mod capabilities;
+pub(crate) mod folder;
+pub(crate) mod history;
+pub(crate) mod memory;
+pub(crate) mod sealed;
+pub(crate) mod table_text;

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Carries out a plan: all of it, or none of it.
+//!
+//! Steps that follow one another and go through one socket are sent in one
+//! call, so that being killed leaves whole trees and whole tables. If a step
+//! fails, or the kernel accepts all and still holds something else, the way
+//! back is planned from what is there then, which is surer than undoing what
+//! should have been done.
+
+pub(crate) mod parts;
+
+use crate::apply::parts::{Parts, transactions};
+use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
+use crate::link;
+use crate::netlink::channel::Request;
+use crate::nft;
+use crate::nft::handle::Handles;
+use crate::nft::narrow::{self, Written};
+use crate::observe::{Observed, Scope};
+use crate::programs::conditioner;
+use crate::programs::order;
+use crate::programs::payload;
+use crate::programs::receive_window;
+use crate::programs::shaper;
+use crate::programs::virtual_queue;
+use crate::tc::filters::Programs;
+use crate::tc::{self, encode};
+use crate::{DeviceIndex, Kernel};
+use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
+use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};
+use weirgate_state::{Arriving, DeviceName, State, Table};
+
+/// A plan that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// How many steps it took.
+    pub steps: usize,
+    /// What the kernel held afterwards: as desired.
+    pub after: State,
+    /// The generation of nf_tables that this is of; `None` where another
+    /// program changed a table meanwhile.
+    pub generation: Option<u32>,
+    /// The numbers of the rules in that generation.
+    pub handles: Handles,
+}
+
+/// What is known of the tables of a plan's former state.
+#[derive(Debug, Clone, Default)]
+pub struct Since {
+    /// The generation of nf_tables that they are of, where it is one.
+    pub generation: Option<u32>,
+    /// The numbers of their rules in it.
+    pub handles: Handles,
+}
+
+impl Kernel {
+    /// Carries out a plan and verifies the result.
+    pub async fn apply(&self, plan: &Plan) -> Result<Applied, ApplyError> {
+        self.apply_since(plan, &Since::default()).await
+    }
+
+    /// The same, where it is known which generation of nf_tables the tables of
+    /// the plan's former state are of. If no other program has made one since,
+    /// only what the plan wrote is read back.
+    pub async fn apply_since(&self, plan: &Plan, since: &Since) -> Result<Applied, ApplyError> {
+        let scope = Scope::of([&plan.before, &plan.desired]);
+        let cause = match self.attempt(plan, &scope, since).await {
+            Ok(observed) => {
+                return Ok(Applied {
+                    steps: plan.steps.len(),
+                    after: observed.state,
+                    generation: observed.generation,
+                    handles: observed.handles,
+                });
+            }
+            Err(cause) => cause,
+        };
+        match self.go_back(&plan.before, &scope).await {
+            Ok(()) => Err(ApplyError::Restored { cause }),
+            Err(Cause::Differs(differences)) => Err(ApplyError::Lost {
+                cause,
+                because: None,
+                differences,
+            }),
+            Err(because) => Err(ApplyError::Lost {
+                cause,
+                because: Some(because),
+                differences: Vec::new(),
+            }),
+        }
+    }
+
+    async fn attempt(&self, plan: &Plan, scope: &Scope, since: &Since) -> Result<Observed, Cause> {
+        let mut written = Written::default();
+        self.execute(&plan.steps, &since.handles, &mut written)
+            .await?;
+        let after = self.read_back(plan, scope, since, written).await?;
+        let differences = verify(&after.state, &plan.desired);
+        if differences.is_empty() {
+            Ok(after)
+        } else {
+            Err(Cause::Differs(differences))
+        }
+    }
+
+    /// What is there after a plan's steps.
+    async fn read_back(
+        &self,
+        plan: &Plan,
+        scope: &Scope,
+        since: &Since,
+        written: Written,
+    ) -> Result<Observed, KernelError> {
+        // Every transaction of nf_tables counts one, and 0 is left out where
+        // the number comes round.
+        let own = since
+            .generation
+            .and_then(|before| before.checked_add(transactions(plan)));
+        if own.is_none() || own != Some(self.generation().await?) {
+            return self.observe_knowing(scope, None).await;
+        }
+        let parts = Parts::after(plan, &since.handles, written);
+        let mut handles = Handles::new();
+        let state = self.observe_with(scope, &parts, &mut handles).await?;
+        if own != Some(self.generation().await?) {
+            return self.observe_knowing(scope, None).await;
+        }
+        Ok(Observed {
+            state,
+            generation: own,
+            handles,
+        })
+    }
+
+    /// Goes back to a former state from whatever is there, within a scope:
+    /// what an apply that was cut short, or one that nobody confirmed, is
+    /// followed by. Needs no memory of what was done. What a device had that
+    /// has vanished meanwhile is gone with it.
+    ///
+    /// Does nothing where the former state is there already.
+    pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
+        let devices = self.devices().await?.into_keys().collect();
+        let before = &present(before, &devices);
+        let now = self.observe(scope).await?;
+        // A refused first step has changed nothing; then what no plan could
+        // make again is still there.
+        if verify(&now, before).is_empty() {
+            return Ok(());
+        }
+        let options = Options {
+            previous: None,
+            replace_foreign: true,
+        };
+        let back = plan_with(&now, before, &options).map_err(Cause::NoWay)?;
+        let (handles, mut written) = (Handles::new(), Written::default());
+        self.execute(&back.steps, &handles, &mut written).await?;
+        let differences = verify(&self.observe(scope).await?, before);
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Cause::Differs(differences))
+        }
+    }
+
+    /// Whether no device has the name, also not as an alternative one: the
+    /// requests that follow a refused creation would reach that device.
+    async fn free(&self, step: &Step, name: &DeviceName) -> Result<(), KernelError> {
+        match self.device(name).await {
+            Err(KernelError::NoDevice(_)) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(KernelError::Refused(Refusal {
+                object: step.action.to_string(),
+                errno: EEXIST,
+                text: Some("another device has this name".to_owned()),
+                denial: None,
+                origin: step.origin.clone(),
+            })),
+        }
+    }
+
+    /// Gives packets something else where they arrive.
+    async fn set_arriving(
+        &self,
+        step: &Step,
+        device: &DeviceName,
+        (before, after): (Option<&Arriving>, Option<&Arriving>),
+        conditioners: &mut conditioner::Shared,
+    ) -> Result<(), KernelError> {
+        let index = self.index(device).await?;
+        let looks = tc::filters::new_payload(before, after);
+        let payload = payload::program(looks)?;
+        let wanted = tc::filters::new_hold(before, after);
+        let told = wanted.filter(|_| tc::filters::can_be_told(before));
+        let hold = virtual_queue::program(step, wanted.filter(|_| told.is_none()))?;
+        let receive = receive_window::programs(step, before, after)?;
+        let conditioners = conditioners.programs(step, index, before, after)?;
+        let order = order::programs(step, before, after)?;
+        let programs = Programs {
+            payload: payload.as_ref().map(AsRawFd::as_raw_fd),
+            hold: hold.as_ref().map(AsRawFd::as_raw_fd),
+            windows: receive.windows(),
+            datagrams: receive.datagrams(),
+            entering: conditioners.entering(),
+            leaving: conditioners.leaving(),
+            order: order.as_ref().map(order::Loaded::numbers),
+        };
+        let change = tc::filters::change(index, before, after, programs);
+        let mut batch = requests(step, change);
+        if let Err(error) = self.flush(&mut batch).await {
+            // A place that was made for a filter goes with it.
+            let made = !matches!(
+                &error,
+                KernelError::Refused(refusal) if refusal.errno == EEXIST
+            );
+            if before.is_none() && made {
+                let remove = requests(step, [tc::filters::remove(index)]);
+                self.route.answers(remove).await?;
+            }
+            return Err(error);
+        }
+        if let Some(told) = told {
+            self.tell_hold(step, index, told).await?;
+        }
+        self.tell_receive(step, index, before, after).await?;
+        self.tell_conditioners(step, index, before, after).await
+    }
+
+    /// `handles` are the known numbers of rules; what is learnt of new ones
+    /// goes to `written`.
+    async fn execute(
+        &self,
+        steps: &[Step],
+        handles: &Handles,
+        written: &mut Written,
+    ) -> Result<(), KernelError> {
+        let mut batch = Vec::new();
+        let mut conditioners = conditioner::Shared::of(steps);
+        for step in steps {
+            if let Some((device, kit, there)) = shaper::of_step(&step.action) {
+                self.flush(&mut batch).await?;
+                let index = self.index(device).await?;
+                self.set_kit(step, index, kit).await?;
+                if !there {
+                    batch = requests(step, traffic_control(&step.action, index));
+                }
+                continue;
+            }
+            match &step.action {
+                Action::CreateIfb { device } => {
+                    self.flush(&mut batch).await?;
+                    self.free(step, device).await?;
+                    batch = requests(step, link::create_ifb(device));
+                    // Later steps need the number that the kernel gives it.
+                    if let Err(error) = self.flush(&mut batch).await {
+                        // One without its mark would pass for another's.
+                        if let Ok(index) = self.index(device).await {
+                            batch = requests(step, [link::delete(index)]);
+                            self.flush(&mut batch).await?;
+                        }
+                        return Err(error);
+                    }
+                }
+                Action::SetOffloads { device, offloads } => {
+                    self.flush(&mut batch).await?;
+                    self.set_offloads(device, *offloads).await?;
+                }
+                Action::DeleteTable { netdev, name } => {
+                    self.flush(&mut batch).await?;
+                    let request = nft::encode::delete(*netdev, name);
+                    self.nft
+                        .batch(nft::encode::transaction(vec![request]))
+                        .await?;
+                }
+                Action::SetTable { table } => {
+                    self.flush(&mut batch).await?;
+                    self.set_table(table).await?;
+                }
+                Action::ChangeTable { before, after } => {
+                    self.flush(&mut batch).await?;
+                    self.change_table(before, after, handles, written).await?;
+                }
+                Action::ForgetDecisions { mask, values } => {
+                    self.flush(&mut batch).await?;
+                    self.forget(*mask, values).await?;
+                }
+                Action::SetArriving {
+                    device,
+                    before,
+                    after,
+                } => {
+                    self.flush(&mut batch).await?;
+                    let change = (before.as_ref(), after.as_ref());
+                    self.set_arriving(step, device, change, &mut conditioners)
+                        .await?;
+                }
+                Action::DeleteIfb { device } => {
+                    let index = self.index(device).await?;
+                    batch.extend(requests(step, [link::delete(index)]));
+                }
+                action => {
+                    let Some(device) = action.device() else {
+                        continue;
+                    };
+                    let index = self.index(device).await?;
+                    batch.extend(requests(step, traffic_control(action, index)));
+                }
+            }
+        }
+        self.flush(&mut batch).await?;
+        self.tidy_kit().await
+    }
+
+    /// Writes a table whole, in one transaction.
+    async fn set_table(&self, table: &Table) -> Result<(), KernelError> {
+        let index = self.indexes().await?;
+        let requests = nft::encode::set(table, |name| index.get(name).copied())?;
+        self.nft.batch(nft::encode::transaction(requests)).await
+    }
+
+    /// Writes what differs of a table from the one that is there, in one
+    /// transaction; what was learnt of the rules that came goes to `written`.
+    async fn change_table(
+        &self,
+        before: &Table,
+        after: &Table,
+        handles: &Handles,
+        written: &mut Written,
+    ) -> Result<(), KernelError> {
+        let index = self.indexes().await?;
+        let index = |name: &DeviceName| index.get(name).copied();
+        let Some(change) = before.change_to(after) else {
+            let requests = nft::encode::set(after, index)?;
+            self.nft.batch(nft::encode::transaction(requests)).await?;
+            return Ok(());
+        };
+        let edits = self.edits(before, after, &change, handles).await?;
+        let short = narrow::is_short(&edits);
+        let requests = nft::encode::change(before, after, &change, (&edits, short), index)?;
+        let heard = self.nft.echoes(nft::encode::transaction(requests)).await?;
+        let own = (before.netdev, before.name.as_str());
+        if short {
+            written.left.extend(narrow::left(own, edits, &heard));
+        }
+        written.changes.insert((own.0, before.name.clone()), change);
+        Ok(())
+    }
+
+    /// The devices' numbers.
+    async fn indexes(&self) -> Result<BTreeMap<DeviceName, u32>, KernelError> {
+        let links = self.links().await?.into_iter();
+        Ok(links.map(|link| (link.name, link.index)).collect())
+    }
+
+    async fn index(&self, device: &DeviceName) -> Result<u32, KernelError> {
+        let DeviceIndex(index) = self.device(device).await?;
+        Ok(index)
+    }
+
+    /// Sends what has been gathered, in one call.
+    async fn flush(&self, batch: &mut Vec<Request>) -> Result<(), KernelError> {
+        self.route.batch(std::mem::take(batch)).await
+    }
+}
+
+fn requests(
+    step: &Step,
+    messages: impl IntoIterator<Item = nlink::netlink::MessageBuilder>,
+) -> Vec<Request> {
+    messages
+        .into_iter()
+        .map(|message| Request {
+            message,
+            object: step.action.to_string(),
+            origin: step.origin.clone(),
+            frame: false,
+        })
+        .collect()
+}
+
+/// The message of a step that is about qdiscs and classes; `None` for others.
+fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::MessageBuilder> {
+    Some(match action {
+        Action::AddQdisc { place, qdisc, .. } => encode::add_qdisc(index, *place, qdisc),
+        Action::ReplaceQdisc { place, qdisc, .. } => encode::replace_qdisc(index, *place, qdisc),
+        Action::ChangeQdisc { place, qdisc, .. } => encode::change_qdisc(index, *place, qdisc),
+        Action::ChangeStab { handle, stab, .. } => {
+            encode::change_stab(index, *handle, stab.as_ref())
+        }
+        Action::DeleteQdisc { place, handle, .. } => encode::delete_qdisc(index, *place, *handle),
+        Action::AddClass { class, .. } => encode::add_class(index, class),
+        Action::ChangeClass { class, .. } => encode::change_class(index, class),
+        Action::DeleteClass { id, .. } => encode::delete_class(index, *id),
+        Action::DeleteTable { .. }
+        | Action::CreateIfb { .. }
+        | Action::SetOffloads { .. }
+        | Action::SetTable { .. }
+        | Action::ChangeTable { .. }
+        | Action::ForgetDecisions { .. }
+        | Action::SetArriving { .. }
+        | Action::DeleteIfb { .. } => return None,
+    })
+}

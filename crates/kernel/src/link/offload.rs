@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Segmentation and receive offloads, through ethtool's netlink family.
+//!
+//! Only the four features that [`Offloads`] names are read and written; and, by
+//! rtnetlink, how many segments this machine's TCP hands a device as one packet:
+//! it joins them whatever the features are (`sk_setup_caps()`, net/core/sock.c),
+//! and the kernel cuts them up only behind the queue.
+
+use crate::Kernel;
+use crate::error::{EOPNOTSUPP, KernelError, Refusal};
+use crate::link;
+use crate::netlink::channel::Request;
+use crate::netlink::fault::{self, Verdict};
+use nlink::netlink::{Connection, Ethtool};
+use std::os::fd::AsFd;
+use weirgate_state::{DeviceName, Offloads, Origin};
+
+const TSO: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
+const GSO: [&str; 1] = ["tx-generic-segmentation"];
+const GRO: [&str; 1] = ["rx-gro"];
+
+impl Kernel {
+    pub(crate) async fn ethtool(&self) -> Result<Connection<Ethtool>, KernelError> {
+        let opened = match &self.netns {
+            Some(fd) => Connection::<Ethtool>::new_in_async(fd.as_fd()).await,
+            None => Connection::<Ethtool>::new_async().await,
+        };
+        opened.map_err(|source| KernelError::Socket {
+            doing: "opening the kernel's ethtool family",
+            source,
+        })
+    }
+
+    /// The offloads of each device, in their order; `None` for a device that
+    /// tells nothing about its features.
+    ///
+    /// # Errors
+    /// If the kernel has no ethtool family.
+    pub async fn offloads(
+        &self,
+        names: &[DeviceName],
+    ) -> Result<Vec<Option<Offloads>>, KernelError> {
+        let mut all = Vec::with_capacity(names.len());
+        if names.is_empty() {
+            return Ok(all);
+        }
+        let ethtool = self.ethtool().await?;
+        let links = self.links().await?;
+        for name in names {
+            let link = links.iter().find(|link| link.name == *name);
+            let features = ethtool.get_features_by_name(name.as_str()).await;
+            all.push(features.ok().map(|features| {
+                let any = |names: &[&str]| names.iter().any(|name| features.is_active(name));
+                Offloads {
+                    tso: any(&TSO),
+                    gso: any(&GSO),
+                    gro: any(&GRO),
+                    segments: link.and_then(|link| link.segments),
+                }
+            }));
+        }
+        Ok(all)
+    }
+
+    /// Switches a device's offloads, only those that are otherwise: a feature
+    /// that is off though requested stays requested. What the device holds
+    /// fixed is left, and shows when the result is verified. Needs `CAP_NET_ADMIN`.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub async fn set_offloads(
+        &self,
+        name: &DeviceName,
+        offloads: Offloads,
+    ) -> Result<(), KernelError> {
+        let failed = |source| KernelError::Socket {
+            doing: "switching offloads",
+            source,
+        };
+        match self.ledger.next(&format!("{name}: switch offloads")) {
+            Verdict::Send => {}
+            Verdict::Kill => fault::die(),
+            Verdict::Spoil => {
+                return Err(KernelError::Refused(Refusal {
+                    object: format!("{name}: switching offloads"),
+                    errno: EOPNOTSUPP,
+                    text: None,
+                    denial: None,
+                    origin: Origin::default(),
+                }));
+            }
+        }
+        let ethtool = self.ethtool().await?;
+        let features = ethtool
+            .get_features_by_name(name.as_str())
+            .await
+            .map_err(failed)?;
+        let wanted = [
+            (&TSO[..], offloads.tso),
+            (&GSO[..], offloads.gso),
+            (&GRO[..], offloads.gro),
+        ];
+        ethtool
+            .set_features_by_name(name.as_str(), |mut change| {
+                for (names, on) in wanted {
+                    let differs = |name: &&&str| {
+                        features.is_changeable(name) && features.is_active(name) != on
+                    };
+                    for feature in names.iter().filter(differs) {
+                        change = if on {
+                            change.enable(feature)
+                        } else {
+                            change.disable(feature)
+                        };
+                    }
+                }
+                change
+            })
+            .await
+            .map_err(failed)?;
+        let Some(most) = offloads.segments else {
+            return Ok(());
+        };
+        let request = Request {
+            message: link::set_segments(name, most),
+            object: format!("{name}: packets of {most} segments at most"),
+            origin: Origin::default(),
+            frame: false,
+        };
+        self.route.batch(vec![request]).await
+    }
+}

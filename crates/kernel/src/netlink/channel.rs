@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests over one netlink socket: batches with an answer for each message,
+//! and dumps.
+//!
+//! A batch is one `sendmsg`. rtnetlink handles all of its messages inside that
+//! call, so a process that is killed leaves either none or all of them done;
+//! nf_tables makes it a transaction besides.
+
+use crate::error::{Denial, KernelError, Refusal};
+use crate::namespace::cookie_of;
+use crate::netlink::fault::{self, Ledger, Verdict};
+use crate::netlink::wire::{self, Attrs};
+use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::borrow::Cow;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+use weirgate_state::Origin;
+
+const NLM_F_ACK: u16 = 0x04;
+const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const NLM_F_CAPPED: u16 = 0x100;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// `NFT_MSG_NEWRULE` of nf_tables (`NFNL_SUBSYS_NFTABLES`).
+const NEW_RULE: u16 = 10 << 8 | 6;
+
+/// A type of nf_tables' (`NFNL_SUBSYS_NFTABLES`) that there is no request of,
+/// and one above `RTM_MAX`.
+const NO_TABLE_REQUEST: u16 = 10 << 8 | 0xff;
+const NO_ROUTE_REQUEST: u16 = 0xfff;
+
+/// How often an interrupted dump is begun again.
+const DUMP_ATTEMPTS: usize = 5;
+
+/// One request of a batch: the message, and what it means to a person.
+pub(crate) struct Request {
+    pub(crate) message: MessageBuilder,
+    pub(crate) object: String,
+    pub(crate) origin: Origin,
+    /// Whether this is the begin or end of an nf_tables batch, which is
+    /// answered only if the whole batch fails.
+    pub(crate) frame: bool,
+}
+
+/// The largest datagram that is read in one go: dumps come in up to 32 KiB
+/// (`netlink_dump`, net/netlink/af_netlink.c), single objects in less than 64.
+const ROOM: usize = 256 << 10;
+
+/// A socket with one exchange at a time.
+pub(crate) struct Channel {
+    line: Mutex<Line>,
+    /// Whether it speaks to nf_tables, whose tables may have owners.
+    tables: bool,
+    ledger: Arc<Ledger>,
+}
+
+/// A socket, and where its datagrams are read to.
+struct Line {
+    socket: NetlinkSocket,
+    room: Vec<u8>,
+}
+
+/// What a batch led to.
+#[derive(Default)]
+struct Heard {
+    /// Every refusal, in order.
+    refused: Vec<Refusal>,
+    /// The payloads of rules that the kernel was asked to echo, in order.
+    rules: Vec<Vec<u8>>,
+}
+
+/// An answer by the sequence number of its request.
+struct Answer {
+    seq: u32,
+    errno: i32,
+    text: Option<String>,
+}
+
+impl Channel {
+    /// A socket in the namespace, or in the calling thread's.
+    pub(crate) fn open(
+        protocol: Protocol,
+        netns: Option<BorrowedFd<'_>>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Self, KernelError> {
+        let tables = matches!(protocol, Protocol::Netfilter);
+        let socket = match netns {
+            Some(fd) => NetlinkSocket::new_in_namespace(protocol, fd),
+            None => NetlinkSocket::new(protocol),
+        };
+        let failed = |source| KernelError::Socket {
+            doing: "opening a netlink socket",
+            source,
+        };
+        let socket = socket.map_err(failed)?;
+        socket.set_ext_ack(true).map_err(failed)?;
+        socket.set_cap_ack(true).map_err(failed)?;
+        Ok(Self {
+            line: Mutex::new(Line {
+                socket,
+                room: vec![0; ROOM],
+            }),
+            tables,
+            ledger: Arc::clone(ledger),
+        })
+    }
+
+    /// The number of the namespace that it speaks to.
+    pub(crate) async fn namespace(&self) -> io::Result<u64> {
+        cookie_of(&self.line.lock().await.socket)
+    }
+
+    /// Sends all requests in one call and returns the first refusal, if any.
+    /// The kernel goes on after a refusal, except in an nf_tables batch.
+    pub(crate) async fn batch(&self, requests: Vec<Request>) -> Result<(), KernelError> {
+        self.echoes(requests).await.map(|_| ())
+    }
+
+    /// The same, and the payloads of the rules that the requests ask to be
+    /// echoed (`NLM_F_ECHO`), as the kernel has them.
+    pub(crate) async fn echoes(&self, requests: Vec<Request>) -> Result<Vec<Vec<u8>>, KernelError> {
+        let heard = self.exchange(requests, true).await?;
+        match heard.refused.into_iter().next() {
+            Some(refusal) => Err(KernelError::Refused(refusal)),
+            None => Ok(heard.rules),
+        }
+    }
+
+    /// A second hold on the socket, without which closing it is another's work.
+    pub(crate) async fn second(&self) -> io::Result<OwnedFd> {
+        self.line.lock().await.socket.as_fd().try_clone_to_owned()
+    }
+
+    /// Sends all requests in one call and returns every refusal, in order.
+    /// They are not counted: they ask, or clear away.
+    pub(crate) async fn answers(
+        &self,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Refusal>, KernelError> {
+        Ok(self.exchange(requests, false).await?.refused)
+    }
+
+    /// The same of requests that change something.
+    pub(crate) async fn each(&self, requests: Vec<Request>) -> Result<Vec<Refusal>, KernelError> {
+        Ok(self.exchange(requests, true).await?.refused)
+    }
+
+    /// `counted` are requests that are meant to change something.
+    async fn exchange(&self, requests: Vec<Request>, counted: bool) -> Result<Heard, KernelError> {
+        let mut line = self.line.lock().await;
+        let Line { socket, room } = &mut *line;
+        // The kernel answers every refusal by itself. One answer to the last
+        // request says that it is through; more would only fill the socket.
+        let last = requests.iter().rposition(|request| !request.frame);
+        let mut end = None;
+        let mut bytes = Vec::new();
+        let mut named = Vec::new();
+        let mut killed = false;
+        for (index, request) in requests.into_iter().enumerate() {
+            let seq = socket.next_seq();
+            let mut message = request.message;
+            message.set_seq(seq);
+            let mut raw = message.finish();
+            if Some(index) == last {
+                raw[6] |= NLM_F_ACK as u8;
+                end = Some(seq);
+            }
+            match self.verdict(counted && !request.frame, &request.object) {
+                Verdict::Send => {}
+                Verdict::Spoil => raw[4..6].copy_from_slice(&self.no_type().to_ne_bytes()),
+                Verdict::Kill if named.iter().all(|(_, _, _, frame)| *frame) => fault::die(),
+                Verdict::Kill => killed = true,
+            }
+            if counted && !request.frame {
+                self.ledger.rename(&mut raw);
+            }
+            bytes.extend_from_slice(&raw);
+            named.push((seq, request.object, request.origin, request.frame));
+        }
+        let Some(end) = end else {
+            return Ok(Heard::default());
+        };
+        make_room(socket, bytes.len());
+        send(socket, &bytes).await?;
+        if killed {
+            fault::die();
+        }
+        let mut heard = Heard::default();
+        let mut over = false;
+        while !over {
+            let mut frame = Some(next_frame(socket, room).await?.into_owned());
+            while let Some(datagram) = frame {
+                heard.rules.extend(echoed(&datagram, |seq| {
+                    self.tables && named.iter().any(|item| item.0 == seq)
+                }));
+                for answer in answers(&datagram) {
+                    let Some(item) = named.iter().find(|item| item.0 == answer.seq) else {
+                        continue;
+                    };
+                    // A refused frame ends its batch without further answers.
+                    over |= answer.seq == end || item.3;
+                    if answer.errno != 0 {
+                        heard.refused.push(Refusal {
+                            object: item.1.clone(),
+                            errno: answer.errno,
+                            text: answer.text,
+                            denial: Denial::of(answer.errno, self.tables && !item.3),
+                            origin: item.2.clone(),
+                        });
+                    }
+                }
+                // Answers are queued before `sendmsg` returns.
+                frame = queued(socket, room)?.map(Cow::into_owned);
+            }
+        }
+        Ok(heard)
+    }
+
+    /// What a test wants to happen to a request; one that only asks is sent.
+    fn verdict(&self, counted: bool, what: &str) -> Verdict {
+        if counted {
+            self.ledger.next(what)
+        } else {
+            Verdict::Send
+        }
+    }
+
+    /// A message type that the kernel refuses.
+    fn no_type(&self) -> u16 {
+        if self.tables {
+            NO_TABLE_REQUEST
+        } else {
+            NO_ROUTE_REQUEST
+        }
+    }
+
+    /// Sends a request for objects and returns the payload of every answer,
+    /// without its netlink header. `what` names it in errors. With `single`
+    /// it is no dump, and an object that does not exist is an empty answer.
+    pub(crate) async fn get(
+        &self,
+        message: &MessageBuilder,
+        what: &str,
+        single: bool,
+    ) -> Result<Vec<Vec<u8>>, KernelError> {
+        let add = |found: &mut Vec<Vec<u8>>, payload: &[u8]| found.push(payload.to_vec());
+        self.fold(message, what, single, add).await
+    }
+
+    /// The same without keeping the payloads: each is shown once, and what `add`
+    /// makes of them begins anew where the dump does.
+    pub(crate) async fn fold<T: Default>(
+        &self,
+        message: &MessageBuilder,
+        what: &str,
+        single: bool,
+        add: impl Fn(&mut T, &[u8]),
+    ) -> Result<T, KernelError> {
+        let mut line = self.line.lock().await;
+        for _ in 0..DUMP_ATTEMPTS {
+            let mut found = T::default();
+            let each = |payload: &[u8]| add(&mut found, payload);
+            if attempt(&mut line, message.clone(), what, single, each).await? {
+                return Ok(found);
+            }
+        }
+        Err(KernelError::Unsteady {
+            what: what.to_owned(),
+        })
+    }
+}
+
+/// One dump; `false` where the kernel says that it changed meanwhile.
+async fn attempt(
+    line: &mut Line,
+    mut message: MessageBuilder,
+    what: &str,
+    single: bool,
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, KernelError> {
+    let Line { socket, room } = line;
+    let seq = socket.next_seq();
+    message.set_seq(seq);
+    let mut raw = message.finish();
+    let flags = if single { NLM_F_ACK } else { NLM_F_DUMP };
+    raw[6] |= flags as u8;
+    raw[7] |= (flags >> 8) as u8;
+    send(socket, &raw).await?;
+    let mut steady = true;
+    loop {
+        let frame = next_frame(socket, room).await?;
+        for message in MessageIter::new(&frame) {
+            let Ok((header, payload)) = message else {
+                return Err(KernelError::Malformed {
+                    what: what.to_owned(),
+                });
+            };
+            if header.nlmsg_seq != seq {
+                continue;
+            }
+            steady &= header.nlmsg_flags & NLM_F_DUMP_INTR == 0;
+            match header.nlmsg_type {
+                NLMSG_ERROR | NLMSG_DONE => {
+                    let errno = wire::i32_at(payload, 0).map_or(0, i32::wrapping_neg);
+                    let absent = [crate::error::ENOENT, crate::error::ENODEV].contains(&errno);
+                    if errno != 0 && !absent {
+                        let answer = error(seq, header.nlmsg_flags, payload);
+                        return Err(KernelError::Refused(Refusal {
+                            object: what.to_owned(),
+                            errno,
+                            text: answer.and_then(|answer| answer.text),
+                            denial: Denial::of(errno, false),
+                            origin: Origin::default(),
+                        }));
+                    }
+                    return Ok(steady);
+                }
+                _ => each(payload),
+            }
+        }
+    }
+}
+
+/// The next datagram, which is mostly queued already.
+async fn next_frame<'a>(
+    socket: &NetlinkSocket,
+    room: &'a mut [u8],
+) -> Result<Cow<'a, [u8]>, KernelError> {
+    if let Some(length) = waiting(socket, room)? {
+        return Ok(Cow::Borrowed(&room[..length]));
+    }
+    let waited = socket.recv_unicast().await;
+    waited.map(Cow::Owned).map_err(unread)
+}
+
+/// A datagram that is queued.
+fn queued<'a>(
+    socket: &NetlinkSocket,
+    room: &'a mut [u8],
+) -> Result<Option<Cow<'a, [u8]>>, KernelError> {
+    let length = waiting(socket, room)?;
+    Ok(length.map(|length| Cow::Borrowed(&room[..length])))
+}
+
+/// Reads a datagram that is queued, in one call and not in two, of which the
+/// first only asks for its length. The socket is in no group, so each is for it.
+fn waiting(socket: &NetlinkSocket, room: &mut [u8]) -> Result<Option<usize>, KernelError> {
+    let size = room.len();
+    match rustix::net::recv(socket, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+        Ok((_, length)) if length <= size => Ok(Some(length)),
+        Ok((_, length)) => Err(KernelError::Malformed {
+            what: format!("an answer of {length} bytes"),
+        }),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(errno) => Err(unread(io::Error::from(errno).into())),
+    }
+}
+
+fn unread(source: nlink::Error) -> KernelError {
+    KernelError::Socket {
+        doing: "reading the kernel's answer",
+        source,
+    }
+}
+
+/// Lets one call send this much. Where that is not permitted, the call itself
+/// fails with EMSGSIZE and says so.
+fn make_room(socket: &NetlinkSocket, length: usize) {
+    // The kernel's own default (`SK_WMEM_DEFAULT`) is above this.
+    const ENOUGH: usize = 100_000;
+    if length > ENOUGH {
+        let forced = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, length * 2);
+        if forced.is_err() {
+            let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, length * 2);
+        }
+    }
+}
+
+async fn send(socket: &NetlinkSocket, bytes: &[u8]) -> Result<(), KernelError> {
+    socket
+        .send(bytes)
+        .await
+        .map_err(|source| KernelError::Socket {
+            doing: "sending to the kernel",
+            source,
+        })
+}
+
+/// The error answers of a datagram; number 0 is success.
+fn answers(datagram: &[u8]) -> Vec<Answer> {
+    MessageIter::new(datagram)
+        .map_while(Result::ok)
+        .filter(|(header, _)| header.nlmsg_type == NLMSG_ERROR)
+        .filter_map(|(header, payload)| error(header.nlmsg_seq, header.nlmsg_flags, payload))
+        .collect()
+}
+
+/// The payloads of the rules in a datagram that are echoed to a request.
+fn echoed(datagram: &[u8], asked: impl Fn(u32) -> bool) -> Vec<Vec<u8>> {
+    MessageIter::new(datagram)
+        .map_while(Result::ok)
+        .filter(|(header, _)| header.nlmsg_type == NEW_RULE && asked(header.nlmsg_seq))
+        .map(|(_, payload)| payload.to_vec())
+        .collect()
+}
+
+/// Reads `struct nlmsgerr` and its attributes (`netlink_ack`,
+/// net/netlink/af_netlink.c).
+fn error(seq: u32, flags: u16, payload: &[u8]) -> Option<Answer> {
+    let errno = wire::i32_at(payload, 0)?.wrapping_neg();
+    let original = wire::u32_at(payload, 4).unwrap_or(16) as usize;
+    let skip = if flags & NLM_F_CAPPED != 0 {
+        16
+    } else {
+        original.next_multiple_of(4)
+    };
+    let text = Attrs::after(payload, skip.saturating_add(4)).text(NLMSGERR_ATTR_MSG);
+    Some(Answer { seq, errno, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_with_words_is_read() {
+        let mut payload = (-22_i32).to_ne_bytes().to_vec();
+        payload.extend([36, 0, 0, 0, 36, 0, 5, 6, 1, 0, 0, 0, 0, 0, 0, 0]);
+        payload.extend([8, 0, 1, 0, b'n', b'o', b'!', 0]);
+        let answer = error(1, NLM_F_CAPPED | 0x200, &payload).unwrap();
+        assert_eq!(answer.errno, 22);
+        assert_eq!(answer.text.as_deref(), Some("no!"));
+    }
+
+    #[test]
+    fn any_bytes_are_harmless() {
+        for length in 0..40 {
+            for fill in [0_u8, 0x7f, 0xff] {
+                let payload = vec![fill; length];
+                let _ = error(1, 0, &payload);
+                let _ = error(1, NLM_F_CAPPED, &payload);
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Word from the kernel that something changed: devices, their addresses,
+//! their qdiscs, weirgate's own tables. What changed is then looked up; the words themselves may be
+//! lost when there are too many.
+
+use crate::error::KernelError;
+use crate::link::MARK;
+use crate::netlink::wire::Attrs;
+use crate::nft::{NFGENMSG, NFTA_TABLE_NAME};
+use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
+use std::io;
+use std::os::fd::OwnedFd;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Multicast groups (linux/rtnetlink.h).
+const GROUPS: [u32; 4] = [
+    1, // RTNLGRP_LINK
+    4, // RTNLGRP_TC
+    5, // RTNLGRP_IPV4_IFADDR
+    9, // RTNLGRP_IPV6_IFADDR
+];
+
+/// Word of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h): a
+/// firewall that is loaded anew may flush tables which are not its own.
+const TABLES: u32 = 7;
+
+/// A listener in the calling thread's namespace.
+pub struct Events {
+    route: NetlinkSocket,
+    tables: NetlinkSocket,
+}
+
+impl Events {
+    /// Listens from now on. Needs a tokio runtime.
+    pub fn open() -> Result<Self, KernelError> {
+        let failed = |source| KernelError::Socket {
+            doing: "listening for changes of devices",
+            source,
+        };
+        let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
+        for group in GROUPS {
+            socket.add_membership(group).map_err(failed)?;
+        }
+        let tables = NetlinkSocket::new(Protocol::Netfilter).map_err(failed)?;
+        tables.add_membership(TABLES).map_err(failed)?;
+        Ok(Self {
+            route: socket,
+            tables,
+        })
+    }
+
+    /// Waits until something changed. Words that were lost count as one: more
+    /// were said than could be kept.
+    pub async fn next(&self) {
+        loop {
+            // An error here is ENOBUFS, or a socket that the kernel took away,
+            // after which looking at what is there is right as well.
+            let concerns = tokio::select! {
+                _ = self.route.recv_msg() => true,
+                said = self.tables.recv_msg() => said.map_or(true, |said| of_ours(&said)),
+            };
+            if concerns {
+                while let Ok(Some(_)) = self.route.try_recv_msg() {}
+                while let Ok(Some(_)) = self.tables.try_recv_msg() {}
+                return;
+            }
+        }
+    }
+}
+
+/// Whether words of nf_tables are about a table of weirgate's: others' sets may
+/// change all the time. In every message the first attribute is the table.
+fn of_ours(datagram: &[u8]) -> bool {
+    MessageIter::new(datagram)
+        .map_while(Result::ok)
+        .any(|(_, payload)| {
+            let table = Attrs::after(payload, NFGENMSG).text(NFTA_TABLE_NAME);
+            table.is_some_and(|name| name.starts_with(MARK))
+        })
+}
+
+/// Puts a non-blocking file descriptor that is read into the event loop: for
+/// other things of the kernel's that tell, such as timers and inotify.
+#[expect(
+    unsafe_code,
+    reason = "tokio wants the stability of the descriptor asserted"
+)]
+pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is valid and stays the same descriptor until it is
+    // dropped, which the `AsyncFd` that owns it does after deregistering.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Netlink itself: sockets, requests and their answers, events, and the bytes
+//! of messages. What a message means is in `link`, `tc`, `nft` and `conntrack`.
+
+pub(crate) mod channel;
+pub(crate) mod events;
+pub(crate) mod fault;
+pub(crate) mod wire;

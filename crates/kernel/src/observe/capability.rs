@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a kernel offers, asked in a way that changes nothing.
+//!
+//! Each question is a request that must fail: a kernel that knows the thing
+//! complains about a detail, one that does not about the thing. Asking also
+//! makes the kernel load the modules that it has, which is what applying a
+//! policy would do.
+
+use crate::Kernel;
+use crate::error::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, KernelError, Refusal};
+use crate::link;
+use crate::netlink::channel::Request;
+use crate::nft;
+use crate::observe::btf;
+use crate::programs::payload;
+use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
+use nlink::netlink::MessageBuilder;
+use weirgate_state::{
+    Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Key, Match,
+    Origin, Refreshed, Rule, Set, Table, Verdict,
+};
+use weirgate_units::Handle;
+
+const NLM_F_CREATE_EXCL: u16 = 0x600;
+
+impl Kernel {
+    /// Asks the kernel for everything that [`Capabilities`] names. Needs
+    /// CAP_NET_ADMIN, as the changes themselves do.
+    ///
+    /// Of the classifier of payloads it says only whether this process has one;
+    /// [`can_look`](crate::can_look) looks for what it needs.
+    pub async fn capabilities(&self) -> Result<Capabilities, KernelError> {
+        self.capabilities_beside(None).await
+    }
+
+    /// The same, where an earlier answer of this run of the kernel is known:
+    /// asked is only what it did not have then and may have now, as modules come.
+    pub async fn capabilities_beside(
+        &self,
+        known: Option<&Capabilities>,
+    ) -> Result<Capabilities, KernelError> {
+        let mut found = Capabilities {
+            release: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
+            payload: payload::is_provided(),
+            ..known.cloned().unwrap_or_default()
+        };
+        let Some(lo) = DeviceName::new("lo") else {
+            return Ok(found);
+        };
+        let crate::DeviceIndex(index) = self.device(&lo).await?;
+        let kinds = Capabilities::all().qdiscs;
+        for kind in kinds.difference(&found.qdiscs.clone()) {
+            // An unknown kind is ENOENT before its settings are looked at
+            // (`qdisc_create`, net/sched/sch_api.c).
+            let refusal = self.ask(probe_qdisc(index, kind), kind).await?;
+            if refusal.is_none_or(|refusal| refusal.errno != ENOENT) {
+                found.qdiscs.insert(kind.clone());
+            }
+        }
+        if !found.ifb {
+            let ifb = self.ask(link::probe_ifb(), "ifb").await?;
+            found.ifb = ifb.is_some_and(|refusal| refusal.errno == EINVAL);
+        }
+        if !found.restore_marks {
+            let ctinfo = self.ask(tc::filters::probe(), "act_ctinfo").await?;
+            found.restore_marks = ctinfo.is_some_and(|refusal| refusal.errno == EINVAL);
+        }
+        self.ask_for_tables(&mut found, &lo, index).await?;
+        // That is compiled in or not, and no module brings it.
+        found.kit = known.map_or_else(btf::has_program_qdiscs, |known| known.kit);
+        Ok(found)
+    }
+
+    /// Which kinds of chains nf_tables has.
+    async fn ask_for_tables(
+        &self,
+        found: &mut Capabilities,
+        lo: &DeviceName,
+        index: u32,
+    ) -> Result<(), KernelError> {
+        let ingress = Hook::Ingress {
+            device: lo.clone(),
+            redirect_to: lo.clone(),
+        };
+        let (egress, device) = (Hook::Egress { device: lo.clone() }, lo.clone());
+        let mut questions = [
+            (
+                false,
+                Hook::Postrouting { device },
+                &mut found.nft_postrouting,
+            ),
+            (true, egress, &mut found.nft_egress),
+            (false, Hook::Output, &mut found.control_groups),
+            (true, ingress, &mut found.nft_ingress_forward),
+        ];
+        let unknown = questions.iter().filter(|(_, _, known)| !**known);
+        let tables: Vec<Table> = unknown
+            .enumerate()
+            .map(|(number, (netdev, hook, _))| probe_table(*netdev, hook.clone(), lo, number))
+            .collect();
+        // Giving a transaction up waits until no packet can see it any more
+        // (`synchronize_rcu`), which takes longer than all the rest: a kernel
+        // that has everything is asked once.
+        let all = self.tables_work(&tables, index).await?;
+        let mut tables = tables.into_iter();
+        for (_, _, works) in &mut questions {
+            if **works {
+                continue;
+            }
+            if let Some(table) = tables.next() {
+                **works = all || self.tables_work(&[table], index).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One request that must fail; the refusal.
+    async fn ask(
+        &self,
+        message: MessageBuilder,
+        what: &str,
+    ) -> Result<Option<Refusal>, KernelError> {
+        let request = Request {
+            message,
+            object: format!("asking for {what}"),
+            origin: Origin::default(),
+            frame: false,
+        };
+        let refusal = self.route.answers(vec![request]).await?.into_iter().next();
+        permitted(refusal)
+    }
+
+    /// Whether a transaction would succeed with these tables, up to its last
+    /// request, which is made to fail so that nothing is done.
+    async fn tables_work(&self, tables: &[Table], index: u32) -> Result<bool, KernelError> {
+        if tables.is_empty() {
+            return Ok(true);
+        }
+        let mut requests = Vec::new();
+        for table in tables {
+            requests.extend(nft::encode::set(table, |_| Some(index))?);
+        }
+        let last = "no-such-table";
+        requests.push(nft::encode::delete(false, last));
+        let refused = self.nft.answers(nft::encode::transaction(requests)).await?;
+        let others: Vec<Refusal> = refused
+            .into_iter()
+            .filter(|refusal| !refusal.object.contains(last))
+            .collect();
+        match permitted(others.into_iter().next())? {
+            None => Ok(true),
+            Some(refusal) if [ENOENT, EOPNOTSUPP, EINVAL].contains(&refusal.errno) => Ok(false),
+            Some(refusal) => Err(KernelError::Refused(refusal)),
+        }
+    }
+}
+
+/// A refusal for want of permission is no answer.
+fn permitted(refusal: Option<Refusal>) -> Result<Option<Refusal>, KernelError> {
+    match refusal {
+        Some(refusal) if refusal.errno == EPERM => Err(KernelError::Refused(refusal)),
+        other => Ok(other),
+    }
+}
+
+/// A qdisc with settings of a size that its kind does not take.
+fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
+    let mut message = encode::message(RTM_NEWQDISC, NLM_F_CREATE_EXCL, index, 0, TC_H_ROOT);
+    message.append_attr_str(TCA_KIND, kind);
+    if ["pfifo", "bfifo", "sfq"].contains(&kind) {
+        message.append_attr(TCA_OPTIONS, &[0]);
+    } else {
+        let nest = message.nest_start(TCA_OPTIONS);
+        for attribute in 1..=4 {
+            message.append_attr(attribute, &[0]);
+        }
+        message.nest_end(nest);
+    }
+    message
+}
+
+/// A table with every kind of match that its hook has.
+fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Table {
+    let empty = |version| Match::TcpPayloadEmpty {
+        version,
+        negated: false,
+    };
+    if hook == Hook::Output {
+        return probe_output(number);
+    }
+    let rule = |matches| Rule::classify(matches, Handle::new(1, 1), Origin::default()).guarded();
+    Table {
+        netdev,
+        name: format!("weirgate-probe-{number}"),
+        sets: vec![weirgate_state::port_protocols()].into(),
+        chains: vec![Chain {
+            name: String::from("probe"),
+            hook,
+            rules: vec![
+                rule(vec![
+                    Match::text(Field::InputDevice, lo.as_str()),
+                    empty(IpVersion::V4),
+                    Match::range(Field::SourcePort, 1, 2),
+                ]),
+                rule(vec![empty(IpVersion::V6)]),
+                rule(vec![Match::one(Field::DestinationPort, 1)]),
+            ]
+            .into(),
+        }],
+    }
+}
+
+/// A table that asks for the sender's control group.
+fn probe_output(number: usize) -> Table {
+    const SET: &str = "groups";
+    let field = Field::ControlGroup { level: 1 };
+    Table {
+        netdev: false,
+        name: format!("weirgate-probe-{number}"),
+        sets: vec![Set {
+            name: SET.to_owned(),
+            key: Key::ControlGroup,
+            content: Content::Refreshed(Refreshed::default()),
+            origin: Origin::default(),
+        }]
+        .into(),
+        chains: vec![Chain {
+            name: String::from("probe"),
+            hook: Hook::Output,
+            rules: vec![Rule {
+                frame: Frame::Plain,
+                matches: vec![Match::within(field, SET)],
+                counter: None,
+                effects: vec![Effect::Mark { mask: 1, value: 1 }],
+                verdict: Verdict::Final,
+                origin: Origin::default(),
+            }]
+            .into(),
+        }],
+    }
+}

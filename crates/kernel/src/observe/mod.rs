@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads what a kernel has, within a scope, into a state.
+
+mod btf;
+mod capability;
+pub(crate) mod files;
+pub(crate) mod generation;
+mod machine;
+pub(crate) mod overview;
+mod settings;
+
+use crate::apply::parts::Parts;
+use crate::error::KernelError;
+use crate::link::{self, Link};
+use crate::netlink::wire::Attrs;
+use crate::nft::decode::Sets;
+use crate::nft::handle::{self, Handles};
+use crate::nft::sets::{self, ConstantSet, Listed};
+use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::programs::conditioner;
+use crate::programs::order;
+use crate::programs::receive_window;
+use crate::programs::virtual_queue;
+use crate::tc::decode::{self, Entry};
+use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT};
+use crate::tc::{self, RTM_GETTFILTER};
+use crate::{DeviceIndex, Kernel};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_state::{
+    Arriving, Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, TableChange,
+    switch_name,
+};
+use weirgate_units::Handle;
+
+/// What to look at: nothing else is read, and so nothing else is planned for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Devices by name. IFB devices of weirgate's are looked at in any case.
+    pub devices: BTreeSet<DeviceName>,
+    /// Tables by family (true is `netdev`) and name.
+    pub tables: BTreeSet<(bool, String)>,
+    /// Size tables that may be found again: the kernel never shows their data.
+    pub stabs: Vec<Stab>,
+}
+
+impl Scope {
+    /// Everything that these states name: what is desired, and what the caller
+    /// remembers of earlier.
+    pub fn of<'a>(states: impl IntoIterator<Item = &'a State>) -> Self {
+        let mut scope = Self::default();
+        for state in states {
+            for (name, device) in &state.devices {
+                scope.devices.insert(name.clone());
+                let stab = device.root.as_ref().and_then(|root| root.stab.clone());
+                scope.stabs.extend(stab);
+            }
+            for table in &state.tables {
+                scope.tables.insert((table.netdev, table.name.clone()));
+            }
+        }
+        scope
+    }
+}
+
+/// What was read, with the generation of nf_tables that it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// What the namespace has.
+    pub state: State,
+    /// The generation that the tables are of; `None` where one was changed
+    /// while they were read.
+    pub generation: Option<u32>,
+    /// The numbers of its rules in that generation.
+    pub handles: Handles,
+}
+
+/// Tables that need not be read, as long as nf_tables is of their generation.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownTables<'a> {
+    /// The generation that they are known of.
+    pub generation: u32,
+    /// The tables.
+    pub tables: &'a [Table],
+    /// The numbers of their rules, where they are known as well.
+    pub handles: &'a Handles,
+}
+
+impl Kernel {
+    /// What the namespace has of the scope. Devices that do not exist are not
+    /// in the result.
+    pub async fn observe(&self, scope: &Scope) -> Result<State, KernelError> {
+        let mut handles = Handles::new();
+        self.observe_with(scope, &Parts::default(), &mut handles)
+            .await
+    }
+
+    /// The same, with its generation. Tables that the caller knows, of the
+    /// generation that it knows them of, are not read again: it has found their
+    /// [`Stamp`](crate::Stamp) to be the same.
+    pub async fn observe_knowing(
+        &self,
+        scope: &Scope,
+        known: Option<KnownTables<'_>>,
+    ) -> Result<Observed, KernelError> {
+        let before = self.generation().await?;
+        let known = known.filter(|known| known.generation == before);
+        let mut parts = Parts::default();
+        if let Some(known) = known {
+            parts.of_tables(known.tables, known.handles);
+        }
+        let mut handles = Handles::new();
+        let state = self.observe_with(scope, &parts, &mut handles).await?;
+        let after = self.generation().await?;
+        if after == before {
+            return Ok(Observed {
+                state,
+                generation: Some(after),
+                handles,
+            });
+        }
+        // What was known may hold no longer, and numbers in any case.
+        Ok(Observed {
+            state: match known {
+                Some(_) => self.observe(scope).await?,
+                None => state,
+            },
+            generation: None,
+            handles: Handles::new(),
+        })
+    }
+
+    /// What the namespace has, but for the parts of tables that are known.
+    pub(crate) async fn observe_with(
+        &self,
+        scope: &Scope,
+        parts: &Parts<'_>,
+        handles: &mut Handles,
+    ) -> Result<State, KernelError> {
+        let links = self.links().await?;
+        // The kernel lists the qdiscs of all devices, whichever is named.
+        let qdiscs = self.qdiscs().await?;
+        let mut state = State::default();
+        for link in &links {
+            if link.owned_ifb || scope.devices.contains(&link.name) {
+                let (device, place) = self.observe_device(link, &qdiscs, scope).await?;
+                state.devices.insert(link.name.clone(), device);
+                let arriving = place.map(|place| (link.name.clone(), place));
+                state.arriving.extend(arriving);
+            }
+        }
+        let names: Vec<DeviceName> = state
+            .devices
+            .iter()
+            .filter(|(_, device)| !device.owned_ifb)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for (name, offloads) in names.iter().zip(self.offloads(&names).await?) {
+            if let Some(device) = state.devices.get_mut(name) {
+                device.offloads = offloads;
+            }
+        }
+        let by_index: BTreeMap<u32, DeviceName> = links
+            .into_iter()
+            .map(|link| (link.index, link.name))
+            .collect();
+        for (netdev, name) in &scope.tables {
+            let known = parts.of(*netdev, name);
+            if let Some((table, None)) = known {
+                handle::keep(handles, table, &parts.handles);
+                state.tables.push(table.clone());
+                continue;
+            }
+            let known = known.and_then(|(table, change)| Some((table, change?)));
+            if let Some((before, change)) = known {
+                handle::keep(handles, before, &parts.handles);
+                let index = |name: &DeviceName| {
+                    let mut links = by_index.iter();
+                    links.find(|(_, own)| *own == name).map(|(index, _)| *index)
+                };
+                let changed = (before, change);
+                let narrow = self.narrowly(changed, &parts.left, handles, index);
+                if let Some(table) = narrow.await? {
+                    state.tables.push(table);
+                    continue;
+                }
+            }
+            let table = self.observe_table(*netdev, name, &by_index, known, handles);
+            state.tables.extend(table.await?);
+        }
+        Ok(state)
+    }
+
+    /// All devices of the namespace with their numbers.
+    pub async fn devices(&self) -> Result<BTreeMap<DeviceName, DeviceIndex>, KernelError> {
+        let links = self.links().await?;
+        let numbered = links.into_iter();
+        Ok(numbered
+            .map(|link| (link.name, DeviceIndex(link.index)))
+            .collect())
+    }
+
+    pub(crate) async fn links(&self) -> Result<Vec<Link>, KernelError> {
+        let found = self
+            .route
+            .get(&link::list(), "listing network devices", false)
+            .await?;
+        Ok(found
+            .iter()
+            .filter_map(|payload| link::read(payload))
+            .collect())
+    }
+
+    async fn observe_device(
+        &self,
+        link: &Link,
+        qdiscs: &[Vec<u8>],
+        scope: &Scope,
+    ) -> Result<(Device, Option<Arriving>), KernelError> {
+        let classes = self.classes(link.index).await?;
+        let of_device = |payloads| -> Vec<Entry<'_>> { entries(payloads, link.index) };
+        let own = of_device(qdiscs);
+        let arriving = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
+        let mut root = decode::tree(&own, &of_device(&classes), &scope.stabs);
+        if let Some(root) = &mut root
+            && let Some(kit) = self.read_kit(link.index, &root.kind).await
+        {
+            root.kind = QdiscKind::Kit(kit);
+        }
+        if let Some(root) = &mut root {
+            // Filters are not in the state; a tree that has some is not one
+            // that could be put back.
+            let mut places = Vec::new();
+            filtered_places(root, &mut places);
+            for place in places {
+                if self.has_filters(link.index, place.as_u32()).await? {
+                    root.kind = QdiscKind::Other(root.kind.name().to_owned());
+                    break;
+                }
+            }
+        }
+        let device = Device {
+            owned_ifb: link.owned_ifb,
+            offloads: None,
+            root,
+            origin: Origin::default(),
+        };
+        let place = if arriving && !link.owned_ifb {
+            Some(self.arriving(link.index).await?)
+        } else {
+            None
+        };
+        Ok((device, place))
+    }
+
+    /// What arriving packets get at a device that has a place for it.
+    async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
+        let listed = self.arriving_filters(index).await?;
+        let (mut place, holders) = tc::filters::read(&listed);
+        place.hold = holders.hold.map(virtual_queue::read);
+        receive_window::read(&mut place, &holders);
+        conditioner::read(&mut place, index, &holders);
+        place.order = order::read(&holders);
+        Ok(place)
+    }
+
+    /// The filters at a device's place for arriving packets, as they are listed.
+    pub(crate) async fn arriving_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+        let mut listed = Vec::new();
+        for place in CLSACT_PLACES {
+            let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);
+            listed.extend(self.route.get(&ask, "listing filters", false).await?);
+        }
+        Ok(listed)
+    }
+
+    async fn has_filters(&self, index: u32, parent: u32) -> Result<bool, KernelError> {
+        let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, parent);
+        let found = self.route.get(&ask, "listing filters", false).await?;
+        Ok(!found.is_empty())
+    }
+
+    async fn observe_table(
+        &self,
+        netdev: bool,
+        name: &str,
+        by_index: &BTreeMap<u32, DeviceName>,
+        known: Option<(&Table, &TableChange)>,
+        handles: &mut Handles,
+    ) -> Result<Option<Table>, KernelError> {
+        let what = nft::label(netdev, name);
+        let ask = |kind| nft::message(kind, 0, family(netdev));
+        let tables = self.nft.get(&ask(GETTABLE), &what, false).await?;
+        let exists = tables.iter().any(|payload| {
+            let own = Attrs::after(payload, NFGENMSG).text(NFTA_TABLE_NAME);
+            own.as_deref() == Some(name)
+        });
+        if !exists {
+            return Ok(None);
+        }
+        let chains = self.nft.get(&ask(GETCHAIN), &what, false).await?;
+        // The kernel lists the rules and sets of one table where it is named.
+        let of_table = |kind| {
+            let mut message = ask(kind);
+            message.append_attr_str(NFTA_TABLE_NAME, name);
+            message
+        };
+        let rules = self.nft.get(&of_table(GETRULE), &what, false).await?;
+        let mut sets = Sets::default();
+        for payload in self.nft.get(&of_table(GETSET), &what, false).await? {
+            let Some(found) = sets::listed(&payload, name) else {
+                continue;
+            };
+            if let Some((before, change)) = known
+                && sets::keep(&mut sets, &found, before, change)
+            {
+                continue;
+            }
+            let listing = |set: &str| sets::list(netdev, name, set);
+            match found {
+                Listed::Meter(set) => sets.own.push(set),
+                Listed::Fixed {
+                    name: set,
+                    key,
+                    interval,
+                } => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    sets.own.push(sets::fixed(set, key, interval, &elements));
+                }
+                Listed::Classes {
+                    name: set,
+                    key,
+                    interval,
+                } => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    sets.own.push(sets::classes(set, key, interval, &elements));
+                }
+                Listed::Refreshed { name: set, key } => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    sets.own.push(sets::refreshed(set, key, &elements));
+                }
+                Listed::Switch(chain) => {
+                    let map = listing(&switch_name(&chain));
+                    let elements = self.nft.get(&map, &what, false).await?;
+                    sets.switches.insert(chain, sets::is_on(netdev, &elements));
+                }
+                Listed::Other(set) => {
+                    let elements = self.nft.get(&listing(&set), &what, false).await?;
+                    let elements = nft::decode::elements(&elements);
+                    let known = ConstantSet::ALL
+                        .into_iter()
+                        .find(|known| known.name() == set);
+                    let right = known.filter(|known| known.elements() == elements);
+                    sets.constants.extend(right);
+                }
+            }
+        }
+        let device = |index| by_index.get(&index).cloned();
+        let table = nft::decode::table(netdev, name, &chains, &rules, sets, device);
+        handle::learn(handles, &table, &rules);
+        Ok(Some(table))
+    }
+}
+
+/// Where filters of a tree are looked up by the kernel: at its qdiscs, and at
+/// classes that have children (`htb_classify`, net/sched/sch_htb.c).
+fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
+    // Plain queues have no classes, and so no filters (`tc_dump_tfilter`,
+    // net/sched/cls_api.c).
+    if matches!(
+        qdisc.kind,
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Fq(_) | QdiscKind::Kit(_)
+    ) {
+        return;
+    }
+    places.push(qdisc.handle);
+    if let QdiscKind::Htb(htb) = &qdisc.kind {
+        let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).collect();
+        places.extend(parents.into_iter().filter(|parent| parent.minor != 0));
+        for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
+            filtered_places(leaf, places);
+        }
+    }
+}
+
+fn entries(payloads: &[Vec<u8>], index: u32) -> Vec<Entry<'_>> {
+    payloads
+        .iter()
+        .filter_map(|payload| Entry::of(payload))
+        .filter(|entry| entry.ifindex == index)
+        .collect()
+}

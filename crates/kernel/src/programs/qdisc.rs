@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Root qdiscs of kinds that BPF programs make: they take no options, so a
+//! kind's name is all there is to say (net/sched/bpf_qdisc.c).
+
+use crate::netlink::channel::Request;
+use crate::tc::decode::Entry;
+use crate::tc::encode::{NLM_F_CREATE, NLM_F_REPLACE, message};
+use crate::tc::{RTM_DELQDISC, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND};
+use crate::{DeviceIndex, Kernel, KernelError};
+use nlink::netlink::MessageBuilder;
+use weirgate_state::{DeviceName, Origin};
+
+impl DeviceIndex {
+    /// The kernel's number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl Kernel {
+    /// The kind of a device's root qdisc; `None` where it is the kernel's
+    /// default, which has no handle.
+    pub async fn root_kind(&self, device: DeviceIndex) -> Result<Option<String>, KernelError> {
+        let qdiscs = self.qdiscs().await?;
+        let entries = qdiscs.iter().filter_map(|payload| Entry::of(payload));
+        let root = |entry: &Entry<'_>| {
+            entry.ifindex == device.0 && entry.parent == TC_H_ROOT && entry.handle != 0
+        };
+        Ok(entries
+            .into_iter()
+            .find(|entry| root(entry))
+            .map(|entry| entry.kind))
+    }
+
+    /// Puts a qdisc of this kind in the place of a device's root, whatever is
+    /// there. What that had queued is lost.
+    pub async fn put_root(
+        &self,
+        name: &DeviceName,
+        device: DeviceIndex,
+        kind: &str,
+    ) -> Result<(), KernelError> {
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        let mut message = message(RTM_NEWQDISC, flags, device.0, 0, TC_H_ROOT);
+        message.append_attr_str(TCA_KIND, kind);
+        self.one(message, format!("{name}: put qdisc {kind} at the root"))
+            .await
+    }
+
+    /// Removes a device's root qdisc; the kernel's default takes its place.
+    pub async fn drop_root(
+        &self,
+        name: &DeviceName,
+        device: DeviceIndex,
+    ) -> Result<(), KernelError> {
+        let message = message(RTM_DELQDISC, 0, device.0, 0, TC_H_ROOT);
+        self.one(message, format!("{name}: remove the root qdisc"))
+            .await
+    }
+
+    async fn one(&self, message: MessageBuilder, object: String) -> Result<(), KernelError> {
+        let request = Request {
+            message,
+            object,
+            origin: Origin::default(),
+            frame: false,
+        };
+        self.route.batch(vec![request]).await
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What queue management says of itself: a qdisc's own statistics
+//! (linux/pkt_sched.h), one form for all kinds.
+
+use crate::netlink::wire::{self, Attrs};
+
+const TCA_CAKE_STATS_MEMORY_USED: u16 = 4;
+const TCA_CAKE_STATS_TIN_STATS: u16 = 10;
+const TCA_CAKE_TIN_STATS_SENT_PACKETS: u16 = 2;
+const TCA_CAKE_TIN_STATS_SENT_BYTES64: u16 = 3;
+const TCA_CAKE_TIN_STATS_DROPPED_PACKETS: u16 = 4;
+const TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS: u16 = 8;
+const TCA_CAKE_TIN_STATS_BACKLOG_PACKETS: u16 = 10;
+const TCA_CAKE_TIN_STATS_BACKLOG_BYTES: u16 = 11;
+const TCA_CAKE_TIN_STATS_PEAK_DELAY_US: u16 = 18;
+const TCA_CAKE_TIN_STATS_AVG_DELAY_US: u16 = 19;
+const TCA_CAKE_TIN_STATS_SPARSE_FLOWS: u16 = 21;
+const TCA_CAKE_TIN_STATS_BULK_FLOWS: u16 = 22;
+const TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS: u16 = 23;
+/// What a tin's flows are.
+const FLOWS: [u16; 3] = [
+    TCA_CAKE_TIN_STATS_SPARSE_FLOWS,
+    TCA_CAKE_TIN_STATS_BULK_FLOWS,
+    TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS,
+];
+
+/// Inside a queue, as far as its kind tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Inside {
+    /// How long the packet waited that left last, or as the kind has it (of cake
+    /// the mean of the tin where it is longest), in microseconds.
+    pub delay_us: Option<u32>,
+    /// Of cake the longest wait of late, in microseconds.
+    pub peak_us: Option<u32>,
+    /// The probability by which it drops or marks, in millionths.
+    pub probability: Option<u32>,
+    /// Whether it drops or marks now, for delay.
+    pub dropping: Option<bool>,
+    /// Flows that have packets waiting, or had just now.
+    pub flows: Option<u32>,
+    /// How often a flow began anew; begins again at 2^32.
+    pub new_flows: Option<u32>,
+    /// Packets dropped because it was full; begins again at 2^32.
+    pub full_drops: Option<u32>,
+    /// Bytes of memory that its packets take.
+    pub memory: Option<u32>,
+}
+
+/// One of the queues by priority that cake calls tins; its short counters begin
+/// again at 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tin {
+    /// Bytes sent, counted as the qdisc's size table counts them.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u32,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Packets marked with ECN.
+    pub marks: u32,
+    /// Bytes waiting now.
+    pub backlog_bytes: u32,
+    /// Packets waiting now.
+    pub queued_packets: u32,
+    /// The mean wait of late, in microseconds.
+    pub delay_us: u32,
+    /// The longest wait of late, in microseconds.
+    pub peak_us: u32,
+    /// Flows that have packets waiting, or had just now.
+    pub flows: u32,
+}
+
+/// The tins of cake, the least urgent first where there are several
+/// (`cake_config_diffserv*`, net/sched/sch_cake.c, but for `diffserv8`, which
+/// numbers them alike); nothing of other kinds.
+pub(super) fn tins(kind: &str, app: &[u8]) -> Vec<Tin> {
+    if kind != "cake" {
+        return Vec::new();
+    }
+    let all = Attrs::of(app).nest(TCA_CAKE_STATS_TIN_STATS);
+    let tin = |tin: Attrs<'_>| {
+        let word = |kind| tin.u32(kind).unwrap_or(0);
+        let flows = FLOWS.map(word).into_iter().fold(0, u32::saturating_add);
+        Tin {
+            bytes: tin.u64(TCA_CAKE_TIN_STATS_SENT_BYTES64).unwrap_or(0),
+            packets: word(TCA_CAKE_TIN_STATS_SENT_PACKETS),
+            drops: word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS),
+            marks: word(TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS),
+            backlog_bytes: word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES),
+            queued_packets: word(TCA_CAKE_TIN_STATS_BACKLOG_PACKETS),
+            delay_us: word(TCA_CAKE_TIN_STATS_AVG_DELAY_US),
+            peak_us: word(TCA_CAKE_TIN_STATS_PEAK_DELAY_US),
+            flows,
+        }
+    };
+    all.nests().map(tin).collect()
+}
+
+/// Reads a qdisc's own statistics; nothing of kinds that have none.
+pub(super) fn inside(kind: &str, app: &[u8]) -> Inside {
+    let word = |offset| wire::u32_at(app, offset);
+    let sum = |one: usize, other: usize| Some(word(one)?.saturating_add(word(other)?));
+    match kind {
+        // struct tc_fq_codel_xstats: type 0 is the qdisc's.
+        "fq_codel" if word(0) == Some(0) => Inside {
+            new_flows: word(16),
+            flows: sum(20, 24),
+            full_drops: word(8),
+            memory: word(32),
+            ..Inside::default()
+        },
+        // struct tc_codel_xstats: maxpacket, count, lastcount, ldelay, ...
+        "codel" => Inside {
+            delay_us: word(12),
+            full_drops: word(20),
+            dropping: word(28).map(|word| word != 0),
+            ..Inside::default()
+        },
+        // struct tc_pie_xstats: prob of 2^64, delay, ...
+        "pie" => Inside {
+            probability: wire::u64_at(app, 0).map(millionths),
+            delay_us: word(8),
+            full_drops: word(28),
+            ..Inside::default()
+        },
+        // struct tc_fq_pie_xstats: packets_in, dropped, overlimit, ...
+        "fq_pie" => Inside {
+            full_drops: word(8),
+            new_flows: word(20),
+            flows: sum(24, 28),
+            memory: word(32),
+            ..Inside::default()
+        },
+        // struct tc_red_xstats: early, pdrop, ...
+        "red" => Inside {
+            full_drops: word(4),
+            ..Inside::default()
+        },
+        "cake" => cake(&tins(kind, app), app),
+        _ => Inside::default(),
+    }
+}
+
+/// A part of 2^64 in millionths.
+fn millionths(part: u64) -> u32 {
+    ((u128::from(part) * 1_000_000) >> 64) as u32
+}
+
+fn cake(tins: &[Tin], app: &[u8]) -> Inside {
+    let flows = tins.iter().map(|tin| tin.flows);
+    Inside {
+        delay_us: tins.iter().map(|tin| tin.delay_us).max(),
+        peak_us: tins.iter().map(|tin| tin.peak_us).max(),
+        flows: flows.reduce(u32::saturating_add),
+        memory: Attrs::of(app).u32(TCA_CAKE_STATS_MEMORY_USED),
+        ..Inside::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn each_kind_tells_what_it_has() {
+        let fq_codel = inside("fq_codel", &words(&[0, 1514, 5, 7, 40, 1, 2, 0, 4096, 0]));
+        assert_eq!((fq_codel.flows, fq_codel.new_flows), (Some(3), Some(40)));
+        assert_eq!(
+            (fq_codel.full_drops, fq_codel.memory),
+            (Some(5), Some(4096))
+        );
+        // A class's statistics are of one flow, and none of the queue's.
+        assert_eq!(inside("fq_codel", &words(&[1, 2, 3, 4])), Inside::default());
+        let codel = inside("codel", &words(&[1514, 3, 2, 5200, 9, 6, 0, 1, 0]));
+        assert_eq!((codel.delay_us, codel.dropping), (Some(5200), Some(true)));
+        let mut pie = (1_u64 << 62).to_ne_bytes().to_vec();
+        pie.extend(words(&[15_000, 0, 0, 1, 2, 3, 4, 5]));
+        let pie = inside("pie", &pie);
+        assert_eq!(
+            (pie.probability, pie.delay_us),
+            (Some(250_000), Some(15_000))
+        );
+        assert_eq!(pie.full_drops, Some(3));
+        // Cut short, or of a kind that has none.
+        assert_eq!(inside("codel", &[1, 2]), Inside::default());
+        assert_eq!(inside("pfifo", &words(&[1, 2, 3])), Inside::default());
+        assert_eq!(inside("cake", &[]), Inside::default());
+    }
+
+    /// A netlink attribute, padded to four bytes (linux/netlink.h).
+    fn attr(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = (value.len() as u16 + 4).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn tins_of_cake_are_told_apart() {
+        let tin = |place: u32| {
+            let word = |kind, value: u32| attr(kind, &value.to_ne_bytes());
+            [
+                attr(
+                    TCA_CAKE_TIN_STATS_SENT_BYTES64,
+                    &(u64::from(place) << 33).to_ne_bytes(),
+                ),
+                word(TCA_CAKE_TIN_STATS_SENT_PACKETS, 10 + place),
+                word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS, 20 + place),
+                word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES, 30 + place),
+                word(TCA_CAKE_TIN_STATS_AVG_DELAY_US, 40 + place),
+                word(TCA_CAKE_TIN_STATS_SPARSE_FLOWS, 1),
+                word(TCA_CAKE_TIN_STATS_BULK_FLOWS, place),
+            ]
+            .concat()
+        };
+        let all = [1, 2, 3]
+            .map(|place| attr(place, &tin(u32::from(place))))
+            .concat();
+        let app = attr(TCA_CAKE_STATS_TIN_STATS, &all);
+        let found = tins("cake", &app);
+        assert_eq!(found.len(), 3);
+        let last = Tin {
+            bytes: 3 << 33,
+            packets: 13,
+            drops: 23,
+            backlog_bytes: 33,
+            delay_us: 43,
+            flows: 4,
+            ..Tin::default()
+        };
+        assert_eq!(found[2], last);
+        let whole = inside("cake", &app);
+        assert_eq!((whole.delay_us, whole.flows), (Some(43), Some(9)));
+        assert_eq!(tins("fq_codel", &app), []);
+    }
+}

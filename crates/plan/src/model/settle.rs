@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a kernel will report for settings it was given.
+//!
+//! Kernels round: bytes per second, 64 ns ticks, 1.024 us CoDel time. And some
+//! settings leave a choice to the kernel, or cannot be read back. A desired
+//! value is settled before it is compared, so that rounding is no difference
+//! and a real difference is never excused by a tolerance.
+
+use crate::model::kit;
+use weirgate_state::{
+    Bfifo, Cake, Fq, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+};
+use weirgate_units::{Rate, Span};
+
+/// Nanoseconds of one packet-scheduler tick (`PSCHED_SHIFT` 6,
+/// include/net/pkt_sched.h).
+pub const TICK_NANOS: u64 = 64;
+
+/// The desired qdisc as the kernel will report it, with everything that is
+/// left to the kernel or hidden by it taken from `observed`.
+pub fn qdisc(desired: &Qdisc, observed: Option<&Qdisc>) -> Qdisc {
+    let seen = observed.map(|qdisc| &qdisc.kind);
+    Qdisc {
+        handle: desired.handle,
+        stab: desired.stab.clone(),
+        kind: kind(&desired.kind, seen),
+        origin: desired.origin.clone(),
+    }
+}
+
+/// Offloads after a change: what `desired` names, the rest as it was.
+pub fn offloads(desired: Option<Offloads>, observed: Option<Offloads>) -> Option<Offloads> {
+    let before = observed.and_then(|own| own.segments);
+    let after = desired.map(|own| Offloads {
+        segments: own.segments.or(before),
+        ..own
+    });
+    after.or(observed)
+}
+
+fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {
+    match desired {
+        QdiscKind::Htb(htb) => QdiscKind::Htb(settled_htb(
+            htb,
+            match seen {
+                Some(QdiscKind::Htb(seen)) => Some(seen),
+                _ => None,
+            },
+        )),
+        QdiscKind::FqCodel(own) => QdiscKind::FqCodel(FqCodel {
+            limit: own.limit,
+            flows: own.flows,
+            target: codel_time(own.target),
+            interval: codel_time(own.interval),
+            quantum: own.quantum.max(256),
+            ecn: own.ecn,
+            memory_limit: own.memory_limit.min(1 << 31),
+        }),
+        QdiscKind::Sfq(own) => {
+            let quantum = match seen {
+                Some(QdiscKind::Sfq(seen)) if own.quantum == 0 => seen.quantum,
+                _ => own.quantum,
+            };
+            QdiscKind::Sfq(Sfq {
+                limit: own.limit,
+                perturb: own.perturb,
+                quantum,
+            })
+        }
+        QdiscKind::Fq(Fq { limit, flow_limit }) => QdiscKind::Fq(Fq {
+            limit: *limit,
+            flow_limit: *flow_limit,
+        }),
+        QdiscKind::Pfifo(Pfifo { limit }) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
+        QdiscKind::Bfifo(Bfifo { limit }) => QdiscKind::Bfifo(Bfifo { limit: *limit }),
+        QdiscKind::Red(own) => QdiscKind::Red(settled_red(
+            own,
+            match seen {
+                Some(QdiscKind::Red(seen)) => Some(seen),
+                _ => None,
+            },
+        )),
+        QdiscKind::Cake(own) => QdiscKind::Cake(Cake {
+            bandwidth: own.bandwidth.map(rate),
+            rtt: micros(own.rtt),
+            ..own.clone()
+        }),
+        QdiscKind::Kit(own) => {
+            let seen = match seen {
+                Some(QdiscKind::Kit(seen)) => Some(seen),
+                _ => None,
+            };
+            QdiscKind::Kit(kit::settled(own, seen))
+        }
+        QdiscKind::Other(name) => QdiscKind::Other(name.clone()),
+    }
+}
+
+fn settled_htb(own: &Htb, seen: Option<&Htb>) -> Htb {
+    let classes = own
+        .classes
+        .iter()
+        .map(|class| {
+            let twin = seen.and_then(|seen| seen.classes.iter().find(|c| c.id == class.id));
+            htb_class(class, twin, is_inner(own, class))
+        })
+        .collect();
+    Htb {
+        default_minor: own.default_minor,
+        r2q: own.r2q,
+        direct: own.direct.or(seen.and_then(|seen| seen.direct)),
+        classes,
+    }
+}
+
+/// Whether another class of the tree hangs below this one.
+pub fn is_inner(htb: &Htb, class: &HtbClass) -> bool {
+    htb.classes.iter().any(|other| other.parent == class.id)
+}
+
+/// One class as the kernel will report it, its leaf included. For an inner
+/// class the kernel neither uses nor updates `prio` and `quantum`
+/// (`htb_change_class`, net/sched/sch_htb.c).
+pub fn htb_class(own: &HtbClass, seen: Option<&HtbClass>, inner: bool) -> HtbClass {
+    let (prio, quantum) = match seen {
+        Some(seen) if inner => (seen.prio, seen.quantum),
+        Some(seen) if own.quantum == 0 => (own.prio.min(7), seen.quantum),
+        _ => (own.prio.min(7), own.quantum),
+    };
+    let seen_leaf = seen.and_then(|seen| seen.leaf.as_deref());
+    HtbClass {
+        id: own.id,
+        parent: own.parent,
+        rate: rate(own.rate),
+        ceil: rate(own.ceil),
+        buffer: ticks(own.buffer),
+        cbuffer: ticks(own.cbuffer),
+        prio,
+        quantum,
+        leaf: own
+            .leaf
+            .as_ref()
+            .map(|leaf| Box::new(qdisc(leaf, seen_leaf))),
+        origin: own.origin.clone(),
+    }
+}
+
+/// RED does not show the parameters of its idle table, and an adaptive one
+/// moves its probability by itself.
+fn settled_red(own: &Red, seen: Option<&Red>) -> Red {
+    let mut red = own.clone();
+    if let Some(seen) = seen {
+        red.bandwidth = seen.bandwidth;
+        red.avpkt = seen.avpkt;
+        if own.adaptive {
+            red.probability_millionths = seen.probability_millionths;
+        }
+    }
+    red
+}
+
+/// A rate as the kernel stores it: whole bytes per second.
+pub fn rate(own: Rate) -> Rate {
+    Rate::bits_per_second(own.as_bytes_per_second().saturating_mul(8))
+}
+
+/// A span in whole ticks, rounded up so that a bucket is never smaller than
+/// asked for.
+pub fn ticks(own: Span) -> Span {
+    let ticks = own.as_nanos().div_ceil(TICK_NANOS).min(u64::from(u32::MAX));
+    Span::from_nanos(ticks * TICK_NANOS)
+}
+
+/// A span in whole microseconds, as fq_codel and cake take it.
+pub fn micros(own: Span) -> Span {
+    Span::from_micros(own.as_nanos() / 1_000)
+}
+
+/// The shortest span in whole microseconds that CoDel keeps as it keeps this
+/// one: in units of 1024 ns (include/net/codel.h). The kernel shows one
+/// microsecond less; what is observed is taken up again by the kernel crate,
+/// so that a value that is read and written back stays what it was.
+fn codel_time(own: Span) -> Span {
+    let units = (own.as_nanos() / 1_000).saturating_mul(1_000) >> 10;
+    Span::from_micros((units << 10).div_ceil(1_000))
+}

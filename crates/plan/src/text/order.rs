@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How what keeps the order of connections that change their class reads.
+
+use crate::diff::hooks::ORDER_PREFERENCE;
+use weirgate_state::{Arriving, DeviceName, Order};
+
+/// What happens, after the device.
+pub(crate) const IN_SHORT: &str = "connections that leave change their class in order";
+
+/// Both programs, in words.
+pub(crate) fn text(order: Order) -> String {
+    let whose = if order.stale {
+        ", by another version's programs"
+    } else {
+        ""
+    };
+    format!("{IN_SHORT}{whose}")
+}
+
+/// The nearest command lines of a change.
+pub(crate) fn commands(
+    device: &DeviceName,
+    before: Option<&Arriving>,
+    after: Option<&Arriving>,
+    lines: &mut Vec<String>,
+) {
+    let old = before.and_then(|place| place.order);
+    let new = after.and_then(|place| place.order);
+    if Order::same(new, old) {
+        return;
+    }
+    for (way, program) in [("ingress", "order_in"), ("egress", "order_out")] {
+        lines.push(match new {
+            Some(new) => format!(
+                "tc filter replace dev {device} {way} pref {ORDER_PREFERENCE} protocol all handle \
+                 1 bpf direct-action skip_hw object-file order.bpf.o program {program}  # {}",
+                text(new)
+            ),
+            None => format!("tc filter del dev {device} {way} pref {ORDER_PREFERENCE}"),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::{Device, Origin, State};
+
+    fn state(order: Option<Order>) -> State {
+        let name = DeviceName::new("wan").unwrap();
+        let device = Device {
+            owned_ifb: false,
+            offloads: None,
+            root: None,
+            origin: Origin::default(),
+        };
+        let place = |order| Arriving {
+            order: Some(order),
+            ..Arriving::default()
+        };
+        State {
+            devices: [(name.clone(), device)].into(),
+            arriving: order
+                .into_iter()
+                .map(|order| (name.clone(), place(order)))
+                .collect(),
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn both_programs_come_are_exchanged_and_go() {
+        let said = |before: &State, after: &State| {
+            let plan = crate::plan(before, after).unwrap();
+            let end = crate::run(&plan.steps, before).unwrap();
+            assert_eq!(crate::verify(&end, after), []);
+            let back = crate::inverse(&plan.steps, before).unwrap();
+            assert_eq!(crate::run(&back, &end).unwrap().arriving, before.arriving);
+            let all: Vec<String> = plan.steps.iter().map(|it| it.action.command()).collect();
+            let words = |line: &str| line.split(" pref").next().unwrap_or_default().to_owned();
+            all.iter()
+                .flat_map(|text| text.lines())
+                .map(words)
+                .collect::<Vec<_>>()
+        };
+        let (none, own) = (state(None), state(Some(Order::default())));
+        let replace = [
+            "tc filter replace dev wan ingress",
+            "tc filter replace dev wan egress",
+        ];
+        assert_eq!(said(&none, &own)[0], "tc qdisc add dev wan clsact");
+        assert_eq!(said(&none, &own)[1..], replace);
+        assert_eq!(said(&own, &own), Vec::<String>::new());
+        let gone = [
+            "tc filter del dev wan ingress",
+            "tc filter del dev wan egress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(said(&own, &none), gone);
+        let old = state(Some(Order { stale: true }));
+        let plan = crate::plan(&old, &own).unwrap();
+        let lines = plan.steps[0].action.command();
+        assert_eq!((plan.steps.len(), lines.lines().count()), (1, 2));
+        assert_eq!(crate::verify(&old, &own).len(), 1);
+        assert_eq!(crate::verify(&own, &old), [], "the old ones cannot return");
+        let said = plan.steps[0].action.to_string();
+        assert_eq!(said, format!("wan: {IN_SHORT}"));
+    }
+}

@@ -6,21 +6,22 @@
 //! the kernel loads `nf_conntrack_netlink` when first asked.
 
 use crate::Kernel;
-use crate::error::{ENOENT, KernelError};
+use crate::error::KernelError;
 use crate::netlink::channel::Request;
 use crate::netlink::wire::Attrs;
 use crate::nft::NFGENMSG;
+use libc::ENOENT;
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::attr::NLA_F_NESTED;
+use nlink::netlink::message::NLM_F_REQUEST;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_state::Origin;
 
-const NFNL_SUBSYS_CTNETLINK: u16 = 1;
+const NFNL_SUBSYS_CTNETLINK: u16 = libc::NFNL_SUBSYS_CTNETLINK as u16;
 const CT_NEW: u16 = 0;
 const CT_GET: u16 = 1;
-const NLM_F_REQUEST: u16 = 1;
-const NLA_F_NESTED: u16 = 0x8000;
 
 const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a kernel says when it refuses, with the object and the policy line.
 
+use libc::{EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fmt;
 use weirgate_plan::{Difference, Problem};
@@ -145,19 +146,6 @@ impl fmt::Display for Refusal {
         Ok(())
     }
 }
-
-/// Operation not permitted.
-pub(crate) const EPERM: i32 = 1;
-/// No such file or directory: netlink's "no such object".
-pub(crate) const ENOENT: i32 = 2;
-/// File exists: netlink's "there is one already".
-pub(crate) const EEXIST: i32 = 17;
-/// No such device.
-pub(crate) const ENODEV: i32 = 19;
-/// Invalid argument.
-pub(crate) const EINVAL: i32 = 22;
-/// Operation not supported.
-pub(crate) const EOPNOTSUPP: i32 = 95;
 
 /// The name of an error number that net/sched, rtnetlink or nf_tables use.
 fn errno_name(errno: i32) -> Option<&'static str> {

@@ -45,6 +45,7 @@ pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};
 pub use timestamp::{Noted, note_times, receive_noted, sent_noted, took};
 
+use libc::{RTM_GETQDISC, RTM_GETTCLASS};
 use netlink::channel::{self, Channel};
 use netlink::fault::Ledger;
 use nlink::netlink::Protocol;
@@ -234,13 +235,13 @@ impl Kernel {
 
     /// All qdiscs, of all devices.
     async fn qdiscs(&self) -> Result<Vec<Vec<u8>>, KernelError> {
-        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, 0, 0, 0);
+        let ask = tc::encode::message(RTM_GETQDISC, 0, 0, 0, 0);
         self.route.get(&ask, "listing qdiscs", false).await
     }
 
     /// The classes of one device.
     async fn classes(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
-        let ask = tc::encode::message(tc::RTM_GETTCLASS, 0, index, 0, 0);
+        let ask = tc::encode::message(RTM_GETTCLASS, 0, index, 0, 0);
         self.route.get(&ask, "listing classes", false).await
     }
 }

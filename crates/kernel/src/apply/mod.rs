@@ -10,7 +10,7 @@
 pub(crate) mod parts;
 
 use crate::apply::parts::{Parts, transactions};
-use crate::error::{ApplyError, Cause, EEXIST, KernelError, Refusal};
+use crate::error::{ApplyError, Cause, KernelError, Refusal};
 use crate::link;
 use crate::netlink::channel::Request;
 use crate::nft;
@@ -26,6 +26,7 @@ use crate::programs::virtual_queue;
 use crate::tc::filters::Programs;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
+use libc::EEXIST;
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};

@@ -4,15 +4,13 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::netlink::wire::{self, Attrs};
+use libc::{IFA_ADDRESS, IFA_LOCAL, RTM_GETADDR};
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::NLM_F_REQUEST;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const RTM_GETADDR: u16 = 22;
-const NLM_F_REQUEST: u16 = 1;
 /// `sizeof(struct ifaddrmsg)`.
 const IFADDRMSG: usize = 8;
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
 
 /// An address of a device with the subnet that is reached through it.
 #[derive(Debug, Clone, PartialEq, Eq)]

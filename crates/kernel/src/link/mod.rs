@@ -8,26 +8,18 @@ pub(crate) mod address;
 mod offload;
 
 use crate::netlink::wire::{self, Attrs};
+use libc::{
+    IFLA_EXT_MASK, IFLA_GSO_MAX_SEGS, IFLA_IFALIAS, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINKINFO,
+    IFLA_MTU, RTM_DELLINK, RTM_GETLINK, RTM_NEWLINK,
+};
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
 use weirgate_state::DeviceName;
 
-const RTM_NEWLINK: u16 = 16;
-const RTM_DELLINK: u16 = 17;
-const RTM_GETLINK: u16 = 18;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_IFALIAS: u16 = 20;
-const IFLA_EXT_MASK: u16 = 29;
-const IFLA_GSO_MAX_SEGS: u16 = 40;
-const RTEXT_FILTER_SKIP_STATS: u32 = 8;
-const IFF_UP: u32 = 1;
-/// `sizeof(struct ifinfomsg)`.
-const IFINFOMSG: usize = 16;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_EXCL: u16 = 0x200;
-const NLM_F_CREATE: u16 = 0x400;
+/// The flag of `struct ifinfomsg` of a device that is up (linux/if.h).
+pub(crate) const IFF_UP: u32 = libc::IFF_UP as u32;
+/// `sizeof(struct ifinfomsg)` (linux/rtnetlink.h).
+pub(crate) const IFINFOMSG: usize = 16;
 
 /// The alias that marks an IFB as weirgate's.
 pub(crate) const MARK: &str = "weirgate";
@@ -56,7 +48,7 @@ fn request(kind: u16, flags: u16, index: u32, up: u32, change: u32) -> MessageBu
 /// Asks for all devices, without their counters.
 pub(crate) fn list() -> MessageBuilder {
     let mut message = request(RTM_GETLINK, 0, 0, 0, 0);
-    message.append_attr_u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+    message.append_attr_u32(IFLA_EXT_MASK, libc::RTEXT_FILTER_SKIP_STATS as u32);
     message
 }
 

@@ -7,10 +7,11 @@
 //! and the kernel cuts them up only behind the queue.
 
 use crate::Kernel;
-use crate::error::{EOPNOTSUPP, KernelError, Refusal};
+use crate::error::{KernelError, Refusal};
 use crate::link;
 use crate::netlink::channel::Request;
 use crate::netlink::fault::{self, Verdict};
+use libc::EOPNOTSUPP;
 use nlink::netlink::{Connection, Ethtool};
 use std::os::fd::AsFd;
 use weirgate_state::{DeviceName, Offloads, Origin};

@@ -10,6 +10,11 @@ use crate::error::{Denial, KernelError, Refusal};
 use crate::namespace::cookie_of;
 use crate::netlink::fault::{self, Ledger, Verdict};
 use crate::netlink::wire::{self, Attrs};
+use libc::{ENODEV, ENOENT};
+use nlink::netlink::message::{
+    NLM_F_ACK, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NlMsgType, nlmsgerr_attr,
+};
+use nlink::netlink::nftables::{NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -20,20 +25,12 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use weirgate_state::Origin;
 
-const NLM_F_ACK: u16 = 0x04;
-const NLM_F_DUMP: u16 = 0x300;
-const NLM_F_DUMP_INTR: u16 = 0x10;
-const NLM_F_CAPPED: u16 = 0x100;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const NLMSGERR_ATTR_MSG: u16 = 1;
+/// The echo of a rule that was made.
+const NEW_RULE: u16 = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE as u16;
 
-/// `NFT_MSG_NEWRULE` of nf_tables (`NFNL_SUBSYS_NFTABLES`).
-const NEW_RULE: u16 = 10 << 8 | 6;
-
-/// A type of nf_tables' (`NFNL_SUBSYS_NFTABLES`) that there is no request of,
+/// A type of nf_tables that there is no request of,
 /// and one above `RTM_MAX`.
-const NO_TABLE_REQUEST: u16 = 10 << 8 | 0xff;
+const NO_TABLE_REQUEST: u16 = NFNL_SUBSYS_NFTABLES << 8 | 0xff;
 const NO_ROUTE_REQUEST: u16 = 0xfff;
 
 /// How often an interrupted dump is begun again.
@@ -307,9 +304,9 @@ async fn attempt(
             }
             steady &= header.nlmsg_flags & NLM_F_DUMP_INTR == 0;
             match header.nlmsg_type {
-                NLMSG_ERROR | NLMSG_DONE => {
+                NlMsgType::ERROR | NlMsgType::DONE => {
                     let errno = wire::i32_at(payload, 0).map_or(0, i32::wrapping_neg);
-                    let absent = [crate::error::ENOENT, crate::error::ENODEV].contains(&errno);
+                    let absent = [ENOENT, ENODEV].contains(&errno);
                     if errno != 0 && !absent {
                         let answer = error(seq, header.nlmsg_flags, payload);
                         return Err(KernelError::Refused(Refusal {
@@ -397,7 +394,7 @@ async fn send(socket: &NetlinkSocket, bytes: &[u8]) -> Result<(), KernelError> {
 fn answers(datagram: &[u8]) -> Vec<Answer> {
     MessageIter::new(datagram)
         .map_while(Result::ok)
-        .filter(|(header, _)| header.nlmsg_type == NLMSG_ERROR)
+        .filter(|(header, _)| header.nlmsg_type == NlMsgType::ERROR)
         .filter_map(|(header, payload)| error(header.nlmsg_seq, header.nlmsg_flags, payload))
         .collect()
 }
@@ -421,7 +418,7 @@ fn error(seq: u32, flags: u16, payload: &[u8]) -> Option<Answer> {
     } else {
         original.next_multiple_of(4)
     };
-    let text = Attrs::after(payload, skip.saturating_add(4)).text(NLMSGERR_ATTR_MSG);
+    let text = Attrs::after(payload, skip.saturating_add(4)).text(nlmsgerr_attr::MSG);
     Some(Answer { seq, errno, text })
 }
 

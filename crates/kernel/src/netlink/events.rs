@@ -6,7 +6,8 @@
 use crate::error::KernelError;
 use crate::link::MARK;
 use crate::netlink::wire::Attrs;
-use crate::nft::{NFGENMSG, NFTA_TABLE_NAME};
+use crate::nft::NFGENMSG;
+use nlink::netlink::nftables::NFTA_TABLE_NAME;
 use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
 use std::io;
 use std::os::fd::OwnedFd;

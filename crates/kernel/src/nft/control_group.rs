@@ -4,12 +4,11 @@
 //! nlink does not model for this key, and numbered in the host's order.
 
 use crate::netlink::wire::Attrs;
-use nlink::netlink::nftables::{Expr, RawExpr, Register, RuleExpr};
+use nlink::netlink::nftables::{
+    Expr, NFTA_SOCKET_DREG, NFTA_SOCKET_KEY, NFTA_SOCKET_LEVEL, RawExpr, Register, RuleExpr,
+};
 
 const NAME: &str = "socket";
-const NFTA_SOCKET_KEY: u16 = 1;
-const NFTA_SOCKET_DREG: u16 = 2;
-const NFTA_SOCKET_LEVEL: u16 = 3;
 /// `NFT_SOCKET_CGROUPV2`.
 const CONTROL_GROUP: u32 = 3;
 

@@ -7,21 +7,19 @@
 use super::encode::UDATA_COMMENT;
 use super::read::{self, Known, Read};
 use super::rule::End;
-use super::sets::{ConstantSet, NFTA_DATA_VALUE, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS};
-use super::{
-    HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, NFGENMSG,
-    NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_HOOK_DEV,
-    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE,
-    PRIORITY_MANGLE, PRIORITY_RAW,
-};
+use super::sets::ConstantSet;
+use super::{HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, NFGENMSG};
 use crate::netlink::wire::Attrs;
+use libc::{NF_IP_PRI_MANGLE, NF_IP_PRI_RAW};
 use nlink::netlink::AttrIter;
-use nlink::netlink::nftables::parse_expressions;
+use nlink::netlink::nftables::{
+    NF_ACCEPT, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE,
+    NFTA_DATA_VALUE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
+    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_RULE_USERDATA, NFTA_SET_ELEM_KEY,
+    NFTA_SET_ELEM_LIST_ELEMENTS, parse_expressions,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, Set, Table, Verdict};
-
-const NFTA_RULE_USERDATA: u16 = 7;
-const NF_ACCEPT: u32 = 1;
 
 /// Where a base chain hangs, as the kernel says it.
 struct Head {
@@ -119,7 +117,9 @@ fn head(payload: &[u8], table: &str) -> Option<Head> {
     Some(Head {
         name: attrs.text(NFTA_CHAIN_NAME)?,
         hook: place,
-        accepts: attrs.u32_be(NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT) == NF_ACCEPT,
+        accepts: attrs
+            .u32_be(NFTA_CHAIN_POLICY)
+            .is_none_or(|policy| policy == NF_ACCEPT as u32),
     })
 }
 
@@ -184,15 +184,15 @@ fn base(
     device: impl Fn(u32) -> Option<DeviceName>,
 ) -> Option<(Hook, End)> {
     match head.hook.as_ref()? {
-        (HOOK_POSTROUTING, PRIORITY_MANGLE, None) => match read.first()? {
+        (HOOK_POSTROUTING, NF_IP_PRI_MANGLE, None) => match read.first()? {
             (Read::OtherDevices(device), _) => {
                 let device = device.clone();
                 Some((Hook::Postrouting { device }, End::Accept))
             }
             _ => None,
         },
-        (HOOK_PREROUTING, PRIORITY_RAW, None) => Some((Hook::Prerouting, End::Accept)),
-        (HOOK_OUTPUT, PRIORITY_MANGLE, None) => Some((Hook::Output, End::Accept)),
+        (HOOK_PREROUTING, NF_IP_PRI_RAW, None) => Some((Hook::Prerouting, End::Accept)),
+        (HOOK_OUTPUT, NF_IP_PRI_MANGLE, None) => Some((Hook::Output, End::Accept)),
         (HOOK_INGRESS, 0, Some(own)) => match read.last()? {
             (Read::Rule(rule, Some(end @ End::Forward(index))), _) if is_tail(rule) => {
                 let redirect_to = device(*index)?;

@@ -5,10 +5,10 @@
 //! rule of hundreds is changed without sending the others again.
 
 use super::handle::{self, Handles};
-use super::{GETRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE};
 use super::{family, label, message};
 use crate::Kernel;
 use crate::error::KernelError;
+use nlink::netlink::nftables::{NFT_MSG_GETRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weirgate_state::{Chain, Hook, Rule, Table, TableChange};
@@ -102,7 +102,7 @@ impl Kernel {
 
     /// The handles of a chain's rules, in their order.
     async fn handles(&self, table: &Table, chain: &str) -> Result<Vec<u64>, KernelError> {
-        let mut ask = message(GETRULE, 0, family(table.netdev));
+        let mut ask = message(NFT_MSG_GETRULE, 0, family(table.netdev));
         ask.append_attr_str(NFTA_RULE_TABLE, &table.name);
         ask.append_attr_str(NFTA_RULE_CHAIN, chain);
         let what = label(table.netdev, &table.name);

@@ -4,29 +4,29 @@
 use super::edit::{Edit, Edits};
 use super::rule::{self, End};
 use super::{
-    DELCHAIN, DELRULE, DELTABLE, HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING,
-    HOOK_PREROUTING, NEWCHAIN, NEWRULE, NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME,
-    NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM,
-    NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_POSITION, NFTA_RULE_TABLE,
-    NFTA_TABLE_NAME, PRIORITY_MANGLE, PRIORITY_RAW, family, frame, label, message,
+    HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, family, frame,
+    label, message,
 };
 use super::{object, sets};
 use crate::error::KernelError;
 use crate::netlink::channel::Request;
+use libc::{NF_IP_PRI_MANGLE, NF_IP_PRI_RAW};
 use nlink::netlink::MessageBuilder;
-use nlink::netlink::nftables::{Expr, write_expressions};
+use nlink::netlink::message::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO};
+use nlink::netlink::nftables::{
+    Expr, NF_ACCEPT, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_DELTABLE, NFT_MSG_NEWCHAIN,
+    NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY,
+    NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY,
+    NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_POSITION, NFTA_RULE_TABLE, NFTA_RULE_USERDATA,
+    NFTA_TABLE_NAME, write_expressions,
+};
 use std::collections::BTreeSet;
 use weirgate_state::{Chain, DeviceName, Hook, Origin, Table, TableChange, switch_name};
 
-const NLM_F_ECHO: u16 = 0x08;
-const NLM_F_CREATE: u16 = 0x400;
-const NLM_F_APPEND: u16 = 0x800;
-const NFTA_RULE_USERDATA: u16 = 7;
 /// `NFTNL_UDATA_RULE_COMMENT` of libnftnl: shown by nft as the rule's comment.
 pub(super) const UDATA_COMMENT: u8 = 0;
 /// nft's own limit on a comment, with its NUL (`NFTNL_UDATA_COMMENT_MAXLEN`).
 const COMMENT_LENGTH: usize = 128;
-const NF_ACCEPT: u32 = 1;
 
 /// One transaction of requests.
 pub(crate) fn transaction(requests: Vec<Request>) -> Vec<Request> {
@@ -65,7 +65,7 @@ pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> Reques
 
 /// Removes a table.
 pub(crate) fn delete(netdev: bool, name: &str) -> Request {
-    let mut message = message(DELTABLE, 0, family(netdev));
+    let mut message = message(NFT_MSG_DELTABLE, 0, family(netdev));
     message.append_attr_str(NFTA_TABLE_NAME, name);
     request(
         message,
@@ -83,7 +83,7 @@ pub(crate) fn set(
     let none = Origin::default();
     let title = label(table.netdev, &table.name);
     let create = || {
-        let mut message = message(NEWTABLE, NLM_F_CREATE, family(table.netdev));
+        let mut message = message(NFT_MSG_NEWTABLE, NLM_F_CREATE, family(table.netdev));
         message.append_attr_str(NFTA_TABLE_NAME, &table.name);
         request(message, format!("create {title}"), &none)
     };
@@ -132,7 +132,7 @@ fn unmake(
     };
     for chain in &change.emptied {
         let all_or_one = |handle: Option<u64>| {
-            let mut message = message(DELRULE, 0, family(netdev));
+            let mut message = message(NFT_MSG_DELRULE, 0, family(netdev));
             message.append_attr_str(NFTA_RULE_TABLE, table);
             message.append_attr_str(NFTA_RULE_CHAIN, chain);
             if let Some(handle) = handle {
@@ -175,7 +175,7 @@ fn unmake(
         push(object::delete(netdev, table, name), "counter", name);
     }
     for chain in &change.gone_chains {
-        let mut message = message(DELCHAIN, 0, family(netdev));
+        let mut message = message(NFT_MSG_DELCHAIN, 0, family(netdev));
         message.append_attr_str(NFTA_CHAIN_TABLE, table);
         message.append_attr_str(NFTA_CHAIN_NAME, chain);
         push(message, "chain", chain);
@@ -254,7 +254,7 @@ fn constants(table: &Table) -> BTreeSet<sets::ConstantSet> {
 
 fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, KernelError> {
     let place = format!("{title} chain {}", chain.name);
-    let mut head = message(NEWCHAIN, NLM_F_CREATE, family(table.netdev));
+    let mut head = message(NFT_MSG_NEWCHAIN, NLM_F_CREATE, family(table.netdev));
     head.append_attr_str(NFTA_CHAIN_TABLE, &table.name);
     head.append_attr_str(NFTA_CHAIN_NAME, &chain.name);
     let number = match &chain.hook {
@@ -264,9 +264,12 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
         Hook::Called | Hook::Switched { .. } => {
             return Ok(request(head, place, &Origin::default()));
         }
-        Hook::Postrouting { .. } => (HOOK_POSTROUTING, PRIORITY_MANGLE, None),
-        Hook::Prerouting => (HOOK_PREROUTING, PRIORITY_RAW, None),
-        Hook::Output => (HOOK_OUTPUT, PRIORITY_MANGLE, None),
+        // Before source NAT, so that inside addresses are seen.
+        Hook::Postrouting { .. } => (HOOK_POSTROUTING, NF_IP_PRI_MANGLE, None),
+        // Before connection tracking, so that the answer to a sender has the
+        // addresses that the sender knows.
+        Hook::Prerouting => (HOOK_PREROUTING, NF_IP_PRI_RAW, None),
+        Hook::Output => (HOOK_OUTPUT, NF_IP_PRI_MANGLE, None),
         Hook::Ingress { device, .. } => (HOOK_INGRESS, 0, Some(device)),
         Hook::Egress { device } => (HOOK_EGRESS, 0, Some(device)),
     };
@@ -278,7 +281,7 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
         head.append_attr_str(NFTA_HOOK_DEV, device.as_str());
     }
     head.nest_end(nest);
-    head.append_attr_u32_be(NFTA_CHAIN_POLICY, NF_ACCEPT);
+    head.append_attr_u32_be(NFTA_CHAIN_POLICY, NF_ACCEPT as u32);
     head.append_attr_str(NFTA_CHAIN_TYPE, "filter");
     Ok(request(head, place, &Origin::default()))
 }
@@ -326,7 +329,7 @@ fn chain_rules(
             0
         };
         let flags = NLM_F_CREATE | append | echo;
-        let mut message = message(NEWRULE, flags, family(table.netdev));
+        let mut message = message(NFT_MSG_NEWRULE, flags, family(table.netdev));
         message.append_attr_str(NFTA_RULE_TABLE, &table.name);
         message.append_attr_str(NFTA_RULE_CHAIN, &chain.name);
         if let Some(handle) = before {

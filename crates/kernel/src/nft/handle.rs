@@ -4,11 +4,12 @@
 //! net/netfilter/nf_tables_api.c), so the numbers of a generation of nf_tables
 //! are good until a transaction that writes them.
 
-use super::{
-    GETRULE, NFGENMSG, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_TABLE, family, label, message,
-};
+use super::{NFGENMSG, family, label, message};
 use crate::netlink::wire::Attrs;
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::nftables::{
+    NFT_MSG_GETRULE, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_TABLE,
+};
 use std::collections::BTreeMap;
 use weirgate_state::Table;
 
@@ -63,7 +64,7 @@ pub(crate) fn keep(handles: &mut Handles, table: &Table, known: &Handles) {
 
 /// Asks for a rule of this number.
 pub(crate) fn ask(netdev: bool, table: &str, chain: &str, handle: u64) -> MessageBuilder {
-    let mut ask = message(GETRULE, 0, family(netdev));
+    let mut ask = message(NFT_MSG_GETRULE, 0, family(netdev));
     ask.append_attr_str(NFTA_RULE_TABLE, table);
     ask.append_attr_str(NFTA_RULE_CHAIN, chain);
     ask.append_attr(NFTA_RULE_HANDLE, &handle.to_be_bytes());

@@ -11,9 +11,10 @@ use super::edit::{Edit, Edits, around};
 use super::encode;
 use super::handle::{self, Handles};
 use super::rule::{End, sets_used};
-use super::{NFTA_RULE_POSITION, label, read};
+use super::{label, read};
 use crate::Kernel;
 use crate::error::KernelError;
+use nlink::netlink::nftables::NFTA_RULE_POSITION;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Hook, Table, TableChange};
 

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Named counters: made with the table, read by name.
 
-use super::{DELOBJ, GETOBJ, NEWOBJ, NFGENMSG, family, message};
+use super::{NFGENMSG, family, message};
 use crate::netlink::wire::Attrs;
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::NLM_F_CREATE;
+use nlink::netlink::nftables::{
+    NFT_MSG_DELOBJ, NFT_MSG_GETOBJ, NFT_MSG_NEWOBJ, NFTA_COUNTER_BYTES, NFTA_COUNTER_PACKETS,
+    NFTA_OBJ_DATA, NFTA_OBJ_NAME, NFTA_OBJ_TABLE, NFTA_OBJ_TYPE,
+};
 
-const NLM_F_CREATE: u16 = 0x400;
-const NFTA_OBJ_TABLE: u16 = 1;
-const NFTA_OBJ_NAME: u16 = 2;
-const NFTA_OBJ_TYPE: u16 = 3;
-const NFTA_OBJ_DATA: u16 = 4;
 const NFT_OBJECT_COUNTER: u32 = 1;
-const NFTA_COUNTER_BYTES: u16 = 1;
-const NFTA_COUNTER_PACKETS: u16 = 2;
 
 /// What a rule's counter counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +23,7 @@ pub struct RuleCounter {
 
 /// Makes a counter at zero.
 pub(crate) fn create(netdev: bool, table: &str, name: &str) -> MessageBuilder {
-    let mut object = message(NEWOBJ, NLM_F_CREATE, family(netdev));
+    let mut object = message(NFT_MSG_NEWOBJ, NLM_F_CREATE, family(netdev));
     object.append_attr_str(NFTA_OBJ_TABLE, table);
     object.append_attr_str(NFTA_OBJ_NAME, name);
     object.append_attr_u32_be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
@@ -36,7 +34,7 @@ pub(crate) fn create(netdev: bool, table: &str, name: &str) -> MessageBuilder {
 
 /// Removes a counter.
 pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
-    let mut object = message(DELOBJ, 0, family(netdev));
+    let mut object = message(NFT_MSG_DELOBJ, 0, family(netdev));
     object.append_attr_str(NFTA_OBJ_TABLE, table);
     object.append_attr_str(NFTA_OBJ_NAME, name);
     object.append_attr_u32_be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
@@ -45,7 +43,7 @@ pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
 
 /// Asks for all objects of a family.
 pub(crate) fn list(netdev: bool) -> MessageBuilder {
-    message(GETOBJ, 0, family(netdev))
+    message(NFT_MSG_GETOBJ, 0, family(netdev))
 }
 
 /// A counter of the table from a listing's entry.

@@ -9,7 +9,7 @@ use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
     ByteorderOp, CmpOp, CtKey, DynsetOp, ExthdrOp, LimitExpr, LimitKind, MetaKey,
     NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH, ObjectType, ObjrefExpr, PayloadBase,
-    RangeOp, Register, RuleExpr, Verdict as NftVerdict,
+    RangeOp, Register, RuleExpr, TCPOPT_MAXSEG, Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
@@ -401,7 +401,7 @@ fn read_effect(exprs: &[RuleExpr], frame: Frame, netdev: bool) -> Option<(Effect
             RuleExpr::ExthdrSet {
                 sreg,
                 op: ExthdrOp::TcpOpt,
-                exthdr_type: rule::TCPOPT_MAXSEG,
+                exthdr_type: TCPOPT_MAXSEG,
                 offset: rule::MAXSEG_OFFSET,
                 len: 2,
                 ..

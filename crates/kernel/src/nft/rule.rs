@@ -6,7 +6,8 @@ use super::sets::ConstantSet;
 use nlink::netlink::nftables::{
     ChainName, CmpOp, CtKey, DynsetExpr, DynsetOp, ElementStatement, Expr, ExthdrOp, LimitExpr,
     LimitUnit, LookupExpr, MetaKey, NFT_REJECT_ICMPX_PORT_UNREACH, NFT_REJECT_ICMPX_UNREACH,
-    ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp, Register, Verdict as NftVerdict,
+    ObjectType, ObjrefExpr, PayloadBase, PayloadCsum, RangeOp, Register, TCPOPT_MAXSEG,
+    Verdict as NftVerdict,
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
@@ -16,7 +17,6 @@ use weirgate_state::{
 
 /// The option with the largest segment, and where its value stands (RFC 9293
 /// section 3.2).
-pub(super) const TCPOPT_MAXSEG: u8 = 2;
 pub(super) const MAXSEG_OFFSET: u32 = 2;
 
 /// How a rule or chain ends.

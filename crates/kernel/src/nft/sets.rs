@@ -8,10 +8,20 @@
 //! packet with extension headers is taken for one with payload.
 
 use super::control_group;
-use super::{DELSETELEM, NEWSET, NEWSETELEM, family, message};
+use super::{family, message};
 use crate::netlink::wire::Attrs;
-use nlink::netlink::AttrIter;
-use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::NLM_F_CREATE;
+use nlink::netlink::nftables::{
+    NFT_DATA_VERDICT, NFT_JUMP, NFT_MSG_DELSET, NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM,
+    NFT_MSG_NEWSET, NFT_MSG_NEWSETELEM, NFT_SET_CONSTANT, NFT_SET_ELEM_INTERVAL_END, NFT_SET_EVAL,
+    NFT_SET_INTERVAL, NFT_SET_MAP, NFT_SET_TIMEOUT, NFTA_DATA_VALUE, NFTA_DATA_VERDICT,
+    NFTA_LIST_ELEM, NFTA_SET_DATA_LEN, NFTA_SET_DATA_TYPE, NFTA_SET_DESC, NFTA_SET_DESC_SIZE,
+    NFTA_SET_ELEM_DATA, NFTA_SET_ELEM_FLAGS, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS,
+    NFTA_SET_ELEM_LIST_SET, NFTA_SET_ELEM_LIST_TABLE, NFTA_SET_FLAGS, NFTA_SET_ID,
+    NFTA_SET_KEY_LEN, NFTA_SET_KEY_TYPE, NFTA_SET_NAME, NFTA_SET_TABLE, NFTA_SET_TIMEOUT,
+    NFTA_VERDICT_CHAIN, NFTA_VERDICT_CODE,
+};
+use nlink::netlink::{AttrIter, MessageBuilder};
 use std::collections::BTreeSet;
 use weirgate_state::{
     Content, Hook, IpVersion, Key, Origin, PPPOE_SESSION, Refreshed, Set, Table, TableChange,
@@ -19,40 +29,10 @@ use weirgate_state::{
 };
 use weirgate_units::Handle;
 
-const NFTA_SET_TABLE: u16 = 1;
-const NFTA_SET_NAME: u16 = 2;
-const NFTA_SET_FLAGS: u16 = 3;
-const NFTA_SET_KEY_TYPE: u16 = 4;
-const NFTA_SET_KEY_LEN: u16 = 5;
-const NFTA_SET_DESC: u16 = 9;
-const NFTA_SET_DESC_SIZE: u16 = 1;
-const NFTA_SET_ID: u16 = 10;
-const NFTA_SET_DATA_TYPE: u16 = 6;
-const NFTA_SET_DATA_LEN: u16 = 7;
-const NFTA_SET_TIMEOUT: u16 = 11;
-const NFTA_SET_ELEM_DATA: u16 = 2;
-const NFTA_SET_ELEM_FLAGS: u16 = 3;
-const NFTA_DATA_VERDICT: u16 = 2;
-const NFTA_VERDICT_CODE: u16 = 1;
-const NFTA_VERDICT_CHAIN: u16 = 2;
-const NFT_SET_INTERVAL: u32 = 4;
-const NFT_SET_MAP: u32 = 8;
-const NFT_SET_TIMEOUT: u32 = 0x10;
-const NFT_SET_EVAL: u32 = 0x20;
-const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
-const NFT_DATA_VERDICT: u32 = 0xffff_ff00;
-const NFT_JUMP: i32 = -3;
 /// Elements in one message; a nest holds less than 64 KiB.
 const ELEMENTS_AT_ONCE: usize = 1000;
-const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
-const NFTA_SET_ELEM_LIST_SET: u16 = 2;
-pub(crate) const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
+/// linux/netfilter/nf_tables.h.
 const NFTA_SET_ELEM_LIST_SET_ID: u16 = 4;
-pub(crate) const NFTA_SET_ELEM_KEY: u16 = 1;
-const NFTA_LIST_ELEM: u16 = 1;
-pub(crate) const NFTA_DATA_VALUE: u16 = 1;
-const NFT_SET_CONSTANT: u32 = 2;
-const NLM_F_CREATE: u16 = 0x400;
 
 /// nft's own numbers for types of set keys (`enum datatypes`, include/datatype.h
 /// of nftables), so that `nft list` can print them.
@@ -128,7 +108,7 @@ impl ConstantSet {
     /// The messages that make it in a transaction; `id` is its number there.
     pub(crate) fn create(self, netdev: bool, table: &str, id: u32) -> [MessageBuilder; 2] {
         let elements = self.elements();
-        let mut set = message(NEWSET, NLM_F_CREATE, family(netdev));
+        let mut set = message(NFT_MSG_NEWSET, NLM_F_CREATE, family(netdev));
         set.append_attr_str(NFTA_SET_TABLE, table);
         set.append_attr_str(NFTA_SET_NAME, self.name());
         set.append_attr_u32_be(NFTA_SET_FLAGS, NFT_SET_CONSTANT);
@@ -138,7 +118,7 @@ impl ConstantSet {
         set.append_attr_u32_be(NFTA_SET_DESC_SIZE, elements.len() as u32);
         set.nest_end(desc);
         set.append_attr_u32_be(NFTA_SET_ID, id);
-        let mut list = message(NEWSETELEM, NLM_F_CREATE, family(netdev));
+        let mut list = message(NFT_MSG_NEWSETELEM, NLM_F_CREATE, family(netdev));
         list.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
         list.append_attr_str(NFTA_SET_ELEM_LIST_SET, self.name());
         list.append_attr_u32_be(NFTA_SET_ELEM_LIST_SET_ID, id);
@@ -192,7 +172,7 @@ fn key_bytes(key: Key, value: u128) -> Vec<u8> {
 
 /// The head of a set and the names that all its messages bear.
 fn head(netdev: bool, table: &str, name: &str, id: u32) -> MessageBuilder {
-    let mut set = message(NEWSET, NLM_F_CREATE, family(netdev));
+    let mut set = message(NFT_MSG_NEWSET, NLM_F_CREATE, family(netdev));
     set.append_attr_str(NFTA_SET_TABLE, table);
     set.append_attr_str(NFTA_SET_NAME, name);
     set.append_attr_u32_be(NFTA_SET_ID, id);
@@ -200,7 +180,7 @@ fn head(netdev: bool, table: &str, name: &str, id: u32) -> MessageBuilder {
 }
 
 fn element_list(netdev: bool, table: &str, name: &str, id: Option<u32>) -> MessageBuilder {
-    let mut list = message(NEWSETELEM, NLM_F_CREATE, family(netdev));
+    let mut list = message(NFT_MSG_NEWSETELEM, NLM_F_CREATE, family(netdev));
     list.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
     list.append_attr_str(NFTA_SET_ELEM_LIST_SET, name);
     if let Some(id) = id {
@@ -276,7 +256,7 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
 
 /// The messages that replace what a refreshed set has.
 pub(crate) fn refill(set: &Set, netdev: bool, table: &str, found: &[u128]) -> Vec<MessageBuilder> {
-    let mut flush = message(DELSETELEM, 0, family(netdev));
+    let mut flush = message(NFT_MSG_DELSETELEM, 0, family(netdev));
     flush.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
     flush.append_attr_str(NFTA_SET_ELEM_LIST_SET, &set.name);
     let keys: Vec<_> = found.iter().map(|value| (*value, false, None)).collect();
@@ -319,7 +299,7 @@ fn with_elements(
 
 /// The message that removes a set, or a chain's switch by its name.
 pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
-    let mut set = message(super::DELSET, 0, family(netdev));
+    let mut set = message(NFT_MSG_DELSET, 0, family(netdev));
     set.append_attr_str(NFTA_SET_TABLE, table);
     set.append_attr_str(NFTA_SET_NAME, name);
     set
@@ -357,7 +337,7 @@ pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> Messag
     let mut list = if on {
         element_list(netdev, table, &name, None)
     } else {
-        let mut list = message(DELSETELEM, 0, family(netdev));
+        let mut list = message(NFT_MSG_DELSETELEM, 0, family(netdev));
         list.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
         list.append_attr_str(NFTA_SET_ELEM_LIST_SET, &name);
         list
@@ -384,7 +364,7 @@ pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> Messag
 
 /// Asks for the elements of a set or switch.
 pub(crate) fn list(netdev: bool, table: &str, name: &str) -> MessageBuilder {
-    let mut message = message(super::GETSETELEM, 0, family(netdev));
+    let mut message = message(NFT_MSG_GETSETELEM, 0, family(netdev));
     message.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
     message.append_attr_str(NFTA_SET_ELEM_LIST_SET, name);
     message

@@ -7,13 +7,14 @@
 //! policy would do.
 
 use crate::Kernel;
-use crate::error::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, KernelError, Refusal};
+use crate::error::{KernelError, Refusal};
 use crate::link;
 use crate::netlink::channel::Request;
 use crate::nft;
 use crate::observe::btf;
 use crate::programs::payload;
-use crate::tc::{self, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, encode};
+use crate::tc::{self, TC_H_ROOT, encode};
+use libc::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
     Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Key, Match,

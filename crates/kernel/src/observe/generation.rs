@@ -12,14 +12,11 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::netlink::wire::Attrs;
-use crate::nft::{self, GETCHAIN, NFGENMSG, NFTA_CHAIN_TABLE, family};
+use crate::nft::{self, NFGENMSG, family};
 use crate::observe::Scope;
+use nlink::netlink::nftables::{NFT_MSG_GETCHAIN, NFT_MSG_GETGEN, NFTA_CHAIN_TABLE, NFTA_GEN_ID};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
-/// `NFT_MSG_GETGEN` and `NFTA_GEN_ID` (linux/netfilter/nf_tables.h).
-const GETGEN: u16 = 16;
-const NFTA_GEN_ID: u16 = 1;
 
 /// What tells that the tables of a scope are as they were: equal stamps of one
 /// scope, namespace and run of the kernel stand for equal tables.
@@ -35,7 +32,7 @@ impl Kernel {
     /// How many transactions nf_tables made in the namespace, counted round
     /// after 2^32.
     pub(crate) async fn generation(&self) -> Result<u32, KernelError> {
-        let ask = nft::message(GETGEN, 0, 0);
+        let ask = nft::message(NFT_MSG_GETGEN, 0, 0);
         let what = "the generation of nf_tables";
         let found = self.nft.get(&ask, what, true).await?;
         found
@@ -57,7 +54,7 @@ impl Kernel {
         }
         let families: BTreeSet<bool> = scope.tables.iter().map(|(netdev, _)| *netdev).collect();
         for netdev in families {
-            let ask = nft::message(GETCHAIN, 0, family(netdev));
+            let ask = nft::message(NFT_MSG_GETCHAIN, 0, family(netdev));
             for payload in self.nft.get(&ask, "listing chains", false).await? {
                 let table = Attrs::after(&payload, NFGENMSG).text(NFTA_CHAIN_TABLE);
                 if table.is_some_and(|table| scope.tables.contains(&(netdev, table))) {

@@ -6,42 +6,32 @@
 //! [`Machine::unread`].
 
 use super::{files, settings};
-use crate::error::{EPERM, KernelError, Refusal};
-use crate::link::MARK;
+use crate::error::{KernelError, Refusal};
+use crate::link::{IFF_UP, IFINFOMSG, MARK};
 use crate::netlink::channel::Request;
 use crate::netlink::wire::{self, Attrs};
 use crate::nft::{self, NFGENMSG};
 use crate::tc::decode::Entry;
 use crate::tc::filters::{self, CLSACT_PLACES, TC_H_CLSACT};
-use crate::tc::{self, RTM_GETQDISC, RTM_GETTFILTER, TC_H_ROOT};
+use crate::tc::{self, TC_H_ROOT};
 use crate::{Kernel, link};
+use libc::{
+    EPERM, IFLA_CARRIER, IFLA_IFALIAS, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_MASTER,
+    IFLA_MTU, IFLA_NUM_TX_QUEUES, IFLA_XDP, RTM_GETQDISC, RTM_GETTFILTER,
+};
+use nlink::netlink::nftables::{
+    NFT_MSG_GETFLOWTABLE, NFTA_DEVICE_NAME, NFTA_FLOWTABLE_FLAGS, NFTA_FLOWTABLE_HOOK,
+    NFTA_FLOWTABLE_HOOK_DEVS, NFTA_FLOWTABLE_NAME, NFTA_FLOWTABLE_TABLE,
+};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Flowtable, Interface, Machine, Origin, Privileges};
 
-/// Attributes of a device (linux/if_link.h).
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const IFLA_MASTER: u16 = 10;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_IFALIAS: u16 = 20;
-const IFLA_NUM_TX_QUEUES: u16 = 31;
-const IFLA_CARRIER: u16 = 33;
-const IFLA_XDP: u16 = 43;
+/// What is attached to a device by `IFLA_XDP` (linux/if_link.h).
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
-const IFINFOMSG: usize = 16;
-const IFF_UP: u32 = 1;
 
-/// Flow tables (linux/netfilter/nf_tables.h).
-const GETFLOWTABLE: u16 = 23;
-const NFTA_FLOWTABLE_TABLE: u16 = 1;
-const NFTA_FLOWTABLE_NAME: u16 = 2;
-const NFTA_FLOWTABLE_HOOK: u16 = 3;
-const NFTA_FLOWTABLE_FLAGS: u16 = 7;
-const NFTA_FLOWTABLE_HOOK_DEVS: u16 = 3;
-const NFTA_DEVICE_NAME: u16 = 1;
+/// `enum nft_flowtable_flags` (linux/netfilter/nf_tables.h).
 const NF_FLOWTABLE_HW_OFFLOAD: u32 = 1;
 
 /// Features that [`Interface::features`] holds where they are on.
@@ -198,7 +188,7 @@ impl Kernel {
     }
 
     async fn flowtables(&self) -> Result<Vec<Flowtable>, KernelError> {
-        let ask = nft::message(GETFLOWTABLE, 0, 0);
+        let ask = nft::message(NFT_MSG_GETFLOWTABLE, 0, 0);
         let found = self.nft.get(&ask, "listing flow tables", false).await?;
         Ok(found
             .iter()

@@ -16,15 +16,19 @@ use crate::netlink::wire::Attrs;
 use crate::nft::decode::Sets;
 use crate::nft::handle::{self, Handles};
 use crate::nft::sets::{self, ConstantSet, Listed};
-use crate::nft::{self, GETCHAIN, GETRULE, GETSET, GETTABLE, NFGENMSG, NFTA_TABLE_NAME, family};
+use crate::nft::{self, NFGENMSG, family};
 use crate::programs::conditioner;
 use crate::programs::order;
 use crate::programs::receive_window;
 use crate::programs::virtual_queue;
 use crate::tc::decode::{self, Entry};
 use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT};
-use crate::tc::{self, RTM_GETTFILTER};
+use crate::tc::{self};
 use crate::{DeviceIndex, Kernel};
+use libc::RTM_GETTFILTER;
+use nlink::netlink::nftables::{
+    NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSET, NFT_MSG_GETTABLE, NFTA_TABLE_NAME,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{
     Arriving, Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, TableChange,
@@ -289,7 +293,7 @@ impl Kernel {
     ) -> Result<Option<Table>, KernelError> {
         let what = nft::label(netdev, name);
         let ask = |kind| nft::message(kind, 0, family(netdev));
-        let tables = self.nft.get(&ask(GETTABLE), &what, false).await?;
+        let tables = self.nft.get(&ask(NFT_MSG_GETTABLE), &what, false).await?;
         let exists = tables.iter().any(|payload| {
             let own = Attrs::after(payload, NFGENMSG).text(NFTA_TABLE_NAME);
             own.as_deref() == Some(name)
@@ -297,16 +301,23 @@ impl Kernel {
         if !exists {
             return Ok(None);
         }
-        let chains = self.nft.get(&ask(GETCHAIN), &what, false).await?;
+        let chains = self.nft.get(&ask(NFT_MSG_GETCHAIN), &what, false).await?;
         // The kernel lists the rules and sets of one table where it is named.
         let of_table = |kind| {
             let mut message = ask(kind);
             message.append_attr_str(NFTA_TABLE_NAME, name);
             message
         };
-        let rules = self.nft.get(&of_table(GETRULE), &what, false).await?;
+        let rules = self
+            .nft
+            .get(&of_table(NFT_MSG_GETRULE), &what, false)
+            .await?;
         let mut sets = Sets::default();
-        for payload in self.nft.get(&of_table(GETSET), &what, false).await? {
+        for payload in self
+            .nft
+            .get(&of_table(NFT_MSG_GETSET), &what, false)
+            .await?
+        {
             let Some(found) = sets::listed(&payload, name) else {
                 continue;
             };

@@ -3,18 +3,14 @@
 //! those who look on: no request here needs a privilege.
 
 use crate::error::KernelError;
+use crate::link::{IFF_UP, IFINFOMSG};
 use crate::netlink::wire::{self, Attrs};
 use crate::tc::decode::{self, Entry};
 use crate::tc::stats::{self, DeviceCounters};
 use crate::{DeviceIndex, Kernel, link, tc};
+use libc::{IFLA_IFNAME, IFLA_STATS64, RTM_GETQDISC, RTM_GETTCLASS};
 use std::collections::BTreeMap;
 use weirgate_units::{Handle, Rate};
-
-const IFLA_STATS64: u16 = 23;
-const IFLA_IFNAME: u16 = 3;
-/// `sizeof(struct ifinfomsg)`.
-const IFINFOMSG: usize = 16;
-const IFF_UP: u32 = 1;
 
 /// What went one way through a device since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,7 +56,7 @@ impl Kernel {
             .await?;
         let mut devices: Vec<DeviceOverview> =
             links.iter().filter_map(|payload| device(payload)).collect();
-        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, 0, 0, 0);
+        let ask = tc::encode::message(RTM_GETQDISC, 0, 0, 0, 0);
         let qdiscs = self.route.get(&ask, "listing qdiscs", false).await?;
         for entry in qdiscs.iter().filter_map(|payload| Entry::of(payload)) {
             let owner = devices.iter_mut().find(|one| one.index == entry.ifindex);
@@ -74,7 +70,7 @@ impl Kernel {
             if !qdiscs.any(|qdisc| qdisc.kind == "htb") {
                 continue;
             }
-            let ask = tc::encode::message(tc::RTM_GETTCLASS, 0, device.index, 0, 0);
+            let ask = tc::encode::message(RTM_GETTCLASS, 0, device.index, 0, 0);
             let classes = self.route.get(&ask, "listing classes", false).await?;
             let entries = classes.iter().filter_map(|payload| Entry::of(payload));
             for entry in entries {
@@ -108,7 +104,7 @@ impl Kernel {
     /// qdisc is told to everybody who listens for changes (`qdisc_notify`).
     pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
         let DeviceIndex(index) = device;
-        let ask = tc::encode::message(tc::RTM_GETQDISC, 0, index, 0, 0);
+        let ask = tc::encode::message(RTM_GETQDISC, 0, index, 0, 0);
         let found = self.route.get(&ask, "listing qdiscs", false).await?;
         let root = found
             .iter()

@@ -3,11 +3,13 @@
 //! kind's name is all there is to say (net/sched/bpf_qdisc.c).
 
 use crate::netlink::channel::Request;
+use crate::tc::TC_H_ROOT;
 use crate::tc::decode::Entry;
-use crate::tc::encode::{NLM_F_CREATE, NLM_F_REPLACE, message};
-use crate::tc::{RTM_DELQDISC, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND};
+use crate::tc::encode::message;
 use crate::{DeviceIndex, Kernel, KernelError};
+use libc::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND};
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::{NLM_F_CREATE, NLM_F_REPLACE};
 use weirgate_state::{DeviceName, Origin};
 
 impl DeviceIndex {

@@ -3,27 +3,33 @@
 //! values of the state: buckets in ticks, size tables slot by slot.
 
 use super::{
-    CAKE_BESTEFFORT, CAKE_DIFFSERV4, HTB_VERSION, LINKLAYER_ETHERNET, RED_ADAPTIVE, RED_ECN,
-    RTM_DELQDISC, RTM_DELTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS, TC_H_ROOT, TCA_CAKE_ACK_FILTER,
-    TCA_CAKE_ATM, TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE,
-    TCA_CAKE_INGRESS, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW,
-    TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS,
-    TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM,
-    TCA_FQ_CODEL_TARGET, TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE, TCA_HTB_CEIL64,
-    TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_KIND, TCA_OPTIONS,
-    TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB, TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA,
+    HTB_VERSION, LINKLAYER_ETHERNET, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_STAB_BASE, TCA_STAB_DATA,
+};
+use libc::{
+    RTM_DELQDISC, RTM_DELTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS, TCA_KIND, TCA_OPTIONS, TCA_STAB,
 };
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST};
+use nlink::netlink::types::tc::qdisc::cake::{
+    CAKE_DIFFSERV_BESTEFFORT, CAKE_DIFFSERV_DIFFSERV4, TCA_CAKE_ACK_FILTER, TCA_CAKE_ATM,
+    TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_INGRESS,
+    TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT,
+    TCA_CAKE_SPLIT_GSO, TCA_CAKE_TARGET,
+};
+use nlink::netlink::types::tc::qdisc::fq::{TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE};
+use nlink::netlink::types::tc::qdisc::fq_codel::{
+    TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT,
+    TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
+};
+use nlink::netlink::types::tc::qdisc::htb::{
+    TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64,
+};
+use nlink::netlink::types::tc::qdisc::red::{TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB};
 use weirgate_plan::{Place, TICK_NANOS};
 use weirgate_state::{
     CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, HtbClass, Qdisc, QdiscKind, Red, Stab,
 };
 use weirgate_units::{Handle, Rate, Span};
-
-pub(crate) const NLM_F_REQUEST: u16 = 1;
-pub(crate) const NLM_F_REPLACE: u16 = 0x100;
-pub(crate) const NLM_F_EXCL: u16 = 0x200;
-pub(crate) const NLM_F_CREATE: u16 = 0x400;
 
 /// A traffic-control request with its `struct tcmsg`.
 pub(crate) fn message(
@@ -288,8 +294,8 @@ pub(super) const ACK_FILTERS: [(CakeAckFilter, u32); 3] = [
 
 /// `CAKE_DIFFSERV_*` (linux/pkt_sched.h).
 pub(super) const TINS: [(CakeTins, u32); 2] = [
-    (CakeTins::BestEffort, CAKE_BESTEFFORT),
-    (CakeTins::Diffserv4, CAKE_DIFFSERV4),
+    (CakeTins::BestEffort, CAKE_DIFFSERV_BESTEFFORT),
+    (CakeTins::Diffserv4, CAKE_DIFFSERV_DIFFSERV4),
 ];
 
 /// `CAKE_ATM_*` (net/sched/sch_cake.c).
@@ -301,7 +307,7 @@ pub(super) const FRAMINGS: [(CakeFraming, u32); 3] = [
 
 fn tins(tins: CakeTins) -> u32 {
     let found = TINS.iter().find(|pair| pair.0 == tins);
-    found.map_or(CAKE_BESTEFFORT, |pair| pair.1)
+    found.map_or(CAKE_DIFFSERV_BESTEFFORT, |pair| pair.1)
 }
 
 fn framing(framing: CakeFraming) -> u32 {

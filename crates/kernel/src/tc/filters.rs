@@ -9,10 +9,26 @@
 //! others with a greater preference see each packet as they would without them.
 
 use super::decode::Entry;
-use super::encode::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
-use super::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use crate::netlink::wire::{self, Attrs};
+use libc::{
+    RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWACTION, RTM_NEWQDISC, RTM_NEWTFILTER, TCA_KIND,
+    TCA_OPTIONS,
+};
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
+use nlink::netlink::types::tc::TCA_ACT_TAB;
+use nlink::netlink::types::tc::action::ctinfo::{
+    TCA_CTINFO_ACT, TCA_CTINFO_PARMS_DSCP_MASK, TCA_CTINFO_ZONE,
+};
+use nlink::netlink::types::tc::action::{
+    TC_ACT_UNSPEC, TCA_ACT_COOKIE, TCA_ACT_KIND, TCA_ACT_OPTIONS,
+};
+use nlink::netlink::types::tc::filter::bpf::{
+    TCA_BPF_FD, TCA_BPF_FLAG_ACT_DIRECT, TCA_BPF_FLAGS, TCA_BPF_FLAGS_GEN, TCA_BPF_ID,
+    TCA_BPF_NAME, TCA_BPF_TAG,
+};
+use nlink::netlink::types::tc::filter::flower::TCA_CLS_FLAGS_SKIP_HW;
+use nlink::netlink::types::tc::filter::matchall::{TCA_MATCHALL_ACT, TCA_MATCHALL_FLAGS};
 use std::os::fd::RawFd;
 use weirgate_plan::{
     CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, ORDER_PREFERENCE,
@@ -20,11 +36,6 @@ use weirgate_plan::{
 };
 use weirgate_signatures::BITS;
 use weirgate_state::{Arriving, Hold, Payload};
-
-/// Message types (linux/rtnetlink.h).
-const RTM_NEWTFILTER: u16 = 44;
-const RTM_DELTFILTER: u16 = 45;
-const RTM_NEWACTION: u16 = 48;
 
 /// The parent and the handle of a `clsact` or `ingress` qdisc, and the places
 /// of its filters, for arriving packets first (linux/pkt_sched.h).
@@ -37,29 +48,7 @@ pub(crate) const CLSACT_PLACES: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
 /// `ETH_P_ALL` (linux/if_ether.h).
 const ETH_P_ALL: u16 = 3;
 
-/// linux/pkt_cls.h.
-const TCA_MATCHALL_ACT: u16 = 2;
-const TCA_MATCHALL_FLAGS: u16 = 3;
-const TCA_CLS_FLAGS_SKIP_HW: u32 = 1;
-const TCA_ACT_KIND: u16 = 1;
-const TCA_ACT_OPTIONS: u16 = 2;
-const TCA_ACT_COOKIE: u16 = 6;
-const TCA_ACT_TAB: u16 = 1;
-const TCA_BPF_FD: u16 = 6;
-const TCA_BPF_NAME: u16 = 7;
-const TCA_BPF_FLAGS: u16 = 8;
-const TCA_BPF_FLAGS_GEN: u16 = 9;
-const TCA_BPF_TAG: u16 = 10;
-const TCA_BPF_ID: u16 = 11;
-/// The program's answer is the action.
-const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
-/// The filters that follow are asked.
-const TC_ACT_UNSPEC: i32 = -1;
-
-/// linux/tc_act/tc_ctinfo.h.
-const TCA_CTINFO_ACT: u16 = 3;
-const TCA_CTINFO_ZONE: u16 = 4;
-const TCA_CTINFO_DSCP_MASK: u16 = 5;
+/// linux/tc_act/tc_ctinfo.h; nlink has the others of its attributes.
 const TCA_CTINFO_CPMARK_MASK: u16 = 7;
 
 /// What tells that an action is weirgate's.
@@ -507,7 +496,7 @@ fn restored(payload: &[u8], entry: &Entry<'_>) -> Option<u32> {
     let settings: Attrs<'_> = action.nest(TCA_ACT_OPTIONS);
     let general = settings.bytes(TCA_CTINFO_ACT)?;
     let continues = wire::i32_at(general, 8)? == TC_ACT_UNSPEC;
-    let alone = !settings.has(TCA_CTINFO_DSCP_MASK)
+    let alone = !settings.has(TCA_CTINFO_PARMS_DSCP_MASK)
         && settings
             .bytes(TCA_CTINFO_ZONE)
             .is_none_or(|zone| zone == [0, 0]);

@@ -3,8 +3,8 @@
 
 use super::decode::Entry;
 use super::xstats::{Inside, Tin, inside, tins};
-use super::{TCA_KIND, TCA_STATS2};
 use crate::netlink::wire;
+use libc::{TCA_KIND, TCA_STATS2};
 use weirgate_units::Handle;
 
 const TCA_STATS_BASIC: u16 = 1;

@@ -4,6 +4,8 @@
 //! Every flow has a generator of its own, so that adding a flow to an
 //! experiment leaves the others as they were.
 
+use weirgate_units::fnv1a_64;
+
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014): one addition and one mixing per number, passes
 /// BigCrush, and every seed is as good as another.
@@ -14,18 +16,12 @@ pub struct Random {
 
 /// The odd integer nearest to 2^64 divided by the golden ratio.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-/// FNV-1a's 64-bit offset and prime, by which names become numbers.
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 impl Random {
     /// The generator of one flow of a run.
     #[must_use]
     pub fn of_flow(seed: u64, name: &str, instance: u16) -> Self {
-        let named = name.bytes().chain(instance.to_be_bytes());
-        let hash = named.fold(FNV_OFFSET, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
-        });
+        let hash = fnv1a_64(name.bytes().chain(instance.to_be_bytes()));
         let mut random = Self { state: seed };
         random.state = random.bits() ^ hash;
         random

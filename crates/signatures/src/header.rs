@@ -4,6 +4,7 @@
 
 use crate::{BITS, EXTENSIONS, FLOWS, HEAD, LOOKS, Length, PATTERNS, Pattern, Transport};
 use std::fmt::Write as _;
+use weirgate_units::fnv1a_32;
 
 /// The classifier's own text and what it includes by hand.
 const TEXTS: [&str; 2] = [
@@ -63,9 +64,7 @@ fn test(pattern: &Pattern) -> String {
 pub fn digest() -> u32 {
     let table = header();
     let bytes = TEXTS.iter().flat_map(|text| text.bytes());
-    bytes.chain(table.bytes()).fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
+    fnv1a_32(bytes.chain(table.bytes()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::{Kit, Origin};
 use serde::{Deserialize, Serialize};
-use weirgate_units::{Handle, Rate, Size, Span};
+use weirgate_units::{Handle, Rate, Size, Span, fnv1a_32};
 
 /// A qdisc with everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -285,11 +285,8 @@ impl Stab {
     #[must_use]
     pub fn fingerprint(&self) -> u32 {
         let bytes = self.data.iter().flat_map(|slot| slot.to_le_bytes());
-        let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
         // 0 to 2 are tc's own names: unaware, ethernet, atm.
-        hash.max(3)
+        fnv1a_32(bytes).max(3)
     }
 
     /// What the kernel charges for a packet of `length` device bytes

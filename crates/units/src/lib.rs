@@ -6,6 +6,7 @@
 //! type. Rates are decimal (1 kbit/s = 1000 bit/s), as in tc and the theses.
 
 mod dscp;
+mod fnv;
 mod handle;
 mod parse;
 mod rate;
@@ -14,6 +15,7 @@ mod size;
 mod span;
 
 pub use dscp::Dscp;
+pub use fnv::{fnv1a_32, fnv1a_64, fnv1a_64_more};
 pub use handle::Handle;
 pub use parse::ParseError;
 pub use rate::Rate;

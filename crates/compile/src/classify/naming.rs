@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, Set, Verdict};
+use weirgate_units::{fnv1a_64, fnv1a_64_more};
 
 /// What no name of nftables' and no class can contain.
 const MARKER: char = '#';
@@ -134,21 +135,18 @@ fn unnamed(one: &Match) -> Cow<'_, Match> {
     }
 }
 
-/// A digest of a text that is written to it piece by piece: FNV-1a
-/// (draft-eastlake-fnv).
+/// A digest of a text that is written to it piece by piece.
 struct Digest(u64);
 
 impl Default for Digest {
     fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+        Self(fnv1a_64([]))
     }
 }
 
 impl Write for Digest {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 = text.bytes().fold(self.0, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        self.0 = fnv1a_64_more(self.0, text.bytes());
         Ok(())
     }
 }

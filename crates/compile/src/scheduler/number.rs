@@ -16,6 +16,7 @@
 //! the policy: one of six classes in a thousand policies or so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::fnv1a_32;
 
 /// The major number of the gate's HTB.
 pub(crate) const OUTER: u16 = 1;
@@ -35,12 +36,7 @@ pub(crate) const ROOM: usize = (LAST - FIRST) as usize + 1;
 fn hashed(name: &str, again: u32) -> u16 {
     let salt = again.to_le_bytes();
     let salt: &[u8] = if again == 0 { &[] } else { &salt };
-    let hash = name
-        .bytes()
-        .chain(salt.iter().copied())
-        .fold(0x811c_9dc5_u32, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
+    let hash = fnv1a_32(name.bytes().chain(salt.iter().copied()));
     FIRST + (hash % (ROOM as u32)) as u16
 }
 

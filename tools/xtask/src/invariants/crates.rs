@@ -9,8 +9,8 @@ use std::path::Path;
 /// level, or on those of its own level listed before it.
 pub(super) const LEVELS: [&[&str]; 6] = [
     &[
-        "signatures",
         "units",
+        "signatures",
         "document",
         "state",
         "linklayer",

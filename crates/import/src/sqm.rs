@@ -6,10 +6,12 @@
 //! recipes (`*.qos`) of sqm-scripts 1.6. UCI's names of options are used for
 //! both forms.
 
+mod cake;
 mod shell;
 mod uci;
 
 use crate::{ImportError, Imported, head, quoted};
+use cake::CakeOptions;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -63,10 +65,15 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
     if value(queue, "enabled") != Some("1") {
         left_out.push(format!("line {}: the queue was not enabled", queue.line));
     }
-    let link = link(queue, &mut left_out)?;
-    let classes = classes(queue, &mut left_out);
+    let kind = kind(queue, &mut left_out);
+    let cake = match kind {
+        "cake" => cake::options(queue, &mut left_out),
+        _ => CakeOptions::default(),
+    };
+    let link = link(queue, kind, &cake, &mut left_out)?;
+    let classes = classes(queue, kind, &cake, &mut left_out);
     left_out.push("the LAN devices, which sqm does not know: fill in `lan`".to_owned());
-    unknown(queue, &mut left_out);
+    unknown(queue, kind, &mut left_out);
     Ok(Imported {
         policy: format!("{}\n{link}\n{classes}", head("sqm-scripts", &left_out)),
         left_out,
@@ -88,7 +95,15 @@ fn number(queue: &Queue, option: &str) -> Result<Option<i64>, ImportError> {
     })
 }
 
-fn link(queue: &Queue, left_out: &mut Vec<String>) -> Result<String, ImportError> {
+/// The margin below the downstream rate that a policy has where it states none.
+const MARGIN_DOWN: f64 = 0.03;
+
+fn link(
+    queue: &Queue,
+    kind: &str,
+    cake: &CakeOptions,
+    left_out: &mut Vec<String>,
+) -> Result<String, ImportError> {
     let missing = |what: &str| ImportError {
         line: queue.line,
         what: format!("the queue has no {what}"),
@@ -98,17 +113,24 @@ fn link(queue: &Queue, left_out: &mut Vec<String>) -> Result<String, ImportError
     let up = number(queue, "upload")?.filter(|rate| *rate > 0);
     let up = up.ok_or_else(|| missing("upload rate, without which nothing can be shaped"))?;
     let down = number(queue, "download")?.filter(|rate| *rate > 0);
-    // Rates of sqm are already below the line's, so nothing more is taken.
+    // Rates of sqm are already below the line's, so nothing more is taken:
+    // upstream without a margin, downstream with the usual one below a rate
+    // that is higher by as much.
     let mut text = format!(
         "[link]\ndevice = {}\nup = \"{up}kbit\"\nmargin = \"0%\"\n",
         quoted(device)
     );
     if let Some(down) = down {
-        let _ = writeln!(text, "down = \"{down}kbit\"\nmargin-down = \"0%\"");
+        let line = (down as f64 / (1.0 - MARGIN_DOWN)).ceil();
+        let _ = writeln!(
+            text,
+            "# sqm's {down} kbit/s are this less the usual margin of 3 %.\ndown = \"{line}kbit\""
+        );
     }
     let overhead = number(queue, "overhead")?.unwrap_or(0);
     let mpu = number(queue, "tcMPU")?.unwrap_or(0);
-    let (framing, overhead) = match value(queue, "linklayer").unwrap_or("none") {
+    let linklayer = value(queue, "linklayer").unwrap_or("none");
+    let (framing, overhead) = match linklayer {
         "atm" | "adsl" => ("atm", overhead),
         "ethernet" => ("none", overhead),
         "none" => ("none", 0),
@@ -119,16 +141,26 @@ fn link(queue: &Queue, left_out: &mut Vec<String>) -> Result<String, ImportError
             ("none", overhead)
         }
     };
+    // cake counts from the IP packet (`cake_calc_overhead`, sch_cake.c), a size
+    // table from what the device counts.
+    let by_cake = kind == "cake"
+        && linklayer != "none"
+        && value(queue, "linklayer_adaptation_mechanism") != Some("tc_stab");
+    let from = if by_cake { "ip" } else { "device" };
     let _ = writeln!(
         text,
-        "layer = {{ overhead = {overhead}, relative-to = \"device\", framing = \"{framing}\", \
+        "layer = {{ overhead = {overhead}, relative-to = \"{from}\", framing = \"{framing}\", \
          mpu = {mpu} }}"
     );
+    if let Some(filter) = cake.ack_filter {
+        let _ = writeln!(text, "ack-filter = \"{filter}\"");
+    }
     Ok(text)
 }
 
-fn classes(queue: &Queue, left_out: &mut Vec<String>) -> String {
-    let kind = match value(queue, "qdisc").unwrap_or("fq_codel") {
+/// The kind of the classes' queues.
+fn kind(queue: &Queue, left_out: &mut Vec<String>) -> &'static str {
+    match value(queue, "qdisc").unwrap_or("fq_codel") {
         "cake" | "cake_mq" => "cake",
         "fq_codel" => "fq_codel",
         "sfq" => "sfq",
@@ -136,16 +168,31 @@ fn classes(queue: &Queue, left_out: &mut Vec<String>) -> String {
             left_out.push(format!("qdisc {other}: fq_codel takes its place"));
             "fq_codel"
         }
-    };
+    }
+}
+
+fn classes(queue: &Queue, kind: &str, cake: &CakeOptions, left_out: &mut Vec<String>) -> String {
+    let (kind, fair) = (cake.queue(kind), cake.fair());
     let script = value(queue, "script").unwrap_or("simple.qos");
     let normal = |share: &str| {
         format!(
-            "[[class]]\nname = \"normal\"\nshare = \"{share}\"\nqueue = \"{kind}\"\n\
+            "[[class]]\nname = \"normal\"\nshare = \"{share}\"\nqueue = {kind}\n{fair}\
              default = true\n"
         )
     };
     match script {
-        "piece_of_cake.qos" | "simplest.qos" | "simplest_tbf.qos" => normal("100%"),
+        "piece_of_cake.qos" | "simplest.qos" | "simplest_tbf.qos" => {
+            for option in ["squash_dscp", "squash_ingress"] {
+                if let Some(set) = queue.options.get(option).filter(|set| set.text != "0") {
+                    left_out.push(format!(
+                        "line {}: {} '{}': code points stay as they are; this policy does not \
+                         look at them",
+                        set.line, set.written, set.text
+                    ));
+                }
+            }
+            normal("100%")
+        }
         "layer_cake.qos" | "simple.qos" => {
             // cake's diffserv3: a quarter for voice, a sixteenth for bulk.
             if value(queue, "squash_dscp") != Some("0")
@@ -158,9 +205,9 @@ fn classes(queue: &Queue, left_out: &mut Vec<String>) -> String {
                 );
             }
             format!(
-                "[[class]]\nname = \"voice\"\nshare = \"25%\"\npriority = 1\nqueue = \"{kind}\"\n\n\
+                "[[class]]\nname = \"voice\"\nshare = \"25%\"\npriority = 1\nqueue = {kind}\n{fair}\n\
                  {}\n[[class]]\nname = \"bulk\"\nshare = \"6.25%\"\npriority = 6\nqueue = \
-                 \"{kind}\"\n\n[[rule]]\nclass = \"voice\"\ndscp = [\"EF\", \"VA\", \"CS6\", \
+                 {kind}\n{fair}\n[[rule]]\nclass = \"voice\"\ndscp = [\"EF\", \"VA\", \"CS6\", \
                  \"CS7\"]\n\n[[rule]]\nclass = \"bulk\"\ndscp = [\"CS1\", \"LE\"]\n",
                 normal("68.75%")
             )
@@ -173,7 +220,7 @@ fn classes(queue: &Queue, left_out: &mut Vec<String>) -> String {
 }
 
 /// Options that were used above, or that have no effect on the kernel.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "enabled",
     "interface",
     "download",
@@ -188,13 +235,16 @@ const KNOWN: [&str; 14] = [
     "debug_logging",
     "verbosity",
     "linklayer_advanced",
+    "linklayer_adaptation_mechanism",
 ];
 
-fn unknown(queue: &Queue, left_out: &mut Vec<String>) {
+fn unknown(queue: &Queue, kind: &str, left_out: &mut Vec<String>) {
+    let read =
+        |name: &str| KNOWN.contains(&name) || (kind == "cake" && cake::OPTIONS.contains(&name));
     let mut others: Vec<&Setting> = queue
         .options
         .iter()
-        .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+        .filter(|(name, _)| !read(name.as_str()))
         .map(|(_, set)| set)
         .collect();
     others.sort_by_key(|set| set.line);
@@ -234,22 +284,63 @@ config queue
         assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
         for part in [
             "pppoe-wan",
-            "\"85000kbit\"",
-            "overhead = 44",
+            // 97 % of it are sqm's 85000.
+            "down = \"87629kbit\"",
+            // cake counts from the IP packet.
+            "overhead = 44, relative-to = \"ip\"",
             "framing = \"atm\"",
+            "queue = { kind = \"cake\", nat = true }",
+            "fair = \"hosts\"",
         ] {
             assert!(imported.policy.contains(part), "{part}");
         }
         let left = imported.left_out.join("\n");
         for part in [
             "eth9",
-            "eqdisc_opts 'nat dual-srchost'",
+            "dual-srchost in one direction",
             "LAN devices",
             "squash",
         ] {
             assert!(left.contains(part), "{part} in {left}");
         }
         assert!(!left.contains("overhead"));
+    }
+
+    #[test]
+    fn a_size_table_counts_from_the_device() {
+        let text = FILE.replace("qdisc 'cake'", "qdisc 'fq_codel'");
+        let imported = import(&text, None).unwrap();
+        let layer = "overhead = 44, relative-to = \"device\"";
+        assert!(imported.policy.contains(layer), "{}", imported.policy);
+        assert!(
+            imported
+                .left_out
+                .join("\n")
+                .contains("eqdisc_opts 'nat dual-srchost'")
+        );
+    }
+
+    #[test]
+    fn a_policy_of_one_class_names_what_it_leaves_of_code_points() {
+        let text = "config queue\n option enabled 1\n option interface wan\n option upload 9400\n \
+                    option qdisc cake\n option script piece_of_cake.qos\n option squash_dscp 1\n \
+                    option squash_ingress 1\n option iqdisc_opts 'nat dual-dsthost wash'\n \
+                    option eqdisc_opts 'nat dual-srchost ack-filter'\n";
+        let imported = import(text, None).unwrap();
+        let left = imported.left_out.join("\n");
+        for part in [
+            "line 7: squash_dscp '1'",
+            "line 8: squash_ingress '1'",
+            "line 9: wash",
+        ] {
+            assert!(left.contains(part), "{part} in {left}");
+        }
+        assert!(!left.contains("dual-"), "{left}");
+        let (policy, problems) = weirgate_policy::parse(&imported.policy);
+        assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
+        for part in ["fair = \"hosts\"", "nat = true", "ack-filter = \"on\""] {
+            assert!(imported.policy.contains(part), "{part}");
+        }
     }
 
     #[test]

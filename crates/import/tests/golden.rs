@@ -2,6 +2,7 @@
 //! The policies made of the files in `tests/import`, word by word.
 
 use weirgate_import::sqm;
+use weirgate_state::Capabilities;
 
 #[test]
 fn a_file_of_variables_becomes_the_policy_beside_it() {
@@ -10,6 +11,24 @@ fn a_file_of_variables_becomes_the_policy_beside_it() {
     let (policy, problems) = weirgate_policy::parse(&imported.policy);
     assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
     weirgate_testing::golden("tests/import/eth1.iface.conf.toml", &imported.policy);
+}
+
+#[test]
+fn an_imported_margin_draws_no_warning() {
+    let text = "UPLINK=9400\nDOWNLINK=47000\nQDISC=cake\nSCRIPT=piece_of_cake.qos\n";
+    let imported = sqm::import(text, Some("eth1")).expect("a configuration");
+    let policy = weirgate_policy::parse(&imported.policy)
+        .0
+        .expect("a policy");
+    let (_, problems) = weirgate_compile::compile(&policy, &Capabilities::all());
+    let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+    assert!(!codes.contains(&"C209"), "{codes:?}");
+    // What is let through is sqm's rate, to a kbit/s.
+    let gate = policy
+        .gate(weirgate_policy::Direction::Down)
+        .expect("a rate");
+    let over = gate.as_bits_per_second().checked_sub(47_000_000);
+    assert!(over.is_some_and(|over| over < 1_000), "{gate}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The shell's names of options and UCI's. Where an option has several, the
 /// first that is set counts, as in `src/defaults.sh`.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 20] = [
     ("ENABLED", "enabled"),
     ("IFACE", "interface"),
     ("DOWNLINK", "download"),
@@ -28,6 +28,9 @@ const NAMES: [(&str, &str); 17] = [
     ("IGNORE_DSCP_INGRESS", "squash_ingress"),
     ("IGNORE_DSCP", "squash_ingress"),
     ("SQUASH_INGRESS", "squash_ingress"),
+    ("LLAM", "linklayer_adaptation_mechanism"),
+    ("IQDISC_OPTS", "iqdisc_opts"),
+    ("EQDISC_OPTS", "eqdisc_opts"),
     ("SQM_DEBUG", "debug_logging"),
     ("SQM_VERBOSITY_MAX", "verbosity"),
 ];

@@ -159,7 +159,7 @@ impl Found {
                 root.kind.name(),
                 root.handle
             ),
-            "remove it, or say explicitly that it may be replaced",
+            "remove it, or let it be replaced: `weirgate apply --adopt`",
         );
     }
 

@@ -402,7 +402,9 @@ impl Site {
     }
 
     /// Takes everything away that weirgate made, by the plan of
-    /// [`Site::plan`] for an empty state.
+    /// [`Site::plan`] for an empty state. The history has it as an entry
+    /// without a state, so that it can be told and gone back to; nothing is in
+    /// force then, and nothing is restored when the machine starts.
     pub async fn remove(&self, _lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
         self.nothing_waits()?;
         let plan = &planned.plan;
@@ -422,6 +424,19 @@ impl Site {
         let guard = self
             .make(starting, &charge, planned, memory.as_deref())
             .await?;
+        if head.confirmed.is_some() {
+            let entry = Entry {
+                number: 0,
+                time: clock::unix(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                from: None,
+                sources: Vec::new(),
+                desired: State::default(),
+                former: planned.former.clone(),
+            };
+            let number = self.history.add(entry, &head, &planned.tables)?.number;
+            head.settle(number, Outcome::Confirmed);
+        }
         head.confirmed = None;
         head.pending = None;
         self.history.set_head(&head)?;

@@ -123,48 +123,53 @@ pub fn remove(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let lock = site.lock().await.map_err(refused)?;
-        let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
-            output::note("nothing is applied");
-            return Ok(Status::Done);
-        };
-        for (name, device) in &memory.former.devices {
-            let root = device.root.as_ref();
-            if let Some(loss) = root.and_then(|root| Loss::of(name, root)) {
-                let objects = loss.objects.join(", ");
-                output::note(&format!(
-                    "weirgate: warning: {name}: not restored, as `apply --adopt` said: {objects}"
-                ));
-            }
+        take_away(&site, &lock).await
+    })
+}
+
+/// Takes everything away, and names what does not come back.
+pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
+    let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+        output::note("nothing is applied");
+        return Ok(Status::Done);
+    };
+    for (name, device) in &memory.former.devices {
+        let root = device.root.as_ref();
+        if let Some(loss) = root.and_then(|root| Loss::of(name, root)) {
+            let objects = loss.objects.join(", ");
+            output::note(&format!(
+                "weirgate: warning: {name}: not restored, as `apply --adopt` said: {objects}"
+            ));
         }
-        let devices = site
-            .kernel
-            .devices()
-            .await
-            .map_err(|error| refused(error.into()))?;
-        for (name, device) in &memory.applied.devices {
-            let former = memory.former.devices.get(name);
-            let unknown = former.is_none_or(|former| former.offloads.is_none());
-            if device.offloads.is_some() && unknown && devices.contains_key(name) {
-                output::note(&format!(
-                    "weirgate: warning: {name}: its offloads stay as they are; which it had \
+    }
+    let devices = site
+        .kernel
+        .devices()
+        .await
+        .map_err(|error| refused(error.into()))?;
+    for (name, device) in &memory.applied.devices {
+        let former = memory.former.devices.get(name);
+        let unknown = former.is_none_or(|former| former.offloads.is_none());
+        if device.offloads.is_some() && unknown && devices.contains_key(name) {
+            output::note(&format!(
+                "weirgate: warning: {name}: its offloads stay as they are; which it had \
                      before is not known, because weirgate's memory of it was lost: \
                      `ethtool -k {name}` shows them, `ethtool -K {name} tso on gso on` switches \
                      what most devices have on"
-                ));
-            }
-            if !device.owned_ifb && !devices.contains_key(name) {
-                output::note(&format!(
-                    "weirgate: warning: there is no device {name} any more; if it has another \
+            ));
+        }
+        if !device.owned_ifb && !devices.contains_key(name) {
+            output::note(&format!(
+                "weirgate: warning: there is no device {name} any more; if it has another \
                      name now, what was applied to it is still there: give it back its name and \
                      `apply`, then `remove`"
-                ));
-            }
+            ));
         }
-        let planned = site.plan(&State::default(), false).await.map_err(refused)?;
-        describe(&planned.plan, false)?;
-        site.remove(&lock, &planned).await.map_err(refused)?;
-        Ok(Status::Done)
-    })
+    }
+    let planned = site.plan(&State::default(), false).await.map_err(refused)?;
+    describe(&planned.plan, false)?;
+    site.remove(lock, &planned).await.map_err(refused)?;
+    Ok(Status::Done)
 }
 
 /// `weirgate show`: exit status 1 if the kernel differs from what was applied.

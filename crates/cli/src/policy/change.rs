@@ -4,7 +4,7 @@
 
 use crate::exit::{Outcome, Status};
 use crate::output;
-use crate::policy::apply::{in_runtime, make, refused, site, unread};
+use crate::policy::apply::{in_runtime, make, refused, site, take_away, unread};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -45,16 +45,25 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
         }
         let lock = site.lock().await.map_err(refused)?;
         let head = site.head().map_err(refused)?;
-        let earlier = match (number, head.confirmed) {
-            (Some(number), _) => Some(number),
-            (None, Some(current)) => site.history.before(current, &head).map_err(refused)?,
-            (None, None) => None,
+        let earlier = match number {
+            Some(number) => Some(number),
+            None => site.history.earlier(&head).map_err(refused)?,
         };
         let Some(number) = earlier else {
             let text = "there is no earlier state; `weirgate history` lists those that are kept";
             return Err(refused(KeepError::Nothing(text.to_owned())));
         };
         let entry = site.history.entry(number).map_err(refused)?;
+        if entry.is_removal() {
+            if confirm.is_some() {
+                let text = format!(
+                    "state {number} is a removal, which waits for no confirmation: leave out \
+                     `--confirm`"
+                );
+                return Err(refused(KeepError::Nothing(text)));
+            }
+            return take_away(&site, &lock).await;
+        }
         let planned = site.plan(&entry.desired, false).await.map_err(refused)?;
         let request = Request {
             sources: entry.sources,
@@ -95,6 +104,7 @@ fn line(entry: &Entry, head: &Head) -> String {
     let fate = match head.outcomes.get(&number) {
         _ if head.confirmed == Some(number) => "in force".to_owned(),
         _ if pending == Some(number) => "not confirmed".to_owned(),
+        Some(Ended::Confirmed) if entry.is_removal() => "everything was removed".to_owned(),
         Some(Ended::Confirmed) => "was in force".to_owned(),
         Some(Ended::Returned) => "returned by itself".to_owned(),
         Some(Ended::TakenBack) => "taken back".to_owned(),
@@ -120,27 +130,8 @@ fn first(text: &str) -> &str {
 
 /// Seconds of Unix time as a date and time of day, UTC.
 pub fn calendar(time: u64) -> String {
-    let (days, second) = (time / 86_400, time % 86_400);
-    // Civil date from days, by eras of 400 years (Howard Hinnant's
-    // `civil_from_days`), for days after 1970.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    format!(
-        "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
-        era * 400 + year + carry,
-        second / 3_600,
-        second / 60 % 60,
-        second % 60
-    )
+    let time = jiff::Timestamp::from_second(time as i64).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 /// `weirgate boot`: the confirmed state, as far as its devices are there.

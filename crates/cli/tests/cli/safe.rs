@@ -105,6 +105,30 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
 }
 
 #[test]
+fn a_removal_is_in_the_history_and_a_rollback_goes_back_to_it() {
+    let place = Namespace::new();
+    let bare = place.snapshot();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let shaped = place.snapshot();
+    place.weirgate("remove").says(0, &[]);
+    same(&bare, &place.snapshot());
+    place.weirgate("apply both.toml").says(0, &["state 3"]);
+    let history = place.weirgate("history").out;
+    assert!(history.contains("everything was removed"), "{history}");
+    place
+        .weirgate("rollback --confirm 60s")
+        .says(1, &["state 2 is a removal"]);
+    place.weirgate("rollback").says(0, &[]);
+    same(&bare, &place.snapshot());
+    // Nothing is in force, and nothing comes back at the next start.
+    place
+        .weirgate("boot")
+        .says(0, &["nothing is to be in force"]);
+    place.weirgate("rollback").says(0, &["state 5"]);
+    same(&shaped, &place.snapshot());
+}
+
+#[test]
 fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
     let place = Namespace::new();
     place

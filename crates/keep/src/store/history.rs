@@ -47,6 +47,13 @@ pub struct Entry {
     pub former: State,
 }
 
+impl Entry {
+    /// Whether it says that everything was removed: its state is empty.
+    pub fn is_removal(&self) -> bool {
+        self.desired == State::default()
+    }
+}
+
 /// An [`Entry`] with the text of its tables.
 #[derive(Serialize)]
 struct EntryWritten<'a> {
@@ -212,6 +219,18 @@ impl History {
         Ok(entry)
     }
 
+    /// The entry that `rollback` goes back to: the one that was in force before
+    /// what is in force now, or before everything was removed.
+    pub fn earlier(&self, head: &Head) -> Result<Option<u64>, KeepError> {
+        if let Some(current) = head.confirmed {
+            return self.before(current, head);
+        }
+        match self.before(u64::MAX, head)? {
+            Some(newest) if self.entry(newest)?.is_removal() => self.before(newest, head),
+            newest => Ok(newest),
+        }
+    }
+
     /// The newest entry before this one that was applied for good.
     pub fn before(&self, number: u64, head: &Head) -> Result<Option<u64>, KeepError> {
         let good =
@@ -238,6 +257,7 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_state::{Device, DeviceName, Origin};
 
     fn history(folder: &std::path::Path) -> History {
         History {
@@ -282,6 +302,38 @@ mod tests {
         assert_eq!((numbers[0], numbers[1]), (3, 12));
         assert_eq!(history.before(30, &head).unwrap(), Some(3));
         assert_eq!(history.entry(3).unwrap().number, 3);
+    }
+
+    #[test]
+    fn before_a_removal_is_what_was_in_force_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        let mut head = Head::default();
+        assert_eq!(history.earlier(&head).unwrap(), None);
+        let (mut shaped, none) = (entry(), RawValue::from_string("[]".to_owned()).unwrap());
+        shaped.desired.devices.insert(
+            DeviceName::new("wan").unwrap(),
+            Device {
+                owned_ifb: false,
+                offloads: None,
+                root: None,
+                origin: Origin::default(),
+            },
+        );
+        history.add(shaped.clone(), &head, &none).unwrap();
+        head.settle(1, Outcome::Confirmed);
+        assert_eq!(history.earlier(&head).unwrap(), None);
+        // A removal that a version before this one made has no entry.
+        head.confirmed = None;
+        assert_eq!(history.earlier(&head).unwrap(), Some(1));
+        add(&history, &head);
+        head.settle(2, Outcome::Confirmed);
+        head.confirmed = None;
+        assert_eq!(history.earlier(&head).unwrap(), Some(1));
+        history.add(shaped, &head, &none).unwrap();
+        head.settle(3, Outcome::Confirmed);
+        assert_eq!(history.earlier(&head).unwrap(), Some(2));
+        assert!(history.entry(2).unwrap().is_removal());
     }
 
     #[test]

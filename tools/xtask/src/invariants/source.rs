@@ -129,7 +129,10 @@ mod tests {
             assert_eq!(found("cli", "crates/cli/tests/cli/kernel.rs", line), 0);
         }
         let socket = "socket(AddressFamily::NETLINK, kind)";
-        assert_eq!(found("kernel", "crates/kernel/src/netlink/channel.rs", socket), 0);
+        assert_eq!(
+            found("kernel", "crates/kernel/src/netlink/channel.rs", socket),
+            0
+        );
         let netem = "use nlink::netlink::tc::NetemConfig;";
         let topology = "crates/guest/src/agent/topology";
         assert_eq!(found("guest", &format!("{topology}/netem.rs"), netem), 0);

@@ -60,8 +60,10 @@ pub fn build(root: &Path) -> Result<()> {
         )?;
     }
     let documents = tree.join("usr/share/doc/weirgate");
-    for file in ["README.md", "CHANGELOG.md"] {
-        put(&root.join(file), &documents.join(file), 0o644)?;
+    let mut pages = crate::docs::pages(root)?;
+    pages.extend(["docs/before-after.svg", "docs/inbound-campaign.svg"].map(PathBuf::from));
+    for page in pages {
+        put(&root.join(&page), &documents.join(&page), 0o644)?;
     }
     for entry in fs::read_dir(root.join("policies"))? {
         let policy = entry?.path();

@@ -88,7 +88,7 @@ fn report(mut findings: Vec<String>) -> Result<()> {
 }
 
 /// The Markdown pages of the project, by their paths from the root.
-fn pages(root: &Path) -> Result<Vec<PathBuf>> {
+pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from("docs")];
     while let Some(folder) = folders.pop() {

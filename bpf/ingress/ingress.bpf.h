@@ -6,8 +6,8 @@
  * discipline decides which packets are marked or dropped (Braithwaite 2006,
  * section 4.1.5). What it lets go it passes on to the filters that follow.
  *
- * A discipline's file ingress_NAME.bpf.c includes NAME.c, defines AQM_NAME, and
- * includes this file.
+ * A program, which the build writes, includes the discipline's NAME.c, defines
+ * AQM_NAME, and includes this file.
  *
  * Settings come by a map. To change them, user space writes it and raises the
  * count of changes; the next packet takes them over, and nothing is forgotten.

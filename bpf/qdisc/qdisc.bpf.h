@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel host of one discipline: a qdisc made of BPF programs
- * (net/sched/bpf_qdisc.c). A discipline's file NAME.bpf.c includes NAME.c,
- * defines AQM_NAME, includes this file, and names the qdisc.
+ * (net/sched/bpf_qdisc.c), called weir_NAME. A program, which the build writes,
+ * includes the discipline's NAME.c, defines AQM_NAME, and includes this file.
  *
  * Instances. A BPF qdisc has no private area and takes no options, so each
  * qdisc of this kind has an instance in a map. Its number, plus one, is kept in

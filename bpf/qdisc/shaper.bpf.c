@@ -17,18 +17,6 @@
 #include "random.h"
 #include "shaper.h"
 
-#include "droptail.c"
-#include "red.c"
-#include "ared.c"
-#include "mered.c"
-#include "meredt.c"
-#include "codel.c"
-#include "fq_codel.c"
-#include "pie.c"
-#include "wred.c"
-#include "fuzzy.c"
-#include "drt.c"
-
 #include "shaper_settle.h"
 
 /* The class of a packet, by its skb->priority. */
@@ -153,10 +141,10 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	shaper_arrived(&one->shaper, class);
 	sch->q.qlen++;
 	sch->qstats.backlog += turn.packet.len;
-	if (kind != 6 || !turn.verdict.evict)
+	if (!turn.verdict.evict)
 		return NET_XMIT_SUCCESS;
 	bpf_for (i, 0, AQM_EVICT_CALLS) {
-		index = fq_codel_turn_evict(&turn);
+		index = class_evict(kind, &turn);
 		if (class_records(one, turn.queue))
 			class_record_turn(one, &turn, AQM_EVICT_EVENT, index);
 		kept = shaper_kept(first_slot(turn.queue), index);

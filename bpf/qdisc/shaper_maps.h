@@ -12,58 +12,14 @@
 /* Room for the parameters of any discipline. */
 #define MOST_PARAMS 32
 
-/* K(number, name): the numbers are the order of `Discipline::all()`. */
-#define KINDS(K) \
-	K(0, droptail) \
-	K(1, red) \
-	K(2, ared) \
-	K(3, mered) \
-	K(4, meredt) \
-	K(5, codel) \
-	K(6, fq_codel) \
-	K(7, pie) \
-	K(8, wred) \
-	K(9, fuzzy) \
-	K(10, drt)
-
 #define aqm_slot(q, i) shaper_slot((q)->host, i)
 
 struct aqm_slot;
 static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 
-#define AQM_NAME droptail
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME red
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME ared
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME mered
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME meredt
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME codel
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME fq_codel
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME pie
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME wred
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME fuzzy
-#include "queue.h"
-#undef AQM_NAME
-#define AQM_NAME drt
-#include "queue.h"
-#undef AQM_NAME
+/* Made by the build from aqm/disciplines.txt: includes every discipline and its
+ * queue.h, and defines KINDS(K), a K(number, name) for each. */
+#include "disciplines.h"
 
 struct aqm_place {
 	u64 netns;

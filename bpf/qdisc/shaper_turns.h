@@ -50,12 +50,15 @@ struct turn {
 		return name##_host_depart(q, turn->now_ns, &turn->verdict); \
 	}
 KINDS(ARRIVE)
-EVICT(6, fq_codel)
+KINDS(EVICT)
 KINDS(DEPART)
 
 #define ARRIVE_CASE(number, name) \
 	case number: \
 		return name##_turn_arrive(turn);
+#define EVICT_CASE(number, name) \
+	case number: \
+		return name##_turn_evict(turn);
 #define DEPART_CASE(number, name) \
 	case number: \
 		return name##_turn_depart(turn);
@@ -64,6 +67,14 @@ static __always_inline u32 class_arrive(u64 kind, struct turn *turn)
 {
 	switch (kind) {
 		KINDS(ARRIVE_CASE)
+	}
+	return 0;
+}
+
+static __always_inline u32 class_evict(u64 kind, struct turn *turn)
+{
+	switch (kind) {
+		KINDS(EVICT_CASE)
 	}
 	return 0;
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the disciplines of aqm/ for this machine.
+//! Compiles the disciplines of `aqm/disciplines.txt` for this machine, and
+//! writes the list of their descriptors for the crate to include.
 
-use std::env;
+use std::error::Error;
+use std::fmt::Write;
 use std::path::Path;
-
-/// Every discipline: the name of its file, and of its structures.
-const DISCIPLINES: [&str; 11] = [
-    "droptail", "red", "ared", "mered", "meredt", "codel", "fq_codel", "pie", "wred", "fuzzy",
-    "drt",
-];
+use std::{env, fs};
 
 /// Freestanding, as on every host, and without what Linux is built without.
 const FLAGS: [&str; 9] = [
@@ -23,12 +20,9 @@ const FLAGS: [&str; 9] = [
     "-Wno-sign-conversion",
 ];
 
-fn main() {
-    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap_or_default())
-        .ancestors()
-        .nth(2)
-        .map(|root| root.join("aqm"))
-        .unwrap_or_default();
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../aqm");
+    let out = env::var("OUT_DIR")?;
     println!("cargo::rerun-if-changed={}", root.display());
     let common = || {
         let mut build = cc::Build::new();
@@ -46,12 +40,38 @@ fn main() {
             .file(root.join(format!("host/native/{name}.c")))
             .compile(&format!("aqm_{name}"));
     }
-    for name in DISCIPLINES {
+    let table = fs::read_to_string(root.join("disciplines.txt"))?;
+    let names: Vec<&str> = names(&table).collect();
+    for name in &names {
         common()
-            .define("AQM_NAME", name)
+            .define("AQM_NAME", *name)
             .define("AQM_TABLE", name.to_uppercase().as_str())
             .define("AQM_FILE", format!("\"{name}.c\"").as_str())
             .file(root.join("host/native/native.c"))
             .compile(&format!("aqm_{name}"));
     }
+    fs::write(Path::new(&out).join("disciplines.rs"), descriptors(&names)?)?;
+    Ok(())
+}
+
+/// The names of the table, one at the beginning of each line that is no comment.
+fn names(table: &str) -> impl Iterator<Item = &str> {
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    rows.filter_map(|line| line.split_whitespace().next())
+}
+
+/// `KIT`, the descriptor that C has of each discipline.
+fn descriptors(names: &[&str]) -> Result<String, std::fmt::Error> {
+    let (mut externs, mut items) = (String::new(), String::new());
+    for name in names {
+        writeln!(externs, "    static aqm_descriptor_{name}: RawDescriptor;")?;
+        writeln!(items, "        &aqm_descriptor_{name},")?;
+    }
+    Ok(format!(
+        "unsafe extern \"C\" {{\n{externs}}}\n\n\
+         /// The descriptor of each discipline of the kit, by its number.\n\
+         // SAFETY: C defines each as a constant of this layout, which a test checks.\n\
+         pub(crate) static KIT: [&RawDescriptor; {}] = unsafe {{\n    [\n{items}    ]\n}};\n",
+        names.len()
+    ))
 }

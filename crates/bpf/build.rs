@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles every program below bpf/ for the kernel, with libbpf's own headers,
-//! and lists the objects for the crate to include.
+//! Compiles every program below bpf/ for the kernel, and those of the kit's
+//! disciplines, with libbpf's own headers; and lists the objects for the crate to
+//! include.
 
 use std::env;
 use std::error::Error;
@@ -8,6 +9,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weirgate_aqm::{Discipline, VirtualQueue};
 
 /// The compiler: the first of these that runs. Older ones emit programs that
 /// the kernel refuses.
@@ -45,13 +47,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         "bpf/payload",
         "bpf/inbound",
         "bpf/order",
-        "bpf/ingress",
         "bpf/passive",
         "bpf/bench",
     ] {
         let files = fs::read_dir(root.join(folder))?.filter_map(|entry| Some(entry.ok()?.path()));
         sources.extend(files.filter(|path| path.to_string_lossy().ends_with(".bpf.c")));
     }
+    sources.extend(disciplines(&out)?);
     sources.sort();
     let mut items = String::new();
     let mut table = String::new();
@@ -89,6 +91,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(items, "static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];")?;
     fs::write(out.join("programs.rs"), items)?;
     Ok(())
+}
+
+/// Writes the programs of each discipline of the kit, which are a few lines around
+/// the hosts in `bpf/qdisc` and `bpf/ingress`, and `disciplines.h`, by which the
+/// shaper has all of them. Returns the programs' sources.
+fn disciplines(out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut programs = Vec::new();
+    let mut header = String::new();
+    let mut kinds = String::from("#define KINDS(K)");
+    for (number, discipline) in Discipline::all().into_iter().enumerate() {
+        let name = discipline.name();
+        let qdisc = (name.to_owned(), "qdisc.bpf.h");
+        let ingress = (format!("ingress_{name}"), "ingress.bpf.h");
+        let virtually = VirtualQueue::refusal(discipline).is_none();
+        for (program, host) in [qdisc].into_iter().chain(virtually.then_some(ingress)) {
+            let source = out.join(program).with_extension("bpf.c");
+            let text =
+                format!("#include \"{name}.c\"\n#define AQM_NAME {name}\n#include \"{host}\"\n");
+            fs::write(&source, text)?;
+            programs.push(source);
+        }
+        writeln!(
+            header,
+            "#include \"{name}.c\"\n#define AQM_NAME {name}\n#include \"queue.h\"\n#undef AQM_NAME"
+        )?;
+        write!(kinds, " K({number}, {name})")?;
+    }
+    fs::write(out.join("disciplines.h"), format!("{header}{kinds}\n"))?;
+    Ok(programs)
 }
 
 /// Everything that someone else's discipline is compiled with, by its path in

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* bpf/ingress/ingress_meredt.bpf.c for a process. */
+/* aqm/meredt.c at ingress (bpf/ingress/ingress.bpf.h), for a process. */
 #include "kernel.h"
 
 #define settings filter_told_by
 #define _license filter_license
 
-#include "../../bpf/ingress/ingress_meredt.bpf.c"
+#include "meredt.c"
+
+#define AQM_NAME meredt
+#include "ingress.bpf.h"
 
 void native_filter_set(const struct aqm_link *link,
 		       const struct meredt_params *params);

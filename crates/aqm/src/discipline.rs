@@ -54,26 +54,10 @@ pub struct Layout {
 }
 
 impl Discipline {
-    /// All of the kit, the template first.
+    /// All of the kit, by their numbers, as `aqm/disciplines.txt` lists them.
     pub fn all() -> Vec<Self> {
-        // SAFETY: these are constants that C defines with this very layout,
-        // which a test checks.
-        let raw = unsafe {
-            [
-                &ffi::aqm_descriptor_droptail,
-                &ffi::aqm_descriptor_red,
-                &ffi::aqm_descriptor_ared,
-                &ffi::aqm_descriptor_mered,
-                &ffi::aqm_descriptor_meredt,
-                &ffi::aqm_descriptor_codel,
-                &ffi::aqm_descriptor_fq_codel,
-                &ffi::aqm_descriptor_pie,
-                &ffi::aqm_descriptor_wred,
-                &ffi::aqm_descriptor_fuzzy,
-                &ffi::aqm_descriptor_drt,
-            ]
-        };
-        raw.map(|raw| Self { raw, own: None }).into()
+        let kit = ffi::KIT.iter();
+        kit.map(|raw| Self { raw, own: None }).collect()
     }
 
     /// The one of that name in the kit.

@@ -2,8 +2,6 @@
 //! The structures and functions of `aqm/host/native/native.h` and
 //! `aqm/include/aqm.h`. A test compares every size and offset with C's own.
 
-use crate::udp::UdpRule;
-use crate::window::WindowRule;
 use std::ffi::{c_char, c_void};
 
 /// What a discipline is told of a packet.
@@ -98,6 +96,9 @@ pub(crate) struct RawDescriptor {
 // SAFETY: a descriptor is constant data: strings, numbers and functions.
 unsafe impl Sync for RawDescriptor {}
 
+// `KIT`: the descriptors of the disciplines in `aqm/disciplines.txt`.
+include!(concat!(env!("OUT_DIR"), "/disciplines.rs"));
+
 /// `AQM_NEEDS_QUEUE` of `enum aqm_needs`.
 pub(crate) const NEEDS_QUEUE: u32 = 32;
 
@@ -112,56 +113,6 @@ unsafe extern "C" {
     pub(crate) static aqm_reasons_count: u32;
     pub(crate) static aqm_counts: [RawRow; 0];
     pub(crate) static aqm_counts_count: u32;
-    pub(crate) static aqm_descriptor_droptail: RawDescriptor;
-    pub(crate) static aqm_descriptor_red: RawDescriptor;
-    pub(crate) static aqm_descriptor_ared: RawDescriptor;
-    pub(crate) static aqm_descriptor_mered: RawDescriptor;
-    pub(crate) static aqm_descriptor_meredt: RawDescriptor;
-    pub(crate) static aqm_descriptor_codel: RawDescriptor;
-    pub(crate) static aqm_descriptor_fq_codel: RawDescriptor;
-    pub(crate) static aqm_descriptor_pie: RawDescriptor;
-    pub(crate) static aqm_descriptor_wred: RawDescriptor;
-    pub(crate) static aqm_descriptor_fuzzy: RawDescriptor;
-    pub(crate) static aqm_descriptor_drt: RawDescriptor;
-    pub(crate) static aqm_udp_size: u32;
-    pub(crate) static aqm_udp_state: u32;
-    pub(crate) static aqm_udp_rate: u32;
-    pub(crate) static aqm_udp_discarded: u32;
-    pub(crate) fn aqm_udp_arrived(
-        flow: *mut c_void,
-        rule: *const UdpRule,
-        bytes: u32,
-        now_ns: u64,
-    ) -> u32;
-    pub(crate) static aqm_window_size: u32;
-    pub(crate) static aqm_window_rate: u32;
-    pub(crate) fn aqm_window_arrived(
-        flow: *mut c_void,
-        rule: *const WindowRule,
-        bytes: u32,
-        mss: u32,
-        now_ns: u64,
-    );
-    pub(crate) fn aqm_window_numbered(flow: *mut c_void, first: u32, bytes: u32);
-    pub(crate) fn aqm_window_initial(rule: *const WindowRule, offered: u32) -> u32;
-    pub(crate) fn aqm_window_begun(flow: *mut c_void, ack: u32, window: u32, now_ns: u64);
-    pub(crate) fn aqm_window_offer(
-        flow: *mut c_void,
-        rule: *const WindowRule,
-        rate: u64,
-        ack: u32,
-        offered: u32,
-        now_ns: u64,
-    ) -> u32;
-    pub(crate) fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
-    pub(crate) fn aqm_window_told(
-        flow: *mut c_void,
-        rule: *const WindowRule,
-        rate: u64,
-        ack: u32,
-        window: u32,
-        now_ns: u64,
-    ) -> u64;
     pub(crate) fn aqm_test_wire(link: *const Link, len: u32) -> u32;
     pub(crate) safe fn aqm_test_scale(a: u64, ratio: u64) -> u64;
     pub(crate) safe fn aqm_test_power(base: u64, n: u32) -> u64;

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What becomes of a stream of datagrams that is too fast (`aqm/include/udp.h`).
 
-use crate::ffi;
+use std::ffi::c_void;
+
+// Defined in `aqm/host/native/window.c`.
+unsafe extern "C" {
+    static aqm_udp_size: u32;
+    static aqm_udp_state: u32;
+    static aqm_udp_rate: u32;
+    static aqm_udp_discarded: u32;
+    fn aqm_udp_arrived(flow: *mut c_void, rule: *const UdpRule, bytes: u32, now_ns: u64) -> u32;
+}
 
 /// What is said of all streams (`struct udp_rule`).
 #[repr(C)]
@@ -109,14 +118,14 @@ impl Udp {
     /// Bytes of a stream.
     pub fn bytes() -> usize {
         // SAFETY: a constant.
-        unsafe { ffi::aqm_udp_size as usize }
+        unsafe { aqm_udp_size as usize }
     }
 
     /// A datagram of so many bytes came.
     pub fn arrived(&mut self, bytes: u32, now_ns: u64) -> UdpVerdict {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a stream; the rule is as C has it.
-        match unsafe { ffi::aqm_udp_arrived(flow, &raw const self.rule, bytes, now_ns) } {
+        match unsafe { aqm_udp_arrived(flow, &raw const self.rule, bytes, now_ns) } {
             0 => UdpVerdict::Deliver,
             1 => UdpVerdict::Discard,
             _ => UdpVerdict::Refuse,
@@ -136,7 +145,7 @@ impl Udp {
     /// Where a stream is that another host has as bytes.
     pub fn state_of(stream: &[u8]) -> UdpState {
         // SAFETY: a constant.
-        let at = unsafe { ffi::aqm_udp_state } as usize;
+        let at = unsafe { aqm_udp_state } as usize;
         let word = stream.get(at..).and_then(|bytes| bytes.first_chunk());
         match u32::from_ne_bytes(word.copied().unwrap_or_default()) {
             0 => UdpState::Okay,
@@ -150,7 +159,7 @@ impl Udp {
     /// its datagrams were not delivered.
     pub fn figures_of(stream: &[u8]) -> (u64, u64) {
         // SAFETY: constants.
-        let places = unsafe { [ffi::aqm_udp_rate, ffi::aqm_udp_discarded] };
+        let places = unsafe { [aqm_udp_rate, aqm_udp_discarded] };
         let [rate, discarded] = places.map(|at| {
             let word = stream
                 .get(at as usize..)

@@ -2,7 +2,40 @@
 //! Receive-window control (`aqm/include/window.h`): which window a connection
 //! is offered.
 
-use crate::ffi;
+use std::ffi::c_void;
+
+// Defined in `aqm/host/native/window.c`.
+unsafe extern "C" {
+    static aqm_window_size: u32;
+    static aqm_window_rate: u32;
+    fn aqm_window_arrived(
+        flow: *mut c_void,
+        rule: *const WindowRule,
+        bytes: u32,
+        mss: u32,
+        now_ns: u64,
+    );
+    fn aqm_window_numbered(flow: *mut c_void, first: u32, bytes: u32);
+    fn aqm_window_initial(rule: *const WindowRule, offered: u32) -> u32;
+    fn aqm_window_begun(flow: *mut c_void, ack: u32, window: u32, now_ns: u64);
+    fn aqm_window_offer(
+        flow: *mut c_void,
+        rule: *const WindowRule,
+        rate: u64,
+        ack: u32,
+        offered: u32,
+        now_ns: u64,
+    ) -> u32;
+    fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
+    fn aqm_window_told(
+        flow: *mut c_void,
+        rule: *const WindowRule,
+        rate: u64,
+        ack: u32,
+        window: u32,
+        now_ns: u64,
+    ) -> u64;
+}
 
 /// How the window is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,14 +153,14 @@ impl Window {
     /// Bytes of a connection.
     pub fn bytes() -> usize {
         // SAFETY: a constant.
-        unsafe { ffi::aqm_window_size as usize }
+        unsafe { aqm_window_size as usize }
     }
 
     /// Data came: so many bytes, in segments of at most `mss`.
     pub fn arrived(&mut self, bytes: u32, mss: u32, now_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection; the rule is as C has it.
-        unsafe { ffi::aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
+        unsafe { aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
     }
 
     /// Which of the sender's bytes came: so many from this number on. Before
@@ -135,21 +168,21 @@ impl Window {
     pub fn numbered(&mut self, first: u32, bytes: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
-        unsafe { ffi::aqm_window_numbered(flow, first, bytes) };
+        unsafe { aqm_window_numbered(flow, first, bytes) };
     }
 
     /// The window to offer before anything came, in bytes, where the receiver
     /// offers `offered`.
     pub fn initial(&self, offered: u32) -> u32 {
         // SAFETY: the rule is as C has it.
-        unsafe { ffi::aqm_window_initial(&raw const self.rule, offered) }
+        unsafe { aqm_window_initial(&raw const self.rule, offered) }
     }
 
     /// What was offered then in the end, with an acknowledgement.
     pub fn begun(&mut self, ack: u32, window: u32, now_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
-        unsafe { ffi::aqm_window_begun(flow, ack, window, now_ns) };
+        unsafe { aqm_window_begun(flow, ack, window, now_ns) };
     }
 
     /// The window to offer with an acknowledgement, in bytes, where the receiver
@@ -158,7 +191,7 @@ impl Window {
     pub fn offer(&mut self, rate: u64, ack: u32, offered: u32, now_ns: u64) -> u32 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: as above.
-        unsafe { ffi::aqm_window_offer(flow, &raw const self.rule, rate, ack, offered, now_ns) }
+        unsafe { aqm_window_offer(flow, &raw const self.rule, rate, ack, offered, now_ns) }
     }
 
     /// What was offered in the end; for how long the acknowledgement is held
@@ -166,7 +199,7 @@ impl Window {
     pub fn told(&mut self, rate: u64, ack: u32, window: u32, now_ns: u64) -> u64 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: as above.
-        unsafe { ffi::aqm_window_told(flow, &raw const self.rule, rate, ack, window, now_ns) }
+        unsafe { aqm_window_told(flow, &raw const self.rule, rate, ack, window, now_ns) }
     }
 
     /// Before [`Window::offer`]: with this acknowledgement the connection goes on
@@ -175,13 +208,13 @@ impl Window {
     pub fn pay(&mut self, ack: u32, owed: u64) -> u64 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
-        unsafe { ffi::aqm_window_pay(flow, ack, owed) }
+        unsafe { aqm_window_pay(flow, ack, owed) }
     }
 
     /// The rate measured, in bytes a second.
     pub fn rate(&self) -> u64 {
         // SAFETY: a constant.
-        let at = unsafe { ffi::aqm_window_rate } as usize;
+        let at = unsafe { aqm_window_rate } as usize;
         self.memory.get(at / 8).copied().unwrap_or_default()
     }
 
@@ -189,7 +222,7 @@ impl Window {
     /// bytes a second.
     pub fn rate_of(connection: &[u8]) -> u64 {
         // SAFETY: a constant.
-        let at = unsafe { ffi::aqm_window_rate } as usize;
+        let at = unsafe { aqm_window_rate } as usize;
         let word = connection.get(at..).and_then(|bytes| bytes.first_chunk());
         u64::from_ne_bytes(word.copied().unwrap_or_default())
     }

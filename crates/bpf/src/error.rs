@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BpfError {
     /// There is no program for the discipline.
-    #[error("{0} has no program for the kernel: bpf/qdisc/{0}.bpf.c is missing")]
+    #[error("{0} has no program for the kernel")]
     NoProgram(&'static str),
     /// The kernel did not take the program; its words say why.
     #[error("the kernel does not take {kind}: {source}{log}")]

@@ -3,27 +3,28 @@
 //! the format of their C.
 
 use crate::{run, test};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A discipline, or the shaper with all of them, and the branches that a run must at least have seen: what eight
-/// seconds of a busy machine saw, less a tenth.
-const SUBJECTS: [(&str, u32); 12] = [
-    ("droptail", 90),
-    ("red", 158),
-    ("ared", 185),
-    ("mered", 208),
-    ("meredt", 260),
-    ("codel", 124),
-    ("fq_codel", 177),
-    ("pie", 143),
-    ("wred", 236),
-    ("fuzzy", 146),
-    ("drt", 103),
-    ("shaper", 850),
-];
+/// The branches of the shaper, with all disciplines, that a run must at least see.
+const SHAPER_BRANCHES: u32 = 850;
+
+/// Every discipline by `aqm/disciplines.txt`, and the shaper with all of them, each
+/// with the branches that a run must at least see.
+fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
+    let table = fs::read_to_string(root.join("aqm/disciplines.txt"))?;
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    let row = |line: &str| -> Result<(String, u32)> {
+        let (name, branches) = line.split_once(' ').context("a row is `NAME BRANCHES`")?;
+        Ok((name.to_owned(), branches.trim().parse()?))
+    };
+    let shaper = Ok(("shaper".to_owned(), SHAPER_BRANCHES));
+    rows.map(|line| row(line).with_context(|| format!("aqm/disciplines.txt: `{line}`")))
+        .chain([shaper])
+        .collect()
+}
 
 /// The formatter: the first of these that runs.
 const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
@@ -31,8 +32,8 @@ const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-form
 /// `weirgate aqm test` and a short `fuzz` of every discipline and of the shaper:
 /// what a change breaks at once.
 pub fn short(root: &Path) -> Result<()> {
-    for (name, _) in SUBJECTS {
-        for words in [&["test", name][..], &["fuzz", name, "--seconds", "2"]] {
+    for (name, _) in subjects(root)? {
+        for words in [&["test", &name][..], &["fuzz", &name, "--seconds", "2"]] {
             run(Command::new(root.join("target/release/weirgate"))
                 .arg("aqm")
                 .args(words))?;
@@ -43,9 +44,9 @@ pub fn short(root: &Path) -> Result<()> {
 
 /// `weirgate aqm fuzz` of every discipline and of the shaper.
 pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
-    for (name, floor) in SUBJECTS {
+    for (name, floor) in subjects(root)? {
         run(Command::new(root.join("target/release/weirgate"))
-            .args(["aqm", "fuzz", name])
+            .args(["aqm", "fuzz", &name])
             .args(["--seconds", &seconds.to_string()])
             .args(["--floor", &floor.to_string()]))?;
     }

@@ -14,6 +14,7 @@ use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{Recorder, Source};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::path::Path;
+use std::sync::LazyLock;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
 
 /// The most classes of a shaper (`SHAPER_CLASSES`).
@@ -98,25 +99,20 @@ pub struct ShaperInstance {
     pub classes: Vec<Instance>,
 }
 
-/// The maps that hold classes' queues, in the order of [`Discipline::all`].
-const QUEUES: [&str; 11] = [
-    "queues_droptail",
-    "queues_red",
-    "queues_ared",
-    "queues_mered",
-    "queues_meredt",
-    "queues_codel",
-    "queues_fq_codel",
-    "queues_pie",
-    "queues_wred",
-    "queues_fuzzy",
-    "queues_drt",
-];
+/// The maps that hold classes' queues (`QUEUES_MAP`, bpf/qdisc/shaper_maps.h), in
+/// the order of [`Discipline::all`].
+fn queue_maps() -> impl Iterator<Item = &'static str> {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let all = Discipline::all().into_iter();
+        all.map(|one| format!("queues_{}", one.name())).collect()
+    });
+    NAMES.iter().map(String::as_str)
+}
 
 pub(crate) fn maps() -> Vec<&'static str> {
     [SETTINGS, INSTANCES, CHANGES, RECORDERS]
         .into_iter()
-        .chain(QUEUES)
+        .chain(queue_maps())
         .chain(marks::MAPS)
         .collect()
 }
@@ -144,7 +140,7 @@ impl Shaper {
         let changes = sized(KIND, CHANGES, 4, maps.next())?;
         let recorders = sized(KIND, RECORDERS, 4, maps.next())?;
         let mut queues = Vec::new();
-        for (discipline, name) in Discipline::all().into_iter().zip(QUEUES) {
+        for (discipline, name) in Discipline::all().into_iter().zip(queue_maps()) {
             let map = sized(KIND, name, discipline.layout().size, maps.next())?;
             queues.push((discipline, map));
         }
@@ -169,8 +165,8 @@ impl Shaper {
             (CHANGES, &mut self.changes),
             (RECORDERS, &mut self.recorders),
         ];
-        let queues = self.queues.iter_mut().map(|(_, map)| map);
-        maps.extend(QUEUES.into_iter().zip(queues));
+        let own = self.queues.iter_mut().map(|(_, map)| map);
+        maps.extend(queue_maps().zip(own));
         maps.extend(self.marks.named());
         pin(folder, &mut maps, &mut self.link)
     }
@@ -451,15 +447,6 @@ fn encode(setup: &Classes) -> Result<Vec<u8>, BpfError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn queues_are_in_the_order_of_disciplines() {
-        let names: Vec<String> = Discipline::all()
-            .iter()
-            .map(|discipline| format!("queues_{}", discipline.name()))
-            .collect();
-        assert_eq!(names, QUEUES);
-    }
 
     #[test]
     fn settings_survive_the_map() {

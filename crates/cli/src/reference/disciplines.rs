@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A page on how each discipline of the kit works, and the same as a manual
-//! page: the words are in `disciplines/`, every number is from the discipline's
-//! own tables.
+//! The page of each discipline, `disciplines/NAME.md` below the reference, and the
+//! same as a manual page. The words of a page are written by hand, up to [`MARK`].
+//! What follows it is written here, from the discipline's own tables.
 
+use crate::exit::Failure;
+use anyhow::Context as _;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use weirgate_aqm::{Discipline, Row, SLOT_BYTES};
 
 /// Qdiscs of a kind that its maps have room for (`INSTANCES`, bpf/qdisc/qdisc.bpf.h).
@@ -13,33 +17,34 @@ const INSTANCES: usize = 16;
 /// aqm_kept` there).
 const KEPT_BYTES: usize = SLOT_BYTES + 8;
 
-/// What is said of each discipline, by its name.
-const TEXTS: [(&str, &str); 11] = [
-    ("droptail", include_str!("../../disciplines/droptail.md")),
-    ("red", include_str!("../../disciplines/red.md")),
-    ("ared", include_str!("../../disciplines/ared.md")),
-    ("mered", include_str!("../../disciplines/mered.md")),
-    ("meredt", include_str!("../../disciplines/meredt.md")),
-    ("codel", include_str!("../../disciplines/codel.md")),
-    ("fq_codel", include_str!("../../disciplines/fq_codel.md")),
-    ("pie", include_str!("../../disciplines/pie.md")),
-    ("wred", include_str!("../../disciplines/wred.md")),
-    ("fuzzy", include_str!("../../disciplines/fuzzy.md")),
-    ("drt", include_str!("../../disciplines/drt.md")),
-];
+/// Where the words of a page end.
+const MARK: &str = "<!-- Below: written by `weirgate reference docs/reference`, from the \
+                    discipline's tables. -->";
 
 /// Every page: its place below the reference, and its text.
-pub fn pages() -> Vec<(String, String)> {
-    let of = |(name, text): &(&str, &str)| {
-        let discipline = Discipline::named(name)?;
-        let page = format!("disciplines/{name}.md");
-        let manual = format!("man/weirgate-{name}.7");
-        Some([
-            (page, markdown(discipline, text)),
-            (manual, roff(discipline, text)),
-        ])
-    };
-    TEXTS.iter().filter_map(of).flatten().collect()
+///
+/// # Errors
+///
+/// Where the reference in `folder` has no page for a discipline.
+pub fn pages(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let mut pages = Vec::new();
+    for discipline in Discipline::all() {
+        let name = discipline.name();
+        let place = format!("disciplines/{name}.md");
+        let page = folder.join(&place);
+        let page = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
+        let text = words(&page);
+        pages.push((format!("man/weirgate-{name}.7"), roff(discipline, text)));
+        pages.push((place, markdown(discipline, text)));
+    }
+    Ok(pages)
+}
+
+/// The words of a page: what stands between its title, where it has one, and what
+/// is written here.
+fn words(page: &str) -> &str {
+    let above = page.split(MARK).next().unwrap_or(page);
+    above.find("## ").map_or("", |start| &above[start..])
 }
 
 /// A table of a discipline for either form: its heading and its rows.
@@ -56,11 +61,8 @@ fn tables(discipline: Discipline) -> [(&'static str, Vec<Row>); 3] {
 fn markdown(discipline: Discipline, text: &str) -> String {
     let name = discipline.name();
     let mut page = format!("# {name}\n\n{}.\n\n", discipline.summary());
-    let examples = text.split_once("## Example\n\n");
-    let (words, example) = examples.unwrap_or((text, ""));
-    page.push_str(words);
     // Writing to a String cannot fail.
-    let _ = write!(page, "## Example\n\n```sh\n{example}```\n");
+    let _ = writeln!(page, "{}\n\n{MARK}", text.trim_end());
     for (heading, rows) in tables(discipline) {
         let _ = write!(page, "\n## {heading}\n\n");
         let parameters = heading == "Parameters";
@@ -151,15 +153,14 @@ fn roff(discipline: Discipline, text: &str) -> String {
 /// Headings, paragraphs and an example for man(7).
 pub fn body(text: &str) -> String {
     let mut page = String::new();
-    let mut in_example = false;
     for block in text.split("\n\n") {
         let block = block.trim();
         // Writing to a String cannot fail.
         if let Some(heading) = block.strip_prefix("## ") {
-            in_example = heading == "Example";
             let _ = writeln!(page, ".SH {}", heading.to_uppercase());
-        } else if in_example {
-            let _ = write!(page, ".nf\n{}\n.fi\n", escaped(block));
+        } else if let Some(lines) = block.strip_prefix("```sh\n") {
+            let lines = lines.trim_end_matches("\n```");
+            let _ = write!(page, ".nf\n{}\n.fi\n", escaped(lines));
         } else if !block.is_empty() {
             let _ = write!(page, ".PP\n{}\n", escaped(block));
         }
@@ -212,11 +213,27 @@ pub fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::path::PathBuf;
     use weirgate_aqm::{Link, Packet, Queue, Settings, reasons};
+
+    /// The reference of this project.
+    fn reference() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
+    }
+
+    /// The words of every page, with its discipline.
+    fn texts() -> Vec<(Discipline, String)> {
+        let text = |one: Discipline| {
+            let place = format!("disciplines/{}.md", one.name());
+            let page = fs::read_to_string(reference().join(place)).expect("a page");
+            (one, words(&page).to_owned())
+        };
+        Discipline::all().into_iter().map(text).collect()
+    }
 
     #[test]
     fn every_discipline_has_a_page_that_says_how_it_works() {
-        let pages = pages();
+        let pages = pages(&reference()).expect("a page for each discipline");
         assert_eq!(pages.len(), 2 * Discipline::all().len());
         for discipline in Discipline::all() {
             let place = format!("disciplines/{}.md", discipline.name());
@@ -245,30 +262,23 @@ mod tests {
     /// change of the tables.
     #[test]
     fn pages_name_parameters_that_there_are() {
-        for (name, text) in TEXTS {
-            let discipline = Discipline::named(name).expect("a discipline");
+        for (discipline, text) in texts() {
+            let name = discipline.name();
             let rows = discipline.params();
-            for word in text.split('`').skip(1).step_by(2) {
+            let (prose, _) = text.split_once("## Example").expect("an example");
+            for word in prose.split('`').skip(1).step_by(2) {
                 let own = word.split('=').next().unwrap_or(word);
                 let parameter = rows.iter().any(|row| row.name == own);
                 let preset = discipline.presets().any(|preset| preset.name == own);
-                let other = [
-                    "owed",
-                    "red",
-                    "preset",
-                    "ared",
-                    "mered",
-                    "meredt",
-                    "senders",
-                    "receivers",
-                ];
+                let known = Discipline::named(own).is_some();
+                let other = ["preset", "senders", "receivers"];
                 let reason = reasons().iter().any(|reason| reason.name == own);
                 assert!(
-                    parameter || preset || reason || other.contains(&own),
+                    parameter || preset || reason || known || other.contains(&own),
                     "{name}: `{word}`"
                 );
             }
-            let example = text.split("## Example\n\n").nth(1).expect("an example");
+            let example = text.split("## Example\n\n```sh\n").nth(1).expect("an example");
             let mut settings = Settings::new(discipline);
             let words = example.split_whitespace().skip(5);
             for word in words.take_while(|word| !word.starts_with("--")) {
@@ -282,7 +292,8 @@ mod tests {
     /// for, under all kinds of settings and loads.
     #[test]
     fn pages_name_every_reason_and_no_other() {
-        for (name, text) in TEXTS {
+        for (discipline, text) in texts() {
+            let name = discipline.name();
             let section = text.split("## Why it drops\n\n").nth(1).expect(name);
             let section = section.split("## ").next().expect(name);
             let named: BTreeSet<&str> = section
@@ -290,7 +301,7 @@ mod tests {
                 .filter_map(|line| line.strip_prefix('`')?.split_once("`: "))
                 .map(|(reason, _)| reason)
                 .collect();
-            assert_eq!(seen(Discipline::named(name).expect(name)), named, "{name}");
+            assert_eq!(seen(discipline), named, "{name}");
         }
     }
 

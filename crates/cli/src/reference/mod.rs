@@ -20,7 +20,7 @@ pub fn run(folder: &Path, check: bool) -> Outcome {
     pages.insert("messages.md".to_owned(), messages().into_bytes());
     pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
     pages.insert("metrics.md".to_owned(), metrics().into_bytes());
-    for (name, page) in disciplines::pages() {
+    for (name, page) in disciplines::pages(folder)? {
         pages.insert(name, page.into_bytes());
     }
     let (name, page) = seam::page();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The manual page of the seam between disciplines and their hosts: the words are
-//! in `disciplines/seam.md`, every field, answer, reason and need is read from the
+//! in `seam.md` beside this file, every field, answer, reason and need is read from the
 //! header itself (`aqm/include/aqm.h`).
 
 use crate::reference::disciplines::{body, escaped};
 use std::fmt::Write as _;
 use weirgate_aqm::reasons;
 
-const TEXT: &str = include_str!("../../disciplines/seam.md");
+const TEXT: &str = include_str!("seam.md");
 
 /// Structures and lists of the header that have a section, with its heading.
 const PARTS: [(&str, &str); 7] = [

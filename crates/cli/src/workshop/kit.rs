@@ -294,11 +294,10 @@ impl Subject {
         let file = host.header();
         let unit = kit.join(format!("{}.{file}.c", self.name));
         let name = &self.name;
-        let table = name.to_uppercase();
         fs::write(
             &unit,
             format!(
-                "#include \"{}\"\n#define AQM_NAME {name}\n#define AQM_TABLE {table}\n\
+                "#include \"{}\"\n#define AQM_NAME {name}\n\
                  #include \"{file}\"\n",
                 self.file.display()
             ),

@@ -33,8 +33,9 @@ pub fn run(root: &Path) -> Result<()> {
             source::check_source(root, &name, &file, &mut findings)?;
         }
     }
-    for file in files_ending(&root.join("aqm"), &["c", "h"])? {
-        algorithm::check_algorithm(&file, &mut findings)?;
+    let own = files_ending(&root.join("aqm"), &["c", "h"])?;
+    for file in &own {
+        algorithm::check_algorithm(file, &own, &mut findings)?;
     }
     report(root, findings)
 }

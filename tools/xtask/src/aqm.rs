@@ -11,19 +11,24 @@ use std::process::Command;
 /// The branches of the shaper, with all disciplines, that a run must at least see.
 const SHAPER_BRANCHES: u32 = 850;
 
-/// Every discipline by `aqm/disciplines.txt`, and the shaper with all of them, each
-/// with the branches that a run must at least see.
-fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
+/// Every discipline by `aqm/disciplines.txt`, each with the branches that a run of its
+/// fuzzing must at least see.
+pub fn disciplines(root: &Path) -> Result<Vec<(String, u32)>> {
     let table = fs::read_to_string(root.join("aqm/disciplines.txt"))?;
     let rows = table.lines().filter(|line| !line.starts_with('#'));
     let row = |line: &str| -> Result<(String, u32)> {
         let (name, branches) = line.split_once(' ').context("a row is `NAME BRANCHES`")?;
         Ok((name.to_owned(), branches.trim().parse()?))
     };
-    let shaper = Ok(("shaper".to_owned(), SHAPER_BRANCHES));
     rows.map(|line| row(line).with_context(|| format!("aqm/disciplines.txt: `{line}`")))
-        .chain([shaper])
         .collect()
+}
+
+/// The same, and the shaper with all of them.
+fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
+    let mut subjects = disciplines(root)?;
+    subjects.push(("shaper".to_owned(), SHAPER_BRANCHES));
+    Ok(subjects)
 }
 
 /// The formatter: the first of these that runs.

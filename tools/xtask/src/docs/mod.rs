@@ -3,6 +3,7 @@
 //! leads somewhere, and the book.
 
 mod commands;
+mod disciplines;
 mod links;
 mod map;
 mod picture;
@@ -47,7 +48,7 @@ pub fn check(root: &Path) -> Result<()> {
 /// The files that follow from others, by their paths from the root.
 fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let readme = fs::read_to_string(root.join("README.md")).context("README.md")?;
-    Ok(vec![
+    let mut files = vec![
         (
             PathBuf::from("docs/before-after.svg"),
             picture::draw(&readme)?,
@@ -56,7 +57,9 @@ fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
             PathBuf::from("docs/reference/commands.md"),
             commands::page(&root.join("docs/reference/man"))?,
         ),
-    ])
+    ];
+    files.extend(disciplines::generated(root)?);
+    Ok(files)
 }
 
 /// The program mdbook: the one that is installed, else one built for this project.

@@ -278,7 +278,10 @@ mod tests {
                     "{name}: `{word}`"
                 );
             }
-            let example = text.split("## Example\n\n```sh\n").nth(1).expect("an example");
+            let example = text
+                .split("## Example\n\n```sh\n")
+                .nth(1)
+                .expect("an example");
             let mut settings = Settings::new(discipline);
             let words = example.split_whitespace().skip(5);
             for word in words.take_while(|word| !word.starts_with("--")) {

@@ -14,6 +14,7 @@ use crate::field::{Field, FieldKind, Table};
 use crate::fields::conditioner::CONDITIONER;
 use crate::fields::marks::{DSCP, MARKS};
 use crate::fields::receive::{ANNOUNCED, RECEIVE, TRACK, UDP};
+use crate::queue::kit::{KindField, KitFields};
 use FieldKind::{
     Amount, Boolean, BooleanOrRate, Integer, List, Named, Number, Rate, Share, Size, Tables, Text,
     TextOrTable, Time, Word, Words,
@@ -299,7 +300,7 @@ pub const TABLES: &[Table] = &[
     Table {
         name: "queue",
         about: "A queue with its settings",
-        rows: &[&queue::FIELDS],
+        rows: &[&KindField, &queue::FIELDS, &KitFields],
     },
     Table {
         name: "rule",

@@ -99,10 +99,11 @@ enum Name {
 
 /// The queue that a name stands for: the kernel's before the kit's.
 fn named(name: &str) -> Option<Name> {
-    one_of(name, &NAMES).or_else(|| KitQueue::named(name).map(Name::Kit))
+    one_of(name, &KERNEL).or_else(|| KitQueue::named(name).map(Name::Kit))
 }
 
-const NAMES: [(&str, Name); 6] = [
+/// The queues of the kernel.
+const KERNEL: [(&str, Name); 6] = [
     ("bfifo", Name::Bfifo),
     ("pfifo", Name::Pfifo),
     ("sfq", Name::Sfq),
@@ -150,7 +151,7 @@ fn unknown(name: &str, span: Span, problems: &Problems) {
 
 /// "did you mean" one of them, or all.
 fn choose(name: &str) -> String {
-    let kernel = NAMES.map(|(name, _)| name);
+    let kernel = KERNEL.map(|(name, _)| name);
     let kit = kit::names(&kernel);
     let all = || kernel.into_iter().chain(kit.iter().map(String::as_str));
     if let Some(near) = nearest(name, all()) {

@@ -157,18 +157,23 @@ fn fields(value: &toml::Value, found: &mut BTreeSet<String>) {
     }
 }
 
+/// A file by its path from the root, or the files in a folder.
+fn files(place: &str) -> Vec<PathBuf> {
+    let place = root().join(place);
+    match fs::read_dir(&place) {
+        Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+        Err(_) => vec![place],
+    }
+}
+
 /// Every field of the files, and of those in the folders, stands in one of the
-/// pages.
+/// pages, or of those in a folder of pages.
 fn documented(pages: &[&str], places: &[&str], least: usize) {
-    let read = |page: &&str| fs::read_to_string(root().join(page)).unwrap();
-    let text: String = pages.iter().map(read).collect();
+    let each = pages.iter().flat_map(|page| files(page));
+    let text: String = each.map(|page| fs::read_to_string(page).unwrap()).collect();
     let mut found = BTreeSet::new();
-    for place in places.iter().map(|place| root().join(place)) {
-        let files: Vec<PathBuf> = match fs::read_dir(&place) {
-            Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
-            Err(_) => vec![place],
-        };
-        for file in files {
+    for place in places {
+        for file in files(place) {
             if file
                 .extension()
                 .is_some_and(|extension| extension == "toml")
@@ -194,7 +199,12 @@ fn documented(pages: &[&str], places: &[&str], least: usize) {
 #[test]
 fn every_field_in_use_is_explained() {
     documented(
-        &["docs/policy.md", "docs/inbound.md", "docs/conditioners.md"],
+        &[
+            "docs/policy.md",
+            "docs/inbound.md",
+            "docs/conditioners.md",
+            "docs/reference/disciplines",
+        ],
         &["policies", "policies/services", "tests/policy/state"],
         45,
     );

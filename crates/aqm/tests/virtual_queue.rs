@@ -252,10 +252,13 @@ fn codel_decides_at_a_virtual_departure() {
 /// What keeps account of waiting packets is refused, and says why.
 #[test]
 fn who_counts_what_waits_is_refused() {
-    let refused: Vec<_> = Discipline::all()
-        .into_iter()
-        .filter(|one| VirtualQueue::refusal(*one).is_some())
-        .map(Discipline::name)
-        .collect();
-    assert_eq!(refused, ["fq_codel", "wred"]);
+    for discipline in Discipline::all() {
+        let (root, name) = (env!("CARGO_MANIFEST_DIR"), discipline.name());
+        let source = std::fs::read_to_string(format!("{root}/../../aqm/{name}.c"));
+        let counts = source.expect("its source").contains("AQM_NEEDS_QUEUE");
+        let refusal = VirtualQueue::refusal(discipline);
+        assert_eq!(refusal.is_some(), counts, "{name}: {refusal:?}");
+    }
+    let flows = Discipline::named("fq_codel").expect("one of the kit");
+    assert!(VirtualQueue::refusal(flows).is_some());
 }

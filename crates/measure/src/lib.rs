@@ -61,26 +61,14 @@
 //! `bytes` to whole numbers, all others to 6 decimals.
 
 mod activity;
-mod average;
-mod change;
-mod connection;
 mod error;
 mod figures;
-mod flow;
-mod gap;
-mod judge;
-mod line;
-mod order;
+mod metric;
 pub mod predict;
-mod probe;
-mod queue;
-pub mod repeat;
+mod result;
 mod run;
 pub mod series;
 pub mod stats;
-mod sweep;
-mod tcp;
-mod tracked;
 mod window;
 pub mod y1541;
 
@@ -91,7 +79,8 @@ mod tests;
 
 pub use error::MeasureError;
 pub use figures::{ArmFigures, calculate};
-pub use judge::{Judgement, Verdict, expected, judge, outcome};
+pub use result::judge::{Judgement, Verdict, expected, judge, outcome};
+pub use result::repeat;
+pub use result::sweep::best;
 pub use run::measure;
-pub use sweep::best;
 pub use window::{Window, windows};

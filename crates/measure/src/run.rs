@@ -4,10 +4,7 @@
 use crate::activity::{self, Stretches, clipped};
 use crate::figures::Figures;
 use crate::window::{SECOND, Window, windows};
-use crate::{
-    ArmFigures, MeasureError, average, change, connection, flow, gap, line, order, probe, queue,
-    tcp, tracked,
-};
+use crate::{ArmFigures, MeasureError, metric};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
 
@@ -28,25 +25,7 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
             phase: window.phase,
             metrics: &mut metrics,
         };
-        probe::figures(&run, &window, &mut figures);
-        line::figures(&run, &window, &mut figures);
-        gap::of_line(&run, &window, &mut figures);
-        queue::figures(&run, &window, &mut figures);
-        average::figures(&run, &window, &mut figures);
-        for subject in &run.subjects {
-            let active = clipped(&subject.active, window.start_ns, window.end_ns);
-            if active.is_empty() {
-                continue;
-            }
-            flow::figures(&run, subject, &active, &mut figures);
-            gap::of_flow(&run, subject, &active, &mut figures);
-            tcp::figures(&run, subject, &window, &mut figures);
-            order::figures(&run, subject, &window, &mut figures);
-            connection::figures(&run, subject, &window, &mut figures);
-        }
-        flow::fairness(&run, &window, &mut figures);
-        tracked::figures(recording, &mut figures);
-        change::figures(&run, &mut figures);
+        metric::figures(&run, &window, &mut figures);
     }
     Ok(ArmFigures {
         arm: recording.arm.clone(),

@@ -3,9 +3,9 @@
 
 use crate::MeasureError;
 use crate::activity::data_direction;
-use crate::flow::departures;
-use crate::line::{SIDES, levels};
-use crate::queue::{place_name, samples};
+use crate::metric::flow::departures;
+use crate::metric::line::{SIDES, levels};
+use crate::metric::queue::{place_name, samples};
 use crate::run::Run;
 use crate::stats::Sorted;
 use crate::window::SECOND;

@@ -9,7 +9,7 @@
 //! has too few.
 
 use crate::MeasureError;
-use crate::probe::{ENOUGH, answers, variation};
+use crate::metric::probe::{ENOUGH, answers, variation};
 use crate::run::Run;
 use crate::window::SECOND;
 use weirgate_experiment::{Experiment, Recording};

@@ -15,47 +15,29 @@
 //! Nobody is contacted but the address that the caller names. Start reading at
 //! `infer`; `message` is all that crosses the network.
 
-mod beside;
-mod bulk;
-mod bulk_serve;
-mod capture;
-mod client;
-mod connected;
-mod datagram;
-mod datagram_serve;
-mod echo;
 mod infer;
-mod iperf3;
-mod irtt;
-mod measure;
-mod message;
-mod pace;
-mod pinger;
 mod remote;
-mod runner;
 mod sequence;
-mod serve;
 mod train;
-mod wanted;
 
-pub use beside::PORTS_BESIDE;
-pub use bulk::Bulk;
-pub use bulk_serve::BulkServer;
-pub use capture::Capture;
-pub use client::{Client, ProbeError, Way};
-pub use datagram::{Delays, Received};
-pub use echo::{Echo, Icmp, Reflector};
 pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
-pub use iperf3::IPERF3_PORT;
-pub use irtt::{IRTT_PORT, Irtt};
-pub use measure::{Direction, FULL, Progress, measure};
-pub use message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
+pub use remote::bulk::Bulk;
+pub use remote::capture::Capture;
+pub use remote::echo::{Echo, Icmp, Reflector};
+pub use remote::iperf3::IPERF3_PORT;
+pub use remote::irtt::{IRTT_PORT, Irtt};
 pub use remote::{
     Echoes, Load, Loaded, Mtu, Remote, RemoteError, Stage, Transfer, largest_packet, remote,
 };
+pub use sequence::datagram::{Delays, Received};
+pub use sequence::serve::BulkServer;
+pub use sequence::serve::ports::PORTS_BESIDE;
+pub use sequence::wanted::{Exchange, Manner, Stream, Wanted};
 pub use sequence::{
     Counted, Doing, Ping, Pinged, Play, Played, Sequence, Short, Stop, Transferred, play,
 };
-pub use serve::Server;
+pub use train::client::{Client, ProbeError, Way};
+pub use train::measure::{Direction, FULL, Progress, measure};
+pub use train::message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
+pub use train::serve::Server;
 pub use train::{Arrival, seen};
-pub use wanted::{Exchange, Manner, Stream, Wanted};

@@ -2,7 +2,7 @@
 //! What the kernel's numbers stand for: a policy's classes and rules, and
 //! what classes were promised.
 
-use crate::connections::Sorter;
+use crate::look::connections::Sorter;
 use serde::Serialize;
 use weirgate_kernel::DeviceName;
 use weirgate_units::Handle;

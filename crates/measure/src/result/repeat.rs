@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Several runs with seeds of their own become one result: means with their
+//! confidence intervals.
+//!
+//! A figure of the result is the mean over the runs that have it, the largest
+//! of a `max` and the smallest of a `min`. The interval is that of Student's t
+//! at 95 %: half its width is `t s / sqrt(n)`, with `s` the standard deviation
+//! of the n runs. Where an expectation compares two arms, both have seen the
+//! same arrivals in each run, so that its interval is that of the differences,
+//! run by run.
+
+use crate::result::judge::{figures_for, promised};
+use crate::stats::mean;
+use crate::{ArmFigures, Verdict};
+use std::collections::BTreeMap;
+use weirgate_experiment::{Metric, Statistic};
+
+/// Half the width of a 95 % interval by arm and metric.
+pub type Intervals = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// Figures of all arms of one run.
+type Arms = BTreeMap<String, ArmFigures>;
+
+/// Means and their intervals. Arms that a run lacks are taken from the others.
+#[must_use]
+pub fn combine(runs: &[Arms]) -> (Arms, Intervals) {
+    let mut values: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for figures in runs.iter().flat_map(BTreeMap::values) {
+        for (metric, value) in &figures.metrics {
+            let key = (figures.arm.as_str(), metric.as_str());
+            values.entry(key).or_default().push(*value);
+        }
+    }
+    let mut arms = Arms::new();
+    let mut intervals = Intervals::new();
+    for ((arm, metric), values) in values {
+        let statistic = metric.parse::<Metric>().map(|metric| metric.statistic);
+        let extreme = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
+        let value = match statistic {
+            Ok(Statistic::Max) => extreme(f64::max),
+            Ok(Statistic::Min) => extreme(f64::min),
+            _ => {
+                if let Some(half) = half_width(&values) {
+                    let own = intervals.entry(arm.to_owned()).or_default();
+                    own.insert(metric.to_owned(), rounded(half));
+                }
+                mean(&values).map(rounded)
+            }
+        };
+        let figures = arms.entry(arm.to_owned()).or_insert_with(|| ArmFigures {
+            arm: arm.to_owned(),
+            metrics: BTreeMap::new(),
+        });
+        figures
+            .metrics
+            .extend(value.map(|value| (metric.to_owned(), value)));
+    }
+    (arms, intervals)
+}
+
+/// Half the width of the 95 % interval of what an expectation leaves between
+/// figure and promised number, run by run; `None` for fewer than two runs that
+/// have both.
+#[must_use]
+pub fn margin(verdict: &Verdict, runs: &[Arms]) -> Option<f64> {
+    let expectation = &verdict.expectation;
+    let one = |arms: &Arms| {
+        let figures = arms.get(&expectation.arm)?;
+        let measured = figures.metrics.get(&expectation.metric)?;
+        let metrics = figures_for(expectation, figures, arms);
+        let promise = expectation.promise_for(&metrics).ok()?;
+        Some(measured - promised(promise))
+    };
+    let differences: Vec<f64> = runs.iter().filter_map(one).collect();
+    half_width(&differences).map(rounded)
+}
+
+/// `t s / sqrt(n)`; `None` for fewer than two numbers.
+#[must_use]
+pub fn half_width(values: &[f64]) -> Option<f64> {
+    let count = values.len();
+    let mean = mean(values).filter(|_| count > 1)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (squares / (count - 1) as f64).sqrt();
+    Some(student(count - 1) * deviation / (count as f64).sqrt())
+}
+
+/// The 97.5 % point of Student's t for so many degrees of freedom, to three
+/// places from the table; beyond it by the Cornish-Fisher expansion of its
+/// quantile (Abramowitz and Stegun 26.7.5), whose error is below 0.001 there.
+fn student(freedom: usize) -> f64 {
+    const TABLE: [f64; 10] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    ];
+    if let Some(value) = freedom.checked_sub(1).and_then(|at| TABLE.get(at)) {
+        return *value;
+    }
+    // The 97.5 % point of the normal distribution.
+    let z = 1.959_964_f64;
+    let n = freedom as f64;
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + first / n + second / n.powi(2) + third / n.powi(3)
+}
+
+fn rounded(value: f64) -> f64 {
+    let rounded = (value * 1e6).round() / 1e6;
+    if rounded == 0.0 { 0.0 } else { rounded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge;
+    use crate::sample;
+    use weirgate_experiment::{Expectation, Promise};
+
+    fn arms(figures: &[(&str, &str, f64)]) -> Arms {
+        let mut arms = Arms::new();
+        for (arm, metric, value) in figures {
+            let own = arms.entry((*arm).to_owned()).or_insert_with(|| ArmFigures {
+                arm: (*arm).to_owned(),
+                metrics: BTreeMap::new(),
+            });
+            own.metrics.insert((*metric).to_owned(), *value);
+        }
+        arms
+    }
+
+    #[test]
+    fn intervals_are_students() {
+        // Mean 3, deviation 1.5811, t(4) 2.776: 2.776 * 1.5811 / sqrt(5).
+        let half = half_width(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!((half - 1.963).abs() < 0.001, "{half}");
+        assert_eq!(half_width(&[1.0]), None);
+        assert_eq!(half_width(&[]), None);
+        for (freedom, value) in [(11, 2.201), (19, 2.093), (30, 2.042), (120, 1.980)] {
+            assert!((student(freedom) - value).abs() < 0.001, "{freedom}");
+        }
+    }
+
+    #[test]
+    fn runs_become_means_and_extremes_stay() {
+        let names = ["response.mice.mean_s", "rtt.p.max_ms", "rtt.p.min_ms"];
+        let run = |value: f64| arms(&names.map(|name| ("a", name, value)));
+        let (combined, intervals) = combine(&[run(1.0), run(2.0), run(6.0)]);
+        let metrics = &combined["a"].metrics;
+        assert_eq!(names.map(|name| metrics[name]), [3.0, 6.0, 1.0]);
+        let own: Vec<&String> = intervals["a"].keys().collect();
+        assert_eq!(own, ["response.mice.mean_s"]);
+    }
+
+    #[test]
+    fn a_comparison_of_arms_is_judged_by_differences() {
+        let name = "response.mice.mean_s";
+        let mut experiment = sample::experiment(&[("p", 0, 10)]);
+        experiment.arms = vec![sample::arm("a"), sample::arm("b")];
+        experiment.expectations = vec![Expectation {
+            arm: "a".into(),
+            metric: name.into(),
+            promise: Promise::AtMost(0.0),
+            formula: Some(format!("1.5 * {name}@b").parse().unwrap()),
+            source: String::new(),
+        }];
+        // Far apart run by run, always 1.4 times as much.
+        let runs: Vec<Arms> = [1.0, 5.0, 30.0]
+            .iter()
+            .map(|base| arms(&[("a", name, 1.4 * base), ("b", name, *base)]))
+            .collect();
+        let (combined, intervals) = combine(&runs);
+        let verdicts = judge(&experiment, &combined, &BTreeMap::new());
+        assert!(verdicts[0].kept(), "{:?}", verdicts[0]);
+        assert!((verdicts[0].promised().unwrap() - 18.0).abs() < 1e-6);
+        let between = margin(&verdicts[0], &runs).unwrap();
+        assert!(between < intervals["a"][name] / 10.0, "{between}");
+        let alone: Vec<Arms> = runs
+            .iter()
+            .map(|run| {
+                run.iter()
+                    .filter(|(arm, _)| *arm == "a")
+                    .map(|(arm, own)| (arm.clone(), own.clone()))
+                    .collect()
+            })
+            .collect();
+        let verdicts = judge(&experiment, &combine(&alone).0, &BTreeMap::new());
+        assert!(!verdicts[0].kept());
+        assert_eq!(margin(&verdicts[0], &alone), None);
+    }
+}

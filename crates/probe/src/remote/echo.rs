@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Hosts that return what they are sent: by ICMP, through the kernel's own
+//! sockets for echoes (icmp(7)), which need no privilege where
+//! `net.ipv4.ping_group_range` allows them. Round trips are those that the kernel
+//! notes, so that they are right however late this process gets the processor.
+
+use crate::remote::RemoteError;
+use crate::sequence::wanted::mark;
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use weirgate_kernel::{note_times, receive_noted, sent_noted, took};
+
+/// What became of an echo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Echo {
+    /// It came back after so long.
+    After(Duration),
+    /// It did not come back in time.
+    Lost,
+    /// It is longer than a link on the way takes.
+    TooLong,
+}
+
+/// A host that returns packets.
+pub trait Reflector {
+    /// Sends an IP packet of so many bytes, which must not be cut up on the way,
+    /// and waits for it.
+    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError>;
+
+    /// The size of the largest packet that the way's first link takes; `None`
+    /// where sizes other than the smallest cannot be sent.
+    fn largest(&self) -> Option<u32>;
+
+    /// The size of a small packet.
+    fn small(&self) -> u32;
+}
+
+/// Bytes of ICMP around an echo's data (RFC 792).
+const HEADER: u32 = 8;
+
+/// A host that answers ICMP echoes.
+#[derive(Debug)]
+pub struct Icmp {
+    socket: OwnedFd,
+    address: IpAddr,
+    next: u16,
+}
+
+impl Icmp {
+    /// One that is asked at an address.
+    pub fn open(address: IpAddr) -> Result<Self, RemoteError> {
+        let (family, protocol) = match address {
+            IpAddr::V4(_) => (AddressFamily::INET, net::ipproto::ICMP),
+            IpAddr::V6(_) => (AddressFamily::INET6, net::ipproto::ICMPV6),
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let socket = net::socket_with(family, SocketType::DGRAM, flags, Some(protocol));
+        let socket = socket.map_err(|error| match error {
+            Errno::ACCESS | Errno::PERM => RemoteError::Forbidden,
+            other => RemoteError::Socket(other.into()),
+        })?;
+        whole(&socket, address)?;
+        note_times(&socket)?;
+        net::connect(&socket, &SocketAddr::new(address, 0))?;
+        Ok(Self {
+            socket,
+            address,
+            next: 0,
+        })
+    }
+
+    /// The same, with a code point on what is sent.
+    pub fn open_with(address: IpAddr, dscp: u8) -> Result<Self, RemoteError> {
+        let icmp = Self::open(address)?;
+        mark(&icmp.socket, address, dscp)?;
+        Ok(icmp)
+    }
+
+    fn headers(&self) -> u32 {
+        HEADER + if self.address.is_ipv4() { 20 } else { 40 }
+    }
+}
+
+/// Has a socket's packets never cut up, whatever is known of the path.
+pub(crate) fn whole(socket: &OwnedFd, address: IpAddr) -> Result<(), RemoteError> {
+    if address.is_ipv4() {
+        sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
+    } else {
+        sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::PROBE)?;
+    }
+    Ok(())
+}
+
+/// Errors that are about one packet: a router's or the host's own complaint.
+pub(crate) fn complaint(error: Errno) -> Option<Echo> {
+    match error {
+        Errno::MSGSIZE => Some(Echo::TooLong),
+        Errno::AGAIN
+        | Errno::HOSTUNREACH
+        | Errno::NETUNREACH
+        | Errno::CONNREFUSED
+        | Errno::NOBUFS => Some(Echo::Lost),
+        _ => None,
+    }
+}
+
+impl Icmp {
+    /// Sends an echo of so many bytes as an IP packet, with a number.
+    pub(crate) fn send(&self, number: u16, size: u32) -> Result<(), Errno> {
+        let kind = if self.address.is_ipv4() { 8 } else { 128 };
+        let mut packet = vec![kind, 0, 0, 0, 0, 0];
+        packet.extend(number.to_be_bytes());
+        let length = size.saturating_sub(self.headers()) + HEADER;
+        packet.resize(length as usize, 0x77);
+        net::send(&self.socket, &packet, SendFlags::empty()).map(drop)
+    }
+
+    /// Waits so long for an answer; its number and when the kernel had it, or
+    /// nothing where none came.
+    pub(crate) fn receive(&self, patience: Duration) -> Result<Option<(u16, Option<u64>)>, Errno> {
+        let mut answer = [0; 8];
+        sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(patience))?;
+        let noted = receive_noted(&self.socket, &mut answer)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let own = noted.length == answer.len() && [0, 129].contains(&answer[0]);
+        let number = u16::from_be_bytes([answer[6], answer[7]]);
+        Ok(own.then_some((number, noted.at_ns)))
+    }
+
+    /// When the kernel gave the last packet to its device's queue.
+    fn sent(&self) -> Option<u64> {
+        let mut last = None;
+        while let Ok(noted) = sent_noted(&self.socket, &mut [0; 8]) {
+            last = noted.at_ns;
+        }
+        last
+    }
+}
+
+impl Reflector for Icmp {
+    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        // Of those before this one.
+        self.sent();
+        let begin = Instant::now();
+        if let Err(error) = self.send(number, size) {
+            return complaint(error).ok_or(RemoteError::Socket(error.into()));
+        }
+        loop {
+            let left = patience.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Ok(Echo::Lost);
+            }
+            match self.receive(left) {
+                Ok(Some((came, at_ns))) if came == number => {
+                    let passed = begin.elapsed();
+                    return Ok(Echo::After(took(self.sent(), at_ns, passed)));
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    return complaint(error).ok_or(RemoteError::Socket(error.into()));
+                }
+            }
+        }
+    }
+
+    fn largest(&self) -> Option<u32> {
+        let found = if self.address.is_ipv4() {
+            sockopt::ip_mtu(&self.socket)
+        } else {
+            sockopt::ipv6_mtu(&self.socket)
+        };
+        found.ok()
+    }
+
+    fn small(&self) -> u32 {
+        64
+    }
+}

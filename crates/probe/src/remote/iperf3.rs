@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An iperf3 server as what fills a line (software.es.net/iperf; the states and
+//! messages are those of its iperf_api.h and iperf_api.c): TCP, four
+//! connections, one direction at a time.
+
+use crate::remote::{RemoteError, Transfer, count};
+use crate::train::client::Way;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The port that iperf3 servers have.
+pub const IPERF3_PORT: u16 = 5201;
+
+/// Connections at a time.
+const STREAMS: usize = 4;
+/// Bytes of a write.
+const BLOCK: usize = 131_072;
+/// A server's answer, and its longest.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a test is begun, and the pause before it is again.
+const TRIES: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(300);
+const LONGEST: u32 = 1 << 20;
+
+const TEST_START: i8 = 1;
+const TEST_RUNNING: i8 = 2;
+const TEST_END: i8 = 4;
+const PARAM_EXCHANGE: i8 = 9;
+const CREATE_STREAMS: i8 = 10;
+const EXCHANGE_RESULTS: i8 = 13;
+const DISPLAY_RESULTS: i8 = 14;
+const IPERF_DONE: i8 = 16;
+const ACCESS_DENIED: i8 = -1;
+
+/// One test's connection that all is said on.
+struct Control {
+    stream: TcpStream,
+    server: SocketAddr,
+}
+
+impl Control {
+    /// The next thing that the server says must be this.
+    fn expect(&mut self, state: i8) -> Result<(), RemoteError> {
+        let mut byte = [0];
+        self.stream.read_exact(&mut byte).map_err(|error| {
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                RemoteError::Refused(format!("the iperf3 server {}", self.server))
+            } else {
+                self.silent(error)
+            }
+        })?;
+        match i8::from_le_bytes(byte) {
+            said if said == state => Ok(()),
+            ACCESS_DENIED => Err(RemoteError::Refused(format!(
+                "the iperf3 server {} (it is busy with another test)",
+                self.server
+            ))),
+            said => Err(RemoteError::Strange(format!(
+                "the iperf3 server {} says {said} where {state} is to come",
+                self.server
+            ))),
+        }
+    }
+
+    fn silent(&self, error: io::Error) -> RemoteError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                RemoteError::Silent(format!("the iperf3 server {}", self.server))
+            }
+            _ => error.into(),
+        }
+    }
+
+    fn say(&mut self, state: i8) -> io::Result<()> {
+        self.stream.write_all(&state.to_le_bytes())
+    }
+
+    fn tell(&mut self, value: &Value) -> io::Result<()> {
+        let text = value.to_string();
+        self.stream.write_all(&(text.len() as u32).to_be_bytes())?;
+        self.stream.write_all(text.as_bytes())
+    }
+
+    fn hear(&mut self) -> Result<Value, RemoteError> {
+        let mut length = [0; 4];
+        let read = self.stream.read_exact(&mut length);
+        read.map_err(|error| self.silent(error))?;
+        let length = u32::from_be_bytes(length);
+        let strange = |why: &str| {
+            RemoteError::Strange(format!("the iperf3 server {} sends {why}", self.server))
+        };
+        if length > LONGEST {
+            return Err(strange("a result that is too long"));
+        }
+        let mut text = vec![0; length as usize];
+        self.stream
+            .read_exact(&mut text)
+            .map_err(|error| self.silent(error))?;
+        serde_json::from_slice(&text).map_err(|_| strange("a result that is no JSON"))
+    }
+}
+
+/// A connection to a server.
+fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
+    let stream = TcpStream::connect_timeout(&server, PATIENCE);
+    stream.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut => {
+            RemoteError::Silent(format!("the iperf3 server {server}"))
+        }
+        _ => error.into(),
+    })
+}
+
+/// A test that is about to run: its control connection, and those of its data.
+/// Between two tests a server closes its listening socket and opens another, so
+/// what fails here may not a moment later.
+fn begin(
+    server: SocketAddr,
+    way: Way,
+    time: Duration,
+) -> Result<(Control, Vec<TcpStream>), RemoteError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match begun(server, way, time) {
+            Err(RemoteError::Socket(_) | RemoteError::Silent(_) | RemoteError::Refused(_))
+                if tries < TRIES =>
+            {
+                thread::sleep(PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
+
+fn begun(
+    server: SocketAddr,
+    way: Way,
+    time: Duration,
+) -> Result<(Control, Vec<TcpStream>), RemoteError> {
+    let cookie = cookie()?;
+    let stream = connect(server)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    let mut control = Control { stream, server };
+    control.stream.write_all(&cookie)?;
+    control.expect(PARAM_EXCHANGE)?;
+    let mut asked = json!({
+        "tcp": true,
+        "omit": 0,
+        // The server ends by itself a while after this.
+        "time": time.as_secs() + 1,
+        "num": 0,
+        "blockcount": 0,
+        "parallel": STREAMS,
+        "len": BLOCK,
+        "pacing_timer": 1000,
+        "client_version": "3.12",
+    });
+    if way == Way::Down {
+        // Where it stands at all, it holds, whatever its value (get_parameters).
+        asked["reverse"] = true.into();
+    }
+    control.tell(&asked)?;
+    control.expect(CREATE_STREAMS)?;
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let mut stream = connect(server)?;
+        stream.write_all(&cookie)?;
+        streams.push(stream);
+    }
+    control.expect(TEST_START)?;
+    control.expect(TEST_RUNNING)?;
+    Ok((control, streams))
+}
+
+/// Fills the line one way for a time.
+pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Transfer, RemoteError> {
+    let (mut control, streams) = begin(server, way, time)?;
+    let counted = AtomicU64::new(0);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = streams
+            .iter()
+            .map(|stream| scope.spawn(|| work(stream, way, &counted, &over)))
+            .collect();
+        let begin = Instant::now();
+        let transfer = count(time, &counted);
+        // What still comes is read, so that the server is not held up.
+        over.store(way == Way::Up, Ordering::Relaxed);
+        let result = ended(&mut control, &counted, begin.elapsed());
+        for stream in &streams {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        drop(workers);
+        let theirs = result?;
+        // What was written may still wait here; what counts is what arrived.
+        Ok(match way {
+            Way::Down => transfer,
+            Way::Up => theirs.unwrap_or(transfer),
+        })
+    })
+}
+
+/// Reads, or writes until it is over; ends when the connection does.
+fn work(mut stream: &TcpStream, way: Way, counted: &AtomicU64, over: &AtomicBool) {
+    let mut block = vec![0; BLOCK];
+    while !over.load(Ordering::Relaxed) {
+        let done = match way {
+            Way::Down => stream.read(&mut block),
+            Way::Up => stream.write(&block),
+        };
+        match done {
+            Ok(bytes @ 1..) => counted.fetch_add(bytes as u64, Ordering::Relaxed),
+            _ => return,
+        };
+    }
+}
+
+/// Ends a test; what the server counted of it.
+fn ended(
+    control: &mut Control,
+    counted: &AtomicU64,
+    time: Duration,
+) -> Result<Option<Transfer>, RemoteError> {
+    control.say(TEST_END)?;
+    control.expect(EXCHANGE_RESULTS)?;
+    // The second of several streams has number 3 (iperf_add_stream).
+    let numbers = (0..STREAMS).map(|place| if place == 0 { 1 } else { place + 2 });
+    let bytes = counted.load(Ordering::Relaxed) / STREAMS as u64;
+    let streams: Vec<Value> = numbers
+        .map(|number| {
+            json!({
+                "id": number, "bytes": bytes, "retransmits": -1, "jitter": 0, "errors": 0,
+                "packets": 0, "start_time": 0, "end_time": time.as_secs_f64(),
+            })
+        })
+        .collect();
+    control.tell(&json!({
+        "cpu_util_total": 0.0, "cpu_util_user": 0.0, "cpu_util_system": 0.0,
+        "sender_has_retransmits": -1, "streams": streams,
+    }))?;
+    let theirs = control.hear()?;
+    control.expect(DISPLAY_RESULTS)?;
+    control.say(IPERF_DONE)?;
+    // It closes when it is done with this test, and ready for another soon after.
+    let _ = control.stream.read(&mut [0]);
+    let streams = theirs["streams"].as_array().cloned().unwrap_or_default();
+    let bytes: u64 = streams.iter().filter_map(|one| one["bytes"].as_u64()).sum();
+    let longest = streams
+        .iter()
+        .filter_map(|one| one["end_time"].as_f64())
+        .fold(0.0, f64::max);
+    let time = Duration::try_from_secs_f64(longest).ok();
+    Ok(time
+        .filter(|time| !time.is_zero() && bytes > 0)
+        .map(|time| Transfer { bytes, time }))
+}
+
+/// What tells this test from others: 36 letters and a zero.
+fn cookie() -> io::Result<[u8; 37]> {
+    let mut bytes = [0; 37];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    for byte in &mut bytes {
+        *byte = b"abcdefghijklmnopqrstuvwxyz234567"[usize::from(*byte % 32)];
+    }
+    bytes[36] = 0;
+    Ok(bytes)
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An irtt server as a host that returns packets (github.com/heistp/irtt,
+//! protocol version 1: packet.go and params.go there say the format). Without
+//! HMAC keys.
+
+use crate::remote::RemoteError;
+use crate::remote::echo::{Echo, Reflector};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// The port that irtt servers have.
+pub const IRTT_PORT: u16 = 2112;
+
+const MAGIC: [u8; 3] = [0x14, 0xa7, 0x5b];
+const OPEN: u8 = 1;
+const REPLY: u8 = 2;
+const CLOSE: u8 = 4;
+/// Magic, flags and token.
+const HEAD: usize = 12;
+
+/// What is asked of it: how long, and how often at most. Servers have limits of
+/// their own, and answer with what they grant.
+const LENGTH: Duration = Duration::from_mins(5);
+const INTERVAL: Duration = Duration::from_millis(10);
+const TRIES: u32 = 4;
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An open conversation with an irtt server.
+#[derive(Debug)]
+pub struct Irtt {
+    socket: UdpSocket,
+    token: [u8; 8],
+    next: u32,
+    interval: Duration,
+    sent: Option<Instant>,
+}
+
+impl Irtt {
+    /// Opens one.
+    pub fn open(server: SocketAddr) -> Result<Self, RemoteError> {
+        let any: SocketAddr = match server {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(server)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut request = MAGIC.to_vec();
+        request.push(OPEN);
+        for (number, value) in [
+            (1, 1),
+            (2, LENGTH.as_nanos() as i64),
+            (3, INTERVAL.as_nanos() as i64),
+        ] {
+            varint(&mut request, number);
+            // Signed numbers are folded: 0, -1, 1, -2.
+            varint(&mut request, ((value << 1) ^ (value >> 63)) as u64);
+        }
+        let mut answer = [0; 2048];
+        for _ in 0..TRIES {
+            socket.send(&request)?;
+            let length = match socket.recv(&mut answer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                Err(error) if waited(&error) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let Some((flags, token, rest)) = head(&answer[..length]) else {
+                continue;
+            };
+            if flags & (OPEN | REPLY) != OPEN | REPLY {
+                continue;
+            }
+            if flags & CLOSE != 0 || token == [0; 8] {
+                return Err(RemoteError::Refused(format!("the irtt server {server}")));
+            }
+            return Ok(Self {
+                socket,
+                token,
+                next: 0,
+                interval: granted(rest).unwrap_or(INTERVAL),
+                sent: None,
+            });
+        }
+        Err(RemoteError::Silent(format!("the irtt server {server}")))
+    }
+
+    fn packet(&self, flags: u8) -> Vec<u8> {
+        let mut packet = MAGIC.to_vec();
+        packet.push(flags);
+        packet.extend(self.token);
+        packet
+    }
+}
+
+impl Drop for Irtt {
+    fn drop(&mut self) {
+        // The server forgets it some time anyway.
+        let _ = self.socket.send(&self.packet(CLOSE));
+    }
+}
+
+impl Reflector for Irtt {
+    fn echo(&mut self, _size: u32, patience: Duration) -> Result<Echo, RemoteError> {
+        // It ends conversations that are faster than it granted.
+        if let Some(sent) = self.sent {
+            std::thread::sleep(self.interval.saturating_sub(sent.elapsed()));
+        }
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        let mut packet = self.packet(0);
+        packet.extend(number.to_le_bytes());
+        let begin = Instant::now();
+        self.sent = Some(begin);
+        self.socket.send(&packet)?;
+        let mut answer = [0; 2048];
+        loop {
+            let left = patience.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Ok(Echo::Lost);
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match self.socket.recv(&mut answer) {
+                Ok(length) => {
+                    let came = begin.elapsed();
+                    let Some((flags, token, rest)) = head(&answer[..length]) else {
+                        continue;
+                    };
+                    if token == self.token && flags & CLOSE != 0 {
+                        return Err(RemoteError::Refused("the irtt server".to_owned()));
+                    }
+                    let own = rest.first_chunk() == Some(&number.to_le_bytes());
+                    if token == self.token && flags & REPLY != 0 && own {
+                        return Ok(Echo::After(came));
+                    }
+                }
+                Err(error) if waited(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    return Ok(Echo::Lost);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn largest(&self) -> Option<u32> {
+        None
+    }
+
+    fn small(&self) -> u32 {
+        // IPv4, UDP, head and number.
+        20 + 8 + HEAD as u32 + 4
+    }
+}
+
+fn waited(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+fn head(packet: &[u8]) -> Option<(u8, [u8; 8], &[u8])> {
+    let rest = packet.strip_prefix(&MAGIC)?;
+    let (flags, rest) = rest.split_first()?;
+    let (token, rest) = rest.split_first_chunk()?;
+    Some((*flags, *token, rest))
+}
+
+/// A number of seven bits a byte, the low ones first.
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn taken(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The interval among the parameters that a server grants; at most a second.
+fn granted(mut rest: &[u8]) -> Option<Duration> {
+    loop {
+        let number = taken(&mut rest)?;
+        let value = taken(&mut rest)?;
+        match number {
+            // Folded, and never below nothing.
+            3 => return Some(Duration::from_nanos(value >> 1).min(Duration::from_secs(1))),
+            // A text, which is nobody's business here: its bytes follow.
+            9 => rest = rest.get(usize::try_from(value).ok()?..)?,
+            _ => {}
+        }
+    }
+}

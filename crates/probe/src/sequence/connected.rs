@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a scripted sequence asks a serving end for, from this side: a connection
+//! that it has agreed to, and a port for datagrams.
+
+use crate::remote::RemoteError;
+use crate::sequence::datagram::{TURN, Told};
+use crate::sequence::wanted::{Exchange, Wanted, mark};
+use crate::train::pace::passing;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// A connection is made within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What went before it may still be in a modem's buffer.
+const LAST_WORD: Duration = Duration::from_secs(30);
+const BLOCK: usize = 65_536;
+
+/// A connection that the serving end has agreed to.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) stream: TcpStream,
+    pub(crate) from: BufReader<TcpStream>,
+}
+
+impl Connected {
+    pub(crate) fn open(server: SocketAddr, wanted: &Wanted) -> Result<Self, RemoteError> {
+        let stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(|error| {
+            RemoteError::Strange(format!(
+                "{server} takes no TCP connection ({error}); does `weirgate probe --serve` run \
+                 there, and does a firewall let TCP through?"
+            ))
+        })?;
+        wanted
+            .prepare(&stream, true)
+            .map_err(RemoteError::Strange)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        (&stream).write_all(wanted.to_string().as_bytes())?;
+        let from = BufReader::with_capacity(BLOCK, stream.try_clone()?);
+        let mut connected = Self { stream, from };
+        let line = connected.line()?;
+        match line.trim_end().split_once(": ") {
+            None if line == "yes\n" => {}
+            Some(("no", why)) => return Err(refused(server, why)),
+            _ => {
+                return Err(RemoteError::Strange(format!(
+                    "{server} is no `weirgate probe --serve` of this version"
+                )));
+            }
+        }
+        // What follows may take long, and is ended by its run.
+        connected.stream.set_read_timeout(None)?;
+        Ok(connected)
+    }
+
+    fn line(&mut self) -> Result<String, RemoteError> {
+        let mut line = String::new();
+        (&mut self.from).take(400).read_line(&mut line)?;
+        Ok(line)
+    }
+
+    /// The port that is for this connection, and the word after it.
+    pub(crate) fn port(&mut self, server: SocketAddr) -> Result<(u16, String), RemoteError> {
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        let line = self.line()?;
+        if let Some(why) = line.strip_prefix("no: ") {
+            return Err(refused(server, why));
+        }
+        let mut words = line.split_whitespace();
+        let port = words.next().and_then(|word| word.parse().ok());
+        let port = port.ok_or_else(|| RemoteError::Strange(format!("{server} names no port")))?;
+        Ok((port, words.next().unwrap_or_default().to_owned()))
+    }
+}
+
+fn refused(server: SocketAddr, why: &str) -> RemoteError {
+    let shown: String = why.trim_end().chars().take(200).collect();
+    RemoteError::Refused(format!("{server} ({})", shown.escape_debug()))
+}
+
+/// A way for datagrams to the serving end and back. It lasts as long as its
+/// connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    connected: Connected,
+    pub(crate) socket: UdpSocket,
+}
+
+impl Session {
+    /// Opens one: datagrams with a word that came over the connection show the
+    /// serving end where to, also behind address translation.
+    pub(crate) fn open(
+        server: SocketAddr,
+        exchange: Exchange,
+        dscp: u8,
+    ) -> Result<Self, RemoteError> {
+        let mut connected = Connected::open(server, &Wanted::Datagrams { exchange, dscp })?;
+        let (port, word) = connected.port(server)?;
+        let any = match server.ip() {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        mark(&socket, server.ip(), dscp)?;
+        socket.connect((server.ip(), port))?;
+        connected.stream.set_read_timeout(Some(TURN))?;
+        let begin = Instant::now();
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            if begin.elapsed() > PATIENCE {
+                return Err(RemoteError::Strange(format!(
+                    "UDP port {port} of {server} does not get datagrams from here; does a \
+                     firewall let UDP through? (docs/probe.md names the ports)"
+                )));
+            }
+            match socket.send(word.as_bytes()) {
+                Err(error) if !passing(&error) => return Err(error.into()),
+                _ => {}
+            }
+            match connected.from.read_until(b'\n', &mut line) {
+                Ok(0) => return Err(RemoteError::Strange(format!("{server} ended it"))),
+                Err(error) if !passing(&error) => return Err(error.into()),
+                _ => {}
+            }
+        }
+        if line != b"go\n" {
+            let why = String::from_utf8_lossy(&line);
+            return Err(refused(server, why.trim_start_matches("no: ")));
+        }
+        Ok(Self { connected, socket })
+    }
+
+    /// Ends it; what the serving end says of it.
+    pub(crate) fn end(&mut self) -> Result<Told, RemoteError> {
+        let connected = &mut self.connected;
+        connected.stream.shutdown(Shutdown::Write)?;
+        connected.stream.set_read_timeout(Some(LAST_WORD))?;
+        let line = connected.line()?;
+        Told::read(&line).ok_or_else(|| {
+            RemoteError::Strange(String::from("the serving end did not say what arrived"))
+        })
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Datagrams of a scripted sequence: how either end sends and counts them, and
+//! what it says of those that came.
+
+use crate::sequence::wanted::Stream;
+use crate::train::pace::{passing, since};
+use rustix::net::{self, SendFlags};
+use std::fmt;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes at the beginning of each payload: its number and when it was sent.
+pub(crate) const STAMP: u16 = 12;
+/// What a packet of 9000 bytes has room for.
+pub(crate) const LONGEST_PAYLOAD: u16 = 8972;
+/// How long anybody waits before it is asked whether to go on.
+pub(crate) const TURN: Duration = Duration::from_millis(100);
+/// When nothing has come for so long after the end, nothing comes any more; and
+/// the end of patience.
+const QUIET: Duration = Duration::from_secs(1);
+const DRAINED: Duration = Duration::from_secs(10);
+/// Delays of so many datagrams are kept of a run, evenly chosen of all.
+const KEPT: usize = 1 << 18;
+
+/// How much longer datagrams took than the fastest of them. The clocks of the
+/// two ends need not agree, but run equally fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delays {
+    /// What half of them did not exceed.
+    pub p50: Duration,
+    /// What 95 of 100 did not exceed.
+    pub p95: Duration,
+    /// What 99 of 100 did not exceed.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+/// What came of datagrams that went one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Received {
+    /// How many.
+    pub count: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// How late they were; nothing where none came.
+    pub delays: Option<Delays>,
+}
+
+/// What a serving end says when it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Told {
+    /// How many it sent.
+    pub sent: u64,
+    /// What it received.
+    pub received: Received,
+}
+
+impl fmt::Display for Told {
+    /// A line, with its end; times in microseconds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sent, received } = self;
+        write!(f, "{sent} {} {}", received.count, received.bytes)?;
+        if let Some(delays) = received.delays {
+            for one in [delays.p50, delays.p95, delays.p99, delays.max] {
+                write!(f, " {}", one.as_micros())?;
+            }
+        }
+        writeln!(f)
+    }
+}
+
+impl Told {
+    /// Reads the line.
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let words: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
+        let words = words.ok()?;
+        let (&[sent, count, bytes], late) = words.split_first_chunk()?;
+        let delays = match *late {
+            [] => None,
+            [p50, p95, p99, max] => Some(Delays {
+                p50: Duration::from_micros(p50),
+                p95: Duration::from_micros(p95),
+                p99: Duration::from_micros(p99),
+                max: Duration::from_micros(max),
+            }),
+            _ => return None,
+        };
+        Some(Self {
+            sent,
+            received: Received {
+                count,
+                bytes,
+                delays,
+            },
+        })
+    }
+}
+
+/// Sends a stream until it is over; how many were sent. A sender that is late
+/// catches up. `each` is told the bytes
+/// of each.
+pub(crate) fn send(
+    socket: &UdpSocket,
+    stream: &Stream,
+    over: &AtomicBool,
+    mut each: impl FnMut(u64),
+) -> io::Result<u64> {
+    let begin = Instant::now();
+    let mut payload = vec![0; usize::from(stream.payload)];
+    let mut sent = 0;
+    let mut due = begin;
+    while stream.count.is_none_or(|count| sent < count) {
+        loop {
+            if over.load(Ordering::Relaxed) {
+                return Ok(sent);
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(TURN));
+        }
+        stamp(&mut payload, sent as u32, since(begin));
+        // One for which there is no room is lost as on the way: a sender that
+        // waited for room would send at the line's rate, not at its own.
+        match net::send(socket, &payload, SendFlags::DONTWAIT).map_err(io::Error::from) {
+            Ok(_) => {}
+            Err(error) if passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        sent += 1;
+        each(payload.len() as u64);
+        due += stream.interval;
+    }
+    Ok(sent)
+}
+
+/// Writes a number and a time to the beginning of a payload.
+pub(crate) fn stamp(payload: &mut [u8], number: u32, sent_ns: u64) {
+    payload[..4].copy_from_slice(&number.to_be_bytes());
+    payload[4..12].copy_from_slice(&sent_ns.to_be_bytes());
+}
+
+/// What a payload begins with: its number and time.
+pub(crate) fn stamped(payload: &[u8]) -> Option<(u32, u64)> {
+    let (number, rest) = payload.split_first_chunk()?;
+    let time = rest.first_chunk()?;
+    Some((u32::from_be_bytes(*number), u64::from_be_bytes(*time)))
+}
+
+/// Receives until it is over and nothing comes any more. `word` is what opened
+/// the way, and no datagram; `each` may look at all others.
+pub(crate) fn receive(
+    socket: &UdpSocket,
+    over: &AtomicBool,
+    word: &[u8],
+    mut each: impl FnMut(&[u8]),
+) -> io::Result<Received> {
+    socket.set_read_timeout(Some(TURN))?;
+    let begin = Instant::now();
+    let mut heard = Heard::default();
+    let mut payload = vec![0; usize::from(LONGEST_PAYLOAD) + 1];
+    let (mut last, mut ending) = (begin, None);
+    loop {
+        match socket.recv(&mut payload) {
+            Ok(length) => {
+                let payload = &payload[..length];
+                if let Some((_, sent_ns)) = stamped(payload).filter(|_| payload != word) {
+                    last = Instant::now();
+                    heard.note(length as u64, sent_ns, since(begin));
+                    each(payload);
+                }
+            }
+            Err(error) if passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if over.load(Ordering::Relaxed) {
+            let ended = *ending.get_or_insert_with(Instant::now);
+            if last.max(ended).elapsed() >= QUIET || ended.elapsed() >= DRAINED {
+                return Ok(heard.received());
+            }
+        }
+    }
+}
+
+/// What was heard of a stream.
+#[derive(Debug, Default)]
+struct Heard {
+    count: u64,
+    bytes: u64,
+    /// The first one's time on the way, by two clocks that do not agree.
+    first_ns: Option<i128>,
+    /// Times on the way beside that, of each `stride`th.
+    late_us: Vec<i64>,
+    stride: u64,
+}
+
+impl Heard {
+    fn note(&mut self, bytes: u64, sent_ns: u64, came_ns: u64) {
+        let took = i128::from(came_ns) - i128::from(sent_ns);
+        let late = (took - *self.first_ns.get_or_insert(took)) / 1000;
+        self.stride = self.stride.max(1);
+        if self.count.is_multiple_of(self.stride) {
+            self.late_us.push(i64::try_from(late).unwrap_or(i64::MAX));
+            if self.late_us.len() == KEPT {
+                let mut place = 0_usize;
+                self.late_us.retain(|_| {
+                    place += 1;
+                    place % 2 == 1
+                });
+                self.stride *= 2;
+            }
+        }
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    fn received(mut self) -> Received {
+        self.late_us.sort_unstable();
+        let late = &self.late_us;
+        let above = |place: usize| -> Option<Duration> {
+            let (one, least) = (late.get(place)?, late.first()?);
+            Some(Duration::from_micros(one.abs_diff(*least)))
+        };
+        // The smallest that so many of a thousand do not exceed.
+        let rank = |per_mille: usize| above((late.len() * per_mille).div_ceil(1000).max(1) - 1);
+        let delays = || {
+            Some(Delays {
+                p50: rank(500)?,
+                p95: rank(950)?,
+                p99: rank(990)?,
+                max: rank(1000)?,
+            })
+        };
+        Received {
+            count: self.count,
+            bytes: self.bytes,
+            delays: delays(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn delays_count_from_the_fastest() {
+        let mut heard = Heard::default();
+        // A clock that is far ahead; the third is the fastest, the fourth 7 ms late.
+        for (sent_ms, came_ms) in [(5000, 12), (5020, 31), (5040, 50), (5060, 77)] {
+            heard.note(100, sent_ms * 1_000_000, came_ms * 1_000_000);
+        }
+        let received = heard.received();
+        let delays = received.delays.unwrap();
+        assert_eq!((received.count, received.bytes), (4, 400));
+        assert_eq!(delays.p50, Duration::from_millis(1));
+        assert_eq!(delays.max, Duration::from_millis(7));
+        assert_eq!(Heard::default().received(), Received::default());
+    }
+
+    #[test]
+    fn a_long_run_keeps_some_of_all() {
+        let mut heard = Heard::default();
+        let many = KEPT as u64 * 5;
+        for number in 0..many {
+            heard.note(1, 0, number * 1000);
+        }
+        assert!(heard.late_us.len() < KEPT);
+        let delays = heard.received().delays.unwrap();
+        let half = delays.p50.as_micros() as f64 / many as f64;
+        assert!((half - 0.5).abs() < 0.01, "{half}");
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_read_as_they_are_written(
+            sent: u64, count: u64, bytes: u64, late: Option<[u32; 4]>
+        ) {
+            let us = |us| Duration::from_micros(u64::from(us));
+            let delays = late.map(|[a, b, c, d]| Delays {
+                p50: us(a), p95: us(b), p99: us(c), max: us(d),
+            });
+            let told = Told { sent, received: Received { count, bytes, delays } };
+            prop_assert_eq!(Told::read(&told.to_string()), Some(told));
+        }
+
+        #[test]
+        fn any_line_does_no_harm(line: String) {
+            let _ = Told::read(&line);
+        }
+    }
+}

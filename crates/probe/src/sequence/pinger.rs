@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Echoes at even distances, whatever became of those before.
+
+use crate::remote::RemoteError;
+use crate::remote::echo::{Icmp, complaint};
+use crate::sequence::connected::Session;
+use crate::sequence::datagram::{STAMP, TURN, stamp, stamped};
+use crate::sequence::wanted::Exchange;
+use crate::sequence::{Ping, Pinged, Stop, lock};
+use crate::train::pace::{passing, since};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// An echo that takes longer is lost: a modem's buffer may hold it for seconds.
+const LOST: Duration = Duration::from_secs(8);
+/// Bytes of the headers of IPv4 and UDP, of IPv6 and UDP.
+const HEADERS: [u32; 2] = [28, 48];
+
+/// Who returns echoes.
+#[derive(Debug)]
+pub(crate) enum Pinger {
+    Icmp(Icmp),
+    Udp(Session, u32),
+}
+
+impl Pinger {
+    pub(crate) fn open(ping: &Ping, server: SocketAddr) -> Result<Self, RemoteError> {
+        if !ping.udp {
+            return Ok(Self::Icmp(Icmp::open_with(server.ip(), ping.dscp)?));
+        }
+        let headers = HEADERS[usize::from(server.is_ipv6())];
+        let session = Session::open(server, Exchange::Echo, ping.dscp)?;
+        session.socket.set_read_timeout(Some(TURN))?;
+        Ok(Self::Udp(session, headers))
+    }
+
+    /// Sends one; what is lost here is lost as on the way.
+    fn send(&self, number: u16, size: u32) {
+        match self {
+            Self::Icmp(icmp) => {
+                let _ = icmp.send(number, size);
+            }
+            Self::Udp(session, headers) => {
+                let length = size.saturating_sub(*headers).max(u32::from(STAMP));
+                let mut payload = vec![0; length as usize];
+                stamp(&mut payload, u32::from(number), 0);
+                let _ = session.socket.send(&payload);
+            }
+        }
+    }
+
+    /// Waits a turn for one; false where none will come any more.
+    fn receive(&self, came: impl FnOnce(u16)) -> bool {
+        match self {
+            Self::Icmp(icmp) => match icmp.receive(TURN) {
+                Ok(number) => {
+                    if let Some((number, _)) = number {
+                        came(number);
+                    }
+                    true
+                }
+                Err(error) => error == Errno::INTR || complaint(error).is_some(),
+            },
+            Self::Udp(session, _) => {
+                let mut payload = [0; 16];
+                match session.socket.recv(&mut payload) {
+                    Ok(length) => {
+                        if let Some((number, _)) = stamped(&payload[..length]) {
+                            came(number as u16);
+                        }
+                        true
+                    }
+                    Err(error) => passing(&error),
+                }
+            }
+        }
+    }
+
+    /// Sends echoes while it runs, and waits for the last.
+    pub(crate) fn ping(&self, of: usize, ping: &Ping, begin: Instant, stop: &Stop) -> Vec<Pinged> {
+        let done: Mutex<Vec<Pinged>> = Mutex::default();
+        // Which of them a number is: numbers come again.
+        let sent: Mutex<BTreeMap<u16, usize>> = Mutex::default();
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let more = self.receive(|number| {
+                        let now = Duration::from_nanos(since(begin));
+                        let place = lock(&sent).remove(&number);
+                        let mut done = lock(&done);
+                        if let Some(one) = place.and_then(|place| done.get_mut(place)) {
+                            let took = now.saturating_sub(one.at);
+                            one.took = (took < LOST).then_some(took);
+                        }
+                    });
+                    if !more {
+                        break;
+                    }
+                }
+            });
+            for (from, to) in &ping.runs {
+                let mut at = *from;
+                while at < *to && stop.until(begin + at) {
+                    let mut all = lock(&done);
+                    let number = all.len() as u16;
+                    lock(&sent).insert(number, all.len());
+                    all.push(Pinged {
+                        ping: of,
+                        at: Duration::from_nanos(since(begin)),
+                        took: None,
+                    });
+                    drop(all);
+                    self.send(number, ping.size);
+                    at += ping.interval;
+                }
+            }
+            // The last may still come.
+            let waits = || {
+                let done = lock(&done);
+                let young = |place: &usize| {
+                    let sent = done.get(*place).map(|one| begin + one.at);
+                    sent.is_some_and(|sent| sent.elapsed() < LOST)
+                };
+                lock(&sent).values().any(young)
+            };
+            while !stop.stopped() && waits() {
+                thread::sleep(TURN);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        done.into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

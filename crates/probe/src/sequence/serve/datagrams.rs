@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The serving end of datagrams: a port for one client, as long as his TCP
+//! connection lasts. It sends only to the address that the connection is with,
+//! and only after a datagram has come from there with a word that was said over
+//! the connection.
+
+use crate::sequence::datagram::{self, TURN, Told};
+use crate::sequence::serve::ports;
+use crate::sequence::wanted::{Exchange, mark};
+use crate::train::pace::passing;
+use rustix::net::sockopt;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A client has so long to send the word.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Serves until the client ends it, or `longest` has passed.
+pub(crate) fn serve(
+    stream: &TcpStream,
+    from: &mut (impl Read + Send),
+    (exchange, dscp): (Exchange, u8),
+    longest: Duration,
+) -> io::Result<()> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let over = &over;
+        lasting(stream)?;
+        scope.spawn(move || {
+            // It says nothing more; what comes is its end.
+            let _ = io::copy(from, &mut io::sink());
+            over.store(true, Ordering::Relaxed);
+        });
+        let done = exchanged(stream, (exchange, dscp), longest, over);
+        let mut to = stream;
+        let said = match done {
+            Ok(Some(told)) => write!(to, "{told}"),
+            Ok(None) => Ok(()),
+            Err(error) => writeln!(to, "no: {error}"),
+        };
+        // The thread that reads ends with the connection.
+        let _ = stream.shutdown(Shutdown::Both);
+        said
+    })
+}
+
+/// Has the kernel see to it that a connection on which nothing is said ends
+/// where the other end is gone.
+pub(crate) fn lasting(stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(None)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    Ok(())
+}
+
+/// Nothing where the client ended it before it began.
+fn exchanged(
+    stream: &TcpStream,
+    (exchange, dscp): (Exchange, u8),
+    longest: Duration,
+    over: &AtomicBool,
+) -> io::Result<Option<Told>> {
+    let (socket, port) = ports::datagrams(stream.local_addr()?)?;
+    let word = word()?;
+    let mut to = stream;
+    writeln!(to, "{port} {word}")?;
+    if !found(&socket, stream, &word, over)? {
+        return Ok(None);
+    }
+    mark(&socket, stream.peer_addr()?.ip(), dscp)?;
+    writeln!(to, "go")?;
+    let begin = Instant::now();
+    let ended = || over.load(Ordering::Relaxed) || begin.elapsed() > longest;
+    thread::scope(|scope| {
+        let sending = match exchange {
+            Exchange::Down(ref wanted) | Exchange::Both(ref wanted) => {
+                Some(scope.spawn(|| datagram::send(&socket, wanted, over, |_| ())))
+            }
+            Exchange::Up | Exchange::Echo => None,
+        };
+        let listening = match exchange {
+            Exchange::Down(_) => None,
+            _ => Some(scope.spawn(|| {
+                datagram::receive(&socket, over, word.as_bytes(), |payload| {
+                    if exchange == Exchange::Echo {
+                        let _ = socket.send(payload);
+                    }
+                })
+            })),
+        };
+        while !ended() {
+            thread::sleep(TURN);
+        }
+        over.store(true, Ordering::Relaxed);
+        let joined = |error| io::Error::other(format!("a thread failed: {error:?}"));
+        let sent = sending.map(thread::ScopedJoinHandle::join).transpose();
+        let received = listening.map(thread::ScopedJoinHandle::join).transpose();
+        Ok(Some(Told {
+            sent: sent.map_err(joined)?.transpose()?.unwrap_or(0),
+            received: received.map_err(joined)?.transpose()?.unwrap_or_default(),
+        }))
+    })
+}
+
+/// A word that nobody else knows.
+fn word() -> io::Result<String> {
+    let mut random = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().fold(String::new(), |mut word, byte| {
+        let _ = write!(word, "{byte:02x}");
+        word
+    }))
+}
+
+/// Waits for the word, and connects the socket to who sent it; false where the
+/// client ended it before.
+fn found(
+    socket: &UdpSocket,
+    stream: &TcpStream,
+    word: &str,
+    over: &AtomicBool,
+) -> io::Result<bool> {
+    let peer = stream.peer_addr()?.ip().to_canonical();
+    socket.set_read_timeout(Some(TURN))?;
+    let begin = Instant::now();
+    let mut payload = [0; 64];
+    while begin.elapsed() < PATIENCE {
+        if over.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match socket.recv_from(&mut payload) {
+            Ok((length, from)) => {
+                if &payload[..length] == word.as_bytes() && from.ip() == peer {
+                    socket.connect(from)?;
+                    return Ok(true);
+                }
+            }
+            Err(error) if passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(
+        "no datagram came from the address of the connection",
+    ))
+}

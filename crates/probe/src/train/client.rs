@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The asking end: one conversation with a serving end.
+
+use crate::train::message::{COOKIE, Message, Seen, Train};
+use crate::train::pace::{self, since};
+use crate::train::{Arrival, seen};
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// How often something is asked, and how long each answer is waited for: a
+/// modem's full buffer may hold it for seconds.
+const TRIES: u32 = 4;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// After the last packet of a train has come, nothing comes for this long.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Which way packets go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// To the serving end.
+    Up,
+    /// From it.
+    Down,
+}
+
+/// Why a measurement ended.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// The serving end does not answer.
+    Silent(SocketAddr),
+    /// It refuses a train: too many ask at a time.
+    Busy,
+    /// The socket failed.
+    Socket(io::Error),
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent(address) => write!(
+                f,
+                "{address} does not answer; does `weirgate probe --serve` run there, and does a \
+                 firewall let UDP through?"
+            ),
+            Self::Busy => f.write_str("the serving end is busy; try again later"),
+            Self::Socket(error) => write!(f, "the socket failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ProbeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Socket(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for ProbeError {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+/// A conversation with a serving end.
+#[derive(Debug)]
+pub struct Client {
+    socket: UdpSocket,
+    server: SocketAddr,
+    cookie: [u8; COOKIE],
+    clock: Instant,
+    trains: u32,
+}
+
+impl Client {
+    /// Greets a serving end.
+    pub fn greet(server: SocketAddr) -> Result<Self, ProbeError> {
+        let any: SocketAddr = match server {
+            SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(server)?;
+        let mut client = Self {
+            socket,
+            server,
+            cookie: [0; COOKIE],
+            clock: Instant::now(),
+            trains: 0,
+        };
+        client.round_trip()?;
+        Ok(client)
+    }
+
+    /// Bytes of headers around a payload.
+    #[must_use]
+    pub fn headers(&self) -> u32 {
+        // IPv4 or IPv6, and UDP.
+        if self.server.is_ipv4() { 28 } else { 48 }
+    }
+
+    /// The time of one greeting and its answer.
+    pub fn round_trip(&mut self) -> Result<Duration, ProbeError> {
+        for number in 0..TRIES {
+            let nonce = since(self.clock) << 8 | u64::from(number);
+            let begin = Instant::now();
+            self.tell(&Message::Hello { nonce })?;
+            let answer = self.hear(PATIENCE, |message| match message {
+                Message::Welcome { nonce: own, cookie } if own == nonce => Some(cookie),
+                _ => None,
+            })?;
+            if let Some(cookie) = answer {
+                self.cookie = cookie;
+                return Ok(begin.elapsed());
+            }
+        }
+        Err(ProbeError::Silent(self.server))
+    }
+
+    /// Sends a train of so many payload bytes, or has it sent; what its
+    /// receiver saw.
+    pub fn train(
+        &mut self,
+        way: Way,
+        payload: u16,
+        count: u32,
+        gap: Duration,
+    ) -> Result<Seen, ProbeError> {
+        self.trains += 1;
+        let train = Train {
+            id: self.trains,
+            payload,
+            count,
+            gap_ns: u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX),
+        };
+        match way {
+            Way::Up => self.up(&train),
+            Way::Down => self.down(&train),
+        }
+    }
+
+    fn up(&mut self, train: &Train) -> Result<Seen, ProbeError> {
+        let (cookie, id) = (self.cookie, train.id);
+        let expect = Message::Expect {
+            cookie,
+            train: *train,
+        };
+        self.asked(&expect, |message| {
+            matches!(message, Message::Ready { id: own } if own == id).then_some(())
+        })?;
+        pace::send(&self.socket, self.server, train, self.clock)?;
+        // The question waits behind the train, and so comes when all has come.
+        self.asked(&Message::Ask { cookie, id }, |message| match message {
+            Message::Told { id: own, seen } if own == id => Some(seen),
+            _ => None,
+        })
+    }
+
+    fn down(&mut self, train: &Train) -> Result<Seen, ProbeError> {
+        let cookie = self.cookie;
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for _ in 0..TRIES {
+            self.tell(&Message::Send {
+                cookie,
+                train: *train,
+            })?;
+            self.gather(train, &mut arrivals)?;
+            if !arrivals.is_empty() {
+                return Ok(seen(&arrivals));
+            }
+        }
+        Err(ProbeError::Silent(self.server))
+    }
+
+    /// Receives a train until its last packet, or until nothing comes.
+    fn gather(&mut self, train: &Train, arrivals: &mut Vec<Arrival>) -> Result<(), ProbeError> {
+        while arrivals.len() < train.count as usize {
+            let patience = if arrivals.is_empty() {
+                PATIENCE
+            } else {
+                SILENCE.max(Duration::from_nanos(train.gap_ns) * 4)
+            };
+            let clock = self.clock;
+            let came = self.hear(patience, |message| match message {
+                Message::Data { id, index, sent_ns } if id == train.id => Some(Ok(Arrival {
+                    index,
+                    sent_ns,
+                    came_ns: since(clock),
+                })),
+                Message::Refused { id } if id == train.id => Some(Err(ProbeError::Busy)),
+                _ => None,
+            })?;
+            let Some(arrival) = came.transpose()? else {
+                return Ok(());
+            };
+            let last = arrival.index + 1 == train.count;
+            arrivals.push(arrival);
+            if last {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks until an answer comes.
+    fn asked<T>(
+        &mut self,
+        question: &Message,
+        mut answer: impl FnMut(Message) -> Option<T>,
+    ) -> Result<T, ProbeError> {
+        for _ in 0..TRIES {
+            self.tell(question)?;
+            let heard = self.hear(PATIENCE, |message| match message {
+                Message::Refused { .. } => Some(Err(ProbeError::Busy)),
+                other => answer(other).map(Ok),
+            })?;
+            if let Some(heard) = heard {
+                return heard;
+            }
+        }
+        Err(ProbeError::Silent(self.server))
+    }
+
+    fn tell(&self, message: &Message) -> Result<(), ProbeError> {
+        match self.socket.send(&message.bytes()) {
+            Ok(_) => Ok(()),
+            // An earlier packet found no port; the answer will be missing.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The first message within a time that is wanted; others are ignored.
+    fn hear<T>(
+        &self,
+        patience: Duration,
+        mut wanted: impl FnMut(Message) -> Option<T>,
+    ) -> Result<Option<T>, ProbeError> {
+        let end = Instant::now() + patience;
+        let mut payload = [0; 2048];
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match self.socket.recv(&mut payload) {
+                Ok(length) => {
+                    if let Some(found) = Message::read(&payload[..length]).and_then(&mut wanted) {
+                        return Ok(Some(found));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    return Err(ProbeError::Silent(self.server));
+                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock
+                            | io::ErrorKind::TimedOut
+                            | io::ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

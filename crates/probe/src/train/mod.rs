@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the arrivals of a train say.
+
+pub(crate) mod client;
+pub(crate) mod measure;
+pub(crate) mod message;
+pub(crate) mod pace;
+pub(crate) mod serve;
+
+use crate::train::message::Seen;
+
+/// One packet of a train, as its receiver saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its place in the train.
+    pub index: u32,
+    /// When it was sent, by the sender's clock, in nanoseconds.
+    pub sent_ns: u64,
+    /// When it came, by the receiver's clock.
+    pub came_ns: u64,
+}
+
+/// How many parts of a train are looked at by themselves, to see how much the
+/// mean may be off.
+const PARTS: usize = 8;
+
+/// Sums up a train. The gap is that between packets that came one after the
+/// other: on a line that is never idle the time of a packet, whichever were
+/// lost before it. The first gaps, before a queue stands, are left out. The
+/// error is that of means over parts of the train, since neighbouring gaps
+/// depend on each other.
+#[must_use]
+pub fn seen(arrivals: &[Arrival]) -> Seen {
+    let received = u32::try_from(arrivals.len()).unwrap_or(u32::MAX);
+    let delays: Vec<i128> = arrivals
+        .iter()
+        .map(|one| i128::from(one.came_ns) - i128::from(one.sent_ns))
+        .collect();
+    let (Some(least), Some(most)) = (delays.iter().min(), delays.iter().max()) else {
+        return Seen::default();
+    };
+    let second = delays[delays.len() / 2..].iter().min().unwrap_or(least);
+    let span = |from: i128, to: i128| u64::try_from(to - from).unwrap_or(0);
+    let skipped = (arrivals.len() / 20).max(1).min(arrivals.len() - 1);
+    let (gap_ns, gap_error_ns) = gaps(&arrivals[skipped..]);
+    Seen {
+        received,
+        gap_ns,
+        gap_error_ns,
+        delay_ns: span(*least, *most),
+        standing_ns: span(*least, *second),
+    }
+}
+
+/// The mean gap and its standard error; 0 and infinity where there is no telling.
+fn gaps(arrivals: &[Arrival]) -> (f64, f64) {
+    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+        return (0.0, f64::INFINITY);
+    };
+    let count = arrivals.len() - 1;
+    if count < PARTS {
+        return (0.0, f64::INFINITY);
+    }
+    let between = |from: &Arrival, to: &Arrival| to.came_ns.saturating_sub(from.came_ns) as f64;
+    let mean = between(first, last) / count as f64;
+    let part = count / PARTS;
+    let squares: f64 = (0..PARTS)
+        .map(|number| {
+            let (from, to) = (number * part, (number + 1) * part);
+            let own = between(&arrivals[from], &arrivals[to]) / part as f64;
+            (own - mean).powi(2)
+        })
+        .sum();
+    let parts = PARTS as f64;
+    (mean, (squares / (parts - 1.0) / parts).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrival, seen};
+
+    /// Packets sent each millisecond on a line that takes 1.5 ms for each and
+    /// holds 30 of them.
+    #[test]
+    fn a_full_line_shows_its_time_and_its_buffer() {
+        let mut free_at = 0_u64;
+        let mut arrivals = Vec::new();
+        for index in 0..1000_u32 {
+            let sent_ns = u64::from(index) * 1_000_000;
+            let start = free_at.max(sent_ns);
+            if start - sent_ns > 45_000_000 {
+                continue;
+            }
+            free_at = start + 1_500_000;
+            arrivals.push(Arrival {
+                index,
+                sent_ns,
+                came_ns: free_at + 7_000_000_000,
+            });
+        }
+        let seen = seen(&arrivals);
+        assert_eq!(seen.received as usize, arrivals.len());
+        assert!((seen.gap_ns - 1_500_000.0).abs() < 1.0, "{seen:?}");
+        assert!(seen.gap_error_ns < 1.0, "{seen:?}");
+        assert!(
+            (44_000_000..=45_000_000).contains(&seen.delay_ns),
+            "{seen:?}"
+        );
+        assert!(seen.standing_ns > 40_000_000, "{seen:?}");
+    }
+
+    #[test]
+    fn few_packets_say_nothing() {
+        let one = Arrival {
+            index: 0,
+            sent_ns: 5,
+            came_ns: 3,
+        };
+        for count in 0..9 {
+            let seen = seen(&vec![one; count]);
+            assert_eq!(seen.received as usize, count);
+            assert_eq!(seen.gap_ns, 0.0);
+        }
+    }
+}

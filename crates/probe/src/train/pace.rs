@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sending a train: packets at even distances, by the clock.
+
+use crate::train::message::{Message, Train};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Sends a train. A sender that is late catches up, so that the mean distance
+/// holds. A full send buffer ends nothing: that packet is lost as one on the
+/// way would be.
+pub fn send(socket: &UdpSocket, to: SocketAddr, train: &Train, clock: Instant) -> io::Result<()> {
+    let begin = Instant::now();
+    let gap = Duration::from_nanos(train.gap_ns);
+    let mut payload = vec![0; usize::from(train.payload)];
+    for index in 0..train.count {
+        let due = begin + gap * index;
+        let wait = due.saturating_duration_since(Instant::now());
+        if !wait.is_zero() {
+            thread::sleep(wait);
+        }
+        let message = Message::Data {
+            id: train.id,
+            index,
+            sent_ns: since(clock),
+        };
+        let head = message.bytes();
+        payload[..head.len()].copy_from_slice(&head);
+        match socket.send_to(&payload, to) {
+            Ok(_) => {}
+            Err(error) if passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Errors of one packet, not of the way: no room (ENOBUFS), or an earlier
+/// packet's unreachable port.
+pub(crate) fn passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::WouldBlock
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::Interrupted
+    ) || error.raw_os_error() == Some(105)
+}
+
+/// Nanoseconds since a moment.
+pub fn since(clock: Instant) -> u64 {
+    u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can go wrong while watching.
+
+use std::path::PathBuf;
+use weirgate_history::HistoryError;
+use weirgate_kernel::KernelError;
+
+/// Why watching cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The kernel could not be asked.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The file of the history.
+    #[error("{path}: {source}")]
+    History {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: HistoryError,
+    },
+    /// Another watch writes this history.
+    #[error("{0}: another `weirgate watch` writes this history; stop it, or name another file")]
+    Busy(PathBuf),
+    /// It cannot be listened there.
+    #[error("{place}: {source}{}", remedy(source))]
+    Listen {
+        /// The address or path.
+        place: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Others than this machine could read everything.
+    #[error(
+        "{0} can be reached from other machines, and so needs TLS (`--tls-cert FILE --tls-key \
+         FILE`) and names of those who may look (`--access FILE`; `weirgate watch admit` makes \
+         it): {1}; else listen on 127.0.0.1 or a Unix socket, or say `--behind-proxy` where a proxy \
+         with TLS and authentication stands before it and nothing else can reach it"
+    )]
+    Open(std::net::SocketAddr, &'static str),
+    /// A certificate or its key.
+    #[error("{path}: {why}")]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The list of those who may look; each line of `why` begins where the file's
+    /// name ends.
+    #[error("{}", lines(path, why))]
+    Access {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A probe cannot be sent.
+    #[error(
+        "probe {name}: {source}; where this is a matter of permission, let the group send echoes \
+         by `net.ipv4.ping_group_range`"
+    )]
+    Probe {
+        /// The probe's name.
+        name: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// What would be right, where an address cannot be listened at.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; another program listens there: name another port or path"
+        }
+        std::io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
+        std::io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 take CAP_NET_BIND_SERVICE, and a socket a folder to write in"
+        }
+        _ => "",
+    }
+}
+
+fn lines(path: &std::path::Path, why: &str) -> String {
+    let lines = why.lines();
+    let named: Vec<String> = lines
+        .map(|line| format!("{}{line}", path.display()))
+        .collect();
+    named.join("\n")
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Metrics for monitoring systems: OpenMetrics text on request, remote write and
+//! OTLP pushed to receivers that the user named.
+
+mod encode;
+pub(crate) mod openmetrics;
+mod post;
+pub(crate) mod push;
+pub(crate) mod receiver;

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What packets tell that pass by: how long classes' own packets wait, round
+//! trips of TCP by class and by host, what each host sends and is sent.
+
+use crate::legend::Legend;
+use crate::object::{Number, Object, Sort};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Instant;
+use weirgate_bpf::{
+    BpfError, Host, PASSIVE_DEVICES, Passive, PassiveDevice, Spread, SpreadOf, Way,
+};
+use weirgate_kernel::DeviceOverview;
+use weirgate_units::Handle;
+
+/// Hosts that have numbers at most: a flood of new ones adds no series.
+const MOST_HOSTS: usize = 512;
+/// Looks without a packet after which a host gives its place to another.
+const SILENT: u32 = 600;
+
+/// Of a thousand: what the greater figure of a spread is.
+const HIGH: u64 = 950;
+
+/// Remembers the look before.
+pub(crate) struct PacketStats {
+    passive: Passive,
+    spreads: BTreeMap<SpreadOf, Spread>,
+    /// Times of no class that there is, and for how many looks nothing was added.
+    unclaimed: BTreeMap<SpreadOf, u32>,
+    untimed: Untimed,
+    hosts: BTreeMap<(u32, IpAddr), Seat>,
+    /// Hosts that were known at the look before.
+    known: BTreeSet<(u32, IpAddr)>,
+    /// When that was.
+    looked: Option<Instant>,
+}
+
+/// What could not be timed since this was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Untimed {
+    /// Packets that left a queue and were not seen to come.
+    pub(crate) packets: u64,
+    /// Times for which there was no room.
+    pub(crate) left_out: u64,
+}
+
+/// What is known of the queue of a host's device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Queue {
+    /// Its marks are seen: they are made in the queue, not before it.
+    marks: bool,
+    /// Since the look before, in ns.
+    passed: u64,
+}
+
+/// A host that has numbers.
+struct Seat {
+    last: Host,
+    silent: u32,
+    /// It was not heard of at the look before.
+    new: bool,
+}
+
+impl PacketStats {
+    /// Begins to look at this thread's network namespace. Needs CAP_BPF and
+    /// CAP_PERFMON.
+    pub(crate) fn open() -> Result<Self, BpfError> {
+        Ok(Self {
+            passive: Passive::open()?,
+            spreads: BTreeMap::new(),
+            unclaimed: BTreeMap::new(),
+            untimed: Untimed::default(),
+            hosts: BTreeMap::new(),
+            known: BTreeSet::new(),
+            looked: None,
+        })
+    }
+
+    /// Adds what passed since the look before: numbers of classes, and hosts.
+    pub(crate) fn look(
+        &mut self,
+        devices: &[DeviceOverview],
+        shaped: impl Fn(&DeviceOverview) -> bool,
+        legend: &Legend,
+        objects: &mut Vec<Object>,
+    ) -> Result<(), BpfError> {
+        self.passive.watch(&wanted(devices, &shaped, legend))?;
+        let now = Instant::now();
+        let passed = self.looked.replace(now).map(|before| now - before);
+        let spreads = self.passive.spreads()?;
+        let numbers: BTreeMap<&str, u32> = devices
+            .iter()
+            .map(|device| (&*device.name, device.index))
+            .collect();
+        let before = std::mem::take(&mut self.spreads);
+        let mut claimed = BTreeSet::new();
+        for object in objects.iter_mut().filter(|one| one.sort == Sort::Class) {
+            let handle: Option<Handle> = object.label("handle").parse().ok();
+            let Some((handle, ifindex)) = handle.zip(numbers.get(object.label("device"))) else {
+                continue;
+            };
+            let of = |way| SpreadOf {
+                ifindex: *ifindex,
+                priority: u32::from(handle.major) << 16 | u32::from(handle.minor),
+                way,
+            };
+            class(&mut object.numbers, &spreads, &before, of);
+            let own = of(Way::Wait);
+            claimed.insert((own.ifindex, own.priority));
+        }
+        self.unclaimed = unclaimed(&spreads, &before, &claimed, &self.unclaimed);
+        let old = self.unclaimed.iter().filter(|(_, looks)| **looks >= SILENT);
+        let old: Vec<SpreadOf> = old.map(|(of, _)| *of).collect();
+        self.passive.forget(&old)?;
+        self.spreads = spreads;
+        let (packets, left_out) = self.passive.untimed()?;
+        self.untimed = Untimed { packets, left_out };
+        let names: BTreeMap<u32, &str> = numbers
+            .iter()
+            .map(|(name, index)| (*index, *name))
+            .collect();
+        // Where packets to hosts are shaped, their queue is known.
+        let queues: BTreeMap<u32, Queue> = devices
+            .iter()
+            .filter(|device| shaped(device))
+            .filter_map(|device| {
+                let passed = u64::try_from(passed?.as_nanos()).ok()?;
+                let marks = !of_the_kit(device);
+                Some((device.index, Queue { marks, passed }))
+            })
+            .collect();
+        let hosts = self.passive.hosts()?;
+        self.seat(&hosts);
+        for ((ifindex, address), seat) in &mut self.hosts {
+            let device = names.get(ifindex).copied().unwrap_or_default();
+            let now = hosts.get(&(*ifindex, *address)).copied();
+            let now = now.unwrap_or_default();
+            let queue = queues.get(ifindex).copied();
+            let mut object = host(device, *address, &now, &seat.last, queue);
+            object.begins = std::mem::take(&mut seat.new);
+            objects.push(object);
+            seat.last = now;
+        }
+        self.known = hosts.into_keys().collect();
+        Ok(())
+    }
+
+    /// What could not be timed so far.
+    pub(crate) fn untimed(&self) -> Untimed {
+        self.untimed
+    }
+
+    /// Gives places to hosts: who has one keeps it while he is heard of.
+    fn seat(&mut self, known: &BTreeMap<(u32, IpAddr), Host>) {
+        for (key, seat) in &mut self.hosts {
+            let now = known.get(key);
+            let packets = |host: &Host| host.sent_packets + host.received_packets;
+            let quiet = now.is_none_or(|now| packets(now) == packets(&seat.last));
+            seat.silent = if quiet { seat.silent + 1 } else { 0 };
+        }
+        self.hosts.retain(|key, _| known.contains_key(key));
+        let mut new: Vec<_> = known
+            .iter()
+            .filter(|(key, _)| !self.hosts.contains_key(*key))
+            .collect();
+        // Those who have most first.
+        new.sort_by_key(|(_, host)| std::cmp::Reverse(host.sent_bytes + host.received_bytes));
+        for (key, host) in new {
+            if self.hosts.len() >= MOST_HOSTS {
+                let longest = self.hosts.iter().max_by_key(|(_, seat)| seat.silent);
+                let Some((gone, _)) = longest.filter(|(_, seat)| seat.silent >= SILENT) else {
+                    return;
+                };
+                let gone = *gone;
+                self.hosts.remove(&gone);
+            }
+            let new = !self.known.contains(key);
+            let seat = Seat {
+                last: if new { Host::default() } else { *host },
+                silent: 0,
+                new,
+            };
+            self.hosts.insert(*key, seat);
+        }
+    }
+}
+
+/// Of the times that no class has, for how many looks nothing was added: those of
+/// classes that went, and of priorities that stand for none.
+fn unclaimed(
+    spreads: &BTreeMap<SpreadOf, Spread>,
+    before: &BTreeMap<SpreadOf, Spread>,
+    claimed: &BTreeSet<(u32, u32)>,
+    looks: &BTreeMap<SpreadOf, u32>,
+) -> BTreeMap<SpreadOf, u32> {
+    let free = |of: &SpreadOf| !claimed.contains(&(of.ifindex, of.priority));
+    let quiet = |of: &SpreadOf, now: &Spread| {
+        let last = before.get(of);
+        last.is_some_and(|last| last.count == now.count)
+    };
+    let free = spreads.iter().filter(|(of, _)| free(of));
+    free.map(|(of, now)| {
+        let so_far = looks.get(of).copied().unwrap_or(0);
+        (*of, if quiet(of, now) { so_far + 1 } else { 0 })
+    })
+    .collect()
+}
+
+/// The devices to look at: those of the policy's links and the inside ones;
+/// without a policy, those that are shaped.
+fn wanted(
+    devices: &[DeviceOverview],
+    shaped: &impl Fn(&DeviceOverview) -> bool,
+    legend: &Legend,
+) -> Vec<PassiveDevice> {
+    let number = |name: &str| {
+        let found = devices.iter().find(|device| device.name == name);
+        found.map(|device| device.index)
+    };
+    let mut wanted: BTreeMap<u32, PassiveDevice> = BTreeMap::new();
+    if legend.links.is_empty() {
+        for device in devices.iter().filter(|device| shaped(device)) {
+            wanted.insert(device.index, one(device.index, device.index, false));
+        }
+    }
+    let up = legend.links.iter().find(|(way, ..)| way == "up");
+    for (way, device, _) in &legend.links {
+        let inside = legend.inside.contains(device);
+        // Down and not inside: an IFB, which delays what arrived outside.
+        let line = up.filter(|_| way == "down" && !inside).map(|link| &link.1);
+        let line = line.unwrap_or(device);
+        if let Some((ifindex, line)) = number(device).zip(number(line)) {
+            wanted.insert(ifindex, one(ifindex, line, inside));
+        }
+    }
+    for ifindex in legend.inside.iter().filter_map(|name| number(name)) {
+        wanted.insert(ifindex, one(ifindex, ifindex, true));
+    }
+    wanted.into_values().take(PASSIVE_DEVICES).collect()
+}
+
+fn one(ifindex: u32, line: u32, hosts: bool) -> PassiveDevice {
+    PassiveDevice {
+        ifindex,
+        line,
+        hosts,
+    }
+}
+
+/// The numbers of a class: sums, and what was so since the look before.
+fn class(
+    numbers: &mut Vec<(Number, u64)>,
+    spreads: &BTreeMap<SpreadOf, Spread>,
+    before: &BTreeMap<SpreadOf, Spread>,
+    of: impl Fn(Way) -> SpreadOf,
+) {
+    let nothing = Spread::default();
+    let since = |way| {
+        let all = spreads.get(&of(way))?;
+        Some(all.since(before.get(&of(way)).unwrap_or(&nothing)))
+    };
+    // Nothing yet is a count as well, so that the first packets count.
+    let waits = spreads.get(&of(Way::Wait)).unwrap_or(&nothing);
+    numbers.push((Number::ClassTimed, waits.count));
+    numbers.push((Number::ClassWaited, waits.sum_ns / 1000));
+    let bytes = spreads.get(&of(Way::Bytes)).unwrap_or(&nothing);
+    numbers.push((Number::ClassIpBytes, bytes.sum_ns));
+    let gauges = [
+        (Way::Wait, Number::ClassMeanWait, Number::ClassHighWait),
+        (Way::Beyond, Number::ClassBeyond, Number::ClassHighBeyond),
+        (Way::Here, Number::ClassHere, Number::ClassHighHere),
+    ];
+    for (way, mean, high) in gauges {
+        let Some(found) = since(way) else { continue };
+        numbers.extend(found.mean_ns().map(|ns| (mean, ns / 1000)));
+        numbers.extend(found.at_most_ns(HIGH).map(|ns| (high, ns / 1000)));
+    }
+}
+
+/// Whether weirgate's own disciplines shape there: a program makes their marks, and
+/// before the queue.
+fn of_the_kit(device: &DeviceOverview) -> bool {
+    let mut kinds = device.counters.qdiscs.iter().map(|qdisc| &*qdisc.kind);
+    kinds.any(|kind| kind.starts_with("weir"))
+}
+
+fn host(device: &str, address: IpAddr, now: &Host, last: &Host, queue: Option<Queue>) -> Object {
+    let mut numbers = vec![
+        (Number::HostSentBytes, now.sent_bytes),
+        (Number::HostSentPackets, now.sent_packets),
+        (Number::HostReceivedBytes, now.received_bytes),
+        (Number::HostReceivedPackets, now.received_packets),
+    ];
+    let mean = |ns: u64, last_ns: u64, count: u64, last_count: u64| {
+        // One that was forgotten and came back has counted less.
+        let (ns, count) = (ns.checked_sub(last_ns)?, count.checked_sub(last_count)?);
+        Some(ns.checked_div(count)? / 1000)
+    };
+    let beyond = mean(
+        now.beyond_ns,
+        last.beyond_ns,
+        now.beyond_count,
+        last.beyond_count,
+    );
+    let here = mean(now.here_ns, last.here_ns, now.here_count, last.here_count);
+    numbers.extend(beyond.map(|us| (Number::HostBeyond, us)));
+    numbers.extend(here.map(|us| (Number::HostHere, us)));
+    if let Some(queue) = queue {
+        numbers.push((Number::HostDrops, now.dropped));
+        if queue.marks {
+            numbers.push((Number::HostMarks, now.marked));
+        }
+        let wait = mean(now.waited_ns, last.waited_ns, now.timed, last.timed);
+        numbers.extend(wait.map(|us| (Number::HostWait, us)));
+        // By Little's law, in thousandths.
+        let waited = now.waited_ns.saturating_sub(last.waited_ns);
+        let thousandths = u128::from(waited) * 1000 / u128::from(queue.passed.max(1));
+        numbers.push((
+            Number::HostBacklog,
+            u64::try_from(thousandths).unwrap_or(u64::MAX),
+        ));
+    }
+    Object {
+        sort: Sort::Host,
+        identity: String::new(),
+        begins: false,
+        labels: vec![("device", device.to_owned()), ("host", address.to_string())],
+        numbers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_times_that_nobody_has_grow_old() {
+        let of = |priority| SpreadOf {
+            ifindex: 3,
+            priority,
+            way: Way::Wait,
+        };
+        let counted = |count| {
+            let mut spread = Spread::default();
+            spread.count = count;
+            spread
+        };
+        let before: BTreeMap<_, _> = [
+            (of(1), counted(5)),
+            (of(2), counted(5)),
+            (of(3), counted(5)),
+        ]
+        .into();
+        let mut now = before.clone();
+        now.insert(of(3), counted(6));
+        now.insert(of(4), counted(0));
+        let claimed = BTreeSet::from([(3, 1)]);
+        let looks = BTreeMap::from([(of(1), 9), (of(2), 9), (of(3), 9)]);
+        let found = unclaimed(&now, &before, &claimed, &looks);
+        assert_eq!(found, BTreeMap::from([(of(2), 10), (of(3), 0), (of(4), 0)]));
+    }
+
+    #[test]
+    fn a_mean_is_of_what_came_since() {
+        let last = Host {
+            sent_bytes: 10,
+            beyond_count: 2,
+            beyond_ns: 8_000_000,
+            ..Host::default()
+        };
+        let now = Host {
+            sent_bytes: 30,
+            beyond_count: 4,
+            beyond_ns: 20_000_000,
+            ..last
+        };
+        let address: IpAddr = "192.0.2.7".parse().expect("an address");
+        let object = host("lan", address, &now, &last, None);
+        assert_eq!(object.number(Number::HostDrops), None);
+        assert_eq!(object.number(Number::HostSentBytes), Some(30));
+        assert_eq!(object.number(Number::HostBeyond), Some(6_000));
+        assert_eq!(object.number(Number::HostHere), None);
+        assert_eq!(object.label("host"), "192.0.2.7");
+        // It was forgotten, and came back.
+        let object = host("lan", address, &Host::default(), &now, None);
+        assert_eq!(object.number(Number::HostBeyond), None);
+    }
+
+    #[test]
+    fn what_waited_for_a_host_follows_from_the_waits_of_what_left() {
+        let last = Host {
+            dropped: 1,
+            timed: 10,
+            waited_ns: 5_000_000_000,
+            ..Host::default()
+        };
+        // 100 packets of 25 ms each in a second: 2.5 waited in the mean.
+        let now = Host {
+            dropped: 4,
+            marked: 2,
+            timed: 110,
+            waited_ns: 7_500_000_000,
+            ..last
+        };
+        let address: IpAddr = "192.0.2.7".parse().expect("an address");
+        let queue = |marks| {
+            Some(Queue {
+                marks,
+                passed: 1_000_000_000,
+            })
+        };
+        let object = host("lan", address, &now, &last, queue(true));
+        assert_eq!(object.number(Number::HostDrops), Some(4));
+        assert_eq!(object.number(Number::HostMarks), Some(2));
+        assert_eq!(object.number(Number::HostWait), Some(25_000));
+        assert_eq!(object.number(Number::HostBacklog), Some(2_500));
+        let object = host("lan", address, &now, &last, queue(false));
+        assert_eq!(object.number(Number::HostMarks), None);
+    }
+}

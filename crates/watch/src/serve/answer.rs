@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers to requests.
+
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::io;
+
+/// An answer whose body is known whole, or is sent piece by piece.
+pub(crate) type Answer = Response<Either<Full<Bytes>, Channel<Bytes, io::Error>>>;
+
+/// A line of text.
+pub(crate) fn plain(status: StatusCode, text: &str) -> Answer {
+    whole(status, "text/plain; charset=utf-8", text.to_owned())
+}
+
+/// A whole body of type `kind`.
+pub(crate) fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::from(Bytes::from(body))));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}

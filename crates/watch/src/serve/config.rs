@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a service is to do.
+
+use crate::export::push::Sending;
+use crate::look::probe::Target;
+use crate::tls::Tls;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// An address of this machine.
+    Address(SocketAddr),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
+/// What a service is to do.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; nowhere is allowed.
+    pub listen: Vec<Listen>,
+    /// A proxy with authentication stands before it: any address will do, and
+    /// any name of this machine.
+    pub behind_proxy: bool,
+    /// The certificate to show at addresses.
+    pub tls: Option<Tls>,
+    /// The file of those who may look; without one, whoever can connect.
+    pub access: Option<PathBuf>,
+    /// Whom to send numbers to.
+    pub sending: Sending,
+    /// The history's file.
+    pub history: PathBuf,
+    /// How many bytes it may grow to, where it is made.
+    pub size: u64,
+    /// How often to look.
+    pub every: Duration,
+    /// Whom to probe.
+    pub probes: Vec<Target>,
+    /// What the legend was made from: where one of these changes, it is asked
+    /// for again.
+    pub sources: Vec<PathBuf>,
+}

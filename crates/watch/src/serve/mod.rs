@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The service: looks every second, writes the history, answers requests.
+
+pub(crate) mod access;
+mod answer;
+mod auth;
+pub(crate) mod config;
+mod connection_limit;
+mod file_watch;
+mod history;
+mod http;
+mod pages;
+pub(crate) mod query;
+mod shared;
+mod slow_client_timeout;
+
+use crate::WatchError;
+use crate::export::push::Outlets;
+use crate::legend::Legend;
+use crate::lock::lock;
+use crate::look::link::LineNow;
+use crate::object::{Width, series};
+use crate::step::Steps;
+use crate::step::diff::Change;
+use crate::storage::FileStorage;
+use auth::Auth;
+use config::{Config, Listen};
+use history::Readers;
+use shared::{HistoryState, Seen, Shared};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{Semaphore, watch};
+use weirgate_history::{Event, HistoryError, Kind};
+
+/// What is committed is at most this old: a power cut costs no more than five
+/// seconds, with the time that the disk takes.
+const COMMIT: Duration = Duration::from_secs(3);
+/// What changed no longer ago may have changed twice within one tick of the clock
+/// that files are dated by.
+const NEW: Duration = Duration::from_secs(1);
+
+/// Serves until `stop` is done. `again` makes the legend anew, where it can;
+/// `lines` tells before each look what `[track]` has the line to be;
+/// `ready` is told where it listens, once it does; `told` gets what an
+/// administrator should know. Needs a tokio runtime.
+pub async fn serve(
+    config: Config,
+    legend: Legend,
+    again: impl Fn() -> Option<Legend>,
+    lines: impl Fn() -> Vec<LineNow>,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(&[SocketAddr]),
+    told: impl Fn(&str),
+) -> Result<(), WatchError> {
+    for place in &config.listen {
+        if let Listen::Address(address) = place
+            && !address.ip().is_loopback()
+            && !config.behind_proxy
+        {
+            let missing = match (&config.tls, &config.access) {
+                (Some(_), Some(_)) => continue,
+                (Some(_), None) => "who may look is not said",
+                (None, Some(_)) => "there is no TLS",
+                (None, None) => "there is neither",
+            };
+            return Err(WatchError::Open(*address, missing));
+        }
+    }
+    let auth = Arc::new(Auth::open(config.tls.as_ref(), config.access.as_deref())?);
+    let outlets = Mutex::new(Outlets::open(&config.sending)?);
+    let history = FileStorage::open(&config.history, config.size)?;
+    let state = Mutex::new(HistoryState::of(&history));
+    let history = Arc::new(Mutex::new(history));
+    let (send, seen) = watch::channel(Arc::new(Seen::default()));
+    let shared = Arc::new(Shared {
+        seen,
+        history: Arc::clone(&history),
+        legend: Mutex::new(Arc::new(legend.clone())),
+        refused: Mutex::new(None),
+        blind: Mutex::new(None),
+        untimed: Mutex::new(None),
+        history_state: state,
+        every: config.every,
+        readers: Readers::default(),
+        behind_proxy: config.behind_proxy,
+        auth: Arc::clone(&auth),
+        outlets,
+        live: Arc::new(Semaphore::new(http::LIVE)),
+    });
+    // Before anybody can ask: to load programs keeps this thread for seconds.
+    let mut round = Round::new(&config, legend, Arc::clone(&shared))?;
+    let (servers, places) = http::listen(&config.listen, &shared).await?;
+    let work = async {
+        let mut ticks = tokio::time::interval(config.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            if round.sources_changed()
+                && let Some(legend) = again()
+            {
+                round.applied(&legend);
+                *lock(&shared.legend) = Arc::new(legend.clone());
+                round.steps.looker.set_legend(legend);
+            }
+            for text in lock(&shared.outlets).told() {
+                told(&text);
+                round.happened("send", text);
+            }
+            round.steps.set_lines(lines());
+            let seen = round.once(&told).await;
+            *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
+            *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
+            if let Some(text) = round.left_out() {
+                told(&text);
+                round.happened("packets", text);
+            }
+            if let Some(seen) = seen {
+                offer(&shared, &seen);
+                send.send_replace(Arc::new(seen));
+            }
+        }
+    };
+    ready(&places);
+    tokio::select! {
+        () = work => {}
+        () = auth.follow(&told) => {}
+        () = stop => {}
+    }
+    drop(servers);
+    round.end().await;
+    Ok(())
+}
+
+/// Queues what was seen for the receivers, when it is time.
+fn offer(shared: &Shared, seen: &Seen) {
+    let now = Instant::now();
+    if lock(&shared.outlets).due(now) {
+        let own = shared.own(seen.failing.is_some());
+        lock(&shared.outlets).offer(now, seen.time, &seen.changes, &own);
+    }
+}
+
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970 is one that nobody set.
+    since.map_or(0, |since| since.as_millis() as i64)
+}
+
+/// One look after the other, and where it goes.
+struct Round {
+    steps: Steps,
+    shared: Arc<Shared>,
+    committed: Instant,
+    events: Vec<Event>,
+    sources: Vec<(PathBuf, Option<SystemTime>)>,
+    /// The number of the state that is applied, as far as that is known.
+    applied: Option<u64>,
+    failing: Option<String>,
+    failed: Option<String>,
+}
+
+impl Round {
+    fn new(config: &Config, legend: Legend, shared: Arc<Shared>) -> Result<Self, WatchError> {
+        let applied = legend.applied;
+        let mut steps = Steps::open(legend)?;
+        steps.come_every(config.every);
+        steps.look_at_packets();
+        steps.probe(&config.probes)?;
+        Ok(Self {
+            steps,
+            shared,
+            committed: Instant::now(),
+            events: vec![Event {
+                time: wall(),
+                kind: String::from("watch"),
+                text: String::from("watching begins"),
+            }],
+            applied,
+            sources: config
+                .sources
+                .iter()
+                .map(|path| (path.clone(), changed(path)))
+                .collect(),
+            failing: None,
+            failed: None,
+        })
+    }
+
+    async fn once(&mut self, told: impl Fn(&str)) -> Option<Seen> {
+        let step = match self.steps.step(wall(), Instant::now()).await {
+            Ok(step) => step,
+            Err(error) => {
+                // Said once, not every second.
+                let error = error.to_string();
+                if self.failed.as_ref() != Some(&error) {
+                    told(&error);
+                    self.failed = Some(error);
+                }
+                return None;
+            }
+        };
+        self.failed = None;
+        self.events.extend(self.steps.events());
+        let step = step?;
+        self.keep(step.time, step.interval, &step.changes, &told)
+            .await;
+        Some(Seen {
+            time: step.time,
+            json: step.json(self.steps.looker.legend()).to_string(),
+            changes: step.changes,
+            failing: self.failing.clone(),
+        })
+    }
+
+    fn happened(&mut self, kind: &str, text: String) {
+        self.events.push(Event {
+            time: wall(),
+            kind: kind.to_owned(),
+            text,
+        });
+    }
+
+    /// What to say where there is no more room for times, the first time.
+    fn left_out(&mut self) -> Option<String> {
+        let untimed = self.steps.looker.untimed();
+        let before = std::mem::replace(&mut *lock(&self.shared.untimed), untimed);
+        let none = before.is_none_or(|before| before.left_out == 0);
+        (none && untimed.is_some_and(|untimed| untimed.left_out > 0)).then(|| {
+            String::from(
+                "there is no room for the waits and round trips of more classes: those of some are \
+                 not known",
+            )
+        })
+    }
+
+    fn sources_changed(&mut self) -> bool {
+        let mut any = false;
+        for (path, last) in &mut self.sources {
+            let now = changed(path);
+            // Two changes may have one time: what is new is looked at again.
+            let age = now.and_then(|time| SystemTime::now().duration_since(time).ok());
+            any |= *last != now || age.is_some_and(|age| age < NEW);
+            *last = now;
+        }
+        any
+    }
+
+    /// Tells of a state that was applied, or came back, since the legend before.
+    fn applied(&mut self, legend: &Legend) {
+        let Some(number) = legend.applied else { return };
+        let text = match self.applied.replace(number) {
+            Some(before) if before == number => return,
+            Some(_) if number == 0 => String::from("no state is applied any more"),
+            Some(before) if before > number => {
+                format!("state {before} is taken back, state {number} is applied again")
+            }
+            _ => format!("state {number} was applied"),
+        };
+        self.happened("apply", text);
+    }
+
+    /// Puts a row into the history, away from the thread that answers requests.
+    async fn keep(&mut self, time: i64, interval: i64, changes: &[Change], told: impl Fn(&str)) {
+        let values = row(changes);
+        let events = std::mem::take(&mut self.events);
+        let due = self.committed.elapsed() >= COMMIT;
+        if due {
+            self.committed = Instant::now();
+        }
+        let shared = Arc::clone(&self.shared);
+        let work = tokio::task::spawn_blocking(move || -> Result<bool, HistoryError> {
+            let mut history = lock(&shared.history);
+            for event in events {
+                history.event(event);
+            }
+            let values = values
+                .iter()
+                .map(|(name, kind, value)| (&**name, *kind, *value));
+            let taken = history.append(time, interval, values);
+            let written = if due {
+                taken.and_then(|()| history.commit())
+            } else {
+                taken
+            };
+            *lock(&shared.history_state) = HistoryState::of(&history);
+            written.map(|()| due)
+        });
+        match work.await {
+            Ok(Ok(true)) => {
+                if self.failing.take().is_some() {
+                    told("the history is written again");
+                }
+            }
+            Ok(Err(error)) => {
+                let text = format!("the history cannot be written: {error}");
+                if self.failing.as_ref() != Some(&text) {
+                    told(&text);
+                }
+                self.failing = Some(text);
+            }
+            // Nothing was due, or the runtime ends.
+            Ok(Ok(false)) | Err(_) => {}
+        }
+    }
+
+    async fn end(self) {
+        let history = Arc::clone(&self.shared.history);
+        // What cannot be written now is lost; the last word was said before.
+        let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path)
+        .and_then(|file| file.modified())
+        .ok()
+}
+
+fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {
+    let mut values = Vec::new();
+    for change in changes {
+        let labels = change.object.label_text();
+        for (number, value) in &change.values {
+            let metric = number.metric();
+            let kind = match metric.width {
+                Width::Gauge => Kind::Gauge,
+                _ => Kind::Counter,
+            };
+            values.push((series(metric, &labels), kind, *value));
+        }
+    }
+    values
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What requests are answered from.
+
+use crate::export::openmetrics::Own;
+use crate::export::push::Outlets;
+use crate::legend::Legend;
+use crate::lock::lock;
+use crate::look::packet_stats::Untimed;
+use crate::serve::auth::Auth;
+use crate::serve::history::Readers;
+use crate::step::diff::Change;
+use crate::storage::FileStorage;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use weirgate_history::{History, Status};
+
+/// What was seen at the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// When, in milliseconds of Unix time.
+    pub(crate) time: i64,
+    /// Objects and what changed.
+    pub(crate) changes: Vec<Change>,
+    /// [`now`](crate::now()) as text.
+    pub(crate) json: String,
+    /// Why the history cannot be written, as long as it cannot.
+    pub(crate) failing: Option<String>,
+}
+
+/// What requests are answered from.
+pub(crate) struct Shared {
+    pub(crate) seen: watch::Receiver<Arc<Seen>>,
+    pub(crate) history: Arc<Mutex<History<FileStorage>>>,
+    pub(crate) legend: Mutex<Arc<Legend>>,
+    pub(crate) refused: Mutex<Option<String>>,
+    pub(crate) blind: Mutex<Option<String>>,
+    pub(crate) untimed: Mutex<Option<Untimed>>,
+    /// The history's state when it was last written: who asks for it waits for no
+    /// disk.
+    pub(crate) history_state: Mutex<HistoryState>,
+    pub(crate) every: Duration,
+    pub(crate) readers: Readers,
+    pub(crate) behind_proxy: bool,
+    pub(crate) auth: Arc<Auth>,
+    pub(crate) outlets: Mutex<Outlets>,
+    /// Slots of clients that get every look.
+    pub(crate) live: Arc<Semaphore>,
+}
+
+/// What a history holds.
+#[derive(Clone)]
+pub(crate) struct HistoryState {
+    pub(crate) status: Status,
+    /// The time of its first and last row.
+    pub(crate) span: Option<(i64, i64)>,
+}
+
+impl HistoryState {
+    pub(crate) fn of(history: &History<FileStorage>) -> Self {
+        Self {
+            status: history.status(),
+            span: history.span(),
+        }
+    }
+}
+
+impl Shared {
+    /// Numbers of watch itself.
+    pub(crate) fn own(&self, failing: bool) -> Vec<Own> {
+        let history = lock(&self.history_state).status.clone();
+        let mut own = vec![
+            Own::one(
+                "weirgate_history_series",
+                "Series that the history has now.",
+                false,
+                history.series as u64,
+            ),
+            Own::one(
+                "weirgate_history_lost",
+                "Rows and events that the history lost since the start.",
+                true,
+                history.lost,
+            ),
+            Own::one(
+                "weirgate_history_left_out",
+                "Values that the history had no room for since the start.",
+                true,
+                history.refused,
+            ),
+            Own::one(
+                "weirgate_history_failing",
+                "1 while the history's file cannot be written.",
+                false,
+                u64::from(failing),
+            ),
+        ];
+        if let Some(untimed) = *lock(&self.untimed) {
+            own.extend([
+                Own::one(
+                    "weirgate_packets_untimed",
+                    "Packets that left a queue and were not seen to come, so that their wait is not known.",
+                    true,
+                    untimed.packets,
+                ),
+                Own::one(
+                    "weirgate_times_left_out",
+                    "Waits and round trips for which there was no room: more classes send than there are places.",
+                    true,
+                    untimed.left_out,
+                ),
+            ]);
+        }
+        if self.auth.asks() {
+            own.push(Own::one(
+                "weirgate_access_refused",
+                "Requests that showed a wrong password or token.",
+                true,
+                self.auth.refused(),
+            ));
+        }
+        own.extend(lock(&self.outlets).own());
+        own
+    }
+}

@@ -7,6 +7,9 @@
 //! remember, so its hash is slow (PBKDF2, RFC 8018 section 5.2).
 
 use crate::WatchError;
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{hmac, pbkdf2};
@@ -16,6 +19,14 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Credentials of Basic (RFC 7617), with or without the padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Rounds of a new password's hash: what the OWASP password storage cheat sheet
 /// asks of PBKDF2 with SHA-256.
@@ -262,7 +273,7 @@ impl Shown {
         if !scheme.eq_ignore_ascii_case("basic") {
             return None;
         }
-        let both = base64(rest)?;
+        let both = BASE64.decode(rest).ok()?;
         let colon = both.iter().position(|byte| *byte == b':')?;
         Some(Self {
             name: Some(String::from_utf8(both[..colon].to_vec()).ok()?),
@@ -274,30 +285,6 @@ impl Shown {
     pub(crate) fn known(&self, access: &Access, key: &hmac::Key) -> bool {
         access.knows(key, self.name.as_deref(), &self.secret)
     }
-}
-
-/// Base 64 (RFC 4648 section 4), with or without the padding.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=').as_bytes();
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut word, mut bits) = (0_u32, 0);
-    for digit in digits {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        word = (word << 6 | u32::from(value)) & 0xffff;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((word >> bits) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 /// How often each address may still guess.

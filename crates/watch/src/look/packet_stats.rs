@@ -129,7 +129,8 @@ impl PacketStats {
                 Some((device.index, Queue { marks, passed }))
             })
             .collect();
-        let hosts = self.passive.hosts()?;
+        let mut hosts = self.passive.hosts()?;
+        hosts.retain(|(_, address), _| is_one_host(*address));
         self.seat(&hosts);
         for ((ifindex, address), seat) in &mut self.hosts {
             let device = names.get(ifindex).copied().unwrap_or_default();
@@ -183,6 +184,12 @@ impl PacketStats {
             self.hosts.insert(*key, seat);
         }
     }
+}
+
+/// Whether an address belongs to one host, and is not one of a group or of all.
+fn is_one_host(address: IpAddr) -> bool {
+    let everyone = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !everyone && !address.is_multicast() && !address.is_unspecified()
 }
 
 /// Of the times that no class has, for how many looks nothing was added: those of
@@ -358,6 +365,18 @@ mod tests {
         let looks = BTreeMap::from([(of(1), 9), (of(2), 9), (of(3), 9)]);
         let found = unclaimed(&now, &before, &claimed, &looks);
         assert_eq!(found, BTreeMap::from([(of(2), 10), (of(3), 0), (of(4), 0)]));
+    }
+
+    #[test]
+    fn groups_are_no_hosts() {
+        let is_one = |text: &str| is_one_host(text.parse().expect("an address"));
+        assert!(
+            ["192.0.2.7", "fe80::1", "2001:db8::7"]
+                .into_iter()
+                .all(is_one)
+        );
+        let groups = ["ff02::2", "224.0.0.251", "255.255.255.255", "0.0.0.0", "::"];
+        assert!(!groups.into_iter().any(is_one));
     }
 
     #[test]

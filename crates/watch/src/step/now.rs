@@ -24,9 +24,10 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
     let mut numbers = Map::new();
     for (number, value) in &change.values {
         let metric = number.metric();
+        let value = *value as f64 / f64::from(metric.divisor);
         let value = match metric.width {
-            Width::Gauge => *value as f64 / f64::from(metric.divisor),
-            _ => *value as f64 * 1000.0 / interval.max(1) as f64,
+            Width::Gauge => value,
+            _ => value * 1000.0 / interval.max(1) as f64,
         };
         let rounded = (value * 1e6).round() / 1e6;
         numbers.insert(metric.name.to_owned(), json!(rounded));
@@ -213,5 +214,11 @@ mod tests {
         assert_eq!(shown["objects"][0]["judged_by"], "measured");
         let shown = now(1, 500, &[class(Some(5_000), 0)], &legend);
         assert_eq!(shown["objects"][0]["numbers"]["sent_bytes"], 10_000.0);
+        // Counters have their base unit, too: half a second of waits in half a
+        // second.
+        let mut change = class(Some(5_000), 0);
+        change.values.push((Number::ClassWaited, 500_000));
+        let shown = now(1, 500, &[change], &legend);
+        assert_eq!(shown["objects"][0]["numbers"]["waited_seconds"], 1.0);
     }
 }

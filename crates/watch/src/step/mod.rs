@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One look after the other, and what follows from two of them.
 
+mod broken_promises;
 pub(crate) mod diff;
 pub(crate) mod now;
 pub(crate) mod promise;
@@ -13,6 +14,7 @@ use crate::look::connections::Flow;
 use crate::look::link::LineNow;
 use crate::look::probe::{Prober, Target};
 use crate::object::{Number, Object, Sort};
+use crate::step::broken_promises::BrokenPromises;
 use crate::step::diff::{Change, Differ};
 use crate::step::now::{conclude, now};
 use crate::step::tree_events::Trees;
@@ -71,6 +73,7 @@ pub struct Steps {
     longest: i64,
     /// For how many looks, one after the other, classes had packets waiting.
     waited: BTreeMap<String, u32>,
+    promises: BrokenPromises,
     events: Vec<Event>,
     probes: Vec<Prober>,
 }
@@ -87,6 +90,7 @@ impl Steps {
             first: None,
             longest: PAUSE,
             waited: BTreeMap::new(),
+            promises: BrokenPromises::default(),
             events: Vec::new(),
             probes: Vec::new(),
         })
@@ -149,6 +153,12 @@ impl Steps {
         self.waited = waiting(&changes, &self.waited);
         let waited = |object: &Object| self.waited.get(&object.label_text()) >= Some(&LOOKS);
         conclude(&mut changes, legend, interval, waited);
+        let broken = self.promises.step(time, &changes);
+        self.events.extend(broken.into_iter().map(|text| Event {
+            time,
+            kind: String::from("promise"),
+            text,
+        }));
         Ok(Some(Step {
             time,
             interval,

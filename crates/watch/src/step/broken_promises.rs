@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Events of promises: when a class is broken one, and when it is kept again.
+
+use crate::object::Sort;
+use crate::step::diff::Change;
+use crate::step::promise::Promise;
+use std::collections::BTreeMap;
+
+/// Looks in a row with a broken promise that make an event, and looks in a row
+/// without one that end it. A class at its limit would fill the history otherwise.
+const BREAKS: u32 = 3;
+const MENDS: u32 = 10;
+
+/// What became of one class.
+#[derive(Debug, Default)]
+struct Course {
+    /// Looks in a row that say other than `told`.
+    looks: u32,
+    /// When the first of them was.
+    since: i64,
+    /// When the promise was broken that an event told of.
+    told: Option<i64>,
+}
+
+/// The promises of all classes, from look to look.
+#[derive(Debug, Default)]
+pub(crate) struct BrokenPromises(BTreeMap<String, Course>);
+
+impl BrokenPromises {
+    /// What to tell after the look at `time`, in milliseconds of Unix time.
+    pub(crate) fn step(&mut self, time: i64, changes: &[Change]) -> Vec<String> {
+        let mut told = Vec::new();
+        let mut before = std::mem::take(&mut self.0);
+        for class in changes.iter().filter(|one| one.object.sort == Sort::Class) {
+            let Some(verdict) = class.verdict else {
+                continue;
+            };
+            let mut course = before
+                .remove(&class.object.label_text())
+                .unwrap_or_default();
+            let broken = verdict.promise.broken();
+            if broken == course.told.is_some() {
+                course.looks = 0;
+            } else {
+                if course.looks == 0 {
+                    course.since = time;
+                }
+                course.looks += 1;
+            }
+            let name = format!(
+                "{} {}",
+                class.object.label("direction"),
+                class.object.label("class")
+            );
+            if broken && course.looks == BREAKS {
+                let how = match verdict.promise {
+                    Promise::Rate => "gets less than its guarantee",
+                    _ => "waits longer than it was promised",
+                };
+                told.push(format!("{name} {how}"));
+                (course.told, course.looks) = (Some(course.since), 0);
+            } else if course.looks == MENDS
+                && let Some(begin) = course.told.take()
+            {
+                let seconds = (course.since - begin) / 1000;
+                told.push(format!(
+                    "{name} has what it was promised again, after {seconds} s"
+                ));
+                course.looks = 0;
+            }
+            self.0.insert(class.object.label_text(), course);
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Object;
+    use crate::step::promise::Verdict;
+
+    fn class(promise: Promise) -> Change {
+        Change {
+            object: Object {
+                sort: Sort::Class,
+                identity: String::new(),
+                begins: false,
+                labels: vec![
+                    ("direction", String::from("up")),
+                    ("class", String::from("voice")),
+                ],
+                numbers: Vec::new(),
+            },
+            values: Vec::new(),
+            verdict: Some(Verdict { promise, by: None }),
+        }
+    }
+
+    #[test]
+    fn a_promise_is_told_of_when_it_stays_broken_and_when_it_is_kept_again() {
+        let mut promises = BrokenPromises::default();
+        let mut time = 0;
+        let mut look = |promise| {
+            time += 1000;
+            promises.step(time, &[class(promise)])
+        };
+        let mut looks = |promise, count: usize| -> Vec<String> {
+            (0..count).flat_map(|_| look(promise)).collect()
+        };
+        // Two looks may be chance.
+        assert!(looks(Promise::Wait, 2).is_empty());
+        assert!(looks(Promise::Kept, 5).is_empty());
+        assert_eq!(
+            looks(Promise::Wait, 8),
+            ["up voice waits longer than it was promised"]
+        );
+        assert!(looks(Promise::Idle, 9).is_empty());
+        assert!(looks(Promise::Rate, 1).is_empty());
+        assert_eq!(
+            looks(Promise::Kept, 30),
+            ["up voice has what it was promised again, after 18 s"]
+        );
+        assert_eq!(
+            looks(Promise::Rate, 3),
+            ["up voice gets less than its guarantee"]
+        );
+    }
+}

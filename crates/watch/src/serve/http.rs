@@ -10,6 +10,7 @@ use crate::serve::auth::Admission;
 use crate::serve::config::Listen;
 use crate::serve::connection_limit::ConnectionLimit;
 use crate::serve::history::read;
+use crate::serve::host_names::host_names;
 use crate::serve::pages::FILES;
 use crate::serve::query::Query;
 use crate::serve::shared::{HistoryState, Shared};
@@ -289,12 +290,13 @@ async fn routed(request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
     }
 }
 
-/// What changes seldom: the legend, and how the history is.
+/// What changes seldom: the legend, names of hosts, and how the history is.
 fn about(shared: &Shared) -> String {
     let HistoryState { status, span } = lock(&shared.history_state).clone();
     let untimed = *lock(&shared.untimed);
     serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "host_names": host_names(),
         "legend": &*Arc::clone(&lock(&shared.legend)),
         "span_ms": span,
         "history": {

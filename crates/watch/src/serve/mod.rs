@@ -8,6 +8,7 @@ pub(crate) mod config;
 mod connection_limit;
 mod file_watch;
 mod history;
+mod host_names;
 mod http;
 mod pages;
 pub(crate) mod query;

@@ -6,7 +6,7 @@ mod details;
 mod lines;
 mod screen;
 
-use crate::exit::{Outcome, Status};
+use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use crate::policy::apply::in_runtime;
 use crate::watch::legend::{legend, tracked};
@@ -24,6 +24,8 @@ use weirgate_watch::{Legend, Step, Steps, Target, target};
 
 /// So many events are kept to be shown.
 const EVENTS: usize = 200;
+/// From the first look of a screen to the second, so that there are rates to show.
+const FIRST: Duration = Duration::from_millis(200);
 
 /// What `weirgate top` takes.
 #[derive(clap::Args)]
@@ -52,11 +54,14 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let legend = legend(state, arguments.policy.as_deref())?;
         let mut steps = Steps::open(legend.clone())?;
         steps.come_every(arguments.every);
-        steps.look_at_packets();
         steps.probe(&arguments.probe).map_err(wrong)?;
         let here = Place::here(state).ok();
         let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
         let mut screen = if plain { None } else { Some(Screen::open()?) };
+        if let Some(screen) = &mut screen {
+            begin(&mut steps, &legend, screen).await?;
+        }
+        steps.look_at_packets();
         let mut ticks = tokio::time::interval(arguments.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut events = VecDeque::new();
@@ -71,11 +76,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                     }
                 }
             }
-            let now = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
             steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
-            let step = steps.step(now.as_millis() as i64, Instant::now()).await?;
+            let step = steps.step(wall(), Instant::now()).await?;
             let new = steps.events();
             events.extend(new.iter().cloned());
             events.drain(..events.len().saturating_sub(EVENTS));
@@ -98,6 +100,28 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             }
         }
     })
+}
+
+/// Milliseconds of Unix time.
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_millis() as i64
+}
+
+/// Shows what the kernel's counters tell, at once: the programs that look at
+/// packets take seconds to load.
+async fn begin(steps: &mut Steps, legend: &Legend, screen: &mut Screen) -> Result<(), Failure> {
+    steps.step(wall(), Instant::now()).await?;
+    tokio::time::sleep(FIRST).await;
+    if let Some(step) = steps.step(wall(), Instant::now()).await? {
+        let look = Look {
+            step,
+            blind: None,
+            events: VecDeque::new(),
+        };
+        screen.draw(look, legend)?;
+    }
+    Ok(())
 }
 
 /// A look as JSON, with why there are no hosts, waits and round trips, and what

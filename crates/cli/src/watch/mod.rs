@@ -192,6 +192,9 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         let ready = |addresses: &[SocketAddr]| {
             for address in addresses {
                 output::note(&format!("weirgate: the page is at {scheme}://{address}/"));
+                if let Some(command) = tunnel(*address, scheme) {
+                    output::note(&format!("weirgate: from another machine: {command}"));
+                }
             }
             if addresses.is_empty() {
                 output::note(&format!("weirgate: the page is at the socket {place}"));
@@ -208,6 +211,18 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         served.map_err(wrong)?;
         Ok(Status::Done)
     })
+}
+
+/// How to reach a page that only this machine can: one command, and what to open
+/// then.
+fn tunnel(address: SocketAddr, scheme: &str) -> Option<String> {
+    let machine = rustix::system::uname();
+    let machine = machine.nodename().to_string_lossy();
+    let port = address.port();
+    address
+        .ip()
+        .is_loopback()
+        .then(|| format!("ssh -L {port}:{address} {machine}, then {scheme}://localhost:{port}/"))
 }
 
 pub fn wrong(error: WatchError) -> Failure {
@@ -262,4 +277,23 @@ fn export(arguments: &Export) -> Outcome {
     };
     output::data(&text)?;
     Ok(Status::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_this_machine_is_reached_by_ssh() {
+        let command = |text: &str| tunnel(text.parse().unwrap(), "http");
+        let found = command("127.0.0.1:9617").unwrap();
+        assert!(found.starts_with("ssh -L 9617:127.0.0.1:9617 "), "{found}");
+        assert!(found.ends_with(", then http://localhost:9617/"), "{found}");
+        assert!(
+            command("[::1]:80")
+                .unwrap()
+                .starts_with("ssh -L 80:[::1]:80 ")
+        );
+        assert_eq!(command("192.0.2.1:9617"), None);
+    }
 }

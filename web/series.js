@@ -71,6 +71,8 @@ export const GRAPHS = [
   { title: "Received by device", metric: "device_received_bytes", unit: "bit/s", factor: 8 },
 ];
 
+export const NOW_GRAPHS = [GRAPHS[0], GRAPHS[2]];
+
 export const RULE_GRAPHS = [
   { title: "Packets by the second", metric: "rule_packets", unit: "", factor: 1 },
   { title: "Rate", metric: "rule_bytes", unit: "bit/s", factor: 8 },

@@ -40,7 +40,7 @@ const PROMISES = {
 // Whether a class got what it was promised, and how that is known.
 export function promise(one) {
   const [words, look] = PROMISES[one.promise] || ["", "faint"];
-  const by = one.judged_by === "estimated" ? ", by an estimate" : one.judged_by === "measured" ? ", measured" : "";
+  const by = one.judged_by === "estimated" ? ", estimated" : one.judged_by === "measured" ? ", measured" : "";
   return element("span", { className: look, textContent: words + by });
 }
 
@@ -48,7 +48,9 @@ export function promise(one) {
 // some left, else estimated.
 export function waited(n) {
   if (n.wait_95th_seconds !== undefined) {
-    return human(n.wait_seconds, "s") + ", 95 %: " + human(n.wait_95th_seconds, "s");
+    return element("span", {},
+      element("span", { className: "whole", textContent: human(n.wait_seconds, "s") + "," }), " ",
+      element("span", { className: "whole", textContent: "95 %: " + human(n.wait_95th_seconds, "s") }));
   }
   return n.estimated_wait_seconds ? "about " + human(n.estimated_wait_seconds, "s") : human(n.estimated_wait_seconds, "s");
 }
@@ -68,10 +70,10 @@ export const overhead = (n) => linkLayer(n.sent_bytes, n.sent_packets, n.ip_byte
 const end = (address, port) =>
   !port ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port;
 
-export function showFlows(flows) {
+export function showFlows(flows, hostName) {
   byId("flows").hidden = !flows.length;
   rows("flows", flows.slice(0, 10).map((flow) => [
-    end(flow.host, flow.host_port), end(flow.remote, flow.remote_port), flow.protocol,
+    end(hostName(flow.host), flow.host_port), end(flow.remote, flow.remote_port), flow.protocol,
     (flow.up_class || "–") + ", " + (flow.down_class || "–"),
     human(flow.down, "bit/s"), human(flow.up, "bit/s"),
   ]));

@@ -4,13 +4,15 @@
 "use strict";
 
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
-import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
+import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
 import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showWindows, waited, waiting } from "./tables.js";
 
 const HOUR = 3600e3;
-let about = { legend: policy.legend, span_ms: null };
+let about = { legend: policy.legend, span_ms: null, host_names: {} };
 let now = null;
 let period = { hours: 12, end: 0 };
+// Somebody chose the period; else it is as long as what the history has.
+let chosen = false;
 // The period that the address asked for last.
 let asked;
 
@@ -24,23 +26,25 @@ function showNow() {
   const classes = named.length ? named : of("class");
   const place = inOrder();
   classes.sort((one, other) => place(one.labels) - place(other.labels));
-  rows("classes", classes.map((one) => {
+  const cells = classes.map((one) => {
     const n = one.numbers;
     const rate = n.sent_bytes === undefined ? undefined : n.sent_bytes * 8;
-    return [
-      className(one.labels), promise(one),
-      human(rate, "bit/s"), one.guaranteed ? human(one.guaranteed, "bit/s") : "–",
-      waited(n),
-      human(n.rtt_outside_seconds, "s"),
-      waiting(n),
-      human(n.sent_packets, ""), human(n.drops, ""), human(n.marks, ""),
-      part(n.borrowed_packets, n.sent_packets), part(overhead(n), 1),
-      n.connections === undefined ? "–" : String(n.connections),
-    ];
-  }));
+    return {
+      name: className(one.labels), promise: promise(one), rate: human(rate, "bit/s"),
+      guarantee: one.guaranteed ? human(one.guaranteed, "bit/s") : "–",
+      wait: waited(n), roundTrip: human(n.rtt_outside_seconds, "s"), waiting: waiting(n),
+      packets: human(n.sent_packets, ""), drops: human(n.drops, ""), marks: human(n.marks, ""),
+      borrowed: part(n.borrowed_packets, n.sent_packets), layer: part(overhead(n), 1),
+      connections: n.connections === undefined ? "–" : String(n.connections),
+    };
+  });
+  rows("classes", cells.map((one) => [one.name, one.promise, one.rate, one.guarantee, one.wait,
+    one.roundTrip, one.waiting, one.drops, one.connections]));
+  rows("classes-more", cells.map((one) => [one.name, one.guarantee, one.packets, one.marks,
+    one.borrowed, one.layer, one.roundTrip, one.waiting, one.drops, one.connections]));
   const links = of("link");
   showRates(links, classes);
-  showFlows(now.flows || []);
+  showFlows(now.flows || [], hostName);
   showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("tin"), of("service"));
   showConditioners(of("conditioner"));
   showWindows(of("receive"));
@@ -100,6 +104,10 @@ function showNow() {
 
 // ---- Hosts ----
 
+// What a host is called: its name of the DHCP server or of /etc/hosts, where it has
+// one.
+const hostName = (address) => about.host_names[address] || address;
+
 const known = (value) => (value === undefined ? "not known" : human(value, ""));
 
 function showHosts(hosts) {
@@ -109,7 +117,7 @@ function showHosts(hosts) {
     const n = one.numbers;
     const address = one.labels.host;
     return [
-      element("a", { href: "#hosts/" + encodeURIComponent(address), textContent: address }),
+      element("a", { href: "#hosts/" + encodeURIComponent(address), textContent: hostName(address), title: address }),
       human(n.received_bytes * 8, "bit/s"), human(n.sent_bytes * 8, "bit/s"),
       human(n.rtt_inside_seconds, "s"), human(n.rtt_outside_seconds, "s"),
       // Of a queue that is not known nothing is; without packets there is no wait.
@@ -131,7 +139,8 @@ function showHosts(hosts) {
 
 // One host's history, of the period that the history shows.
 async function showHost(address) {
-  byId("host-name").textContent = address ? "Host " + address : "";
+  const name = hostName(address);
+  byId("host-name").textContent = !address ? "" : "Host " + (name === address ? name : name + " (" + address + ")");
   byId("host-graphs").replaceChildren();
   if (address) {
     await drawGraphs("host-graphs", HOST_GRAPHS, (name) => labelsOf(name).host === address);
@@ -160,6 +169,13 @@ const query = (names, from, to, step) =>
   names.map((name) => "&series=" + encodeURIComponent(name)).join("");
 
 let drawing = 0;
+const NOW_HOURS = 0.25;
+
+// The last minutes of the link, beside what is so now.
+async function showNowGraphs() {
+  const end = latest();
+  await drawGraphs("now-graphs", NOW_GRAPHS, () => true, [end - NOW_HOURS * HOUR, end]);
+}
 
 function showHistory() {
   return drawGraphs("graphs", GRAPHS, () => true);
@@ -215,6 +231,14 @@ async function showSpread(fresh) {
   }
 }
 
+// The shortest period to choose from that has all of the history, twelve hours at
+// most: a history that has just begun is no sliver at the edge.
+function fitted() {
+  const known = about.span_ms ? (latest() - about.span_ms[0]) / HOUR : 12;
+  const offered = [...document.querySelectorAll("[data-hours]")].map((button) => Number(button.dataset.hours));
+  return offered.find((hours) => hours >= Math.min(known, 12)) || 12;
+}
+
 function pressed() {
   document.querySelectorAll("[data-hours]").forEach((button) =>
     button.setAttribute("aria-pressed", String(Number(button.dataset.hours) === period.hours)));
@@ -228,10 +252,11 @@ function wholeStep(least) {
 }
 
 // Draws those graphs that something is known for, of the series that are
-// `chosen`. A series that several show is asked for once.
-async function drawGraphs(place, graphs, chosen) {
+// `wished`. A series that several show is asked for once. `within` is another period
+// than the one that is chosen.
+async function drawGraphs(place, graphs, wished, within) {
   const mine = ++drawing;
-  const [start, end] = span();
+  const [start, end] = within || span();
   pressed();
   byId("span").textContent = new Date(start).toLocaleString() + " to " + new Date(end).toLocaleString();
   const step = wholeStep((end - start) / 600);
@@ -249,8 +274,8 @@ async function drawGraphs(place, graphs, chosen) {
   };
   try {
     const known = (await get("api/series?from=" + Math.round(start) + "&to=" + Math.round(end))).series;
-    const names = known.filter(chosen);
-    const compare = Number(byId("compare").value);
+    const names = known.filter(wished);
+    const compare = within ? 0 : Number(byId("compare").value);
     const back = compare === 1 ? end - start : compare * HOUR;
     const now = reader(start, end);
     const then = reader(start - back, end - back);
@@ -280,11 +305,13 @@ async function drawGraphs(place, graphs, chosen) {
 
 function pick(start, end) {
   period = { hours: (end - start) / HOUR, end };
+  chosen = true;
   showView();
 }
 
 function move(by, factor) {
   const length = period.hours * HOUR;
+  chosen = true;
   const end = (period.end || latest()) + by * length;
   const middle = end - length / 2;
   period.hours = Math.min(50000, Math.max(0.01, period.hours * factor));
@@ -331,11 +358,16 @@ function showView() {
   const timed = known === "history" || known === "link" || Boolean(one);
   byId("period").hidden = byId("span").hidden = !timed;
   if (known === "history" || known === "link") {
-    if (option && option !== asked) period = { hours: Number(option) || 12, end: 0 };
+    if (option && option !== asked) {
+      period = { hours: Number(option) || 12, end: 0 };
+      chosen = true;
+    }
     asked = option;
+    if (!chosen) period = { hours: fitted(), end: 0 };
     if (known === "link") showLink();
     else showHistory();
   }
+  if (known === "now") showNowGraphs();
   if (known === "hosts") showHost(one);
   if (known === "rules") showRule(one);
   if (known === "events") showEvents();
@@ -395,6 +427,7 @@ function listen() {
 for (const button of document.querySelectorAll("[data-hours]")) {
   button.addEventListener("click", () => {
     period = { hours: Number(button.dataset.hours), end: 0 };
+    chosen = true;
     showView();
   });
 }
@@ -420,5 +453,8 @@ addEventListener("hashchange", showView);
     listen();
     document.addEventListener("visibilitychange", listen);
     setInterval(() => loadAbout().catch(() => {}), 60e3);
+    setInterval(() => {
+      if (!document.hidden && !byId("view-now").hidden) showNowGraphs();
+    }, 10e3);
   }
 })();

@@ -189,6 +189,6 @@ fn does(text: &mut String, contract: &Contract, levels: bool) {
         }
     };
     if let Some(smallest) = contract.smallest {
-        let _ = writeln!(text, "smallest = {}", smallest.as_bytes());
+        let _ = writeln!(text, "mpu = {}", smallest.as_bytes());
     }
 }

@@ -1,64 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checked model. Every part keeps its place in the text, so that whatever
-//! is made from it can name its line.
+//! Rules and their conditions, directions and amounts.
 
+use crate::field::words;
 use crate::{
-    Conditioner, ConnectionState, ControlGroup, Fair, From, GroupShare, Holding, HostCap, IcmpType,
-    Ids, Inbound, Lengths, Link, Mac, Mark, Meter, Ports, Prefix, Protocol, Queue, Receive,
-    Schedule, Sources, TcpFlags, Track,
+    ConnectionState, ControlGroup, From, IcmpType, Ids, Lengths, Mac, Mark, Meter, Ports, Prefix,
+    Protocol, Schedule, TcpFlags,
 };
 use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
 use weirgate_signatures::Signature;
 use weirgate_state::DeviceName;
-use weirgate_units::{Dscp, ParseError, Rate, Share, Size, Span as Delay};
-
-/// A whole policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// The link that is shared.
-    pub link: Link,
-    /// How arriving packets are held to a rate that are not queued.
-    pub holding: Option<Holding>,
-    /// How senders outside are held to a rate from here.
-    pub receive: Option<Receive>,
-    /// Between which rates a line is followed that changes.
-    pub track: Option<Track>,
-    /// The reservation for acknowledgements, if any.
-    pub ack: Option<Ack>,
-    /// The classes as written, without the one that `ack` creates.
-    pub classes: Vec<Class>,
-    /// The rules, in the order of the scheme.
-    pub rules: Vec<Rule>,
-    /// The rule sets that rules belong to.
-    pub rulesets: Vec<Ruleset>,
-    /// The groups, whose members rules already have.
-    pub groups: Vec<Group>,
-    /// What gives packets colours where they enter or leave a device; the first
-    /// of a place whose packets they are conditions them.
-    pub conditioners: Vec<Conditioner>,
-    /// Parts of classes for groups, as written.
-    pub shares: Vec<GroupShare>,
-    /// Limits for each host of a group, as written.
-    pub caps: Vec<HostCap>,
-    /// What is done with code points.
-    pub dscp: Option<DscpTreatment>,
-    /// The bits of a connection's mark that keep decisions; contiguous.
-    pub mark_mask: u32,
-    /// The lowest of the bits of a packet's mark that say what was found in
-    /// its flow's payload.
-    pub payload_lowest: u8,
-    /// The bits of a packet's mark that say which control group sent it;
-    /// contiguous.
-    pub control_group_mask: u32,
-    /// The bits of a connection's mark that keep which inside host it is of,
-    /// where shares and limits behind address translation need them;
-    /// contiguous, apart from all others.
-    pub inside_mask: Option<Value<u32>>,
-    /// The files it was read from.
-    pub sources: Sources,
-}
+use weirgate_units::{Dscp, ParseError, Rate, Share, Size};
 
 /// One way through the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +56,8 @@ pub enum Directions {
     /// Both.
     Both,
 }
+
+words!(Directions: "up" => Self::Up, "down" => Self::Down, "both" => Self::Both);
 
 impl Directions {
     /// Whether this direction is among them.
@@ -154,84 +109,6 @@ impl FromStr for Amount {
             text.parse().map(Self::Rate)
         }
     }
-}
-
-/// The rate to reserve for acknowledgements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AckRate {
-    /// By formula from the rate of the opposite direction (Brouer 8.1,
-    /// requirements A12).
-    Formula,
-    /// As stated, in wire bits.
-    Rate(Rate),
-}
-
-/// The reservation for pure acknowledgements: a class named `ack` and a rule
-/// before all others that puts pure ACKs into it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ack {
-    /// The line of the table, from 1.
-    pub line: u32,
-    /// Where the table begins.
-    pub span: Span,
-    /// The rate.
-    pub reserve: Value<AckRate>,
-    /// Data packets per ACK, in tenths; for the formula.
-    pub factor_tenths: u32,
-    /// IP bytes of an ACK; for the formula.
-    pub size: u32,
-    /// Priority among the classes, 0 first, 7 last.
-    pub priority: u8,
-    /// Greatest rate, of the gate's.
-    pub ceiling: Value<Amount>,
-    /// The queue; `None` leaves the choice to crate `compile`.
-    pub queue: Option<Value<Queue>>,
-    /// Wire bytes that may be sent at once beyond the rate; `None` is one full
-    /// packet.
-    pub burst: Option<Value<Size>>,
-    /// The directions.
-    pub directions: Directions,
-}
-
-/// What a class is guaranteed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guarantee {
-    /// A part of what reservations by rate leave of the gate.
-    Share(Share),
-    /// A rate in wire bits.
-    Rate(Rate),
-}
-
-/// A class.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Class {
-    /// The line of its table, from 1.
-    pub line: u32,
-    /// Where its table begins.
-    pub span: Span,
-    /// Its name.
-    pub name: Value<String>,
-    /// What it is guaranteed.
-    pub guarantee: Value<Guarantee>,
-    /// Its greatest rate, of the gate's.
-    pub ceiling: Value<Amount>,
-    /// Its priority: 0 first, 7 last.
-    pub priority: u8,
-    /// Its queue; `None` leaves the choice to crate `compile`.
-    pub queue: Option<Value<Queue>>,
-    /// Between whom it is shared; `None` leaves it to the link.
-    pub fair: Option<Value<Fair>>,
-    /// Wire bytes that may be sent at once beyond the guaranteed rate; `None`
-    /// leaves the choice to [`Policy::share_out`].
-    pub burst: Option<Value<Size>>,
-    /// The class of ITU-T Y.1541, 0 to 5, whose delay it should have.
-    pub objective: Option<Value<u8>>,
-    /// How long one packet of another class may be in its way upstream.
-    pub delay: Option<Value<Delay>>,
-    /// Its directions.
-    pub directions: Directions,
-    /// Takes what no rule matches; where it says so.
-    pub default: Option<Span>,
 }
 
 /// A rule of the scheme. A packet fulfils it that fulfils `when`, one of
@@ -369,39 +246,6 @@ pub struct Ruleset {
     pub enabled: bool,
 }
 
-/// A named group of what rules list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// Its name.
-    pub name: Value<String>,
-    /// Addresses and prefixes of both versions.
-    pub addresses: Vec<Value<Prefix>>,
-    /// Ports.
-    pub ports: Vec<Value<Ports>>,
-    /// MAC addresses.
-    pub macs: Vec<Value<Mac>>,
-    /// DNS names, whose addresses of both versions are looked up again and
-    /// again. A group that has some has no addresses of its own.
-    pub names: Vec<Value<String>>,
-    /// How often they are looked up.
-    pub refresh: weirgate_units::Span,
-}
-
-/// What is done with code points.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DscpTreatment {
-    /// The line of its table, from 1.
-    pub line: u32,
-    /// Directions in which code points are cleared before any rule sees them.
-    pub distrust: Option<Directions>,
-    /// Directions in which they are cleared after the rules.
-    pub wash: Option<Directions>,
-    /// Code points that clearing leaves.
-    pub except: Vec<Dscp>,
-    /// Code points written in place of others, before any rule sees them.
-    pub map: Vec<(Dscp, Dscp)>,
-}
-
 impl Rule {
     /// Where the rule, or the first of its services, asks for a payload.
     #[must_use]
@@ -418,48 +262,5 @@ impl Rule {
         self.payload()?;
         let own = self.when.payload.first();
         Some(own.map_or_else(|| self.span.clone(), |own| own.span.clone()))
-    }
-}
-
-impl Policy {
-    /// Whether a rule asks for what payloads betray.
-    #[must_use]
-    pub fn looks_at_payloads(&self) -> bool {
-        self.rules.iter().any(|rule| rule.payload().is_some())
-    }
-
-    /// Whether programs are attached where packets arrive.
-    #[must_use]
-    pub fn needs_programs(&self) -> bool {
-        self.looks_at_payloads()
-            || self.held_rate().is_some()
-            || !self.conditioners.is_empty()
-            || self.link.moves_in_order().is_some()
-    }
-
-    /// The bits of a packet's mark that say what was found in its flow's
-    /// payload.
-    #[must_use]
-    pub const fn payload_mask(&self) -> u32 {
-        ((1 << weirgate_signatures::BITS) - 1) << self.payload_lowest
-    }
-
-    /// The line's rate in a direction, `None` where the policy does not shape
-    /// it, but leaves it alone or holds it to [`Policy::held_rate`].
-    #[must_use]
-    pub fn line_rate(&self, direction: Direction) -> Option<Rate> {
-        match direction {
-            Direction::Up => Some(self.link.up.value),
-            Direction::Down if self.link.inbound.value == Inbound::None => None,
-            Direction::Down if self.link.inbound.value.holds() => None,
-            Direction::Down => self.link.down.as_ref().map(|down| down.value),
-        }
-    }
-
-    /// The classes of a direction as written.
-    pub fn classes_of(&self, direction: Direction) -> impl Iterator<Item = &Class> {
-        self.classes
-            .iter()
-            .filter(move |class| class.directions.contains(direction))
     }
 }

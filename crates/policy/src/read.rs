@@ -2,7 +2,6 @@
 //! Reading fields that several tables have in common.
 
 use crate::codes;
-use crate::model::Directions;
 use weirgate_document::{Reader, Value, nearest};
 use weirgate_state::DeviceName;
 
@@ -96,16 +95,6 @@ pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
     }
     let all: Vec<String> = words.iter().map(|word| format!("`{}`", word.0)).collect();
     format!("write {}", all.join(", "))
-}
-
-/// `direction`, both where it is absent.
-pub(crate) fn directions(reader: &mut Reader<'_, '_>) -> Directions {
-    const WORDS: [(&str, Directions); 3] = [
-        ("up", Directions::Up),
-        ("down", Directions::Down),
-        ("both", Directions::Both),
-    ];
-    word(reader, "direction", &WORDS).map_or(Directions::Both, |found| found.value)
 }
 
 /// A device name as Linux allows it.

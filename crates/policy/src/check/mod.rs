@@ -7,7 +7,9 @@
 pub(crate) mod sums;
 
 use crate::check::sums::LEAST_GATE;
-use crate::class::ACK;
+use crate::class::Class;
+use crate::class::ack::ACK;
+use crate::class::ack::AckRate;
 use crate::class::fair;
 use crate::class::part;
 use crate::class::shares::in_kbit;
@@ -15,12 +17,14 @@ use crate::codes;
 use crate::condition::control_group;
 use crate::condition::reach::covers;
 use crate::conditioner;
+use crate::link::engine::Engine;
 use crate::link::inbound;
 use crate::link::inbound::Inbound;
 use crate::link::track;
-use crate::model::{AckRate, Class, Direction, Policy, Rule, When};
+use crate::model::{Direction, Rule, When};
+use crate::policy::Policy;
+use crate::queue::Queue;
 use crate::queue::check_limit;
-use crate::queue::kit;
 use crate::receive;
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, nearest};
@@ -197,7 +201,7 @@ fn queues(policy: &Policy, problems: &Problems) {
         .filter_map(|class| class.queue.as_ref());
     for queue in stated.chain(policy.ack.iter().filter_map(|ack| ack.queue.as_ref())) {
         check_limit(queue, packet, problems);
-        kit::check(policy, queue, problems);
+        kit_engine(policy, queue, problems);
     }
 }
 
@@ -489,4 +493,25 @@ fn unused(policy: &Policy, problems: &Problems) {
             );
         }
     }
+}
+
+/// Reports a discipline of the kit in a policy that another engine carries.
+fn kit_engine(policy: &Policy, queue: &Value<Queue>, problems: &Problems) {
+    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
+    let Queue::Kit(own) = &queue.value else {
+        return;
+    };
+    if engine == Some(Engine::Kit) {
+        return;
+    }
+    problems.error(
+        codes::QUEUE,
+        queue.span.clone(),
+        format!(
+            "`{}` is a discipline of weirgate's own kit, which can only be a queue of the kit's \
+             shaper: the kernel takes a qdisc made of a BPF program at a root alone",
+            own.discipline
+        ),
+        "write `engine = \"kit\"` in `[link]`, or a queue of the kernel's, such as `fq_codel`",
+    );
 }

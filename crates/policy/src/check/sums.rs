@@ -2,8 +2,10 @@
 //! Whether a policy's rates add up: margins, shares, reservations, ceilings.
 
 use crate::class::shares::{SharedClass, in_kbit, less};
+use crate::class::{Class, Guarantee};
 use crate::codes;
-use crate::model::{Class, Direction, Guarantee, Policy};
+use crate::model::Direction;
+use crate::policy::Policy;
 use weirgate_document::{Problems, Span};
 use weirgate_units::{Rate, Share, Size, Span as Time};
 

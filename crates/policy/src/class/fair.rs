@@ -2,10 +2,11 @@
 //! Between whom a class is shared: `fair` of a class, or of the link for the
 //! classes that do not say.
 
+use crate::class::Class;
 use crate::codes;
 use crate::field::words;
 use crate::link::Link;
-use crate::model::{Class, Policy};
+use crate::policy::Policy;
 use crate::queue::Queue;
 use weirgate_document::{Problems, Value};
 

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `[[class]]` and `[ack]`. What concerns several classes at once is
-//! checked in `verdict`.
+//! `[[class]]`: a part of the link. What concerns several classes at once is
+//! checked in `check`.
 
-pub(crate) mod delay;
+pub(crate) mod ack;
 pub(crate) mod fair;
 pub(crate) mod part;
 pub(crate) mod shares;
 
 use crate::class::fair::Fair;
 use crate::codes;
-use crate::field::Word;
-use crate::model::{Ack, AckRate, Amount, Class, Guarantee};
-use crate::queue;
-use crate::read::{directions, implied, word};
-use weirgate_document::{Kind, Reader, Value};
-use weirgate_units::{Rate, Share};
-
-/// The name of the class that `[ack]` creates.
-pub(crate) const ACK: &str = "ack";
+use crate::field::{self, Cell, FieldKind, Row, Table, Word, set};
+use crate::model::{Amount, Directions};
+use crate::queue::{self, Queue};
+use crate::read::implied;
+use weirgate_document::{Reader, Span, Value};
+use weirgate_units::{Rate, Share, Size, Span as Delay};
 
 /// The longest class name.
 const LONGEST: usize = 32;
@@ -25,42 +22,210 @@ const LONGEST: usize = 32;
 /// The priority of a class that states none.
 const MIDDLE: u8 = 4;
 
-pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
-    let name = match table.text("name") {
-        Some(name) => {
-            check_name(&table, &name);
-            Some(name)
-        }
-        None if table.has("name") => None,
-        None => table.missing("name", "name the class, such as `name = \"bulk\"`"),
-    };
-    let guarantee = read_guarantee(&mut table);
-    let default = table.boolean("default");
-    Class {
-        line: table.line(),
-        span: table.span(),
-        name: name.unwrap_or_else(|| implied(String::new(), &table)),
-        guarantee,
-        ceiling: read_ceiling(&mut table),
-        priority: priority(&mut table, MIDDLE),
-        queue: queue::read(&mut table),
-        fair: word(&mut table, "fair", Fair::WORDS),
-        burst: queue::sized(&mut table, "burst"),
-        objective: table
-            .integer("objective", 0..=5)
-            .map(|class| class.map(|class| class as u8)),
-        delay: delay::read(&mut table),
-        directions: directions(&mut table),
-        default: default
-            .filter(|default| default.value)
-            .map(|default| default.span),
-    }
+/// The shortest and longest `delay`.
+const DELAYS: (Delay, Delay) = (Delay::from_micros(100), Delay::from_secs(1));
+
+/// What a class is guaranteed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarantee {
+    /// A part of what reservations by rate leave of the gate.
+    Share(Share),
+    /// A rate in wire bits.
+    Rate(Rate),
 }
 
-fn priority(table: &mut Reader<'_, '_>, otherwise: u8) -> u8 {
-    table
-        .integer("priority", 0..=7)
-        .map_or(otherwise, |priority| priority.value as u8)
+/// A class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// The line of its table, from 1.
+    pub line: u32,
+    /// Where its table begins.
+    pub span: Span,
+    /// Its name.
+    pub name: Value<String>,
+    /// What it is guaranteed.
+    pub guarantee: Value<Guarantee>,
+    /// Its greatest rate, of the gate's.
+    pub ceiling: Value<Amount>,
+    /// Its priority: 0 first, 7 last.
+    pub priority: u8,
+    /// Its queue; `None` leaves the choice to crate `compile`.
+    pub queue: Option<Value<Queue>>,
+    /// Between whom it is shared; `None` leaves it to the link.
+    pub fair: Option<Value<Fair>>,
+    /// Wire bytes that may be sent at once beyond the guaranteed rate; `None`
+    /// leaves the choice to [`Policy::share_out`].
+    pub burst: Option<Value<Size>>,
+    /// The class of ITU-T Y.1541, 0 to 5, whose delay it should have.
+    pub objective: Option<Value<u8>>,
+    /// How long one packet of another class may be in its way upstream.
+    pub delay: Option<Value<Delay>>,
+    /// Its directions.
+    pub directions: Directions,
+    /// Takes what no rule matches; where it says so.
+    pub default: Option<Span>,
+}
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "class",
+    about: "A part of the link",
+    rows: &[&ROWS],
+};
+
+type ClassRow = Row<Class>;
+
+const ROWS: &[ClassRow] = &[
+    ClassRow::new(
+        "name",
+        FieldKind::Text("interactive"),
+        "Small letters, digits, - and _, a letter first",
+        |cell, class| {
+            if let Some(name) = cell.text() {
+                check_name(cell.table, &name);
+                class.name = name;
+            }
+        },
+    )
+    .needed("name the class, such as `name = \"bulk\"`"),
+    ClassRow::new(
+        "share",
+        FieldKind::Share,
+        "Guaranteed part of what reservations by rate leave",
+        |cell, class| {
+            if let Some(share) = share(cell) {
+                class.guarantee = share.map(Guarantee::Share);
+            }
+        },
+    ),
+    ClassRow::new("rate", FieldKind::Rate, "Guaranteed rate", |cell, class| {
+        if let Some(rate) = cell.parsed() {
+            zero(cell.table, &rate);
+            class.guarantee = rate.map(Guarantee::Rate);
+        }
+    }),
+    ClassRow::new(
+        "ceiling",
+        FieldKind::Amount,
+        "The most that it gets, also when the link is idle",
+        |cell, class| {
+            set(&mut class.ceiling, ceiling(cell));
+        },
+    )
+    .default("\"100%\""),
+    ClassRow::new(
+        "priority",
+        FieldKind::Integer(0, 7),
+        "Who gets what others leave: 0 first",
+        |cell, class| {
+            if let Some(priority) = cell.integer() {
+                class.priority = priority.value;
+            }
+        },
+    )
+    .default("4"),
+    ClassRow::new(
+        "queue",
+        FieldKind::TextOrTable("queue", "fq_codel"),
+        "Where its packets wait",
+        |cell, class| {
+            class.queue = queue::read(cell);
+        },
+    )
+    .default("by the class's rate"),
+    ClassRow::new(
+        "burst",
+        FieldKind::Size,
+        "What it may send at once beyond its guaranteed rate",
+        |cell, class| {
+            class.burst = cell.size();
+        },
+    )
+    .default("by the class's rate"),
+    ClassRow::new(
+        "objective",
+        FieldKind::Integer(0, 5),
+        "The class of ITU-T Y.1541 whose delay it should have",
+        |cell, class| {
+            class.objective = cell.integer();
+        },
+    ),
+    ClassRow::new(
+        "fair",
+        Fair::KIND,
+        "Between whom it is shared",
+        |cell, class| {
+            class.fair = cell.word();
+        },
+    )
+    .default("that of the link"),
+    ClassRow::new(
+        "delay",
+        FieldKind::Time,
+        "How long one packet of another class may be in the way upstream",
+        |cell, class| {
+            class.delay = delay(cell);
+        },
+    ),
+    ClassRow::new(
+        "default",
+        FieldKind::Boolean,
+        "Takes what no rule matches",
+        |cell, class| {
+            class.default = cell.flagged();
+        },
+    )
+    .default("false"),
+    ClassRow::new(
+        "direction",
+        Directions::KIND,
+        "In which directions",
+        |cell, class| {
+            if let Some(found) = cell.word() {
+                class.directions = found.value;
+            }
+        },
+    )
+    .default("\"both\""),
+];
+
+/// Reads one class.
+pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
+    let mut class = Class {
+        line: table.line(),
+        span: table.span(),
+        name: implied(String::new(), &table),
+        guarantee: implied(Guarantee::Share(Share::default()), &table),
+        ceiling: implied(Amount::Share(Share::WHOLE), &table),
+        priority: MIDDLE,
+        queue: None,
+        fair: None,
+        burst: None,
+        objective: None,
+        delay: None,
+        directions: Directions::Both,
+        default: None,
+    };
+    field::read(&mut table, ROWS, &(), &mut class);
+    let guaranteed = match (table.has("share"), table.has("rate")) {
+        (true, true) => Err((
+            class.guarantee.span.clone(),
+            "a class has a share or a rate, not both",
+            "keep the one that is meant",
+        )),
+        (false, false) => Err((
+            table.span(),
+            "this class is guaranteed nothing",
+            "write `share = \"20%\"`, or a rate such as `rate = \"64kbit\"`",
+        )),
+        _ => Ok(()),
+    };
+    if let Err((span, message, hint)) = guaranteed {
+        table
+            .problems()
+            .error(codes::GUARANTEE, span, message, hint);
+    }
+    class
 }
 
 fn check_name(table: &Reader<'_, '_>, name: &Value<String>) {
@@ -83,52 +248,17 @@ fn check_name(table: &Reader<'_, '_>, name: &Value<String>) {
     }
 }
 
-fn read_guarantee(table: &mut Reader<'_, '_>) -> Value<Guarantee> {
-    let none = implied(Guarantee::Share(Share::default()), table);
-    match (table.has("share"), table.has("rate")) {
-        (true, true) => {
-            let span = table
-                .text("rate")
-                .map_or_else(|| table.span(), |rate| rate.span);
-            table.problems().error(
-                codes::GUARANTEE,
-                span,
-                "a class has a share or a rate, not both",
-                "keep the one that is meant",
-            );
-            none
-        }
-        (false, false) => {
-            table.problems().error(
-                codes::GUARANTEE,
-                table.span(),
-                "this class is guaranteed nothing",
-                "write `share = \"20%\"`, or a rate such as `rate = \"64kbit\"`",
-            );
-            none
-        }
-        (true, false) => match table.parsed::<Share>("share") {
-            Some(share) => {
-                if share.value == Share::default() {
-                    table.problems().error(
-                        codes::SHARE_ZERO,
-                        share.span.clone(),
-                        "a class with a share of 0 could starve",
-                        "write at least `1%`",
-                    );
-                }
-                share.map(Guarantee::Share)
-            }
-            None => none,
-        },
-        (false, true) => match table.parsed::<Rate>("rate") {
-            Some(rate) => {
-                zero(table, &rate);
-                rate.map(Guarantee::Rate)
-            }
-            None => none,
-        },
+fn share(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Share>> {
+    let share: Value<Share> = cell.parsed()?;
+    if share.value == Share::default() {
+        cell.error(
+            codes::SHARE_ZERO,
+            share.span.clone(),
+            "a class with a share of 0 could starve",
+            "write at least `1%`",
+        );
     }
+    Some(share)
 }
 
 /// Reports a rate of 0.
@@ -143,75 +273,35 @@ pub(crate) fn zero(table: &Reader<'_, '_>, rate: &Value<Rate>) {
     }
 }
 
-fn read_ceiling(table: &mut Reader<'_, '_>) -> Value<Amount> {
-    let whole = implied(Amount::Share(Share::WHOLE), table);
-    let Some(ceiling) = table.parsed::<Amount>("ceiling") else {
-        return whole;
+/// `ceiling` of a class or of `[ack]`.
+fn ceiling(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Amount>> {
+    let ceiling: Value<Amount> = cell.parsed()?;
+    let nothing = [
+        Amount::Share(Share::default()),
+        Amount::Rate(Rate::default()),
+    ];
+    let message = match ceiling.value {
+        Amount::Share(share) if share > Share::WHOLE => "a ceiling cannot be above the whole link",
+        amount if nothing.contains(&amount) => "a ceiling of 0 lets nothing pass",
+        _ => return Some(ceiling),
     };
-    let nothing = matches!(ceiling.value, Amount::Share(share) if share == Share::default())
-        || matches!(ceiling.value, Amount::Rate(rate) if rate == Rate::default());
-    let over = matches!(ceiling.value, Amount::Share(share) if share > Share::WHOLE);
-    if nothing || over {
-        let message = if over {
-            "a ceiling cannot be above the whole link"
-        } else {
-            "a ceiling of 0 lets nothing pass"
-        };
-        let hint = "write a part of the link such as `80%`, or leave it out for `100%`";
-        table
-            .problems()
-            .error(codes::CEILING, ceiling.span.clone(), message, hint);
-        return whole;
-    }
-    ceiling
+    let hint = "write a part of the link such as `80%`, or leave it out for `100%`";
+    cell.error(codes::CEILING, ceiling.span, message, hint);
+    None
 }
 
-pub(crate) fn read_ack(mut table: Reader<'_, '_>) -> Option<Ack> {
-    let reserve = match table.kind("reserve") {
-        None => Some(implied(AckRate::Formula, &table)),
-        Some(Kind::Boolean) => match table.boolean("reserve") {
-            Some(flag) if flag.value => Some(flag.map(|_| AckRate::Formula)),
-            _ => None,
-        },
-        Some(_) => {
-            let rate = table.parsed::<Rate>("reserve");
-            if let Some(rate) = &rate {
-                zero(&table, rate);
-            }
-            let unread = implied(AckRate::Formula, &table);
-            Some(rate.map_or(unread, |rate| rate.map(AckRate::Rate)))
-        }
-    };
-    let factor = table.number("factor");
-    let tenths = factor
-        .as_ref()
-        .map_or(15.0, |factor| (factor.value * 10.0).round());
-    if let Some(factor) = &factor
-        && !(10.0..=1000.0).contains(&tenths)
-    {
-        table.problems().error(
-            codes::ACK_RATE,
-            factor.span.clone(),
-            "`factor` is how many data packets one ACK stands for: 1 to 100",
-            "write 1.5, or leave it out",
-        );
+/// `delay`: how long another class's packet may hold the link before one of this
+/// class.
+fn delay(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Delay>> {
+    let delay: Value<Delay> = cell.parsed()?;
+    if (DELAYS.0..=DELAYS.1).contains(&delay.value) {
+        return Some(delay);
     }
-    let size = table
-        .integer("size", 40..=120)
-        .map_or(52, |size| size.value as u32);
-    let ack = Ack {
-        line: table.line(),
-        span: table.span(),
-        reserve: reserve
-            .clone()
-            .unwrap_or_else(|| implied(AckRate::Formula, &table)),
-        factor_tenths: tenths.clamp(10.0, 1000.0) as u32,
-        size,
-        priority: priority(&mut table, 1),
-        ceiling: read_ceiling(&mut table),
-        queue: queue::read(&mut table),
-        burst: queue::sized(&mut table, "burst"),
-        directions: directions(&mut table),
-    };
-    reserve.map(|_| ack)
+    cell.error(
+        codes::DELAY,
+        delay.span,
+        format!("a packet's delay of {} cannot be asked for", delay.value),
+        "write from `100us` to `1s`, such as `15ms`",
+    );
+    None
 }

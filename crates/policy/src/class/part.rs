@@ -2,11 +2,14 @@
 //! Parts of classes: `[[share]]` gives the hosts of a group a part of classes,
 //! `[[cap]]` limits each host of a group in a class.
 
-use crate::class::{ACK, zero};
+use crate::class::ack::ACK;
+use crate::class::{Class, zero};
 use crate::codes;
 use crate::condition::matching::Prefix;
-use crate::model::{Amount, Class, Direction, Policy};
+use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::model::{Amount, Direction};
 use crate::named::group::{self, Groups};
+use crate::policy::Policy;
 use std::net::IpAddr;
 use weirgate_document::{Problems, Reader, Span, Value, nearest};
 use weirgate_units::{Rate, Share};
@@ -78,32 +81,147 @@ impl GroupShare {
     }
 }
 
+/// `[[share]]`.
+pub(crate) const SHARE: Table = Table {
+    name: "share",
+    about: "A group's part of classes",
+    rows: &[&SHARE_ROWS],
+};
+
+/// `[[cap]]`.
+pub(crate) const CAP: Table = Table {
+    name: "cap",
+    about: "A limit for each host of a group",
+    rows: &[&CAP_ROWS],
+};
+
+/// A group's name and its addresses.
+type Members = (Value<String>, Vec<Prefix>);
+
+/// The fields of `[[share]]` as they are written.
+#[derive(Default)]
+struct WrittenShare {
+    group: Option<Members>,
+    share: Option<Value<Share>>,
+    ceiling: Option<Value<Amount>>,
+    classes: Vec<Value<String>>,
+}
+
+/// The fields of `[[cap]]` as they are written.
+#[derive(Default)]
+struct WrittenCap {
+    group: Option<Members>,
+    class: Option<Value<String>>,
+    up: Option<Value<Rate>>,
+    down: Option<Value<Rate>>,
+}
+
+type ShareRow = Row<WrittenShare, Groups>;
+type CapRow = Row<WrittenCap, Groups>;
+
+/// The hint where `group` is missing.
+const NAME_GROUP: &str = "name a group of addresses, such as `group = \"sales\"`";
+
+const SHARE_ROWS: &[ShareRow] = &[
+    ShareRow::new(
+        "group",
+        FieldKind::Text("sales"),
+        "A group of addresses",
+        |cell, share| {
+            share.group = members(cell);
+        },
+    )
+    .needed(NAME_GROUP),
+    ShareRow::new(
+        "share",
+        FieldKind::Share,
+        "Its part of what each class is guaranteed",
+        |cell, share| {
+            share.share = cell.parsed();
+        },
+    )
+    .needed("state the group's part, such as `share = \"30%\"`"),
+    ShareRow::new(
+        "ceiling",
+        FieldKind::Amount,
+        "The most that it gets in a class",
+        |cell, share| {
+            share.ceiling = cell.parsed();
+        },
+    ),
+    ShareRow::new(
+        "classes",
+        FieldKind::List("normal"),
+        "Which classes; all but `ack` where none is named",
+        |cell, share| {
+            share.classes = cell.texts();
+        },
+    )
+    .default("all but `ack`"),
+];
+
+const CAP_ROWS: &[CapRow] = &[
+    CapRow::new(
+        "group",
+        FieldKind::Text("guests"),
+        "A group of addresses",
+        |cell, cap| {
+            cap.group = members(cell);
+        },
+    )
+    .needed(NAME_GROUP),
+    CapRow::new(
+        "class",
+        FieldKind::Text("guest"),
+        "The class in which they are limited",
+        |cell, cap| {
+            cap.class = cell.text();
+        },
+    )
+    .needed("name the class in which each host is limited"),
+    CapRow::new(
+        "up",
+        FieldKind::Rate,
+        "The most that a host gets upstream, in wire bits",
+        |cell, cap| {
+            cap.up = rate(cell);
+        },
+    ),
+    CapRow::new(
+        "down",
+        FieldKind::Rate,
+        "The most that a host gets downstream, in wire bits",
+        |cell, cap| {
+            cap.down = rate(cell);
+        },
+    ),
+];
+
 /// `group` and the addresses of the group it names.
-fn read_group(table: &mut Reader<'_, '_>, groups: &Groups) -> Option<(Value<String>, Vec<Prefix>)> {
-    let hint = "name a group of addresses, such as `group = \"sales\"`";
-    let name = match table.text("group") {
-        Some(name) => name,
-        None if table.has("group") => return None,
-        None => table.missing("group", hint)?,
-    };
-    let found = group::members(groups, &name, "addresses", table.problems(), |group| {
+fn members(cell: &mut Cell<'_, '_, '_, Groups>) -> Option<Members> {
+    let name = cell.text()?;
+    let found = group::members(cell.context, &name, "addresses", cell.problems(), |group| {
         &group.addresses
     });
     let name = name.map(|name| name.trim_start_matches('@').to_owned());
     Some((name, found?))
 }
 
+fn rate(cell: &mut Cell<'_, '_, '_, Groups>) -> Option<Value<Rate>> {
+    let rate = cell.parsed();
+    rate.inspect(|rate| zero(cell.table, rate))
+}
+
 /// Reads `[[share]]`.
 pub(crate) fn read_share(mut table: Reader<'_, '_>, groups: &Groups) -> Option<GroupShare> {
-    let group = read_group(&mut table, groups);
-    let share = match table.parsed::<Share>("share") {
-        None if !table.has("share") => {
-            table.missing("share", "state the group's part, such as `share = \"30%\"`")
-        }
-        other => other,
-    };
-    let ceiling = table.parsed::<Amount>("ceiling");
-    let classes = table.text_list("classes").unwrap_or_default();
+    let mut written = WrittenShare::default();
+    field::read(&mut table, SHARE_ROWS, groups, &mut written);
+    let WrittenShare {
+        group,
+        share,
+        ceiling,
+        classes,
+    } = written;
     if let Some(share) = share
         .as_ref()
         .filter(|share| share.value == Share::default())
@@ -145,17 +263,8 @@ pub(crate) fn read_share(mut table: Reader<'_, '_>, groups: &Groups) -> Option<G
 
 /// Reads `[[cap]]`.
 pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<HostCap> {
-    let group = read_group(&mut table, groups);
-    let class = match table.text("class") {
-        None if !table.has("class") => {
-            table.missing("class", "name the class in which each host is limited")
-        }
-        other => other,
-    };
-    let (up, down) = (table.parsed::<Rate>("up"), table.parsed::<Rate>("down"));
-    for rate in up.iter().chain(&down) {
-        zero(&table, rate);
-    }
+    let mut written = WrittenCap::default();
+    field::read(&mut table, CAP_ROWS, groups, &mut written);
     if !table.has("up") && !table.has("down") {
         table.problems().error(
             codes::HOST_CAP,
@@ -164,7 +273,7 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
             "state `up`, `down` or both, such as `down = \"5mbit\"`",
         );
     }
-    let (group, addresses) = group?;
+    let (group, addresses) = written.group?;
     let mut hosts = Vec::new();
     for prefix in &addresses {
         if !enumerated(*prefix, &mut hosts) {
@@ -187,9 +296,9 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
         span: table.span(),
         group,
         hosts,
-        class: class?,
-        up,
-        down,
+        class: written.class?,
+        up: written.up,
+        down: written.down,
     })
 }
 

@@ -6,9 +6,12 @@
 //! reserved by rate (ACKs and classes with `rate`) is shared by percentage
 //! (Brouer B.6.1: shares are of RATE = CEIL - ACK, ceilings of CEIL).
 
-use crate::class::ACK;
+use crate::class::Guarantee;
+use crate::class::ack::ACK;
+use crate::class::ack::AckRate;
 use crate::class::fair;
-use crate::model::{AckRate, Direction, Guarantee, Policy};
+use crate::model::Direction;
+use crate::policy::Policy;
 use crate::{Class, Fair, Queue};
 use weirgate_document::{Span, Value};
 use weirgate_linklayer::ack::AckReserve;

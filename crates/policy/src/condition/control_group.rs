@@ -4,7 +4,8 @@
 
 use crate::codes;
 use crate::condition::matching::number;
-use crate::model::{Policy, Rule, When};
+use crate::model::{Rule, When};
+use crate::policy::Policy;
 use std::fmt;
 use weirgate_document::{Problems, Span, Value};
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Urgency and importance as two things (DRT: Mylonas, sections 2.3 and 3.1): as
 //! conditions of a rule, and as what a conditioner gives packets by the nominal
-//! bit rate of their sender. No code points are standardised for DRT; those here
+//! bit rate of their sender (`conditioner/nominal.rs`). No code points are standardised for DRT; those here
 //! are of the pool for local use (`aqm/drt.c`).
 
 use crate::codes;
-use crate::read::{choose, one_of, understood, understood_list};
+use crate::field::{Word, words};
+use crate::read::{choose, one_of, understood_list};
 use weirgate_document::{Reader, Value};
-use weirgate_state::ColourAction;
 use weirgate_units::Dscp;
 
 /// How long a packet may wait: DRT's two delay classes.
@@ -17,28 +17,25 @@ pub(crate) enum Urgency {
     Elastic,
 }
 
-const URGENCIES: [(&str, Urgency); 2] = [
-    ("real-time", Urgency::RealTime),
-    ("elastic", Urgency::Elastic),
-];
+words!(Urgency: "real-time" => Self::RealTime, "elastic" => Self::Elastic);
 
 /// The most important.
-const MOST: u8 = 6;
+pub(crate) const MOST: u8 = 6;
 
 impl Urgency {
     const BOTH: [Self; 2] = [Self::RealTime, Self::Elastic];
 
     /// The code point of an importance, 1 to 6: `u iii 11`.
-    fn code_point(self, importance: u8) -> Dscp {
+    pub(crate) fn code_point(self, importance: u8) -> Dscp {
         let urgent = u8::from(self == Self::RealTime) << 5;
         Dscp::new(urgent | importance << 2 | 3).unwrap_or_default()
     }
 }
 
-fn urgency(text: &str) -> Result<Urgency, (String, String)> {
-    one_of(text, &URGENCIES).ok_or_else(|| {
+pub(crate) fn urgency(text: &str) -> Result<Urgency, (String, String)> {
+    one_of(text, Urgency::WORDS).ok_or_else(|| {
         let wrong = format!("`{text}` is not an urgency");
-        (wrong, choose(text, &URGENCIES))
+        (wrong, choose(text, Urgency::WORDS))
     })
 }
 
@@ -94,34 +91,4 @@ pub(crate) fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
         .flat_map(|urgency| levels().map(move |level| urgency.code_point(level)))
         .map(|code| place.clone().map(|()| code))
         .collect()
-}
-
-/// What a conditioner with `nominal` does with the colours of its meter: what
-/// keeps to the nominal rate gets the importance that is stated, what keeps to
-/// twice that two levels less, and the rest another two less.
-pub(crate) fn by_nominal_rate(table: &mut Reader<'_, '_>) -> [ColourAction; 3] {
-    let urgency = understood(table, "urgency", codes::CONDITIONER, urgency);
-    let level = table.integer("importance", 1..=i64::from(MOST));
-    if urgency.is_none() && !table.has("urgency") {
-        table.missing::<()>(
-            "urgency",
-            "write `urgency = \"real-time\"` or `\"elastic\"`: the importance is by `nominal`",
-        );
-    }
-    for key in ["green", "yellow", "red", "aware", "meter"] {
-        if table.has(key) {
-            table.problems().error(
-                codes::CONDITIONER,
-                table.place(key),
-                format!("`{key}` stands beside `nominal`, which has a meter and says what is done"),
-                "leave one of them out",
-            );
-        }
-    }
-    let urgency = urgency.map_or(Urgency::Elastic, |found| found.value);
-    let level = level.map_or(MOST, |found| found.value as u8);
-    [0, 2, 4].map(|less| {
-        let level = level.saturating_sub(less).max(1);
-        ColourAction::Mark(urgency.code_point(level))
-    })
 }

@@ -2,6 +2,7 @@
 //! Rates and numbers of connections as conditions.
 
 use crate::codes;
+use crate::field::{self, FieldKind, Row, Table, Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Reader, Value};
 use weirgate_units::Size;
@@ -60,12 +61,12 @@ pub enum Per {
     All,
 }
 
-const PER: [(&str, Per); 4] = [
-    ("local", Per::Local),
-    ("remote", Per::Remote),
-    ("connection", Per::Connection),
-    ("all", Per::All),
-];
+words!(Per:
+    "local" => Self::Local,
+    "remote" => Self::Remote,
+    "connection" => Self::Connection,
+    "all" => Self::All,
+);
 
 impl Meter {
     /// Seconds after which a key without packets is forgotten: when a bucket
@@ -84,36 +85,132 @@ impl Meter {
     }
 }
 
-/// Reads `rate` or `connections`, whichever a rule has.
-pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<Meter>> {
-    let rate = table.table("rate");
-    let connections = table.table("connections");
-    if let (Some(_), Some(second)) = (&rate, &connections) {
-        second.problems().error(
-            codes::METER,
-            second.span(),
-            "a rule counts one thing",
-            "make two rules, the first without `final`",
-        );
-    }
-    match (rate, connections) {
-        (Some(rate), _) => read_one(rate, false),
-        (None, Some(connections)) => read_one(connections, true),
-        (None, None) => None,
-    }
+/// `[rule.rate]`.
+pub(crate) const RATE: Table = Table {
+    name: "rate",
+    about: "A rate as a condition",
+    rows: &[&RATE_ROWS],
+};
+
+/// `[rule.connections]`.
+pub(crate) const CONNECTIONS: Table = Table {
+    name: "connections",
+    about: "A number of connections as a condition",
+    rows: &[&CONNECTIONS_ROWS],
+};
+
+/// The fields as they are written.
+#[derive(Default)]
+struct Written {
+    over: Option<Vec<Value<String>>>,
+    within: Option<Vec<Value<String>>>,
+    per: Option<Value<String>>,
+    burst: Option<u32>,
+    size: Option<u32>,
 }
 
-fn read_one(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>> {
+type MeterRow = Row<Written>;
+
+const RATE_ROWS: &[MeterRow] = &[
+    MeterRow::new(
+        "over",
+        FieldKind::List("20/s"),
+        "Matches what is beyond the rate",
+        |cell, meter| {
+            meter.over = Some(cell.texts());
+        },
+    ),
+    MeterRow::new(
+        "within",
+        FieldKind::List("20/s"),
+        "Matches what is not",
+        |cell, meter| {
+            meter.within = Some(cell.texts());
+        },
+    ),
+    MeterRow::new(
+        "per",
+        FieldKind::Word(&["local", "remote", "connection", "all"]),
+        "By what packets are told apart",
+        |cell, meter| {
+            meter.per = cell.text();
+        },
+    )
+    .default("\"local\""),
+    MeterRow::new(
+        "burst",
+        FieldKind::Integer(1, u32::MAX as i64),
+        "How much beyond the rate at once",
+        |cell, meter| {
+            meter.burst = cell.integer().map(|burst| burst.value);
+        },
+    )
+    .default("5 packets, or no bytes"),
+    MeterRow::new(
+        "size",
+        FieldKind::Integer(1, MOST_KEYS),
+        "How many hosts or connections are remembered",
+        |cell, meter| {
+            meter.size = cell.integer().map(|size| size.value);
+        },
+    )
+    .default("4096"),
+];
+
+const CONNECTIONS_ROWS: &[MeterRow] = &[
+    MeterRow::new(
+        "over",
+        FieldKind::List("200"),
+        "Matches what is beyond",
+        |cell, meter| {
+            meter.over = Some(cell.texts());
+        },
+    ),
+    MeterRow::new(
+        "within",
+        FieldKind::List("200"),
+        "Matches what is not",
+        |cell, meter| {
+            meter.within = Some(cell.texts());
+        },
+    ),
+    MeterRow::new(
+        "per",
+        FieldKind::Word(&["local", "remote", "all"]),
+        "By what packets are told apart",
+        |cell, meter| {
+            meter.per = cell.text();
+        },
+    )
+    .default("\"local\""),
+    MeterRow::new(
+        "size",
+        FieldKind::Integer(1, MOST_KEYS),
+        "How many hosts are remembered",
+        |cell, meter| {
+            meter.size = cell.integer().map(|size| size.value);
+        },
+    )
+    .default("4096"),
+];
+
+/// Reads `rate`, or `connections`.
+pub(crate) fn read(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>> {
     let (span, line) = (table.span(), table.line());
-    let over = table.text_list("over");
-    let within = table.text_list("within");
-    let per = table.text("per");
-    let size = table.integer("size", 1..=MOST_KEYS);
-    let burst = if connections {
-        None
+    let mut written = Written::default();
+    let rows = if connections {
+        CONNECTIONS_ROWS
     } else {
-        table.integer("burst", 1..=i64::from(u32::MAX))
+        RATE_ROWS
     };
+    field::read(&mut table, rows, &(), &mut written);
+    let Written {
+        over,
+        within,
+        per,
+        burst,
+        size,
+    } = written;
     let (amounts, is_over) = match (over, within) {
         (Some(amounts), None) => (amounts, true),
         (None, Some(amounts)) => (amounts, false),
@@ -139,7 +236,7 @@ fn read_one(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>
     let found = if connections {
         count(&amount.value)
     } else {
-        rate(&amount.value, burst.map(|burst| *burst as u32))
+        rate(&amount.value, burst)
     };
     let count = match found {
         Ok(count) => count,
@@ -151,7 +248,7 @@ fn read_one(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>
     };
     let per = match per {
         None => Per::Local,
-        Some(word) => match one_of(&word.value, &PER) {
+        Some(word) => match one_of(&word.value, Per::WORDS) {
             Some(Per::Connection) if connections => {
                 table.problems().error(
                     codes::METER,
@@ -164,7 +261,7 @@ fn read_one(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>
             Some(per) => per,
             None => {
                 let wrong = format!("`per` cannot be `{}`", word.value);
-                let right = choose(&word.value, &PER);
+                let right = choose(&word.value, Per::WORDS);
                 table
                     .problems()
                     .error(codes::METER, word.span, wrong, right);
@@ -176,7 +273,7 @@ fn read_one(mut table: Reader<'_, '_>, connections: bool) -> Option<Value<Meter>
         count,
         per,
         over: is_over,
-        size: size.map_or(SIZE, |size| *size as u32),
+        size: size.unwrap_or(SIZE),
     };
     Some(Value { value, span, line })
 }

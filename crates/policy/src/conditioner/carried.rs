@@ -5,9 +5,9 @@
 use crate::codes;
 use crate::condition::matching::{Ports, Protocol};
 use crate::condition::when;
+use crate::field::Cell;
 use crate::named::group::Groups;
-use crate::read::understood_list;
-use weirgate_document::{Reader, Value};
+use weirgate_document::{Problems, Value};
 
 /// Ranges of ports of each side (`CONDITION_PORTS` of
 /// `bpf/inbound/condition.bpf.c`).
@@ -25,27 +25,19 @@ pub struct Carried {
 }
 
 impl Carried {
-    pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> Self {
-        let carried = Self {
-            protocols: understood_list(table, "protocol", codes::PROTOCOL, Protocol::read),
-            local_ports: ports(table, "local-port", groups),
-            remote_ports: ports(table, "remote-port", groups),
-        };
-        if !(carried.local_ports.is_empty() && carried.remote_ports.is_empty()) {
-            let portless = carried
-                .protocols
-                .iter()
-                .filter(|one| !one.value.has_ports());
-            for protocol in portless {
-                table.problems().error(
-                    codes::CONTRADICTION,
-                    protocol.span.clone(),
-                    format!("{} has no ports", protocol.value),
-                    "make a conditioner of its own for it",
-                );
-            }
+    /// Reports protocols without ports beside ports.
+    pub(super) fn check(&self, problems: &Problems) {
+        if self.local_ports.is_empty() && self.remote_ports.is_empty() {
+            return;
         }
-        carried
+        for protocol in self.protocols.iter().filter(|one| !one.value.has_ports()) {
+            problems.error(
+                codes::CONTRADICTION,
+                protocol.span.clone(),
+                format!("{} has no ports", protocol.value),
+                "make a conditioner of its own for it",
+            );
+        }
     }
 
     /// Whether it asks for nothing.
@@ -55,13 +47,14 @@ impl Carried {
     }
 }
 
-fn ports(table: &mut Reader<'_, '_>, key: &'static str, groups: &Groups) -> Vec<Value<Ports>> {
-    let ports = when::ports(table, key, groups);
+/// `local-port` or `remote-port`.
+pub(super) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
+    let ports = when::ports(cell.table, cell.key, cell.context);
     if let Some(one) = ports.get(MOST_PORTS) {
-        table.problems().error(
+        cell.error(
             codes::CONDITIONER,
             one.span.clone(),
-            format!("`{key}` has {} ranges of ports", ports.len()),
+            format!("`{}` has {} ranges of ports", cell.key, ports.len()),
             format!(
                 "write at most {MOST_PORTS}, or let a rule put their packets into a `class` and \
                  name that"

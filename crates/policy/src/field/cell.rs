@@ -146,6 +146,25 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         }
     }
 
+    /// One or more tables.
+    pub(crate) fn tables(&mut self) -> Vec<Reader<'d, 'i>> {
+        self.table.tables(self.key)
+    }
+
+    /// A table for each name.
+    pub(crate) fn named(&mut self) -> Vec<(Value<String>, Reader<'d, 'i>)> {
+        let Some(mut table) = self.table() else {
+            return Vec::new();
+        };
+        let names = table.keys().into_iter();
+        names
+            .filter_map(|name| {
+                let one = table.table_named(&name)?;
+                Some((name, one))
+            })
+            .collect()
+    }
+
     /// A table.
     pub(crate) fn table(&mut self) -> Option<Reader<'d, 'i>> {
         self.table.table(self.key)

@@ -29,8 +29,6 @@
 //! A [`Table`] joins the rows of one or more lists under the table's name, and
 //! `crate::TABLES` lists every table.
 
-#![allow(dead_code, reason = "tables move to the registry one by one")]
-
 mod cell;
 mod word;
 
@@ -99,6 +97,18 @@ pub enum FieldKind {
     /// A text, a number, or `true` and `false`, by what else the table says; an
     /// example.
     Setting(&'static str),
+}
+
+impl FieldKind {
+    /// The kind that takes what either of two takes.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (one, other) if one == other => one,
+            (Self::Integer(..) | Self::Size, Self::Integer(..) | Self::Size) => Self::Size,
+            (Self::Setting(example), _) | (_, Self::Setting(example)) => Self::Setting(example),
+            _ => Self::Setting("1"),
+        }
+    }
 }
 
 /// A field with its reader, which puts the value into `T`. `C` is what readers
@@ -188,13 +198,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// Its fields, each name once.
+    /// Its fields, each name once; a name with several kinds takes any of them.
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
         for field in self.rows.iter().flat_map(|rows| rows.fields()) {
-            if !fields.iter().any(|known| known.name == field.name) {
-                fields.push(field);
+            match fields.iter_mut().find(|known| known.name == field.name) {
+                Some(known) => known.kind = known.kind.or(field.kind),
+                None => fields.push(field),
             }
         }
         fields
@@ -216,5 +227,12 @@ pub(crate) fn read<T, C>(
         } else if let Some(hint) = row.field.required {
             table.missing::<()>(row.field.name, hint);
         }
+    }
+}
+
+/// Puts a value that could be read in the place of the default.
+pub(crate) fn set<T>(slot: &mut T, found: Option<T>) {
+    if let Some(found) = found {
+        *slot = found;
     }
 }

@@ -2,3 +2,311 @@
 //! The files of a policy: which there are, and what each gives to the whole.
 
 pub(crate) mod include;
+
+use crate::class::ack::{self, Ack};
+use crate::class::part::{self, GroupShare, HostCap};
+use crate::class::{self, Class};
+use crate::codes;
+use crate::conditioner::{self, Conditioner};
+use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::file::include::Env;
+use crate::link::inbound::{self, Holding};
+use crate::link::track::{self, Track};
+use crate::link::{self, Link};
+use crate::model::{Rule, Ruleset};
+use crate::named::{group, schedule, service};
+use crate::receive::{self, Receive};
+use crate::rule;
+use crate::rule::treatment::{self, DscpTreatment, Marks};
+use std::collections::BTreeSet;
+use weirgate_document::Reader;
+
+/// The file itself.
+pub(crate) const TABLE: Table = Table {
+    name: "policy",
+    about: "A link and who gets what of it",
+    rows: &[&ROWS],
+};
+
+/// What the files give, in the order of the scheme.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) link: Option<Link>,
+    pub(crate) holding: Option<Holding>,
+    pub(crate) receive: Option<Receive>,
+    pub(crate) track: Option<Track>,
+    pub(crate) ack: Option<Ack>,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) rulesets: Vec<Ruleset>,
+    pub(crate) dscp: Option<DscpTreatment>,
+    pub(crate) conditioners: Vec<Conditioner>,
+    pub(crate) shares: Vec<GroupShare>,
+    pub(crate) caps: Vec<HostCap>,
+    pub(crate) marks: Option<Marks>,
+    /// What has been defined so far, by kind and name.
+    defined: BTreeSet<(&'static str, String)>,
+    /// Of the file that is read: whether its rules are final that do not say so.
+    not_final: bool,
+    /// Of the file that is read: single rules and rule sets by their places,
+    /// which make one scheme in the order of the text.
+    scheme: Vec<(usize, Vec<Rule>)>,
+}
+
+type PolicyRow = Row<Parts, Env>;
+
+const ROWS: &[PolicyRow] = &[
+    PolicyRow::new(
+        "version",
+        FieldKind::Integer(1, 1),
+        "The version of this format; required in the policy itself",
+        |cell, _| version(cell),
+    ),
+    PolicyRow::new(
+        "include",
+        FieldKind::List("services/ssh.toml"),
+        "Files that belong to the policy",
+        |cell, _| {
+            cell.texts();
+        },
+    ),
+    PolicyRow::new(
+        "final",
+        FieldKind::Boolean,
+        "Whether a rule that does not say so itself is the last for its packets",
+        |cell, parts| {
+            parts.not_final = !cell.boolean().is_none_or(|flag| flag.value);
+        },
+    )
+    .default("true"),
+    PolicyRow::new(
+        "link",
+        FieldKind::Table("link"),
+        "The link that is shared; required in the policy itself",
+        |cell, parts| {
+            parts.link = cell.table().map(link::read);
+        },
+    ),
+    PolicyRow::new(
+        "inbound",
+        FieldKind::Table("inbound"),
+        "How arriving packets are held to a rate that are not queued",
+        |cell, parts| {
+            parts.holding = cell.table().map(inbound::read);
+        },
+    ),
+    PolicyRow::new(
+        "receive",
+        FieldKind::Table("receive"),
+        "How senders are held to a rate from the receiving side",
+        |cell, parts| {
+            parts.receive = cell.table().map(receive::read);
+        },
+    ),
+    PolicyRow::new(
+        "track",
+        FieldKind::Table("track"),
+        "How the rate of a line is followed that changes",
+        |cell, parts| {
+            parts.track = cell.table().map(track::read);
+        },
+    ),
+    PolicyRow::new(
+        "ack",
+        FieldKind::Table("ack"),
+        "A reservation for TCP acknowledgements",
+        |cell, parts| {
+            parts.ack = cell.table().and_then(ack::read);
+        },
+    ),
+    PolicyRow::new(
+        "class",
+        FieldKind::Tables("class"),
+        "A part of the link",
+        |cell, parts| {
+            parts
+                .classes
+                .extend(cell.tables().into_iter().map(class::read));
+        },
+    ),
+    PolicyRow::new(
+        "share",
+        FieldKind::Tables("share"),
+        "A group's part of classes",
+        |cell, parts| {
+            for table in cell.tables() {
+                parts
+                    .shares
+                    .extend(part::read_share(table, &cell.context.groups));
+            }
+        },
+    ),
+    PolicyRow::new(
+        "conditioner",
+        FieldKind::Tables("conditioner"),
+        "What measures packets, and does something by their colour",
+        |cell, parts| {
+            for table in cell.tables() {
+                parts
+                    .conditioners
+                    .extend(conditioner::read(table, &cell.context.groups));
+            }
+        },
+    ),
+    PolicyRow::new(
+        "cap",
+        FieldKind::Tables("cap"),
+        "A limit for each host of a group",
+        |cell, parts| {
+            for table in cell.tables() {
+                parts
+                    .caps
+                    .extend(part::read_cap(table, &cell.context.groups));
+            }
+        },
+    ),
+    PolicyRow::new(
+        "rule",
+        FieldKind::Tables("rule"),
+        "Which packets go into which class",
+        |cell, parts| {
+            for table in cell.tables() {
+                let rule = rule::read(table, cell.context, None, !parts.not_final);
+                parts.scheme.push((rule.span.start, vec![rule]));
+            }
+        },
+    ),
+    PolicyRow::new(
+        "ruleset",
+        FieldKind::Tables("ruleset"),
+        "Rules that are switched on and off as one",
+        |cell, parts| {
+            for table in cell.tables() {
+                let start = table.span().start;
+                let (set, rules) =
+                    rule::read_set(table, cell.context, parts.rulesets.len(), !parts.not_final);
+                parts.rulesets.push(set);
+                parts.scheme.push((start, rules));
+            }
+        },
+    ),
+    PolicyRow::new(
+        "group",
+        FieldKind::Named("group"),
+        "What rules list by one name, @NAME",
+        |cell, parts| {
+            for (name, table) in cell.named() {
+                parts.once(&table, "group", name.value.clone());
+                group::read(name, table);
+            }
+        },
+    ),
+    PolicyRow::new(
+        "service",
+        FieldKind::Named("service"),
+        "Conditions that rules use by one name",
+        |cell, parts| {
+            for (name, table) in cell.named() {
+                parts.once(cell.table, "service", name.value.clone());
+                service::read(&name, table, &cell.context.groups);
+            }
+        },
+    ),
+    PolicyRow::new(
+        "schedule",
+        FieldKind::Named("schedule"),
+        "Times of day and week",
+        |cell, parts| {
+            for (name, table) in cell.named() {
+                parts.once(&table, "schedule", name.value);
+                schedule::read(table);
+            }
+        },
+    ),
+    PolicyRow::new(
+        "dscp",
+        FieldKind::Table("dscp"),
+        "What is done with code points",
+        |cell, parts| {
+            parts.dscp = cell.table().map(treatment::read_dscp);
+        },
+    ),
+    PolicyRow::new(
+        "marks",
+        FieldKind::Table("marks"),
+        "The bits of a connection's mark that keep decisions",
+        |cell, parts| {
+            parts.marks = cell.table().map(treatment::read_marks);
+        },
+    ),
+];
+
+impl Parts {
+    /// Two files must not define the same thing.
+    fn once(&mut self, place: &Reader<'_, '_>, kind: &'static str, name: String) {
+        let wrong = format!("another file has a {kind} `{name}` already");
+        if !self.defined.insert((kind, name)) {
+            place.problems().error(
+                codes::INCLUDE,
+                place.span(),
+                wrong,
+                "choose another name, or leave one of the files out",
+            );
+        }
+    }
+}
+
+/// Fields that speak of the site as a whole.
+const OF_THE_POLICY: [&str; 8] = [
+    "link", "inbound", "receive", "track", "ack", "dscp", "marks", "version",
+];
+
+/// Fields that the policy itself must have, with the hint where it lacks one.
+const NEEDED: [(&str, &str); 3] = [
+    ("version", "begin the policy with `version = 1`"),
+    (
+        "link",
+        "describe the link: `[link]` with device, up and layer",
+    ),
+    (
+        "class",
+        "name at least one class: `[[class]]` with name and share",
+    ),
+];
+
+/// Reads one file into `parts`; `main` is the policy itself.
+pub(crate) fn read(root: &mut Reader<'_, '_>, env: &Env, main: bool, parts: &mut Parts) {
+    parts.not_final = false;
+    field::read(root, ROWS, env, parts);
+    for (key, hint) in NEEDED {
+        if main && !root.has(key) && (key != "class" || parts.classes.is_empty()) {
+            root.missing::<()>(key, hint);
+        }
+    }
+    for key in OF_THE_POLICY {
+        if !main && root.has(key) {
+            root.problems().error(
+                codes::MISPLACED,
+                root.place(key),
+                format!("`{key}` belongs into the policy itself"),
+                "leave it out of the included file",
+            );
+        }
+    }
+    parts.scheme.sort_by_key(|(start, _)| *start);
+    let rules = parts.scheme.drain(..).flat_map(|(_, rules)| rules);
+    parts.rules.extend(rules);
+}
+
+fn version(cell: &mut Cell<'_, '_, '_, Env>) {
+    if let Some(version) = cell.table.integer(cell.key, 0..=i64::MAX)
+        && *version != 1
+    {
+        cell.error(
+            codes::VERSION,
+            version.span.clone(),
+            format!("policies of version {} are not known here", *version),
+            "write `version = 1`",
+        );
+    }
+}

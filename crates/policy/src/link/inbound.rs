@@ -4,10 +4,9 @@
 
 use crate::class::shares::{less, whole_bytes};
 use crate::codes;
-use crate::field::words;
-use crate::model::{Direction, Policy};
-use crate::queue::sized;
-use crate::read::word;
+use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::model::Direction;
+use crate::policy::Policy;
 use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size};
 
@@ -74,28 +73,95 @@ pub enum Flows {
     Receivers,
 }
 
-/// The sizes that a field takes, and how they are written.
+words!(Flows:
+    "connections" => Self::Connections,
+    "pairs" => Self::Pairs,
+    "senders" => Self::Senders,
+    "receivers" => Self::Receivers,
+);
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "inbound",
+    about: "How arriving packets are held to a rate that are not queued",
+    rows: &[&ROWS],
+};
+
+type HoldingRow = Row<Holding>;
+
+const ROWS: &[HoldingRow] = &[
+    HoldingRow::new(
+        "ecn",
+        FieldKind::Boolean,
+        "Whether packets are marked, where senders understand it, and not dropped",
+        |cell, holding| {
+            holding.ecn = cell.boolean();
+        },
+    )
+    .default("true"),
+    HoldingRow::new(
+        "spare",
+        FieldKind::Size,
+        "A flow is spared until it has sent this",
+        |cell, holding| {
+            holding.spare = cell.size();
+        },
+    ),
+    HoldingRow::new("flows", Flows::KIND, "What one flow is", |cell, holding| {
+        holding.flows = cell.word();
+    })
+    .default("\"connections\""),
+    HoldingRow::new(
+        "leak",
+        FieldKind::Share,
+        "What of its share of the link a flow's size loses as time goes by",
+        |cell, holding| {
+            holding.leak = cell.parsed();
+        },
+    ),
+    HoldingRow::new(
+        "min",
+        FieldKind::Size,
+        "The virtual queue from which on packets are chosen",
+        |cell, holding| {
+            holding.min = cell.size();
+        },
+    ),
+    HoldingRow::new(
+        "max",
+        FieldKind::Size,
+        "The virtual queue at which the probability is the full one",
+        |cell, holding| {
+            holding.max = cell.size();
+        },
+    ),
+    HoldingRow::new(
+        "burst",
+        FieldKind::Size,
+        "What the policer lets through at once",
+        |cell, holding| {
+            holding.burst = cell.size();
+        },
+    ),
+];
+
+/// The sizes that a field takes.
 const SIZES: (u64, u64) = (1, 1 << 29);
 
 /// Reads the table.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
-    let words = [
-        ("connections", Flows::Connections),
-        ("pairs", Flows::Pairs),
-        ("senders", Flows::Senders),
-        ("receivers", Flows::Receivers),
-    ];
-    let holding = Holding {
+    let mut holding = Holding {
         line: table.line(),
         span: table.span(),
-        ecn: table.boolean("ecn"),
-        spare: sized(&mut table, "spare"),
-        flows: word(&mut table, "flows", &words),
-        leak: table.parsed("leak"),
-        min: sized(&mut table, "min"),
-        max: sized(&mut table, "max"),
-        burst: sized(&mut table, "burst"),
+        ecn: None,
+        spare: None,
+        flows: None,
+        leak: None,
+        min: None,
+        max: None,
+        burst: None,
     };
+    field::read(&mut table, ROWS, &(), &mut holding);
     let sizes = [
         ("spare", &holding.spare),
         ("min", &holding.min),

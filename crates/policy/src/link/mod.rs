@@ -10,7 +10,7 @@ pub(crate) mod track;
 use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::field::{self, FieldKind, Row, Table, Word, set, words};
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
 use crate::link::moves::Moves;
@@ -226,13 +226,6 @@ const ROWS: &[LinkRow] = &[
     )
     .default("1500"),
 ];
-
-/// Puts a value that could be read in the place of the default.
-fn set<T>(slot: &mut T, found: Option<T>) {
-    if let Some(found) = found {
-        *slot = found;
-    }
-}
 
 /// The margin below the line upstream: enough for the rounding of rates and
 /// for clocks that differ by 1000 parts in a million, ten times what Ethernet

@@ -4,9 +4,10 @@
 
 use crate::check;
 use crate::codes;
+use crate::field::{self, FieldKind, Row, Table};
 use crate::link::inbound::Inbound;
-use crate::model::{Direction, Policy};
-use crate::read::understood_list;
+use crate::model::Direction;
+use crate::policy::Policy;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weirgate_document::{Problems, Reader, Severity, Span as Place, Value};
@@ -115,38 +116,123 @@ impl Policy {
     }
 }
 
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "track",
+    about: "How the rate of a line is followed that changes",
+    rows: &[&ROWS],
+};
+
+type TrackRow = Row<Track>;
+
+const ROWS: &[TrackRow] = &[
+    TrackRow::new(
+        "reflectors",
+        FieldKind::List("192.0.2.1"),
+        "Addresses of hosts beyond the line that are asked for echoes; nobody else is",
+        |cell, track| {
+            track.reflectors = cell.list(codes::TRACK, address);
+        },
+    ),
+    TrackRow::new(
+        "passive",
+        FieldKind::Boolean,
+        "Whether round trips of the traffic itself are looked at",
+        |cell, track| {
+            track.passive = cell.flag();
+        },
+    )
+    .default("false"),
+    TrackRow::new(
+        "up-floor",
+        FieldKind::Rate,
+        "The upstream is never taken below, and here while nothing can be known",
+        |cell, track| {
+            track.up.0 = cell.parsed();
+        },
+    ),
+    TrackRow::new(
+        "up-ceiling",
+        FieldKind::Rate,
+        "The upstream is never taken above",
+        |cell, track| {
+            track.up.1 = cell.parsed();
+        },
+    )
+    .default("`up` of the link"),
+    TrackRow::new(
+        "down-floor",
+        FieldKind::Rate,
+        "The downstream is never taken below, and here while nothing can be known",
+        |cell, track| {
+            track.down.0 = cell.parsed();
+        },
+    ),
+    TrackRow::new(
+        "down-ceiling",
+        FieldKind::Rate,
+        "The downstream is never taken above",
+        |cell, track| {
+            track.down.1 = cell.parsed();
+        },
+    )
+    .default("`down` of the link"),
+    TrackRow::new(
+        "interval",
+        FieldKind::Time,
+        "The time between two probes, whoever they go to",
+        |cell, track| {
+            track.interval = cell.parsed();
+        },
+    )
+    .default("\"100ms\""),
+    TrackRow::new(
+        "delay",
+        FieldKind::Time,
+        "A queue before the line, beside the packet in transmission, that is too long",
+        |cell, track| {
+            track.delay = cell.parsed();
+        },
+    )
+    .default("\"8ms\""),
+    TrackRow::new(
+        "dscp",
+        FieldKind::Text("EF"),
+        "The code point of probes, by which a rule finds them",
+        |cell, track| {
+            track.dscp = cell.parsed();
+        },
+    )
+    .default("\"EF\""),
+];
+
+fn address(text: &str) -> Result<IpAddr, (String, String)> {
+    text.parse().map_err(|_| {
+        let right = "write an address such as `\"192.0.2.1\"`; names are not looked up here";
+        (format!("`{text}` is no address"), right.to_owned())
+    })
+}
+
 /// Reads the table.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Track {
-    let address = |text: &str| {
-        text.parse::<IpAddr>().map_err(|_| {
-            let right = "write an address such as `\"192.0.2.1\"`; names are not looked up here";
-            (format!("`{text}` is no address"), right.to_owned())
-        })
+    let mut track = Track {
+        line: table.line(),
+        span: table.span(),
+        reflectors: Vec::new(),
+        passive: false,
+        up: (None, None),
+        down: (None, None),
+        interval: None,
+        delay: None,
+        dscp: None,
     };
-    let passive = table
-        .boolean("passive")
-        .is_some_and(|passive| passive.value);
-    let reflectors = if table.has("reflectors") {
-        understood_list(&mut table, "reflectors", codes::TRACK, address)
-    } else if passive {
-        Vec::new()
-    } else {
+    field::read(&mut table, ROWS, &(), &mut track);
+    if !track.passive && !table.has("reflectors") {
         let hint = "name who is asked for echoes, such as the provider's router: \
                     `reflectors = [\"192.0.2.1\"]`, or write `passive = true`";
         table.missing::<()>("reflectors", hint);
-        Vec::new()
-    };
-    Track {
-        line: table.line(),
-        span: table.span(),
-        reflectors,
-        passive,
-        up: (table.parsed("up-floor"), table.parsed("up-ceiling")),
-        down: (table.parsed("down-floor"), table.parsed("down-ceiling")),
-        interval: table.parsed("interval"),
-        delay: table.parsed("delay"),
-        dscp: table.parsed("dscp"),
     }
+    track
 }
 
 /// Whether it fits the link, and the policy the rates.

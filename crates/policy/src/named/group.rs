@@ -2,13 +2,30 @@
 //! Named groups: what rules list by one name.
 
 use crate::codes;
-use crate::condition::matching::{Mac, Ports};
+use crate::condition::matching::{Mac, Ports, Prefix};
 use crate::condition::when::prefix;
-use crate::model::Group;
-use crate::read::understood_list;
+use crate::field::{self, Cell, FieldKind, Row, Table};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
 use weirgate_units::Span;
+
+/// A named group of what rules list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: Value<String>,
+    /// Addresses and prefixes of both versions.
+    pub addresses: Vec<Value<Prefix>>,
+    /// Ports.
+    pub ports: Vec<Value<Ports>>,
+    /// MAC addresses.
+    pub macs: Vec<Value<Mac>>,
+    /// DNS names, whose addresses of both versions are looked up again and
+    /// again. A group that has some has no addresses of its own.
+    pub names: Vec<Value<String>>,
+    /// How often they are looked up.
+    pub refresh: Span,
+}
 
 /// The groups of all files by name.
 pub(crate) type Groups = BTreeMap<String, Group>;
@@ -57,6 +74,61 @@ pub(crate) fn usable(name: &str) -> bool {
 /// What a usable name is.
 pub(crate) const USABLE: &str = "write 1 to 32 small letters, digits, `-` and `_`, a letter first";
 
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "group",
+    about: "What rules list by one name",
+    rows: &[&ROWS],
+};
+
+type GroupRow = Row<Group>;
+
+const ROWS: &[GroupRow] = &[
+    GroupRow::new(
+        "addresses",
+        FieldKind::List("192.0.2.80"),
+        "Addresses and prefixes of both IP versions",
+        |cell, group| {
+            group.addresses = addresses(cell);
+        },
+    ),
+    GroupRow::new(
+        "ports",
+        FieldKind::List("8000-8080"),
+        "Ports and ranges",
+        |cell, group| {
+            group.ports = cell.list(codes::PORT, Ports::read);
+        },
+    ),
+    GroupRow::new(
+        "macs",
+        FieldKind::List("02:00:5e:10:00:80"),
+        "MAC addresses",
+        |cell, group| {
+            group.macs = cell.list(codes::MAC, Mac::read);
+        },
+    ),
+    GroupRow::new(
+        "names",
+        FieldKind::List("updates.example.org"),
+        "DNS names, looked up again and again; not beside `addresses`",
+        |cell, group| {
+            group.names = cell.list(codes::GROUP, dns_name);
+        },
+    ),
+    GroupRow::new(
+        "refresh",
+        FieldKind::Time,
+        "How often names are looked up: 30s to 24h",
+        |cell, group| {
+            if let Some(found) = refresh(cell) {
+                group.refresh = found;
+            }
+        },
+    )
+    .default("\"5min\""),
+];
+
 /// Reads `[group.NAME]`.
 pub(crate) fn read(name: Value<String>, mut table: Reader<'_, '_>) -> Group {
     let problems = table.problems();
@@ -64,35 +136,15 @@ pub(crate) fn read(name: Value<String>, mut table: Reader<'_, '_>) -> Group {
         let wrong = format!("`{}` cannot be the name of a group", name.value);
         problems.error(codes::GROUP, name.span.clone(), wrong, USABLE);
     }
-    let texts = understood_list(&mut table, "addresses", codes::ADDRESS, |text| {
-        Ok(text.to_owned())
-    });
-    let addresses = texts
-        .into_iter()
-        .filter_map(|text| prefix(&text, problems).map(|found| text.map(|_| found)))
-        .collect();
-    let group = Group {
+    let mut group = Group {
         name,
-        addresses,
-        ports: understood_list(&mut table, "ports", codes::PORT, Ports::read),
-        macs: understood_list(&mut table, "macs", codes::MAC, Mac::read),
-        names: understood_list(
-            &mut table,
-            "names",
-            codes::GROUP,
-            |text| Ok(text.to_owned()),
-        )
-        .into_iter()
-        .filter_map(|text| match dns_name(&text.value) {
-            Ok(found) => Some(text.map(|_| found)),
-            Err((wrong, right)) => {
-                problems.error(codes::GROUP, text.span, wrong, right);
-                None
-            }
-        })
-        .collect(),
-        refresh: refresh(&mut table),
+        addresses: Vec::new(),
+        ports: Vec::new(),
+        macs: Vec::new(),
+        names: Vec::new(),
+        refresh: REFRESH,
     };
+    field::read(&mut table, ROWS, &(), &mut group);
     if let (Some(name), Some(address)) = (group.names.first(), group.addresses.first()) {
         problems.error(
             codes::GROUP,
@@ -115,28 +167,33 @@ pub(crate) fn read(name: Value<String>, mut table: Reader<'_, '_>) -> Group {
     group
 }
 
+fn addresses(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<Value<Prefix>> {
+    let problems = cell.problems();
+    let texts = cell.list(codes::ADDRESS, |text| Ok(text.to_owned()));
+    let found = |text: Value<String>| prefix(&text, problems).map(|found| text.map(|_| found));
+    texts.into_iter().filter_map(found).collect()
+}
+
 /// `refresh`, within its bounds.
-fn refresh(table: &mut Reader<'_, '_>) -> Span {
-    let Some(stated) = table.parsed::<Span>("refresh") else {
-        return REFRESH;
-    };
+fn refresh(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Span> {
+    let stated: Value<Span> = cell.parsed()?;
     if !(OFTENEST..=RAREST).contains(&stated.value) {
-        table.problems().error(
+        cell.error(
             codes::GROUP,
             stated.span.clone(),
             format!("names cannot be looked up every {}", stated.value),
             "write a time from `30s` to `24h`",
         );
     }
-    if !table.has("names") {
-        table.problems().error(
+    if !cell.table.has("names") {
+        cell.error(
             codes::GROUP,
             stated.span,
             "there are no `names` to look up",
             "add `names`, or leave `refresh` out",
         );
     }
-    stated.value
+    Some(stated.value)
 }
 
 /// The members of the group that `@name` names; an error where it has none of

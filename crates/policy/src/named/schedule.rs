@@ -2,10 +2,11 @@
 //! Times of the day and week at which rules are there.
 
 use crate::codes;
+use crate::field::{self, FieldKind, Row, Table, Word, words};
 use crate::named::season;
 use crate::read::{choose, one_of};
 use std::collections::BTreeMap;
-use weirgate_document::Reader;
+use weirgate_document::{Reader, Value};
 
 const DAY: i64 = 86_400;
 const WEEK: i64 = 7 * DAY;
@@ -47,22 +48,86 @@ pub struct TimeSpan {
     pub to: u32,
 }
 
-const DAYS: [(&str, u8); 7] = [
-    ("sun", 0),
-    ("mon", 1),
-    ("tue", 2),
-    ("wed", 3),
-    ("thu", 4),
-    ("fri", 5),
-    ("sat", 6),
+/// A day of the week, Sunday is 0.
+#[derive(Debug, Clone, Copy)]
+struct Day(u8);
+
+words!(Day:
+    "mon" => Self(1),
+    "tue" => Self(2),
+    "wed" => Self(3),
+    "thu" => Self(4),
+    "fri" => Self(5),
+    "sat" => Self(6),
+    "sun" => Self(0),
+);
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "schedule",
+    about: "Times of day and week",
+    rows: &[&ROWS],
+};
+
+/// The fields as they are written.
+#[derive(Default)]
+struct Written {
+    hours: Option<Vec<Value<String>>>,
+    days: Option<Vec<Value<String>>>,
+    offset: Option<Value<String>>,
+    zone: Option<Value<String>>,
+}
+
+type ScheduleRow = Row<Written>;
+
+const ROWS: &[ScheduleRow] = &[
+    ScheduleRow::new(
+        "hours",
+        FieldKind::List("08:00-17:30"),
+        "Parts of a day",
+        |cell, schedule| {
+            schedule.hours = Some(cell.texts());
+        },
+    )
+    .default("all day"),
+    ScheduleRow::new(
+        "days",
+        Day::LIST,
+        "The days on which the hours begin",
+        |cell, schedule| {
+            schedule.days = Some(cell.texts());
+        },
+    )
+    .default("every day"),
+    ScheduleRow::new(
+        "utc-offset",
+        FieldKind::Text("+01:00"),
+        "How far the clock meant here is ahead of UTC",
+        |cell, schedule| {
+            schedule.offset = cell.text();
+        },
+    )
+    .default("\"+00:00\""),
+    ScheduleRow::new(
+        "zone",
+        FieldKind::Text("Europe/Copenhagen"),
+        "The zone whose clock is meant, with its summer time",
+        |cell, schedule| {
+            schedule.zone = cell.text();
+        },
+    ),
 ];
 
 /// Reads `[schedule.NAME]`.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
-    let hours = table.text_list("hours");
-    let days = table.text_list("days");
-    let offset = table.text("utc-offset");
-    let zone = table.text("zone");
+    let mut written = Written::default();
+    field::read(&mut table, ROWS, &(), &mut written);
+    let Written {
+        hours,
+        days,
+        offset,
+        zone,
+    } = written;
     let problems = table.problems();
     let mut usable = true;
     let mut complain = |span, wrong: String, right: String| {
@@ -92,12 +157,12 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
     }
     let mut on: Vec<u8> = Vec::new();
     for text in days.iter().flatten() {
-        match one_of(&text.value, &DAYS) {
-            Some(day) => on.push(day),
+        match one_of(&text.value, Day::WORDS) {
+            Some(day) => on.push(day.0),
             None => complain(
                 text.span.clone(),
                 format!("`{}` is not a day", text.value),
-                choose(&text.value, &DAYS),
+                choose(&text.value, Day::WORDS),
             ),
         }
     }

@@ -5,6 +5,7 @@
 
 use crate::codes;
 use crate::condition::when;
+use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
 use crate::model::When;
 use crate::named::group::{Groups, USABLE, usable};
@@ -29,6 +30,38 @@ library! {
     "vpn" "web"
 }
 
+/// `[service.NAME]`.
+pub(crate) const TABLE: Table = Table {
+    name: "service",
+    about: "Conditions by one name",
+    rows: &[&ROWS],
+};
+
+type ServiceRow = Row<Vec<When>, Groups>;
+
+const ROWS: &[ServiceRow] = &[
+    ServiceRow::new(
+        "about",
+        FieldKind::Text("Telephones"),
+        "What it is",
+        |cell, _| {
+            cell.text();
+        },
+    ),
+    ServiceRow::new(
+        "match",
+        FieldKind::Tables("match"),
+        "One way to be of the service",
+        |cell, service| {
+            *service = cell
+                .tables()
+                .into_iter()
+                .map(|one| conditions(one, cell.context))
+                .collect();
+        },
+    ),
+];
+
 /// Reads `[service.NAME]`.
 pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Groups) -> Vec<When> {
     let problems = table.problems();
@@ -36,25 +69,9 @@ pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Gro
         let wrong = format!("`{}` cannot be the name of a service", name.value);
         problems.error(codes::SERVICE, name.span.clone(), wrong, USABLE);
     }
-    table.text("about");
-    let has_match = table.has("match");
-    let found = table
-        .tables("match")
-        .into_iter()
-        .map(|mut one| {
-            let when = when::read(&mut one, groups);
-            if !when::has_any(&mut one, &when) {
-                problems.error(
-                    codes::SERVICE,
-                    one.span(),
-                    "these conditions match every packet",
-                    "add a condition",
-                );
-            }
-            when
-        })
-        .collect();
-    if !has_match {
+    let mut service = Vec::new();
+    field::read(&mut table, ROWS, groups, &mut service);
+    if !table.has("match") {
         problems.error(
             codes::SERVICE,
             table.span(),
@@ -62,7 +79,21 @@ pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Gro
             format!("write them as `[[service.{}.match]]`", name.value),
         );
     }
-    found
+    service
+}
+
+/// Reads `[[service.NAME.match]]`.
+fn conditions(mut table: Reader<'_, '_>, groups: &Groups) -> When {
+    let when = when::read(&mut table, groups);
+    if !when::has_any(&mut table, &when) {
+        table.problems().error(
+            codes::SERVICE,
+            table.span(),
+            "these conditions match every packet",
+            "add a condition",
+        );
+    }
+    when
 }
 
 /// The shipped services, without those of a policy.
@@ -93,12 +124,12 @@ pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
 }
 
 /// The conditions of the services that a rule names.
-pub(crate) fn named(table: &mut Reader<'_, '_>, env: &Env) -> Option<Vec<When>> {
-    let names = table.text_list("service")?;
+pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<When>> {
+    let (names, env) = (cell.texts(), cell.context);
     if names.is_empty() {
-        table.problems().error(
+        cell.error(
             codes::CONTRADICTION,
-            table.span(),
+            cell.table.span(),
             "the list `service` is empty, so nothing matches",
             "name at least one service, or leave `service` out",
         );
@@ -117,9 +148,7 @@ pub(crate) fn named(table: &mut Reader<'_, '_>, env: &Env) -> Option<Vec<When>> 
             format!("the services are {}", known.join(", "))
         };
         let wrong = format!("there is no service `{}`", name.value);
-        table
-            .problems()
-            .error(codes::SERVICE, name.span, wrong, hint);
+        cell.error(codes::SERVICE, name.span, wrong, hint);
     }
     (!found.is_empty()).then_some(found)
 }

@@ -5,13 +5,9 @@
 
 use crate::codes;
 use crate::field::{Field, FieldKind, Rows};
-use crate::fields::{field, needed};
-use crate::link::engine::Engine;
-use crate::model::Policy;
-use crate::queue::Queue;
 use std::sync::LazyLock;
 use weirgate_aqm::{Discipline, PRESET, Row, Settings};
-use weirgate_document::{Kind, Problems, Reader, Span, Value};
+use weirgate_document::{Kind, Problems, Reader, Span};
 use weirgate_units::Size;
 
 /// What every discipline's name for the kernel begins with. It tells the kit's
@@ -51,84 +47,6 @@ pub(crate) fn names(taken: &[&str]) -> Vec<String> {
         name => name.to_owned(),
     };
     Discipline::all().iter().map(of).collect()
-}
-
-/// The field `kind` of a queue's table, with the name of every queue.
-#[derive(Debug)]
-pub(crate) struct KindField;
-
-impl Rows for KindField {
-    fn fields(&self) -> Vec<Field> {
-        vec![needed("kind", FieldKind::Word(&KINDS), "The queue")]
-    }
-}
-
-/// The fields that a queue's table has of disciplines: `preset`, and each parameter,
-/// as the tables of those that have it tell.
-#[derive(Debug)]
-pub(crate) struct KitFields;
-
-impl Rows for KitFields {
-    fn fields(&self) -> Vec<Field> {
-        FIELDS.clone()
-    }
-}
-
-static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
-    let all = Discipline::all();
-    let preset = "Of the kit: settings that belong together";
-    let mut fields = vec![field(PRESET, FieldKind::Text("sjf"), preset)];
-    let mut rows: Vec<Row> = Vec::new();
-    for row in all.iter().flat_map(|one| one.params()) {
-        if !rows.iter().any(|known| known.name == row.name) {
-            rows.push(row);
-        }
-    }
-    fields.extend(rows.iter().map(|row| {
-        let about: &'static str = about(&all, row.name).leak();
-        let example: &'static str = example(row).leak();
-        field(row.name, FieldKind::Setting(example), about)
-    }));
-    fields
-});
-
-/// Every name of a queue: the kernel's, the kit's where the kernel has no queue of
-/// that name, and all of the kit's after the prefix.
-static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let mut kinds: Vec<&str> = super::KERNEL.iter().map(|(name, _)| *name).collect();
-    let all: Vec<&str> = Discipline::all().iter().map(|one| one.name()).collect();
-    let own = all.iter().copied().filter(|name| !kinds.contains(name));
-    let own: Vec<&str> = own.collect();
-    kinds.extend(own);
-    kinds.extend(all.iter().map(|name| &*format!("{PREFIX}{name}").leak()));
-    kinds
-});
-
-/// What a parameter is: by discipline, where they differ.
-fn about(all: &[Discipline], name: &str) -> String {
-    let mut meanings: Vec<(&str, Vec<&str>)> = Vec::new();
-    for one in all {
-        for row in one.params().iter().filter(|row| row.name == name) {
-            match meanings.iter_mut().find(|(help, _)| *help == row.help) {
-                Some((_, names)) => names.push(one.name()),
-                None => meanings.push((row.help, vec![one.name()])),
-            }
-        }
-    }
-    let meanings = meanings.iter();
-    let each: Vec<String> = meanings
-        .map(|(help, names)| format!("{}: {help}", names.join(", ")))
-        .collect();
-    format!("Of the kit: {}", each.join("; "))
-}
-
-/// The value of a parameter where nothing is said, as a policy has it.
-fn example(row: &Row) -> String {
-    if row.unit == "bytes" {
-        return Size::bytes(row.default).to_string();
-    }
-    let text = row.format(row.default);
-    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// `"meredt"`, or `"meredt sjf"` with a preset.
@@ -183,6 +101,66 @@ fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
     fits
 }
 
+/// The settings of every discipline, for the reference: the rows of the
+/// disciplines' own tables, by which they are read.
+#[derive(Debug)]
+pub(crate) struct KitRows;
+
+impl Rows for KitRows {
+    fn fields(&self) -> Vec<Field> {
+        FIELDS.clone()
+    }
+}
+
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let row = |name, kind, about| Field {
+        name,
+        kind,
+        about,
+        default: None,
+        required: None,
+        former: &[],
+    };
+    let preset = "Of the kit: settings that belong together";
+    let mut fields = vec![row(PRESET, FieldKind::Text("sjf"), preset)];
+    let all = Discipline::all();
+    for one in all.iter().flat_map(|one| one.params()) {
+        if !fields.iter().any(|known| known.name == one.name) {
+            let about: &'static str = about(&all, one.name).leak();
+            let example: &'static str = example(&one).leak();
+            fields.push(row(one.name, FieldKind::Setting(example), about));
+        }
+    }
+    fields
+});
+
+/// What a parameter is: by discipline, where they differ.
+fn about(all: &[Discipline], name: &str) -> String {
+    let mut meanings: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in all {
+        for row in one.params().iter().filter(|row| row.name == name) {
+            match meanings.iter_mut().find(|(help, _)| *help == row.help) {
+                Some((_, names)) => names.push(one.name()),
+                None => meanings.push((row.help, vec![one.name()])),
+            }
+        }
+    }
+    let meanings = meanings.iter();
+    let each: Vec<String> = meanings
+        .map(|(help, names)| format!("{}: {help}", names.join(", ")))
+        .collect();
+    format!("Of the kit: {}", each.join("; "))
+}
+
+/// The value of a parameter where nothing is said, as a policy has it.
+fn example(row: &Row) -> String {
+    if row.unit == "bytes" {
+        return Size::bytes(row.default).to_string();
+    }
+    let text = row.format(row.default);
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// A queue while it is read.
 struct Reading {
     settings: Settings,
@@ -226,31 +204,10 @@ impl Reading {
     }
 }
 
-/// A discipline of the kit in a policy that another engine carries.
-pub(crate) fn check(policy: &Policy, queue: &Value<Queue>, problems: &Problems) {
-    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
-    let Queue::Kit(own) = &queue.value else {
-        return;
-    };
-    if engine == Some(Engine::Kit) {
-        return;
-    }
-    problems.error(
-        codes::QUEUE,
-        queue.span.clone(),
-        format!(
-            "`{}` is a discipline of weirgate's own kit, which can only be a queue of the kit's \
-             shaper: the kernel takes a qdisc made of a BPF program at a root alone",
-            own.discipline
-        ),
-        "write `engine = \"kit\"` in `[link]`, or a queue of the kernel's, such as `fq_codel`",
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse;
+    use crate::{Queue, parse};
 
     const LINK: &str = "version = 1\n[link]\ndevice = \"wan0\"\nlan = \"lan0\"\nup = \"512kbit\"\n\
                         layer = \"ethernet\"\nengine = \"kit\"\n";

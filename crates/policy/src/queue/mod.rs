@@ -5,7 +5,8 @@
 pub(crate) mod kit;
 
 use crate::codes;
-use crate::queue::kit::KitQueue;
+use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::queue::kit::{KitQueue, KitRows};
 use crate::read::one_of;
 use weirgate_aqm::Discipline;
 use weirgate_document::{Kind, Problems, Reader, Span, Value, nearest};
@@ -86,6 +87,29 @@ pub struct CakeQueue {
     pub memory: Option<Size>,
 }
 
+/// The settings of RED as they are written.
+#[derive(Default)]
+struct WrittenRed {
+    limit: Option<Size>,
+    min: Option<Size>,
+    max: Option<Size>,
+    probability: Option<Value<f64>>,
+    ecn: bool,
+    adaptive: bool,
+}
+
+/// The table form.
+pub(crate) const TABLE: Table = Table {
+    name: "queue",
+    about: "The queue",
+    rows: &[
+        &KIND, &BFIFO, &PFIFO, &SFQ, &RED, &FQ_CODEL, &CAKE, &KitRows,
+    ],
+};
+
+/// The largest number of packets, flows or bytes that a setting takes.
+const MOST: i64 = u32::MAX as i64;
+
 #[derive(Clone, Copy)]
 enum Name {
     Bfifo,
@@ -99,11 +123,10 @@ enum Name {
 
 /// The queue that a name stands for: the kernel's before the kit's.
 fn named(name: &str) -> Option<Name> {
-    one_of(name, &KERNEL).or_else(|| KitQueue::named(name).map(Name::Kit))
+    one_of(name, &NAMES).or_else(|| KitQueue::named(name).map(Name::Kit))
 }
 
-/// The queues of the kernel.
-const KERNEL: [(&str, Name); 6] = [
+const NAMES: [(&str, Name); 6] = [
     ("bfifo", Name::Bfifo),
     ("pfifo", Name::Pfifo),
     ("sfq", Name::Sfq),
@@ -129,14 +152,14 @@ impl Queue {
 }
 
 /// The field `queue` of a class.
-pub(crate) fn read(class: &mut Reader<'_, '_>) -> Option<Value<Queue>> {
-    if class.kind("queue") == Some(Kind::Table) {
-        let table = class.table("queue")?;
+pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Queue>> {
+    if cell.table.kind(cell.key) == Some(Kind::Table) {
+        let table = cell.table()?;
         let (span, line) = (table.span(), table.line());
         return read_table(table).map(|value| Value { value, span, line });
     }
-    let text = class.text("queue")?;
-    let queue = read_text(&text.value, text.span.clone(), class.problems())?;
+    let text = cell.text()?;
+    let queue = read_text(&text.value, text.span.clone(), cell.problems())?;
     Some(text.map(|_| queue))
 }
 
@@ -151,7 +174,7 @@ fn unknown(name: &str, span: Span, problems: &Problems) {
 
 /// "did you mean" one of them, or all.
 fn choose(name: &str) -> String {
-    let kernel = KERNEL.map(|(name, _)| name);
+    let kernel = NAMES.map(|(name, _)| name);
     let kit = kit::names(&kernel);
     let all = || kernel.into_iter().chain(kit.iter().map(String::as_str));
     if let Some(near) = nearest(name, all()) {
@@ -228,50 +251,249 @@ fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
     }
 }
 
-fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
-    let Some(name) = table.text("kind") else {
-        if !table.has("kind") {
-            table.missing::<()>("kind", "name the queue, such as `kind = \"fq_codel\"`");
-        }
-        return None;
-    };
-    let Some(kind) = named(&name.value) else {
-        unknown(&name.value, name.span, table.problems());
-        return None;
-    };
-    let queue = match kind {
-        Name::Bfifo => Queue::Bfifo(needed_size(&mut table, "limit")?),
-        Name::Pfifo => Queue::Pfifo(match count(&mut table, "limit", 0) {
-            Some(limit) => limit,
-            None if table.has("limit") => return None,
-            None => table.missing("limit", "state how many packets it holds")?,
-        }),
-        Name::Sfq => Queue::Sfq(SfqQueue {
-            limit: count(&mut table, "limit", 0),
-            perturb: count(&mut table, "perturb", 0),
-        }),
-        Name::Red => Queue::Red(read_red(&mut table)?),
-        Name::FqCodel => Queue::FqCodel(read_fq_codel(&mut table)),
-        Name::Cake => Queue::Cake(CakeQueue {
-            rtt: table.parsed("rtt").map(|rtt| rtt.value),
-            nat: table.boolean("nat").map(|nat| nat.value),
-            memory: size(&mut table, "memory"),
-        }),
-        Name::Kit(discipline) => Queue::Kit(kit::read(discipline, &mut table)),
-    };
-    Some(queue)
+type KindRow = Row<Option<Name>>;
+type BfifoRow = Row<Option<Size>>;
+type PfifoRow = Row<Option<u32>>;
+type SfqRow = Row<SfqQueue>;
+type RedRow = Row<WrittenRed>;
+type FqCodelRow = Row<FqCodelQueue>;
+type CakeRow = Row<CakeQueue>;
+
+const KIND: &[KindRow] = &[KindRow::new(
+    "kind",
+    FieldKind::Text("fq_codel"),
+    "The queue",
+    |cell, kind| {
+        *kind = name(cell);
+    },
+)
+.needed("name the queue, such as `kind = \"fq_codel\"`")];
+
+const BFIFO: &[BfifoRow] = &[BfifoRow::new(
+    "limit",
+    FieldKind::Size,
+    "What it holds: bytes for bfifo and red, else packets",
+    |cell, limit| {
+        *limit = cell.size().map(|found| found.value);
+    },
+)
+.needed("write a size in bytes, such as `28125` or `\"64KiB\"`")];
+
+const PFIFO: &[PfifoRow] = &[PfifoRow::new(
+    "limit",
+    FieldKind::Integer(0, MOST),
+    "pfifo: packets that it holds",
+    |cell, limit| {
+        *limit = cell.integer().map(|found| found.value);
+    },
+)
+.needed("state how many packets it holds")];
+
+const SFQ: &[SfqRow] = &[
+    SfqRow::new(
+        "limit",
+        FieldKind::Integer(0, MOST),
+        "sfq: packets that it holds",
+        |cell, sfq| {
+            sfq.limit = cell.integer().map(|found| found.value);
+        },
+    ),
+    SfqRow::new(
+        "perturb",
+        FieldKind::Integer(0, MOST),
+        "sfq: seconds between changes of the hash",
+        |cell, sfq| {
+            sfq.perturb = cell.integer().map(|found| found.value);
+        },
+    ),
+];
+
+const RED: &[RedRow] = &[
+    RedRow::new(
+        "limit",
+        FieldKind::Size,
+        "red: what it holds, in bytes",
+        |cell, red| {
+            red.limit = cell.size().map(|found| found.value);
+        },
+    )
+    .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
+    RedRow::new(
+        "min",
+        FieldKind::Size,
+        "red: below this average nothing is dropped",
+        |cell, red| {
+            red.min = cell.size().map(|found| found.value);
+        },
+    )
+    .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
+    RedRow::new(
+        "max",
+        FieldKind::Size,
+        "red: at this average the probability is greatest",
+        |cell, red| {
+            red.max = cell.size().map(|found| found.value);
+        },
+    )
+    .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
+    RedRow::new(
+        "probability",
+        FieldKind::Number,
+        "red: the greatest probability",
+        |cell, red| {
+            red.probability = cell.number();
+        },
+    )
+    .default("0.1"),
+    RedRow::new(
+        "ecn",
+        FieldKind::Boolean,
+        "Marks instead of dropping",
+        |cell, red| {
+            red.ecn = cell.flag();
+        },
+    )
+    .default("false"),
+    RedRow::new(
+        "adaptive",
+        FieldKind::Boolean,
+        "red: adapts the probability",
+        |cell, red| {
+            red.adaptive = cell.flag();
+        },
+    )
+    .default("false"),
+];
+
+const FQ_CODEL: &[FqCodelRow] = &[
+    FqCodelRow::new(
+        "limit",
+        FieldKind::Integer(1, MOST),
+        "fq_codel: packets that it holds",
+        |cell, queue| {
+            queue.limit = cell.integer().map(|found| found.value);
+        },
+    ),
+    FqCodelRow::new(
+        "flows",
+        FieldKind::Integer(1, MOST),
+        "fq_codel: how many queues of flows; of the kit: what makes a flow",
+        |cell, queue| {
+            queue.flows = cell.integer().map(|found| found.value);
+        },
+    ),
+    FqCodelRow::new(
+        "target",
+        FieldKind::Time,
+        "fq_codel: acceptable standing delay",
+        |cell, queue| {
+            queue.target = cell.parsed().map(|found| found.value);
+        },
+    ),
+    FqCodelRow::new(
+        "interval",
+        FieldKind::Time,
+        "fq_codel: how long the delay must stay high",
+        |cell, queue| {
+            queue.interval = cell.parsed().map(|found| found.value);
+        },
+    ),
+    FqCodelRow::new(
+        "quantum",
+        FieldKind::Integer(64, MOST),
+        "fq_codel: bytes per round",
+        |cell, queue| {
+            queue.quantum = cell.integer().map(|found| found.value);
+        },
+    ),
+    FqCodelRow::new(
+        "ecn",
+        FieldKind::Boolean,
+        "Marks instead of dropping",
+        |cell, queue| {
+            queue.ecn = cell.boolean().map(|found| found.value);
+        },
+    ),
+    FqCodelRow::new(
+        "memory",
+        FieldKind::Size,
+        "The most that it holds",
+        |cell, queue| {
+            queue.memory = cell.size().map(|found| found.value);
+        },
+    ),
+];
+
+const CAKE: &[CakeRow] = &[
+    CakeRow::new(
+        "rtt",
+        FieldKind::Time,
+        "cake: the round-trip time that it is for",
+        |cell, cake| {
+            cake.rtt = cell.parsed().map(|found| found.value);
+        },
+    ),
+    CakeRow::new(
+        "nat",
+        FieldKind::Boolean,
+        "cake: looks through address translation",
+        |cell, cake| {
+            cake.nat = cell.boolean().map(|found| found.value);
+        },
+    )
+    .default("true"),
+    CakeRow::new(
+        "memory",
+        FieldKind::Size,
+        "The most that it holds",
+        |cell, cake| {
+            cake.memory = cell.size().map(|found| found.value);
+        },
+    ),
+];
+
+fn name(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Name> {
+    let text = cell.text()?;
+    let found = named(&text.value);
+    if found.is_none() {
+        unknown(&text.value, text.span, cell.problems());
+    }
+    found
 }
 
-fn read_fq_codel(table: &mut Reader<'_, '_>) -> FqCodelQueue {
-    let queue = FqCodelQueue {
-        limit: count(table, "limit", 1),
-        flows: count(table, "flows", 1),
-        target: table.parsed("target").map(|target| target.value),
-        interval: table.parsed("interval").map(|interval| interval.value),
-        quantum: count(table, "quantum", 64),
-        ecn: table.boolean("ecn").map(|ecn| ecn.value),
-        memory: size(table, "memory"),
+fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
+    let mut kind = None;
+    field::read(&mut table, KIND, &(), &mut kind);
+    let Some(kind) = kind else {
+        // Which of the other fields are known depends on it.
+        table.keys();
+        return None;
     };
+    Some(match kind {
+        Name::Bfifo => Queue::Bfifo(read_rows::<Option<Size>>(&mut table, BFIFO)?),
+        Name::Pfifo => Queue::Pfifo(read_rows::<Option<u32>>(&mut table, PFIFO)?),
+        Name::Sfq => Queue::Sfq(read_rows(&mut table, SFQ)),
+        Name::Red => {
+            let red = read_rows(&mut table, RED);
+            Queue::Red(check_red(&table, red)?)
+        }
+        Name::FqCodel => {
+            let queue = read_rows(&mut table, FQ_CODEL);
+            check_fq_codel(&table, &queue);
+            Queue::FqCodel(queue)
+        }
+        Name::Cake => Queue::Cake(read_rows(&mut table, CAKE)),
+        Name::Kit(discipline) => Queue::Kit(kit::read(discipline, &mut table)),
+    })
+}
+
+fn read_rows<T: Default>(table: &mut Reader<'_, '_>, rows: &'static [Row<T>]) -> T {
+    let mut settings = T::default();
+    field::read(table, rows, &(), &mut settings);
+    settings
+}
+
+fn check_fq_codel(table: &Reader<'_, '_>, queue: &FqCodelQueue) {
     // The kernel keeps both in units of 1.024 us and 32 bits.
     let unit = |time: Time| time.as_nanos() >> 10;
     let usable = |time: Time| unit(time) > 0 && u32::try_from(unit(time)).is_ok();
@@ -295,20 +517,10 @@ fn read_fq_codel(table: &mut Reader<'_, '_>) -> FqCodelQueue {
             .problems()
             .error(codes::QUEUE_SETTINGS, table.span(), message, hint);
     }
-    queue
 }
 
-fn read_red(table: &mut Reader<'_, '_>) -> Option<RedQueue> {
-    let (limit, min, max) = (
-        needed_size(table, "limit"),
-        needed_size(table, "min"),
-        needed_size(table, "max"),
-    );
-    let probability = table.number("probability");
-    let ecn = table.boolean("ecn").is_some_and(|ecn| ecn.value);
-    let adaptive = table
-        .boolean("adaptive")
-        .is_some_and(|adaptive| adaptive.value);
+fn check_red(table: &Reader<'_, '_>, red: WrittenRed) -> Option<RedQueue> {
+    let probability = red.probability;
     let chance = probability.as_ref().map_or(0.1, |found| found.value);
     if !(0.000_001..=1.0).contains(&chance) {
         table.problems().error(
@@ -318,7 +530,7 @@ fn read_red(table: &mut Reader<'_, '_>) -> Option<RedQueue> {
             "write the greatest probability of a drop, such as 0.1",
         );
     }
-    let (limit, min, max) = (limit?, min?, max?);
+    let (limit, min, max) = (red.limit?, red.min?, red.max?);
     if !(Size::default() < min && min < max && max <= limit) {
         table.problems().error(
             codes::QUEUE_SETTINGS,
@@ -334,36 +546,9 @@ fn read_red(table: &mut Reader<'_, '_>) -> Option<RedQueue> {
         min,
         max,
         probability_millionths: (chance.clamp(0.0, 1.0) * 1e6).round() as u32,
-        ecn,
-        adaptive,
+        ecn: red.ecn,
+        adaptive: red.adaptive,
     })
-}
-
-fn count(table: &mut Reader<'_, '_>, key: &'static str, least: i64) -> Option<u32> {
-    let value = table.integer(key, least..=i64::from(u32::MAX))?;
-    u32::try_from(value.value).ok()
-}
-
-/// A size written as a text with a unit or as a plain number of bytes.
-pub(crate) fn size(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Size> {
-    sized(table, key).map(|found| found.value)
-}
-
-/// The same with its place.
-pub(crate) fn sized(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Size>> {
-    match table.kind(key)? {
-        Kind::Number => table
-            .integer(key, 0..=i64::from(u32::MAX))
-            .map(|bytes| bytes.map(|bytes| Size::bytes(bytes as u64))),
-        _ => table.parsed(key),
-    }
-}
-
-fn needed_size(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Size> {
-    if !table.has(key) {
-        return table.missing(key, "write a size in bytes, such as `28125` or `\"64KiB\"`");
-    }
-    size(table, key)
 }
 
 /// Whether the queue holds at least one packet of `packet` wire bytes, and no

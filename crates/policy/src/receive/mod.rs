@@ -8,10 +8,11 @@ pub(crate) mod payload;
 use crate::class::shares::in_kbit;
 use crate::codes;
 use crate::condition::matching::number;
+use crate::field::{self, Cell, FieldKind, Row, Table, Word, set, words};
 use crate::link::inbound::Inbound;
-use crate::model::{Amount, Direction, Policy};
-use crate::queue::sized;
-use crate::read::{understood, word};
+use crate::model::{Amount, Direction};
+use crate::policy::Policy;
+use crate::read::{implied, in_two, word};
 use crate::receive::payload::HEADERS;
 use weirgate_document::{Kind, Problems, Reader, Span as Place, Value};
 use weirgate_units::{Rate, Share, Size, Span};
@@ -147,48 +148,285 @@ const MOST_HOLD: Span = Span::from_secs(5);
 /// The refusing bit, without a word of the policy: beside those for payloads.
 pub const REFUSE_MARK: u32 = 0x0800_0000;
 
+words!(Algorithm: "ours" => Self::Ours, "shah-1" => Self::Shah1, "shah-2" => Self::Shah2);
+
+/// How streams of datagrams are held to a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    States,
+    Bucket,
+}
+
+words!(Mode: "states" => Self::States, "bucket" => Self::Bucket);
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "receive",
+    about: "How senders are held to a rate from the receiving side",
+    rows: &[&ROWS, &METERS],
+};
+
+/// `[receive.udp]`.
+pub(crate) const UDP: Table = Table {
+    name: "udp",
+    about: "How streams of datagrams are held to a rate",
+    rows: &[&UDP_ROWS, &METERS],
+};
+
+/// `[receive.announced]`.
+pub(crate) const ANNOUNCED: Table = Table {
+    name: "announced",
+    about: "What makes room while a session of high priority is announced",
+    rows: &[&ANNOUNCED_ROWS],
+};
+
+type ReceiveRow = Row<Receive>;
+type MeterRow = Row<Meters>;
+type UdpRow = Row<ReceiveUdp>;
+type AnnouncedRow = Row<Announced>;
+
+const ROWS: &[ReceiveRow] = &[
+    ReceiveRow::new(
+        "rate",
+        FieldKind::Amount,
+        "What all connections of no class of their own may have together, of TCP's payload",
+        |cell, receive| {
+            receive.rate = cell.parsed();
+        },
+    ),
+    ReceiveRow::new(
+        "class",
+        FieldKind::Map,
+        "Classes with a rate of their own, which their connections share",
+        |cell, receive| {
+            receive.classes = classes(cell);
+        },
+    ),
+    ReceiveRow::new(
+        "protect",
+        FieldKind::List("interactive"),
+        "Classes whose connections are not limited",
+        |cell, receive| {
+            receive.protect = cell.texts();
+        },
+    ),
+    ReceiveRow::new(
+        "protect-mark",
+        FieldKind::Text("0x100/0xf00"),
+        "The mark of packets, coming or going, of what is not limited",
+        |cell, receive| {
+            receive.protect_mark = cell.understood(codes::MARK, masked);
+        },
+    ),
+    ReceiveRow::new(
+        "algorithm",
+        Algorithm::KIND,
+        "How receive windows are chosen",
+        |cell, receive| {
+            receive.algorithm = cell.word();
+        },
+    )
+    .default("\"ours\""),
+    ReceiveRow::new(
+        "window",
+        FieldKind::Size,
+        "This receive window and no other",
+        |cell, receive| {
+            receive.window = cell.size();
+        },
+    ),
+    ReceiveRow::new(
+        "segment",
+        FieldKind::Setting("auto"),
+        "The largest segment that those outside are asked for, in bytes, or by what a connection may have",
+        |cell, receive| {
+            receive.segment = asked(cell);
+        },
+    ),
+    ReceiveRow::new(
+        "round-trip",
+        FieldKind::Time,
+        "Of segments that are chosen: the round trip to ends of whom none is known",
+        |cell, receive| {
+            receive.round_trip = span(cell);
+        },
+    ),
+    ReceiveRow::new(
+        "horizon",
+        FieldKind::Time,
+        "The most that is offered, earned or owed, as a time at the rate",
+        |cell, receive| {
+            receive.horizon = span(cell);
+        },
+    ),
+    ReceiveRow::new(
+        "hold",
+        FieldKind::Time,
+        "For how long an acknowledgement is held back at most",
+        |cell, receive| {
+            receive.hold = span(cell);
+        },
+    ),
+    ReceiveRow::new(
+        "initial",
+        FieldKind::Size,
+        "What is on offer before anything came: what a sender may send at once",
+        |cell, receive| {
+            receive.initial = cell.size();
+        },
+    ),
+    ReceiveRow::new(
+        "limit",
+        FieldKind::Size,
+        "The largest window of any connection",
+        |cell, receive| {
+            receive.limit = cell.size();
+        },
+    ),
+    ReceiveRow::new(
+        "udp",
+        FieldKind::Table("udp"),
+        "How streams of datagrams are held",
+        |cell, receive| {
+            receive.udp = cell.table().and_then(read_udp);
+        },
+    ),
+    ReceiveRow::new(
+        "announced",
+        FieldKind::Table("announced"),
+        "What makes room while a session of high priority is announced",
+        |cell, receive| {
+            receive.announced = cell.table().map(read_announced);
+        },
+    ),
+];
+
+const METERS: &[MeterRow] = &[
+    MeterRow::new(
+        "chunk",
+        FieldKind::Time,
+        "The length of a chunk of the measured rate",
+        |cell, meters| {
+            meters.chunk = chunk(cell);
+        },
+    ),
+    MeterRow::new(
+        "chunks",
+        FieldKind::Integer(1, 64),
+        "How many of them are averaged",
+        |cell, meters| {
+            meters.chunks = cell.integer().map(|chunks| chunks.value);
+        },
+    ),
+    MeterRow::new(
+        "age",
+        FieldKind::Time,
+        "The silence after which the measured rate is forgotten",
+        |cell, meters| {
+            meters.age = span(cell);
+        },
+    ),
+];
+
+const UDP_ROWS: &[UdpRow] = &[
+    UdpRow::new(
+        "rate",
+        FieldKind::Amount,
+        "What each stream may have, of IP packets",
+        |cell, udp| {
+            set(&mut udp.rate, cell.parsed());
+        },
+    )
+    .needed("state what each stream may have, such as `rate = \"2mbit\"`"),
+    UdpRow::new(
+        "mode",
+        Mode::KIND,
+        "By states, of which the last refuses, or by a token bucket",
+        |cell, udp| {
+            udp.bucket = cell
+                .word::<Mode>()
+                .is_some_and(|mode| mode.value == Mode::Bucket);
+        },
+    )
+    .default("\"states\""),
+    UdpRow::new(
+        "burst",
+        FieldKind::Size,
+        "What the token bucket lets through at once",
+        |cell, udp| {
+            udp.burst = cell.size();
+        },
+    ),
+    UdpRow::new(
+        "drop-time",
+        FieldKind::Time,
+        "How long a stream above the rate is discarded",
+        |cell, udp| {
+            udp.drop = span(cell);
+        },
+    ),
+    UdpRow::new(
+        "warn-time",
+        FieldKind::Time,
+        "How long it is then delivered before it is judged",
+        |cell, udp| {
+            udp.warn = span(cell);
+        },
+    ),
+    UdpRow::new(
+        "mark",
+        FieldKind::Text("0x08000000"),
+        "The bits of a packet's mark that say that it is to be refused",
+        |cell, udp| {
+            udp.mark = cell.understood(codes::MARK, bits);
+        },
+    )
+    .default("\"0x08000000\""),
+];
+
+const ANNOUNCED_ROWS: &[AnnouncedRow] = &[
+    AnnouncedRow::new(
+        "segment",
+        FieldKind::Integer(88, 9000),
+        "The largest segment that new connections ask for, in bytes",
+        |cell, announced| {
+            announced.segment = cell.integer();
+        },
+    ),
+    AnnouncedRow::new(
+        "reset",
+        FieldKind::Boolean,
+        "Whether older connections that have received much are reset",
+        |cell, announced| {
+            announced.reset = cell.flag();
+        },
+    )
+    .default("false"),
+];
+
 /// Reads the table.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
-    let algorithms = [
-        ("ours", Algorithm::Ours),
-        ("shah-1", Algorithm::Shah1),
-        ("shah-2", Algorithm::Shah2),
-    ];
     let mut receive = Receive {
         line: table.line(),
         span: table.span(),
-        rate: table.parsed("rate"),
+        rate: None,
         classes: Vec::new(),
-        protect: table.text_list("protect").unwrap_or_default(),
-        protect_mark: understood(&mut table, "protect-mark", codes::MARK, masked),
-        algorithm: word(&mut table, "algorithm", &algorithms),
-        window: sized(&mut table, "window"),
-        segment: asked(&mut table),
-        round_trip: span(&mut table, "round-trip"),
-        horizon: span(&mut table, "horizon"),
-        hold: span(&mut table, "hold"),
-        initial: sized(&mut table, "initial"),
-        limit: sized(&mut table, "limit"),
-        measured: meters(&mut table),
-        udp: table.table("udp").and_then(read_udp),
-        announced: table.table("announced").map(read_announced),
+        protect: Vec::new(),
+        protect_mark: None,
+        algorithm: None,
+        window: None,
+        segment: None,
+        round_trip: None,
+        horizon: None,
+        hold: None,
+        initial: None,
+        limit: None,
+        measured: Meters::default(),
+        udp: None,
+        announced: None,
     };
-    if let Some(mut classes) = table.table("class") {
-        for name in classes.keys() {
-            let Some(text) = classes.entry_text(&name) else {
-                continue;
-            };
-            match text.value.parse() {
-                Ok(amount) => receive.classes.push((name, amount)),
-                Err(error) => {
-                    let error = weirgate_units::ParseError::to_string(&error);
-                    let (wrong, right) = error.split_once("; ").unwrap_or((&error, ""));
-                    let problems = table.problems();
-                    problems.error(codes::RECEIVE, text.span, wrong, right);
-                }
-            }
-        }
-    }
+    field::read(&mut table, ROWS, &(), &mut receive);
+    field::read(&mut table, METERS, &(), &mut receive.measured);
     // Before the other end has said how it scales, a window has 16 bits.
     let ranges = [
         ("window", &receive.window, 1 << 30, "1 byte to 1024MiB"),
@@ -210,53 +448,62 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
     receive
 }
 
-/// `segment`: bytes, or a word.
-fn asked(table: &mut Reader<'_, '_>) -> Option<Value<Asked>> {
-    if table.kind("segment") == Some(Kind::Text) {
-        return word(table, "segment", &[("auto", Asked::Share)]);
+/// `[receive.class]`: the rates of classes.
+fn classes(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<(Value<String>, Amount)> {
+    let Some(mut table) = cell.table() else {
+        return Vec::new();
+    };
+    let mut classes = Vec::new();
+    for name in table.keys() {
+        let Some(text) = table.entry_text(&name) else {
+            continue;
+        };
+        match text.value.parse::<Amount>() {
+            Ok(amount) => classes.push((name, amount)),
+            Err(error) => {
+                let (wrong, right) = in_two(&error);
+                cell.error(codes::RECEIVE, text.span, wrong, right);
+            }
+        }
     }
-    let bytes = bytes(table)?;
-    Some(bytes.map(Asked::Bytes))
+    classes
 }
 
-/// `segment` in bytes: no less than the kernel's least (TCP_MIN_MSS, net/tcp.h).
-fn bytes(table: &mut Reader<'_, '_>) -> Option<Value<u16>> {
-    let bytes = table.integer("segment", LEAST_ASKED.into()..=9000)?;
-    Some(bytes.map(|bytes| bytes as u16))
+/// `segment`: bytes, or a word. No less than the kernel's least (TCP_MIN_MSS,
+/// net/tcp.h).
+fn asked(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Asked>> {
+    if cell.table.kind(cell.key) == Some(Kind::Text) {
+        return word(cell.table, cell.key, &[("auto", Asked::Share)]);
+    }
+    let bytes = cell.table.integer(cell.key, LEAST_ASKED.into()..=9000)?;
+    Some(bytes.map(|bytes| Asked::Bytes(bytes as u16)))
 }
 
 fn read_announced(mut table: Reader<'_, '_>) -> Announced {
-    Announced {
+    let mut announced = Announced {
         span: table.span(),
-        segment: bytes(&mut table),
-        reset: table.boolean("reset").is_some_and(|reset| reset.value),
-    }
+        segment: None,
+        reset: false,
+    };
+    field::read(&mut table, ANNOUNCED_ROWS, &(), &mut announced);
+    announced
 }
 
 fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
-    let modes = [("states", false), ("bucket", true)];
-    let mode = word(&mut table, "mode", &modes);
-    let bucket = mode.is_some_and(|mode| mode.value);
-    let rate: Option<Value<Amount>> = table.parsed("rate");
-    let unread = rate.is_none() && table.has("rate");
-    let udp = ReceiveUdp {
+    let unread = implied(Amount::Rate(Rate::default()), &table);
+    let mut udp = ReceiveUdp {
         line: table.line(),
-        rate: rate.unwrap_or_else(|| crate::read::implied(Amount::Rate(Rate::kbit(1)), &table)),
-        bucket,
-        burst: sized(&mut table, "burst"),
-        drop: span(&mut table, "drop-time"),
-        warn: span(&mut table, "warn-time"),
-        mark: understood(&mut table, "mark", codes::MARK, |text| {
-            match number(text)? {
-                0 => Err((
-                    "a mark without bits says nothing".to_owned(),
-                    "write a bit, such as `0x08000000`".to_owned(),
-                )),
-                mark => Ok(mark),
-            }
-        }),
-        measured: meters(&mut table),
+        rate: unread.clone(),
+        bucket: false,
+        burst: None,
+        drop: None,
+        warn: None,
+        mark: None,
+        measured: Meters::default(),
     };
+    field::read(&mut table, UDP_ROWS, &(), &mut udp);
+    field::read(&mut table, METERS, &(), &mut udp.measured);
+    let bucket = udp.bucket;
     let place = |value: &Option<Value<Span>>| value.as_ref().map(|value| value.span.clone());
     let (others, other): (&[_], _) = if bucket {
         (
@@ -281,47 +528,41 @@ fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
             );
         }
     }
-    if unread {
-        return None;
-    }
-    if !table.has("rate") {
-        return table.missing(
-            "rate",
-            "state what each stream may have, such as `rate = \"2mbit\"`",
-        );
-    }
-    Some(udp)
+    (udp.rate != unread).then_some(udp)
 }
 
-fn meters(table: &mut Reader<'_, '_>) -> Meters {
-    let meters = Meters {
-        chunk: table.parsed("chunk"),
-        chunks: table
-            .integer("chunks", 1..=64)
-            .map(|chunks| chunks.value as u32),
-        age: span(table, "age"),
-    };
-    if let Some(chunk) = &meters.chunk
-        && !(Span::from_millis(1)..=Span::from_secs(10)).contains(&chunk.value)
-    {
-        table.problems().error(
+/// `mark` of `[receive.udp]`.
+fn bits(text: &str) -> Result<u32, (String, String)> {
+    match number(text)? {
+        0 => Err((
+            "a mark without bits says nothing".to_owned(),
+            "write a bit, such as `0x08000000`".to_owned(),
+        )),
+        mark => Ok(mark),
+    }
+}
+
+fn chunk(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Span>> {
+    let chunk: Value<Span> = cell.parsed()?;
+    if !(Span::from_millis(1)..=Span::from_secs(10)).contains(&chunk.value) {
+        cell.error(
             codes::RECEIVE,
             chunk.span.clone(),
             format!("a chunk of {} is out of range", chunk.value),
             "write from 1ms to 10s",
         );
     }
-    meters
+    Some(chunk)
 }
 
 /// A time that is neither nothing nor forever.
-fn span(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Span>> {
-    let found: Value<Span> = table.parsed(key)?;
+fn span(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Span>> {
+    let found: Value<Span> = cell.parsed()?;
     if !(Span::from_millis(1)..=Span::from_secs(3600)).contains(&found.value) {
-        table.problems().error(
+        cell.error(
             codes::RECEIVE,
             found.span.clone(),
-            format!("`{key}` of {} is out of range", found.value),
+            format!("`{}` of {} is out of range", cell.key, found.value),
             "write from 1ms to 1h",
         );
     }

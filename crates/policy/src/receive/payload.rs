@@ -3,7 +3,8 @@
 //! of what the packets that come can carry on it.
 
 use crate::class::shares::whole_bytes;
-use crate::model::{Amount, Policy};
+use crate::model::Amount;
+use crate::policy::Policy;
 use crate::receive::Asked;
 use weirgate_units::{Rate, Share};
 

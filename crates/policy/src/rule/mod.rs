@@ -6,15 +6,199 @@ pub(crate) mod segment;
 pub(crate) mod treatment;
 
 use crate::codes;
-use crate::condition::meter;
+use crate::condition::meter::{self, Meter};
 use crate::condition::when;
+use crate::field::{self, Cell, FieldKind, Row, Rows, Table, Word};
 use crate::file::include::Env;
-use crate::model::{Directions, Rule, Ruleset};
+use crate::model::{Directions, Rule, Ruleset, When};
 use crate::named::group::{USABLE, usable};
+use crate::named::schedule::Schedule;
 use crate::named::service;
-use crate::read::{directions, implied};
-use weirgate_document::{Reader, Value, nearest};
+use crate::read::implied;
+use weirgate_document::{Reader, Span, Value, nearest};
 use weirgate_units::Dscp;
+
+/// The fields of a rule that are no conditions on a single packet.
+#[derive(Default)]
+struct Written {
+    class: Option<Value<String>>,
+    directions: Option<Directions>,
+    name: Option<Value<String>>,
+    last: Option<Value<bool>>,
+    set_dscp: Option<Value<Dscp>>,
+    segment: Option<Value<u16>>,
+    keep: Option<Span>,
+    services: Option<Vec<When>>,
+    during: Option<Schedule>,
+    rate: Option<Value<Meter>>,
+    connections: Option<Value<Meter>>,
+    never: Option<When>,
+}
+
+type RuleRow = Row<Written, Env>;
+
+/// The rows of `[[rule]]` beside the conditions.
+pub(crate) const OWN: &dyn Rows = &ROWS;
+
+const ROWS: &[RuleRow] = &[
+    RuleRow::new(
+        "class",
+        FieldKind::Text("interactive"),
+        "The class that packets go into",
+        |cell, rule| {
+            rule.class = cell.text();
+        },
+    ),
+    RuleRow::new(
+        "direction",
+        Directions::KIND,
+        "In which directions",
+        |cell, rule| {
+            if let Some(found) = cell.word() {
+                rule.directions = Some(found.value);
+            }
+        },
+    )
+    .default("\"both\""),
+    RuleRow::new(
+        "name",
+        FieldKind::Text("voice"),
+        "The name of its counter",
+        |cell, rule| {
+            rule.name = name(cell, codes::COUNTER_NAME, "rule");
+        },
+    ),
+    RuleRow::new(
+        "final",
+        FieldKind::Boolean,
+        "No later rule sees its packets",
+        |cell, rule| {
+            rule.last = cell.boolean();
+        },
+    )
+    .default("that of the rule set or the file"),
+    RuleRow::new(
+        "set-dscp",
+        FieldKind::Text("EF"),
+        "Written into the packet",
+        |cell, rule| {
+            rule.set_dscp = cell.parsed();
+        },
+    ),
+    RuleRow::new(
+        "segment",
+        FieldKind::Integer(536, 65_495),
+        "The largest TCP segment that its SYNs and SYN-ACKs may ask for",
+        |cell, rule| {
+            rule.segment = cell.integer();
+        },
+    ),
+    RuleRow::new(
+        "keep",
+        FieldKind::Boolean,
+        "Once it matched a packet of a connection, it matches all of them",
+        |cell, rule| {
+            rule.keep = cell.flagged();
+        },
+    )
+    .default("false"),
+    RuleRow::new(
+        "service",
+        FieldKind::List("ssh"),
+        "Services; a packet of any of them",
+        |cell, rule| {
+            rule.services = service::named(cell);
+        },
+    ),
+    RuleRow::new(
+        "during",
+        FieldKind::Text("evening"),
+        "A schedule",
+        |cell, rule| {
+            rule.during = schedule(cell);
+        },
+    ),
+    RuleRow::new(
+        "rate",
+        FieldKind::Table("rate"),
+        "A rate as a condition",
+        |cell, rule| {
+            rule.rate = cell.table().and_then(|table| meter::read(table, false));
+        },
+    ),
+    RuleRow::new(
+        "connections",
+        FieldKind::Table("connections"),
+        "A number of connections as a condition",
+        |cell, rule| {
+            rule.connections = cell.table().and_then(|table| meter::read(table, true));
+        },
+    ),
+    RuleRow::new(
+        "not",
+        FieldKind::Table("not"),
+        "Conditions none of which may hold",
+        |cell, rule| {
+            rule.never = cell
+                .table()
+                .map(|table| when::read_never(table, &cell.context.groups));
+        },
+    ),
+];
+
+/// `[[ruleset]]`.
+pub(crate) const RULESET: Table = Table {
+    name: "ruleset",
+    about: "Rules that are switched on and off as one",
+    rows: &[&SET_ROWS],
+};
+
+/// A rule set, what its rules get from it and its file, and its rules.
+struct WrittenSet {
+    name: Option<Value<String>>,
+    enabled: bool,
+    index: usize,
+    last: bool,
+    rules: Vec<Rule>,
+}
+
+type SetRow = Row<WrittenSet, Env>;
+
+const SET_ROWS: &[SetRow] = &[
+    SetRow::new(
+        "name",
+        FieldKind::Text("syn-limit"),
+        "Its name",
+        |cell, set| {
+            set.name = name(cell, codes::RULESET, "rule set");
+        },
+    )
+    .needed("name the rule set, so that it can be switched"),
+    SetRow::new(
+        "enabled",
+        FieldKind::Boolean,
+        "Whether it is on when the policy is applied",
+        |cell, set| {
+            set.enabled = cell.boolean().is_none_or(|flag| flag.value);
+        },
+    )
+    .default("true"),
+    SetRow::new("final", FieldKind::Boolean, "For its rules", |cell, set| {
+        set.last = cell.boolean().map_or(set.last, |flag| flag.value);
+    })
+    .default("that of the file"),
+    SetRow::new(
+        "rule",
+        FieldKind::Tables("rule"),
+        "Its rules",
+        |cell, set| {
+            let tables = cell.tables().into_iter();
+            set.rules = tables
+                .map(|table| read(table, cell.context, Some(set.index), set.last))
+                .collect();
+        },
+    ),
+];
 
 /// A rule in its rule set, if it is in one, with what holds for rules that do
 /// not say `final`.
@@ -24,8 +208,8 @@ pub(crate) fn read(
     ruleset: Option<usize>,
     last: bool,
 ) -> Rule {
-    let class = table.text("class");
-    let set_dscp: Option<Value<Dscp>> = table.parsed("set-dscp");
+    let mut written = Written::default();
+    field::read(&mut table, ROWS, env, &mut written);
     let effects = ["class", "set-dscp", "segment"];
     if !effects.into_iter().any(|key| table.has(key)) {
         table.problems().error(
@@ -36,41 +220,41 @@ pub(crate) fn read(
         );
     }
     let when = when::read(&mut table, &env.groups);
-    let never = table
-        .table("not")
-        .map(|table| when::read_never(table, &env.groups));
-    let services = service::named(&mut table, env);
-    let meter = meter::read(&mut table);
-    let during = schedule(&mut table, env);
-    let limited = services.is_some() || meter.is_some() || during.is_some();
-    let has_condition = when::has_any(&mut table, &when) || limited || never.is_some();
-    let touched = ["service", "rate", "connections", "during", "not"];
-    let tried = touched.into_iter().any(|key| table.has(key));
+    if let (true, Some(second)) = (table.has("rate"), &written.connections) {
+        table.problems().error(
+            codes::METER,
+            second.span.clone(),
+            "a rule counts one thing",
+            "make two rules, the first without `final`",
+        );
+    }
+    let meter = written.rate.or(written.connections);
+    let limits = ["service", "rate", "connections", "during", "not"];
+    let limited = limits.into_iter().any(|key| table.has(key));
+    let has_condition = when::has_any(&mut table, &when) || limited;
     // Without a class a rule leaves all to the next one.
-    let stated = table.boolean("final");
-    let default_last = last && (class.is_some() || table.has("class"));
-    let last = stated.as_ref().map_or(default_last, |flag| flag.value);
-    let keep = table.boolean("keep");
+    let default_last = last && table.has("class");
+    let last = written.last.map_or(default_last, |flag| flag.value);
     let rule = Rule {
         line: table.line(),
         span: table.span(),
-        name: name(&mut table, "name", codes::COUNTER_NAME, "rule"),
-        class,
-        directions: directions(&mut table),
+        name: written.name,
+        class: written.class,
+        directions: written.directions.unwrap_or(Directions::Both),
         when,
-        never,
-        services: services.unwrap_or_default(),
+        never: written.never,
+        services: written.services.unwrap_or_default(),
         meter,
-        during,
+        during: written.during,
         last,
-        keep: keep.filter(|flag| flag.value).map(|flag| flag.span),
-        set_dscp,
-        segment: segment::read(&mut table),
+        keep: written.keep,
+        set_dscp: written.set_dscp,
+        segment: written.segment,
         ruleset,
     };
     segment::check(&table, &rule);
     // A field that is not known was meant as one, most likely.
-    if !has_condition && !tried && last && !table.has_unknown() {
+    if !has_condition && last && !table.has_unknown() {
         table.problems().error(
             codes::NO_CONDITION,
             table.span(),
@@ -99,18 +283,15 @@ pub(crate) fn read_set(
     index: usize,
     last: bool,
 ) -> (Ruleset, Vec<Rule>) {
-    let name = name(&mut table, "name", codes::RULESET, "rule set");
-    if name.is_none() && !table.has("name") {
-        table.missing::<()>("name", "name the rule set, so that it can be switched");
-    }
-    let enabled = table.boolean("enabled").is_none_or(|flag| flag.value);
-    let last = table.boolean("final").map_or(last, |flag| flag.value);
-    let rules: Vec<Rule> = table
-        .tables("rule")
-        .into_iter()
-        .map(|rule| read(rule, env, Some(index), last))
-        .collect();
-    if rules.is_empty() && !table.has("rule") {
+    let mut set = WrittenSet {
+        name: None,
+        enabled: true,
+        index,
+        last,
+        rules: Vec::new(),
+    };
+    field::read(&mut table, SET_ROWS, env, &mut set);
+    if set.rules.is_empty() && !table.has("rule") {
         table.problems().error(
             codes::RULESET,
             table.span(),
@@ -118,31 +299,26 @@ pub(crate) fn read_set(
             "write its rules as `[[ruleset.rule]]`",
         );
     }
-    let set = Ruleset {
+    let ruleset = Ruleset {
         line: table.line(),
-        name: name.unwrap_or_else(|| implied(String::new(), &table)),
-        enabled,
+        name: set.name.unwrap_or_else(|| implied(String::new(), &table)),
+        enabled: set.enabled,
     };
-    (set, rules)
+    (ruleset, set.rules)
 }
 
-fn name(
-    table: &mut Reader<'_, '_>,
-    key: &'static str,
-    code: &'static str,
-    what: &str,
-) -> Option<Value<String>> {
-    let name = table.text(key)?;
+fn name(cell: &mut Cell<'_, '_, '_, Env>, code: &'static str, what: &str) -> Option<Value<String>> {
+    let name = cell.text()?;
     if usable(&name.value) {
         return Some(name);
     }
     let wrong = format!("`{}` cannot be the name of a {what}", name.value);
-    table.problems().error(code, name.span, wrong, USABLE);
+    cell.error(code, name.span, wrong, USABLE);
     None
 }
 
-fn schedule(table: &mut Reader<'_, '_>, env: &Env) -> Option<crate::Schedule> {
-    let name = table.text("during")?;
+fn schedule(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Schedule> {
+    let (name, env) = (cell.text()?, cell.context);
     if let Some(found) = env.schedules.get(&name.value) {
         return Some(found.clone());
     }
@@ -155,9 +331,7 @@ fn schedule(table: &mut Reader<'_, '_>, env: &Env) -> Option<crate::Schedule> {
         None => format!("write a table `[schedule.{}]`", name.value),
     };
     let wrong = format!("there is no schedule `{}`", name.value);
-    table
-        .problems()
-        .error(codes::SCHEDULE, name.span, wrong, hint);
+    cell.error(codes::SCHEDULE, name.span, wrong, hint);
     None
 }
 

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `segment` of a rule: the largest TCP segment that its connections may ask
-//! the other side for.
+//! the other side for: from what every host must take (RFC 9293 section 3.7.1)
+//! to the longest IPv4 packet without its headers.
 
 use crate::codes;
 use crate::condition::matching::Protocol;
 use crate::model::{Rule, When};
-use weirgate_document::{Reader, Value};
-
-/// From what every host must take (RFC 9293 section 3.7.1) to the longest IPv4
-/// packet without its headers.
-const RANGE: std::ops::RangeInclusive<i64> = 536..=65_495;
-
-/// Reads `segment` of a rule.
-pub(crate) fn read(table: &mut Reader<'_, '_>) -> Option<Value<u16>> {
-    let bytes = table.integer("segment", RANGE)?;
-    Some(bytes.map(|bytes| u16::try_from(bytes).unwrap_or(u16::MAX)))
-}
+use weirgate_document::Reader;
 
 /// Finds what could never lower a segment: a rule without TCP, and one that
 /// counts, whose SYNs would be counted twice.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `[ack]`: a reservation for TCP acknowledgements without data.
+
+use crate::class::{ceiling, zero};
+use crate::codes;
+use crate::field::{self, Cell, FieldKind, Row, Table, Word, set};
+use crate::model::{Amount, Directions};
+use crate::queue::{self, Queue};
+use crate::read::implied;
+use weirgate_document::{Kind, Reader, Span, Value};
+use weirgate_units::{Rate, Share, Size};
+
+/// The name of the class that `[ack]` creates.
+pub(crate) const ACK: &str = "ack";
+
+/// The rate to reserve for acknowledgements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckRate {
+    /// By formula from the rate of the opposite direction (Brouer 8.1,
+    /// requirements A12).
+    Formula,
+    /// As stated, in wire bits.
+    Rate(Rate),
+}
+
+/// The reservation for pure acknowledgements: a class named `ack` and a rule
+/// before all others that puts pure ACKs into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ack {
+    /// The line of the table, from 1.
+    pub line: u32,
+    /// Where the table begins.
+    pub span: Span,
+    /// The rate.
+    pub reserve: Value<AckRate>,
+    /// Data packets per ACK, in tenths; for the formula.
+    pub factor_tenths: u32,
+    /// IP bytes of an ACK; for the formula.
+    pub size: u32,
+    /// Priority among the classes, 0 first, 7 last.
+    pub priority: u8,
+    /// Greatest rate, of the gate's.
+    pub ceiling: Value<Amount>,
+    /// The queue; `None` leaves the choice to crate `compile`.
+    pub queue: Option<Value<Queue>>,
+    /// Wire bytes that may be sent at once beyond the rate; `None` is one full
+    /// packet.
+    pub burst: Option<Value<Size>>,
+    /// The directions.
+    pub directions: Directions,
+}
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "ack",
+    about: "A reservation for TCP acknowledgements without data",
+    rows: &[&ROWS],
+};
+
+type AckRow = Row<Ack>;
+
+const ROWS: &[AckRow] = &[
+    AckRow::new(
+        "reserve",
+        FieldKind::BooleanOrRate,
+        "`true` calculates the rate",
+        |cell, ack| {
+            set(&mut ack.reserve, reserve(cell));
+        },
+    )
+    .default("true"),
+    AckRow::new(
+        "factor",
+        FieldKind::Number,
+        "Full data packets that one acknowledgement stands for",
+        |cell, ack| {
+            factor(cell, ack);
+        },
+    )
+    .default("1.5"),
+    AckRow::new(
+        "size",
+        FieldKind::Integer(40, 120),
+        "IP bytes of one acknowledgement",
+        |cell, ack| {
+            if let Some(size) = cell.integer() {
+                ack.size = size.value;
+            }
+        },
+    )
+    .default("52"),
+    AckRow::new(
+        "priority",
+        FieldKind::Integer(0, 7),
+        "0 first",
+        |cell, ack| {
+            if let Some(priority) = cell.integer() {
+                ack.priority = priority.value;
+            }
+        },
+    )
+    .default("1"),
+    AckRow::new(
+        "ceiling",
+        FieldKind::Amount,
+        "The most that it gets",
+        |cell, ack| {
+            set(&mut ack.ceiling, ceiling(cell));
+        },
+    )
+    .default("\"100%\""),
+    AckRow::new(
+        "queue",
+        FieldKind::TextOrTable("queue", "bfifo 10kB"),
+        "Where its packets wait",
+        |cell, ack| {
+            ack.queue = queue::read(cell);
+        },
+    )
+    .default("by the rate"),
+    AckRow::new(
+        "burst",
+        FieldKind::Size,
+        "What it may send at once beyond its rate",
+        |cell, ack| {
+            ack.burst = cell.size();
+        },
+    )
+    .default("one full packet"),
+    AckRow::new(
+        "direction",
+        Directions::KIND,
+        "In which directions",
+        |cell, ack| {
+            if let Some(found) = cell.word() {
+                ack.directions = found.value;
+            }
+        },
+    )
+    .default("\"both\""),
+];
+
+/// Reads the table; `None` where it reserves nothing.
+pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Ack> {
+    let mut ack = Ack {
+        line: table.line(),
+        span: table.span(),
+        reserve: implied(AckRate::Formula, &table),
+        factor_tenths: 15,
+        size: 52,
+        priority: 1,
+        ceiling: implied(Amount::Share(Share::WHOLE), &table),
+        queue: None,
+        burst: None,
+        directions: Directions::Both,
+    };
+    field::read(&mut table, ROWS, &(), &mut ack);
+    let off = table.kind("reserve") == Some(Kind::Boolean)
+        && table.boolean("reserve").is_some_and(|flag| !flag.value);
+    (!off).then_some(ack)
+}
+
+fn reserve(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<AckRate>> {
+    if cell.table.kind(cell.key) == Some(Kind::Boolean) {
+        return cell.boolean().map(|flag| flag.map(|_| AckRate::Formula));
+    }
+    let rate: Value<Rate> = cell.parsed()?;
+    zero(cell.table, &rate);
+    Some(rate.map(AckRate::Rate))
+}
+
+fn factor(cell: &mut Cell<'_, '_, '_, ()>, ack: &mut Ack) {
+    let Some(factor) = cell.number() else {
+        return;
+    };
+    let tenths = (factor.value * 10.0).round();
+    if !(10.0..=1000.0).contains(&tenths) {
+        cell.error(
+            codes::ACK_RATE,
+            factor.span,
+            "`factor` is how many data packets one ACK stands for: 1 to 100",
+            "write 1.5, or leave it out",
+        );
+    }
+    ack.factor_tenths = tenths.clamp(10.0, 1000.0) as u32;
+}

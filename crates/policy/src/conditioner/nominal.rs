@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `nominal`: the importance of DRT by the nominal bit rate of a sender, in
+//! place of a meter and colours.
+
+use super::{Kind, MOST_RATE, OWNERS, Written, or_usual, size};
+use crate::codes;
+use crate::condition::drt::{MOST, Urgency};
+use weirgate_document::Reader;
+use weirgate_state::{ColourAction, ColourMeter};
+use weirgate_units::Rate;
+
+/// The meter: the rate itself, and twice that as the peak.
+pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<ColourMeter> {
+    for (key, _) in OWNERS.into_iter().filter(|(key, _)| *key != "burst") {
+        if table.has(key) {
+            table.problems().error(
+                codes::CONDITIONER,
+                table.place(key),
+                format!("`{key}` stands beside `nominal`, which is the rate of a meter of its own"),
+                "leave one of them out",
+            );
+        }
+    }
+    let rate = written.nominal.as_ref()?.value;
+    let peak = Rate::bits_per_second(rate.as_bits_per_second().saturating_mul(2)).min(MOST_RATE);
+    let burst = size(table, Kind::TwoRate, "burst", written.burst.as_ref());
+    Some(ColourMeter::TwoRate {
+        rate,
+        burst: or_usual(burst, rate),
+        peak,
+        peak_burst: or_usual(burst, peak),
+    })
+}
+
+/// What is done with each colour: what keeps to the nominal rate gets the
+/// importance of the policy, what keeps to twice that two levels less, and the
+/// rest another two less.
+pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourAction; 3] {
+    if !table.has("urgency") {
+        table.missing::<()>(
+            "urgency",
+            "write `urgency = \"real-time\"` or `\"elastic\"`: the importance is by `nominal`",
+        );
+    }
+    for key in ["green", "yellow", "red", "aware", "meter"] {
+        if table.has(key) {
+            table.problems().error(
+                codes::CONDITIONER,
+                table.place(key),
+                format!("`{key}` stands beside `nominal`, which has a meter and says what is done"),
+                "leave one of them out",
+            );
+        }
+    }
+    let urgency = written.urgency.as_ref();
+    let urgency = urgency.map_or(Urgency::Elastic, |found| found.value);
+    let level = written
+        .importance
+        .as_ref()
+        .map_or(MOST, |found| found.value);
+    [0, 2, 4].map(|less| {
+        let level = level.saturating_sub(less).max(1);
+        ColourAction::Mark(urgency.code_point(level))
+    })
+}

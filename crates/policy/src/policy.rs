@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The checked policy. Every part keeps its place in the text, so that whatever
+//! is made from it can name its line.
+
+use crate::class::Class;
+use crate::class::ack::Ack;
+use crate::class::part::{GroupShare, HostCap};
+use crate::conditioner::Conditioner;
+use crate::file::include::Sources;
+use crate::link::Link;
+use crate::link::inbound::{Holding, Inbound};
+use crate::link::track::Track;
+use crate::model::{Direction, Rule, Ruleset};
+use crate::named::group::Group;
+use crate::receive::Receive;
+use crate::rule::treatment::DscpTreatment;
+use weirgate_document::Value;
+use weirgate_units::Rate;
+
+/// A whole policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The link that is shared.
+    pub link: Link,
+    /// How arriving packets are held to a rate that are not queued.
+    pub holding: Option<Holding>,
+    /// How senders outside are held to a rate from here.
+    pub receive: Option<Receive>,
+    /// Between which rates a line is followed that changes.
+    pub track: Option<Track>,
+    /// The reservation for acknowledgements, if any.
+    pub ack: Option<Ack>,
+    /// The classes as written, without the one that `ack` creates.
+    pub classes: Vec<Class>,
+    /// The rules, in the order of the scheme.
+    pub rules: Vec<Rule>,
+    /// The rule sets that rules belong to.
+    pub rulesets: Vec<Ruleset>,
+    /// The groups, whose members rules already have.
+    pub groups: Vec<Group>,
+    /// What gives packets colours where they enter or leave a device; the first
+    /// of a place whose packets they are conditions them.
+    pub conditioners: Vec<Conditioner>,
+    /// Parts of classes for groups, as written.
+    pub shares: Vec<GroupShare>,
+    /// Limits for each host of a group, as written.
+    pub caps: Vec<HostCap>,
+    /// What is done with code points.
+    pub dscp: Option<DscpTreatment>,
+    /// The bits of a connection's mark that keep decisions; contiguous.
+    pub mark_mask: u32,
+    /// The lowest of the bits of a packet's mark that say what was found in
+    /// its flow's payload.
+    pub payload_lowest: u8,
+    /// The bits of a packet's mark that say which control group sent it;
+    /// contiguous.
+    pub control_group_mask: u32,
+    /// The bits of a connection's mark that keep which inside host it is of,
+    /// where shares and limits behind address translation need them;
+    /// contiguous, apart from all others.
+    pub inside_mask: Option<Value<u32>>,
+    /// The files it was read from.
+    pub sources: Sources,
+}
+
+impl Policy {
+    /// Whether a rule asks for what payloads betray.
+    #[must_use]
+    pub fn looks_at_payloads(&self) -> bool {
+        self.rules.iter().any(|rule| rule.payload().is_some())
+    }
+
+    /// Whether programs are attached where packets arrive.
+    #[must_use]
+    pub fn needs_programs(&self) -> bool {
+        self.looks_at_payloads()
+            || self.held_rate().is_some()
+            || !self.conditioners.is_empty()
+            || self.link.moves_in_order().is_some()
+    }
+
+    /// The bits of a packet's mark that say what was found in its flow's
+    /// payload.
+    #[must_use]
+    pub const fn payload_mask(&self) -> u32 {
+        ((1 << weirgate_signatures::BITS) - 1) << self.payload_lowest
+    }
+
+    /// The line's rate in a direction, `None` where the policy does not shape
+    /// it, but leaves it alone or holds it to [`Policy::held_rate`].
+    #[must_use]
+    pub fn line_rate(&self, direction: Direction) -> Option<Rate> {
+        match direction {
+            Direction::Up => Some(self.link.up.value),
+            Direction::Down if self.link.inbound.value == Inbound::None => None,
+            Direction::Down if self.link.inbound.value.holds() => None,
+            Direction::Down => self.link.down.as_ref().map(|down| down.value),
+        }
+    }
+
+    /// The classes of a direction as written.
+    pub fn classes_of(&self, direction: Direction) -> impl Iterator<Item = &Class> {
+        self.classes
+            .iter()
+            .filter(move |class| class.directions.contains(direction))
+    }
+}

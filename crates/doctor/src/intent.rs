@@ -2,7 +2,7 @@
 //! What a policy asks of a kernel.
 
 use std::collections::BTreeSet;
-use weirgate_policy::{Connection, Count, Policy, Rule, When};
+use weirgate_policy::{Connection, Count, LocalAddresses, Policy};
 use weirgate_state::{Ability, Qdisc, QdiscKind, State};
 
 /// The parts of a kernel that a policy needs: of its compiled state, and of its
@@ -35,12 +35,13 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
             Some(_) => needed.insert(Ability::NftLimit),
             None => false,
         };
-        let tracked = conditions(rule).any(|when| when.connection != Connection::default());
+        let tracked = rule.find::<Connection>().next().is_some();
         if tracked || rule.keep.is_some() {
             needed.insert(Ability::NftConntrack);
         }
-        let helpers = conditions(rule).filter_map(|when| when.connection.helper.as_ref());
-        if helpers.into_iter().any(|helper| helper.value == "ftp") {
+        let helpers = rule.find::<Connection>();
+        let mut helpers = helpers.filter_map(|connection| connection.helper.as_ref());
+        if helpers.any(|helper| helper.value == "ftp") {
             needed.insert(Ability::FtpHelper);
         }
     }
@@ -49,18 +50,12 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
 
 /// Whether a rule asks how much a connection has carried.
 pub(crate) fn counts_connections(policy: &Policy) -> Option<u32> {
-    let counting = |when: &When| {
-        let Connection {
-            bytes_over,
-            packets_over,
-            mean_size,
-            ..
-        } = &when.connection;
-        bytes_over.is_some() || packets_over.is_some() || mean_size.is_some()
+    let counting = |asked: &Connection| {
+        asked.bytes_over.is_some() || asked.packets_over.is_some() || asked.mean_size.is_some()
     };
     let mut rules = policy.rules.iter();
     rules
-        .find(|rule| conditions(rule).any(counting))
+        .find(|rule| rule.find().any(counting))
         .map(|rule| rule.line)
 }
 
@@ -69,8 +64,9 @@ pub(crate) fn named_hosts(policy: &Policy) -> u64 {
     let prefixes: BTreeSet<(std::net::IpAddr, u32)> = policy
         .rules
         .iter()
-        .flat_map(conditions)
-        .flat_map(|when| &when.local_addresses)
+        .flat_map(|rule| rule.asked().chain(&rule.never))
+        .filter_map(|when| when.find())
+        .flat_map(|LocalAddresses(list)| list)
         .filter_map(|prefix| {
             let prefix = prefix.value;
             let width: u32 = if prefix.address.is_ipv4() { 32 } else { 128 };
@@ -79,12 +75,6 @@ pub(crate) fn named_hosts(policy: &Policy) -> u64 {
         })
         .collect();
     prefixes.iter().map(|(_, free)| 1_u64 << free).sum()
-}
-
-fn conditions(rule: &Rule) -> impl Iterator<Item = &When> {
-    std::iter::once(&rule.when)
-        .chain(&rule.never)
-        .chain(&rule.services)
 }
 
 fn of_tree(qdisc: &Qdisc, needed: &mut BTreeSet<Ability>) {

@@ -17,7 +17,9 @@ use crate::inbound::receive;
 use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Count, Direction, Directions, Engine, Inbound, Per, Policy, Rule};
+use weirgate_policy::{
+    Count, Direction, Directions, Engine, Inbound, Known, LocalAddresses, Per, Policy, Rule, When,
+};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -180,7 +182,8 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
         .iter()
         .filter(|rule| by_ifb && rule.directions.contains(Direction::Down));
     let mut private = downstream.filter_map(|rule| {
-        let mut addresses = rule.when.local_addresses.iter();
+        let LocalAddresses(list) = rule.when.find()?;
+        let mut addresses = list.iter();
         let v4 = addresses.find(|prefix| prefix.value.is_v4());
         v4.filter(|prefix| is_private(prefix.value.address))
     });
@@ -250,13 +253,14 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
 /// upstream has made and kept is there all the same, where the kernel can look
 /// it up.
 fn before_tracking(rule: &Rule, kernel: &Capabilities, problems: &Problems) {
-    let all = std::iter::once(&rule.when).chain(&rule.services);
-    let mut parts = all.filter(|when| when.connection.span().is_some() || when.mark.is_some());
+    let late = [Known::Connection, Known::Mark];
+    let mut asked = rule.asked().flat_map(When::iter);
+    let asks = asked.any(|one| late.contains(&one.known()));
     let counted = rule.meter.as_ref().is_some_and(|meter| {
         meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_))
     });
     let kept = rule.keep.is_some();
-    if parts.next().is_none() && !counted && !kept {
+    if !asks && !counted && !kept {
         return;
     }
     if inbound::decides_upstream(rule) {

@@ -5,7 +5,7 @@
 use crate::codes;
 use std::ops::Range;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, From, Inbound, Policy, Rule, When};
+use weirgate_policy::{Condition, Direction, Inbound, Known, Policy, Rule, Sender, When};
 
 /// Whether what arrives for the router itself passes unshaped.
 fn passes(policy: &Policy) -> bool {
@@ -42,17 +42,10 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 
 /// Where a rule asks for packets that the router itself makes.
 fn speaks_of_own(rule: &Rule) -> Option<Range<usize>> {
-    std::iter::once(&rule.when)
-        .chain(&rule.services)
-        .find_map(own_condition)
-}
-
-fn own_condition(when: &When) -> Option<Range<usize>> {
-    let from = when.from.as_ref();
-    let router = from.filter(|from| from.value == From::Router);
-    router
-        .map(|from| from.span.clone())
-        .or_else(|| when.users.first().map(|one| one.span.clone()))
-        .or_else(|| when.groups.first().map(|one| one.span.clone()))
-        .or_else(|| when.control_groups.first().map(|one| one.span.clone()))
+    let own = |one: &&Condition| match one {
+        Condition::Sender(sender) => sender.0.value == Sender::Router,
+        other => matches!(other.known(), Known::Sender(_)),
+    };
+    let mut asked = rule.asked().flat_map(When::iter);
+    asked.find(own)?.span().cloned()
 }

@@ -5,7 +5,7 @@
 use crate::classify::session;
 use crate::codes;
 use weirgate_document::{Problems, Span};
-use weirgate_policy::{Connection, Count, Per, Policy, Rule as PolicyRule};
+use weirgate_policy::{Count, Known, Per, Policy, Rule as PolicyRule};
 use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, Verdict};
 
 use crate::scheduler::Member;
@@ -80,25 +80,17 @@ fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
     {
         return Some((meter.span.clone(), CONNECTION));
     }
-    let all = std::iter::once(&rule.when).chain(&rule.never);
-    for when in all.chain(&rule.services) {
-        // A service's places are in another text.
-        let own = std::ptr::eq(when, &raw const rule.when);
-        let place = |span: Span| if own { span } else { rule.span.clone() };
-        if when.connection != Connection::default() {
-            let span = when.connection.span().unwrap_or_else(|| rule.span.clone());
-            return Some((place(span), CONNECTION));
-        }
-        let mac = when.macs.first().map(|one| one.span.clone());
-        let device = when.interfaces.first().map(|one| one.span.clone());
-        let from = when.from.as_ref().map(|one| one.span.clone());
-        let mark = when.mark.as_ref().map(|one| one.span.clone());
-        let user = when.users.first().or(when.groups.first());
-        let user = user.map(|one| one.span.clone());
-        let group = when.control_groups.first();
-        let user = user.or(group.map(|one| one.span.clone()));
-        if let Some(span) = mac.or(device).or(from).or(user).or(mark) {
-            return Some((place(span), INPUT));
+    for when in rule.asked().chain(&rule.never) {
+        // A service's own place is in another text.
+        let service = rule.services.iter().any(|one| std::ptr::eq(when, one));
+        for one in when.iter() {
+            let what = match one.known() {
+                Known::Packet => continue,
+                Known::Connection => CONNECTION,
+                Known::Mark | Known::Input(_) | Known::Sender(_) => INPUT,
+            };
+            let own = one.span().filter(|_| !service);
+            return Some((own.unwrap_or(&rule.span).clone(), what));
         }
     }
     None

@@ -41,7 +41,7 @@ use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
 use weirgate_policy::{
     Count as PolicyCount, Direction, Inbound, Meter as PolicyMeter, Per, Policy, Protocol,
-    Rule as PolicyRule,
+    Rule as PolicyRule, When,
 };
 use weirgate_state::{
     Chain, Content, Count, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Meter, Origin,
@@ -453,30 +453,30 @@ impl Writer<'_> {
         name: &str,
     ) -> Vec<(Vec<Match>, Vec<Match>)> {
         let direction = self.scheduler.direction;
-        let none = weirgate_policy::When::default();
-        let services: Vec<&weirgate_policy::When> = if rule.services.is_empty() {
-            vec![&none]
+        let services: Vec<Option<&When>> = if rule.services.is_empty() {
+            vec![None]
         } else {
-            rule.services.iter().collect()
+            rule.services.iter().map(Some).collect()
         };
         let times = condition::times(rule.during.as_ref(), &mut self.lists);
         let mut found = Vec::new();
         for service in services {
-            let parts = [&rule.when, service];
             let counts = rule.meter.as_ref().is_some_and(|meter| {
                 meter.value.per == Per::Connection
                     || matches!(meter.value.count, PolicyCount::Connections(_))
             });
-            let needs = counts || parts.iter().any(|when| condition::needs_tracking(when));
+            let needs = counts
+                || condition::needs_tracking(&rule.when)
+                || service.is_some_and(condition::needs_tracking);
             if !self.tracked && needs {
-                // Said by `verdict`.
+                // Reported by `check`.
                 continue;
             }
             let by_version = rule.meter.is_some() || rule.set_dscp.is_some();
             let each = condition::matches(
-                &parts,
-                rule.never.as_ref(),
+                self.policy,
                 direction,
+                (rule, service),
                 by_version,
                 &mut self.lists,
             );

@@ -16,12 +16,11 @@ use crate::codes;
 use crate::scheduler::parts::{Leaf, Numbers};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Class, Direction, Inbound, Lengths, Policy, Rule, SharedClass, When};
+use weirgate_policy::{
+    Class, Condition, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass, When,
+};
 use weirgate_state::CakeAckFilter;
 use weirgate_units::Span;
-
-/// The longest packet without TCP payload, IP bytes: two headers of 60 bytes.
-const LONGEST_PURE_ACK: u32 = 120;
 
 /// Turns of one priority may differ this much: above, a class's turn would be
 /// long enough to need a priority of its own.
@@ -176,7 +175,7 @@ fn largest(policy: &Policy, whole: &str, class: &SharedClass, direction: Directi
         .iter()
         .filter(leads)
         .map(|rule| longest(rule, layer, full));
-    let implicit = class.ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
+    let implicit = class.ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK.into()));
     rules.chain(implicit).max().unwrap_or(full)
 }
 
@@ -186,12 +185,8 @@ fn longest(rule: &Rule, layer: &LinkLayer, full: u32) -> u32 {
         return full;
     }
     let of = |when: &When| {
-        let lengths = when.lengths.iter().map(|length| length.value);
-        let stated = lengths
-            .map(|Lengths { to, .. }| layer.wire_bytes(u32::from(to)))
-            .max();
-        let pure = when.pure_ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK));
-        stated.into_iter().chain(pure).min().unwrap_or(full)
+        let longest = when.iter().filter_map(Condition::longest).min();
+        longest.map_or(full, |ip| layer.wire_bytes(ip.into()))
     };
     let services = rule.services.iter().map(of).max();
     of(&rule.when).min(services.unwrap_or(full))

@@ -16,12 +16,13 @@ use crate::class::shares::in_kbit;
 use crate::codes;
 use crate::condition::control_group;
 use crate::condition::reach::covers;
+use crate::condition::{When, mark};
 use crate::conditioner;
 use crate::link::engine::Engine;
 use crate::link::inbound;
 use crate::link::inbound::Inbound;
 use crate::link::track;
-use crate::model::{Direction, Rule, When};
+use crate::model::{Direction, Rule};
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::queue::check_limit;
@@ -273,20 +274,12 @@ fn payload_bits(policy: &Policy, problems: &Problems) {
             "give `[marks]` a `payload` of three other bits",
         );
     }
-    let places = policy.rules.iter().filter_map(|rule| {
-        let own = std::iter::once(&rule.when).chain(&rule.never);
-        let mut own = own.filter_map(|when| when.mark.as_ref());
-        let own = own.find(|mark| mark.value.mask & bits != 0);
-        let mut others = rule.services.iter().filter_map(|when| when.mark.as_ref());
-        let other = others.any(|mark| mark.value.mask & bits != 0);
-        // A service's own place is in another text.
-        let span = own.map(|mark| mark.span.clone());
-        span.or_else(|| other.then(|| rule.span.clone()))
-    });
+    let rules = policy.rules.iter();
+    let places = rules.filter_map(|rule| mark::looked_at(rule, bits));
     for place in places {
         problems.error(
             codes::MARK,
-            place,
+            place.clone(),
             format!("{bits:#010x} of the mark says what payloads betray"),
             "look at other bits, or give `[marks]` a `payload` of three other bits",
         );
@@ -323,11 +316,7 @@ fn inside_bits(policy: &Policy, problems: &Problems) {
         }
     }
     for rule in &policy.rules {
-        let asked = std::iter::once(&rule.when)
-            .chain(&rule.services)
-            .chain(&rule.never);
-        let mut marks = asked.filter_map(|when| when.mark.as_ref());
-        if marks.any(|mark| mark.value.mask & inside.value != 0) {
+        if mark::looked_at(rule, inside.value).is_some() {
             problems.error(
                 codes::MARK,
                 rule.span.clone(),
@@ -403,19 +392,8 @@ fn multiplied(rule: &Rule) -> usize {
 
 /// How many elements its lists have.
 fn elements(rule: &Rule) -> usize {
-    let of = |when: &When| {
-        when.local_ports.len()
-            + when.remote_ports.len()
-            + when.ports.len()
-            + when.local_addresses.len()
-            + when.remote_addresses.len()
-            + when.macs.len()
-            + when.lengths.len()
-    };
-    let all = std::iter::once(&rule.when)
-        .chain(&rule.never)
-        .chain(&rule.services);
-    all.map(of).sum()
+    let all = rule.asked().chain(&rule.never);
+    all.map(When::elements).sum()
 }
 
 fn target(policy: &Policy, rule: &Rule, problems: &Problems) {

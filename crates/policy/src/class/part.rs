@@ -5,7 +5,7 @@
 use crate::class::ack::ACK;
 use crate::class::{Class, zero};
 use crate::codes;
-use crate::condition::matching::Prefix;
+use crate::condition::address::Prefix;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::model::{Amount, Direction};
 use crate::named::group::{self, Groups};

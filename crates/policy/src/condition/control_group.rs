@@ -3,8 +3,12 @@
 //! packet's mark in which a packet's group is numbered.
 
 use crate::codes;
-use crate::condition::matching::number;
-use crate::model::{Rule, When};
+use crate::condition::mark;
+use crate::condition::number::number;
+use crate::condition::user::forwarded;
+use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::field::FieldKind;
+use crate::model::Rule;
 use crate::policy::Policy;
 use std::fmt;
 use weirgate_document::{Problems, Span, Value};
@@ -76,6 +80,38 @@ impl fmt::Display for ControlGroup {
     }
 }
 
+/// Any of these control groups, or one below them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlGroups(pub Vec<Value<ControlGroup>>);
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "cgroup",
+    FieldKind::List("system.slice/backup.service"),
+    "Control groups (version 2) of this machine whose sockets send, with those below",
+    |cell, when| {
+        let list = cell.list(codes::CONTROL_GROUP, ControlGroup::read);
+        when.add_list(list, ControlGroups);
+    },
+);
+
+impl Facts for ControlGroups {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Sender("which control group sent it")
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+
+    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+        forwarded(when, codes::CONTROL_GROUP, "a control group", add);
+    }
+}
+
 /// Reads the bits of `[marks]`.
 pub(crate) fn mask(text: &str) -> Result<u32, (String, String)> {
     let mask = number(text)?;
@@ -95,8 +131,8 @@ impl Policy {
     #[must_use]
     pub fn control_groups(&self) -> Vec<&Value<ControlGroup>> {
         let mut found: Vec<&Value<ControlGroup>> = Vec::new();
-        for when in self.rules.iter().flat_map(conditions) {
-            for one in &when.control_groups {
+        for ControlGroups(list) in self.rules.iter().flat_map(Rule::find) {
+            for one in list {
                 if !found.iter().any(|known| known.value == one.value) {
                     found.push(one);
                 }
@@ -106,16 +142,10 @@ impl Policy {
     }
 }
 
-fn conditions(rule: &Rule) -> impl Iterator<Item = &When> {
-    std::iter::once(&rule.when).chain(&rule.services)
-}
-
 /// The bits must have room for all groups, and be nobody else's.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let groups = policy.control_groups();
-    // A service's own place is in another text.
-    let asks = |rule: &&Rule| conditions(rule).any(|when| !when.control_groups.is_empty());
-    let Some(place) = policy.rules.iter().find(asks).map(span) else {
+    let Some(place) = policy.rules.iter().find_map(span) else {
         return;
     };
     let bits = policy.control_group_mask;
@@ -149,9 +179,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         }
     }
     for rule in &policy.rules {
-        let asked = conditions(rule).chain(&rule.never);
-        let mut marks = asked.filter_map(|when| when.mark.as_ref());
-        if marks.any(|mark| mark.value.mask & bits != 0) {
+        if mark::looked_at(rule, bits).is_some() {
             problems.error(
                 codes::MARK,
                 rule.span.clone(),
@@ -162,10 +190,12 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Where a rule asks for a control group.
-fn span(rule: &Rule) -> Span {
-    let own = rule.when.control_groups.first();
-    own.map_or_else(|| rule.span.clone(), |one| one.span.clone())
+/// Where a rule asks for a control group: the condition, or the rule where a
+/// service does, whose own place is in another text.
+fn span(rule: &Rule) -> Option<&Span> {
+    rule.find::<ControlGroups>().next()?;
+    let own = rule.when.find::<ControlGroups>().and_then(Facts::span);
+    Some(own.unwrap_or(&rule.span))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! are of the pool for local use (`aqm/drt.c`).
 
 use crate::codes;
-use crate::field::{Word, words};
+use crate::condition::{ConditionRow, code_point};
+use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of, understood_list};
 use weirgate_document::{Reader, Value};
 use weirgate_units::Dscp;
@@ -55,9 +56,28 @@ fn importance(text: &str) -> Result<(u8, u8), (String, String)> {
     }
 }
 
+pub(crate) const URGENCY: ConditionRow = ConditionRow::new(
+    "urgency",
+    Urgency::LIST,
+    "The delay class of DRT that the code point tells",
+    |cell, when| code_point::add(when, asked(cell.table)),
+);
+
+pub(crate) const IMPORTANCE: ConditionRow = ConditionRow::new(
+    "importance",
+    FieldKind::List("4-6"),
+    "The importance of DRT that the code point tells: 1 to 6, ranges",
+    |cell, when| {
+        // `urgency` reads both where both are there.
+        if !cell.table.has("urgency") {
+            code_point::add(when, asked(cell.table));
+        }
+    },
+);
+
 /// The code points that `urgency` and `importance` of a rule ask for; where only
 /// one of them is stated, those of any of the other. Nothing where neither is.
-pub(crate) fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
+fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
     let urgencies = understood_list(table, "urgency", codes::TOS, urgency);
     let levels = understood_list(table, "importance", codes::TOS, importance);
     let Some(place) = urgencies

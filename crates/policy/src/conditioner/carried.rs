@@ -3,8 +3,8 @@
 //! and `remote-port`, read as in a rule.
 
 use crate::codes;
-use crate::condition::matching::{Ports, Protocol};
-use crate::condition::when;
+use crate::condition::port::{self, Ports};
+use crate::condition::protocol::Protocol;
 use crate::field::Cell;
 use crate::named::group::Groups;
 use weirgate_document::{Problems, Value};
@@ -49,7 +49,7 @@ impl Carried {
 
 /// `local-port` or `remote-port`.
 pub(super) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
-    let ports = when::ports(cell.table, cell.key, cell.context);
+    let ports = port::ports(cell);
     if let Some(one) = ports.get(MOST_PORTS) {
         cell.error(
             codes::CONDITIONER,

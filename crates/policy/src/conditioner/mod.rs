@@ -8,9 +8,9 @@ mod nominal;
 
 use crate::class::shares::{in_kbit, whole_bytes};
 use crate::codes;
+use crate::condition::address::{self, Prefix};
 use crate::condition::drt::{self, Urgency};
-use crate::condition::matching::{Prefix, Protocol};
-use crate::condition::when;
+use crate::condition::protocol::Protocol;
 use crate::conditioner::carried::Carried;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, words};
 use crate::link::inbound::Inbound;
@@ -465,7 +465,7 @@ fn name(cell: &mut Field<'_, '_, '_>) -> Option<Value<String>> {
 }
 
 fn nets(cell: &mut Field<'_, '_, '_>) -> Vec<Value<Prefix>> {
-    let (nets, names) = when::addresses(cell.table, cell.key, cell.context);
+    let (nets, names) = address::addresses(cell);
     if let Some(names) = names {
         cell.error(
             codes::CONDITIONER,

@@ -137,6 +137,11 @@ impl<T, C> Row<T, C> {
         Self { field, read }
     }
 
+    /// The field's name.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.field.name
+    }
+
     /// The same field, required; `hint` says what to write where it is missing.
     pub(crate) const fn needed(mut self, hint: &'static str) -> Self {
         self.field.required = Some(hint);

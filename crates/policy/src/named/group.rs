@@ -2,8 +2,9 @@
 //! Named groups: what rules list by one name.
 
 use crate::codes;
-use crate::condition::matching::{Mac, Ports, Prefix};
-use crate::condition::when::prefix;
+use crate::condition::address::{Prefix, prefix};
+use crate::condition::mac::Mac;
+use crate::condition::port::Ports;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
@@ -223,4 +224,33 @@ pub(crate) fn members<T: Clone>(
         return None;
     }
     Some(list.iter().map(|value| value.value.clone()).collect())
+}
+
+/// The elements of a condition's list; one with `@` stands for the members of a
+/// group.
+pub(crate) fn elements<T: Clone>(
+    cell: &mut Cell<'_, '_, '_, Groups>,
+    code: &'static str,
+    kind: &str,
+    of: impl Fn(&Group) -> &Vec<Value<T>>,
+    read: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Vec<Value<T>> {
+    let mut list = Vec::new();
+    for text in cell.list(code, |text| Ok(text.to_owned())) {
+        if text.value.starts_with('@') {
+            let found = members(cell.context, &text, kind, cell.problems(), &of);
+            list.extend(
+                found
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|one| text.clone().map(|_| one)),
+            );
+            continue;
+        }
+        match read(&text.value) {
+            Ok(found) => list.push(text.map(|_| found)),
+            Err((wrong, right)) => cell.error(code, text.span, wrong, right),
+        }
+    }
+    list
 }

@@ -4,10 +4,10 @@
 //! those of the same name.
 
 use crate::codes;
+use crate::condition::When;
 use crate::condition::when;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
-use crate::model::When;
 use crate::named::group::{Groups, USABLE, usable};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};

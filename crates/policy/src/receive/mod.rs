@@ -7,7 +7,7 @@ pub(crate) mod payload;
 
 use crate::class::shares::in_kbit;
 use crate::codes;
-use crate::condition::matching::number;
+use crate::condition::number::number;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, set, words};
 use crate::link::inbound::Inbound;
 use crate::model::{Amount, Direction};

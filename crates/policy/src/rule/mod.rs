@@ -7,10 +7,10 @@ pub(crate) mod treatment;
 
 use crate::codes;
 use crate::condition::meter::{self, Meter};
-use crate::condition::when;
-use crate::field::{self, Cell, FieldKind, Row, Rows, Table, Word};
+use crate::condition::{self, Condition, Known, When, protocol, when};
+use crate::field::{self, Cell, FieldKind, Row, Table, Word};
 use crate::file::include::Env;
-use crate::model::{Directions, Rule, Ruleset, When};
+use crate::model::{Directions, Rule, Ruleset};
 use crate::named::group::{USABLE, usable};
 use crate::named::schedule::Schedule;
 use crate::named::service;
@@ -37,8 +37,12 @@ struct Written {
 
 type RuleRow = Row<Written, Env>;
 
-/// The rows of `[[rule]]` beside the conditions.
-pub(crate) const OWN: &dyn Rows = &ROWS;
+/// `[[rule]]`.
+pub(crate) const TABLE: Table = Table {
+    name: "rule",
+    about: "Which packets go into which class: all conditions must hold, of a list any element",
+    rows: &[condition::ALL[0], condition::ALL[1], &ROWS],
+};
 
 const ROWS: &[RuleRow] = &[
     RuleRow::new(
@@ -262,7 +266,7 @@ pub(crate) fn read(
             "add a condition; what no rule matches goes to the class with `default = true`",
         );
     }
-    when::one_version(&table, &rule.when);
+    protocol::one_version(&table, &rule.when);
     if let (Some(payload), Some(place), None) = (rule.payload(), rule.payload_span(), &rule.keep) {
         let name = payload.value.name();
         table.problems().error(
@@ -341,19 +345,14 @@ fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
         return;
     }
     for when in std::iter::once(&rule.when).chain(&rule.never) {
-        let mac = when.macs.first().map(|mac| (&mac.span, "a MAC address"));
-        let device = when.interfaces.first();
-        let device = device.map(|device| (&device.span, "the device it came in through"));
-        let from = when.from.as_ref();
-        let from = from.map(|from| (&from.span, "whose it is"));
-        let user = when.users.first().or(when.groups.first());
-        let user = user.map(|user| (&user.span, "who sent it"));
-        let group = when.control_groups.first();
-        let group = group.map(|group| (&group.span, "which control group sent it"));
-        if let Some((span, what)) = mac.or(device).or(from).or(user).or(group) {
+        let inside = |one: &Condition| match one.known() {
+            Known::Input(what) | Known::Sender(what) => Some((one.span()?.clone(), what)),
+            _ => None,
+        };
+        if let Some((span, what)) = when.iter().find_map(inside) {
             table.problems().error(
                 codes::ONE_WAY,
-                span.clone(),
+                span,
                 format!("a downstream packet does not show {what} on the inside"),
                 "write `direction = \"up\"`; with `keep = true` the answers follow",
             );

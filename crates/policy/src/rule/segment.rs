@@ -4,8 +4,9 @@
 //! to the longest IPv4 packet without its headers.
 
 use crate::codes;
-use crate::condition::matching::Protocol;
-use crate::model::{Rule, When};
+use crate::condition::When;
+use crate::condition::protocol::{Protocol, Protocols};
+use crate::model::Rule;
 use weirgate_document::Reader;
 
 /// Finds what could never lower a segment: a rule without TCP, and one that
@@ -15,7 +16,8 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
         return;
     };
     let no_tcp = |when: &When| {
-        !when.protocols.is_empty() && !when.protocols.iter().any(|one| one.value == Protocol::TCP)
+        let protocols = when.find();
+        protocols.is_some_and(|Protocols(list)| !list.iter().any(|one| one.value == Protocol::TCP))
     };
     let every_service = !rule.services.is_empty() && rule.services.iter().all(no_tcp);
     if no_tcp(&rule.when) || every_service {

@@ -4,7 +4,7 @@
 
 use crate::codes;
 use crate::condition::control_group;
-use crate::condition::matching::number;
+use crate::condition::number::number;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word};
 use crate::model::Directions;
 use crate::read::in_two;

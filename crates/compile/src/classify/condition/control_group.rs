@@ -15,7 +15,7 @@ use crate::classify::naming;
 use crate::codes;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{ControlGroup, Policy, When};
+use weirgate_policy::{ControlGroup, ControlGroups, Policy};
 use weirgate_state::{
     Capabilities, Chain, Content, Effect, Field, Frame, Hook, Key, Match, Origin, Refreshed, Rule,
     Set, Verdict,
@@ -25,13 +25,13 @@ use weirgate_state::{
 const CHAIN: &str = "senders";
 
 /// The control groups of a policy, numbered from 1.
-pub(crate) struct Groups {
+pub(super) struct Groups {
     mask: u32,
     numbered: Vec<ControlGroup>,
 }
 
 impl Groups {
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(super) fn of(policy: &Policy) -> Self {
         let groups = policy.control_groups().into_iter();
         Self {
             mask: policy.control_group_mask,
@@ -51,11 +51,7 @@ impl Groups {
     /// The ways to be of a control group that is asked for, or of one below it:
     /// one for each number, since marks stand in the host's order, in which no
     /// set holds them. What only passes through may bear a mark of others.
-    pub(crate) fn ways(&self, when: &When) -> Vec<Vec<Match>> {
-        let asked = &when.control_groups;
-        if asked.is_empty() {
-            return vec![Vec::new()];
-        }
+    pub(super) fn ways(&self, ControlGroups(asked): &ControlGroups) -> Vec<Vec<Match>> {
         let marks = self.marks(|group| asked.iter().any(|one| group.is_within(&one.value)));
         let field = Field::Mark { mask: self.mask };
         let own = Match::text(Field::InputDevice, "");

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `dscp` and `tos`: the code point of the IP header. `urgency` and
+//! `importance` (`drt`) are code points too.
+
+use crate::codes;
+use crate::condition::{ConditionRow, Facts, Known, When, first, within};
+use crate::field::{FieldKind, Word, words};
+use crate::read::{choose, one_of};
+use weirgate_document::{Span, Value};
+use weirgate_units::Dscp;
+
+/// Any of these code points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodePoints(pub Vec<Value<Dscp>>);
+
+/// A value of the old type-of-service octet (RFC 1349), as a code point.
+#[derive(Debug, Clone, Copy)]
+struct Tos(u8);
+
+// The fourth, minimize-cost, was the bit that is now ECN's.
+words!(Tos: "minimize-delay" => Self(4), "maximize-throughput" => Self(2), "maximize-reliability" => Self(1));
+
+pub(crate) const DSCP: ConditionRow = ConditionRow::new(
+    "dscp",
+    FieldKind::List("EF"),
+    "Code points: names or numbers",
+    |cell, when| {
+        let list = cell.parsed_list();
+        if list.is_empty() {
+            // An empty list is reported, lest it become "no condition".
+            cell.list(codes::TOS, |_| Ok(()));
+        }
+        add(when, list);
+    },
+);
+
+pub(crate) const TOS: ConditionRow = ConditionRow::new(
+    "tos",
+    Tos::LIST,
+    "The old types of service",
+    |cell, when| add(when, cell.list(codes::TOS, tos)),
+);
+
+/// Adds code points to those of the other fields.
+pub(super) fn add(when: &mut When, list: Vec<Value<Dscp>>) {
+    let mut all = when.take().map_or_else(Vec::new, |CodePoints(all)| all);
+    all.extend(list);
+    when.add_list(all, CodePoints);
+}
+
+fn tos(text: &str) -> Result<Dscp, (String, String)> {
+    let found = one_of(text, Tos::WORDS).and_then(|Tos(value)| Dscp::new(value));
+    found.ok_or_else(|| match text {
+        "minimize-cost" => (
+            "`minimize-cost` no longer exists".to_owned(),
+            "its bit belongs to ECN since RFC 3168; use `dscp`".to_owned(),
+        ),
+        _ => (
+            format!("`{text}` is not a type of service"),
+            format!("{} (code points go into `dscp`)", choose(text, Tos::WORDS)),
+        ),
+    })
+}
+
+impl Facts for CodePoints {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Packet
+    }
+
+    fn covers(&self, later: &When) -> bool {
+        let later = later.find::<Self>().map(|later| later.0.as_slice());
+        within(&self.0, later, |a, b| a == b)
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `connection`: what connection tracking knows of a packet's connection.
+
+use crate::codes;
+use crate::condition::length::Lengths;
+use crate::condition::{ConditionRow, Facts, Known, When};
+use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::read::{choose, one_of};
+use weirgate_document::{Span, Value};
+use weirgate_units::Size;
+
+/// A state of connection tracking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// The first packets, before an answer.
+    New,
+    /// Packets of a connection that has been answered.
+    Established,
+    /// The first packets of a connection that another announced, such as FTP's
+    /// data, and ICMP errors.
+    Related,
+    /// What fits no connection.
+    Invalid,
+}
+
+words!(ConnectionState:
+    "new" => Self::New,
+    "established" => Self::Established,
+    "related" => Self::Related,
+    "invalid" => Self::Invalid,
+);
+
+/// Conditions on the packet's connection, all of which must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Connection {
+    /// Its states, any of them.
+    pub states: Vec<Value<ConnectionState>>,
+    /// Its helper, such as `ftp`.
+    pub helper: Option<Value<String>>,
+    /// More bytes so far, in both directions.
+    pub bytes_over: Option<Value<Size>>,
+    /// More packets so far, in both directions.
+    pub packets_over: Option<Value<u64>>,
+    /// Its mean IP packet size so far, in bytes, in both directions.
+    pub mean_size: Option<Value<Lengths>>,
+}
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "connection",
+    FieldKind::Table("connection"),
+    "What connection tracking knows",
+    |cell, when| {
+        let Some(mut table) = cell.table() else {
+            return;
+        };
+        let mut found = Connection::default();
+        field::read(&mut table, ROWS, &(), &mut found);
+        if table.is_empty() {
+            let known: Vec<&str> = ROWS.iter().map(Row::name).collect();
+            table.problems().error(
+                codes::CONNECTION,
+                table.span(),
+                "`connection` asks for nothing",
+                format!("name at least one of {}", known.join(", ")),
+            );
+        }
+        if found != Connection::default() {
+            when.add(found);
+        }
+    },
+);
+
+/// `[rule.connection]`.
+pub(crate) const TABLE: Table = Table {
+    name: "connection",
+    about: "What connection tracking knows",
+    rows: &[&ROWS],
+};
+
+const ROWS: &[Row<Connection>] = &[
+    Row::new(
+        "state",
+        ConnectionState::LIST,
+        "Its states",
+        |cell, connection: &mut Connection| {
+            connection.states = cell.list(codes::CONNECTION, |text| {
+                one_of(text, ConnectionState::WORDS).ok_or_else(|| {
+                    let wrong = format!("`{text}` is not a state of a connection");
+                    (wrong, choose(text, ConnectionState::WORDS))
+                })
+            });
+        },
+    ),
+    Row::new(
+        "helper",
+        FieldKind::Text("ftp"),
+        "The conntrack helper that knows it",
+        |cell, connection| connection.helper = cell.understood(codes::CONNECTION, helper),
+    ),
+    Row::new(
+        "bytes-over",
+        FieldKind::Size,
+        "More bytes so far, both directions together",
+        |cell, connection| connection.bytes_over = cell.parsed(),
+    ),
+    Row::new(
+        "packets-over",
+        FieldKind::Integer(1, i64::MAX),
+        "More packets so far",
+        |cell, connection| connection.packets_over = cell.integer(),
+    ),
+    Row::new(
+        "mean-size",
+        FieldKind::Text("0-200"),
+        "Bytes by packets so far",
+        |cell, connection| connection.mean_size = cell.understood(codes::LENGTH, Lengths::read),
+    ),
+];
+
+fn helper(text: &str) -> Result<String, (String, String)> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    if text.is_empty() || text.len() > 15 || !text.bytes().all(plain) {
+        let wrong = format!("`{text}` cannot be the name of a conntrack helper");
+        let right = "write one such as `ftp`, `sip`, `tftp`, `irc`, `pptp`, `h323`";
+        return Err((wrong, right.to_owned()));
+    }
+    Ok(text.to_owned())
+}
+
+impl Facts for Connection {
+    fn span(&self) -> Option<&Span> {
+        let states = self.states.first().map(|one| &one.span);
+        let helper = self.helper.as_ref().map(|one| &one.span);
+        let bytes = self.bytes_over.as_ref().map(|one| &one.span);
+        let packets = self.packets_over.as_ref().map(|one| &one.span);
+        let size = self.mean_size.as_ref().map(|one| &one.span);
+        states.or(helper).or(bytes).or(packets).or(size)
+    }
+
+    fn known(&self) -> Known {
+        Known::Connection
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+}

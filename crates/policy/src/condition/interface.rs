@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `interface`: the device that an upstream packet came in through.
+
+use crate::codes;
+use crate::condition::{ConditionRow, Facts, Known, When, first};
+use crate::field::FieldKind;
+use crate::read::device;
+use weirgate_document::{Span, Value};
+use weirgate_state::DeviceName;
+
+/// Any of these devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interfaces(pub Vec<Value<DeviceName>>);
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "interface",
+    FieldKind::List("lan"),
+    "Devices that upstream packets came in through",
+    |cell, when| when.add_list(cell.list(codes::DEVICE, device), Interfaces),
+);
+
+impl Facts for Interfaces {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Input("the device it came in through")
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `length`: the length of the IP packet.
+
+use crate::codes;
+use crate::condition::address;
+use crate::condition::number::{Misread, range};
+use crate::condition::{ConditionRow, Facts, Finding, Known, When, first, within};
+use crate::field::FieldKind;
+use weirgate_document::{Span, Value};
+
+/// IP packet lengths from..=to, headers included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// The shortest.
+    pub from: u16,
+    /// The longest.
+    pub to: u16,
+}
+
+impl Lengths {
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        let (from, to) = range(text, "a packet length", "such as `0-128`")?;
+        if to < 20 {
+            let hint = "an IP packet has at least 20 bytes, headers are counted".to_owned();
+            return Err((format!("no packet has {to} bytes or fewer"), hint));
+        }
+        Ok(Self { from, to })
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
+}
+
+/// Any of these lengths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketLengths(pub Vec<Value<Lengths>>);
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "length",
+    FieldKind::List("0-256"),
+    "IP packet bytes, headers included; ranges",
+    |cell, when| when.add_list(cell.list(codes::LENGTH, Lengths::read), PacketLengths),
+);
+
+impl Facts for PacketLengths {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Packet
+    }
+
+    fn covers(&self, later: &When) -> bool {
+        let later = later.find::<Self>().map(|later| later.0.as_slice());
+        within(&self.0, later, Lengths::contains)
+    }
+
+    fn elements(&self) -> usize {
+        self.0.len()
+    }
+
+    fn longest(&self) -> Option<u16> {
+        self.0.iter().map(|one| one.value.to).max()
+    }
+
+    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+        let short = self.longest().is_some_and(|longest| longest < 40);
+        if let (true, (_, true), Some(span)) = (short, address::versions(when), self.span()) {
+            let wrong = "an IPv6 packet has at least 40 bytes".to_owned();
+            let right = "write a range that reaches 40";
+            add((codes::CONTRADICTION, span.clone(), wrong, right));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `mark`: bits of the packet's mark, set by something else.
+
+use crate::codes;
+use crate::condition::number::{Misread, number};
+use crate::condition::{ConditionRow, Facts, Known, When};
+use crate::field::FieldKind;
+use crate::model::Rule;
+use weirgate_document::{Span, Value};
+
+/// A packet's mark under a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Bits looked at.
+    pub mask: u32,
+    /// Their value.
+    pub value: u32,
+}
+
+impl Mark {
+    /// `0x10` or `0x10/0xff`.
+    fn read(text: &str) -> Result<Self, Misread> {
+        let (value, mask) = match text.split_once('/') {
+            Some((value, mask)) => (number(value)?, number(mask)?),
+            None => (number(text)?, u32::MAX),
+        };
+        if mask == 0 || value & !mask != 0 {
+            return Err((
+                format!("`{text}` never matches, or always"),
+                "the value before the `/` has only bits of the mask after it, which is not 0"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self { mask, value })
+    }
+}
+
+/// These bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketMark(pub Value<Mark>);
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "mark",
+    FieldKind::Text("0x10/0xff"),
+    "The packet's mark, set by something else",
+    |cell, when| {
+        if let Some(mark) = cell.understood(codes::MARK, Mark::read) {
+            when.add(PacketMark(mark));
+        }
+    },
+);
+
+impl Facts for PacketMark {
+    fn span(&self) -> Option<&Span> {
+        Some(&self.0.span)
+    }
+
+    fn known(&self) -> Known {
+        Known::Mark
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+}
+
+/// Where a rule looks at some of these bits: the condition itself, or the rule
+/// where a service does, whose own place is in another text.
+pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&Span> {
+    let mark = |when: &'_ When| {
+        let mark = when.find::<PacketMark>();
+        mark.is_some_and(|mark| mark.0.value.mask & bits != 0)
+    };
+    let own = [Some(&rule.when), rule.never.as_ref()];
+    let own = own.into_iter().flatten().find(|when| mark(when));
+    let other = || rule.services.iter().any(mark).then_some(&rule.span);
+    own.and_then(|when| when.find::<PacketMark>()?.span())
+        .or_else(other)
+}

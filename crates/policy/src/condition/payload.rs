@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `payload`: what the first payloads of a packet's flow betray.
+
+use crate::codes;
+use crate::condition::protocol::{Protocol, Protocols};
+use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::field::{Word, words};
+use crate::model::Rule;
+use crate::read::{choose, one_of};
+use weirgate_document::{Span, Value};
+use weirgate_signatures::Signature;
+
+/// Any of these signatures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payloads(pub Vec<Value<Signature>>);
+
+words!(Signature);
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "payload",
+    Signature::LIST,
+    "What the first payloads of the packet's flow betray; the rule must keep its decision",
+    |cell, when| {
+        let list = cell.list(codes::PAYLOAD, |text| {
+            one_of(text, Signature::WORDS).ok_or_else(|| {
+                let wrong = format!("no signature is known of `{text}`");
+                (wrong, choose(text, Signature::WORDS))
+            })
+        });
+        when.add_list(list, Payloads);
+    },
+);
+
+impl Facts for Payloads {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Packet
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+
+    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+        let carried = [Protocol::TCP, Protocol::UDP];
+        if let Some(Protocols(list)) = when.find()
+            && !list.iter().any(|one| carried.contains(&one.value))
+            && let Some(span) = self.span()
+        {
+            let wrong = "payload is looked at in TCP and UDP only".to_owned();
+            add((
+                codes::CONTRADICTION,
+                span.clone(),
+                wrong,
+                "leave `protocol` out",
+            ));
+        }
+    }
+}
+
+impl Rule {
+    /// Where the rule, or the first of its services, asks for a payload.
+    #[must_use]
+    pub fn payload(&self) -> Option<&Value<Signature>> {
+        self.find().find_map(|Payloads(list)| list.first())
+    }
+
+    /// The place of that in the policy's own text: the condition, or the rule
+    /// where a service asks.
+    #[must_use]
+    pub fn payload_span(&self) -> Option<Span> {
+        self.payload()?;
+        let own = self.when.find::<Payloads>().and_then(Facts::span);
+        Some(own.unwrap_or(&self.span).clone())
+    }
+}

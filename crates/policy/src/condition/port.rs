@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `local-port`, `remote-port` and `port`: ports of the inside host, of the
+//! outside host, or of either.
+
+use crate::codes;
+use crate::condition::number::{Misread, range};
+use crate::condition::{Carrier, ConditionRow, Facts, Known, When, first, within};
+use crate::field::{Cell, FieldKind};
+use crate::named::group::{self, Groups};
+use weirgate_document::{Span, Value};
+
+/// Ports from..=to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    /// The first.
+    pub from: u16,
+    /// The last.
+    pub to: u16,
+}
+
+impl Ports {
+    /// Reads a port, or a range of them such as `5000-5010`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    pub fn read(text: &str) -> Result<Self, Misread> {
+        let (from, to) = range(text, "a port", "such as `22` or `5000-5010`")?;
+        if from == 0 {
+            let hint = "write ports from 1 to 65535".to_owned();
+            return Err(("no packet has port 0".to_owned(), hint));
+        }
+        Ok(Self { from, to })
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
+}
+
+/// Ports of the inside host, any of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalPorts(pub Vec<Value<Ports>>);
+
+/// Ports of the outside host, any of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemotePorts(pub Vec<Value<Ports>>);
+
+/// Ports of which either host has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EitherPorts(pub Vec<Value<Ports>>);
+
+pub(crate) const LOCAL: ConditionRow = ConditionRow::new(
+    "local-port",
+    FieldKind::List("22"),
+    "Ports of the inside host, ranges or @groups",
+    |cell, when| when.add_list(ports(cell), LocalPorts),
+);
+
+pub(crate) const REMOTE: ConditionRow = ConditionRow::new(
+    "remote-port",
+    FieldKind::List("443"),
+    "Ports of the outside host, ranges or @groups",
+    |cell, when| when.add_list(ports(cell), RemotePorts),
+);
+
+pub(crate) const EITHER: ConditionRow = ConditionRow::new(
+    "port",
+    FieldKind::List("53"),
+    "Ports of either host, ranges or @groups",
+    |cell, when| when.add_list(ports(cell), EitherPorts),
+);
+
+/// Ports, ranges of them, or groups of them.
+pub(crate) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
+    group::elements(
+        cell,
+        codes::PORT,
+        "ports",
+        |group| &group.ports,
+        Ports::read,
+    )
+}
+
+/// The three differ only in whose ports they are.
+macro_rules! facts {
+    ($($type:ident)+) => {$(
+        impl Facts for $type {
+            fn span(&self) -> Option<&Span> {
+                first(&self.0)
+            }
+
+            fn known(&self) -> Known {
+                Known::Packet
+            }
+
+            fn covers(&self, later: &When) -> bool {
+                let later = later.find::<Self>().map(|later| later.0.as_slice());
+                within(&self.0, later, Ports::contains)
+            }
+
+            fn carrier(&self) -> Option<Carrier> {
+                Some(Carrier::Ports)
+            }
+
+            fn elements(&self) -> usize {
+                self.0.len()
+            }
+        }
+    )+};
+}
+
+facts!(LocalPorts RemotePorts EitherPorts);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `from`: whether the router itself sends a packet, or forwards it.
+
+use crate::condition::{ConditionRow, Facts, Known, When};
+use crate::field::{Word, words};
+use weirgate_document::{Span, Value};
+
+/// Who sends a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// The router.
+    Router,
+    /// Another host; the router forwards it.
+    Forwarded,
+}
+
+words!(Sender: "router" => Self::Router, "forwarded" => Self::Forwarded);
+
+/// This sender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentBy(pub Value<Sender>);
+
+pub(crate) const ROW: ConditionRow = ConditionRow::new(
+    "from",
+    Sender::KIND,
+    "Upstream: the router's own packets, or others'",
+    |cell, when| {
+        if let Some(sender) = cell.word() {
+            when.add(SentBy(sender));
+        }
+    },
+);
+
+impl Facts for SentBy {
+    fn span(&self) -> Option<&Span> {
+        Some(&self.0.span)
+    }
+
+    fn known(&self) -> Known {
+        Known::Input("whose it is")
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+}

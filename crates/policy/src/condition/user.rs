@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `uid` and `gid`: the user or group whose socket on this machine sends.
+
+use crate::codes;
+use crate::condition::control_group::ControlGroups;
+use crate::condition::interface::Interfaces;
+use crate::condition::mac::Macs;
+use crate::condition::number::{Misread, digits};
+use crate::condition::sender::{Sender, SentBy};
+use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::field::FieldKind;
+use weirgate_document::{Span, Value};
+
+/// Numbers of users or groups from..=to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids {
+    /// The first.
+    pub from: u32,
+    /// The last.
+    pub to: u32,
+}
+
+impl Ids {
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        // The greatest number stands for nobody (`INVALID_UID`).
+        let id = |text: &str| {
+            let found = digits(text.trim());
+            found.filter(|id| *id < u32::MAX)
+        };
+        match (id(first), id(last)) {
+            (Some(from), Some(to)) if from <= to => Ok(Self { from, to }),
+            (Some(_), Some(_)) => Err((
+                format!("`{text}` ends before it begins"),
+                "write the lower number first".to_owned(),
+            )),
+            _ => Err((
+                format!("`{text}` is not the number of a user or group"),
+                "write numbers, such as `1000` or `1000-1999`: `id -u NAME` and `id -g NAME` \
+                 tell them"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+/// Any of these users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Users(pub Vec<Value<Ids>>);
+
+/// Any of these groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserGroups(pub Vec<Value<Ids>>);
+
+pub(crate) const UID: ConditionRow = ConditionRow::new(
+    "uid",
+    FieldKind::List("1000"),
+    "Users of this machine whose sockets send: numbers or ranges",
+    |cell, when| when.add_list(cell.list(codes::USER, Ids::read), Users),
+);
+
+pub(crate) const GID: ConditionRow = ConditionRow::new(
+    "gid",
+    FieldKind::List("100"),
+    "Groups of this machine whose sockets send: numbers or ranges",
+    |cell, when| when.add_list(cell.list(codes::USER, Ids::read), UserGroups),
+);
+
+impl Facts for Users {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Sender("who sent it")
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+
+    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+        if !when.has::<ControlGroups>() {
+            forwarded(when, codes::USER, "a user or a group", add);
+        }
+    }
+}
+
+impl Facts for UserGroups {
+    fn span(&self) -> Option<&Span> {
+        first(&self.0)
+    }
+
+    fn known(&self) -> Known {
+        Known::Sender("who sent it")
+    }
+
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
+
+    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+        if !when.has::<Users>() && !when.has::<ControlGroups>() {
+            forwarded(when, codes::USER, "a user or a group", add);
+        }
+    }
+}
+
+/// Conditions on packets that came in, beside one that only what this machine
+/// sends can fulfil.
+pub(super) fn forwarded(
+    when: &When,
+    code: &'static str,
+    sender: &str,
+    add: &mut dyn FnMut(Finding),
+) {
+    let from = when.find::<SentBy>();
+    let from = from.filter(|from| from.0.value == Sender::Forwarded);
+    let asked = [
+        (from.and_then(Facts::span), "`from = \"forwarded\"`"),
+        (
+            when.find::<Interfaces>().and_then(Facts::span),
+            "`interface`",
+        ),
+        (when.find::<Macs>().and_then(Facts::span), "`local-mac`"),
+    ];
+    for (span, what) in asked {
+        let Some(span) = span else { continue };
+        let wrong = format!(
+            "{what} asks for packets that came in; only what this machine sends has {sender}"
+        );
+        let right = "leave one of them out: mark what comes in at the host that sends it";
+        add((code, span.clone(), wrong, right));
+    }
+}

@@ -175,6 +175,61 @@ impl Key {
     }
 }
 
+/// What is said of a field.
+struct Facts {
+    /// How nft calls it.
+    name: &'static str,
+    /// What a set of its values holds.
+    key: Option<Key>,
+    /// Whether nft has a type of its own for it, and not that of the key.
+    typed: bool,
+    /// Whether its value is a text.
+    text: bool,
+    /// The greatest value that it can have.
+    greatest: u128,
+}
+
+impl Facts {
+    /// A number that stands in no set.
+    const fn number(name: &'static str, greatest: u128) -> Self {
+        Self {
+            name,
+            key: None,
+            typed: false,
+            text: false,
+            greatest,
+        }
+    }
+
+    const fn text(name: &'static str) -> Self {
+        Self {
+            text: true,
+            ..Self::number(name, u32::MAX as u128)
+        }
+    }
+
+    /// What sets of this key hold.
+    const fn listed(name: &'static str, key: Key) -> Self {
+        Self {
+            key: Some(key),
+            ..Self::number(name, key.greatest())
+        }
+    }
+
+    /// The same, of a type of its own.
+    const fn typed(name: &'static str, key: Key) -> Self {
+        Self {
+            typed: true,
+            ..Self::listed(name, key)
+        }
+    }
+
+    /// The same, with a greatest value that is not the key's.
+    const fn to(self, greatest: u128) -> Self {
+        Self { greatest, ..self }
+    }
+}
+
 impl Field {
     /// The bits of [`Field::Shape`]: of the first byte all, of the fourth word
     /// those of the offset.
@@ -184,68 +239,88 @@ impl Field {
     /// fragment.
     pub const PLAIN_SHAPE: u64 = 0x4500_0000_0000_0000;
 
+    /// What is said of each field, once.
+    const fn facts(self) -> Facts {
+        use IpVersion::{V4, V6};
+        match self {
+            Self::Version => Facts::number("meta nfproto", 6),
+            Self::EtherType => Facts::number("meta protocol", u16::MAX as u128),
+            Self::PppProtocol => Facts::number("@nh,48,16", u16::MAX as u128),
+            Self::Shape => Facts::number("@nh,0,64", u64::MAX as u128),
+            Self::Protocol => Facts::listed("meta l4proto", Key::Byte),
+            Self::Source(V4) => Facts::listed("ip saddr", Key::Address(V4)),
+            Self::Source(V6) => Facts::listed("ip6 saddr", Key::Address(V6)),
+            Self::Destination(V4) => Facts::listed("ip daddr", Key::Address(V4)),
+            Self::Destination(V6) => Facts::listed("ip6 daddr", Key::Address(V6)),
+            Self::SourcePort => Facts::listed("th sport", Key::Short),
+            Self::DestinationPort => Facts::listed("th dport", Key::Short),
+            Self::Dscp(V4) => Facts::typed("ip dscp", Key::Byte).to(63),
+            Self::Dscp(V6) => Facts::typed("ip6 dscp", Key::Short).to(63),
+            Self::Length(V4) => Facts::typed("ip length", Key::Short),
+            Self::Length(V6) => Facts::typed("ip6 length", Key::Short),
+            Self::TcpFlags { .. } => Facts::typed("tcp flags", Key::Byte),
+            Self::IcmpType(V4) => Facts::typed("icmp type", Key::Byte),
+            Self::IcmpType(V6) => Facts::typed("icmpv6 type", Key::Byte),
+            Self::InputDevice => Facts::text("iifname"),
+            Self::InputKind => Facts::number("iiftype", u32::MAX as u128),
+            Self::SourceMac => Facts::listed("ether saddr", Key::Mac),
+            Self::User => Facts::typed("meta skuid", Key::Long),
+            Self::Group => Facts::typed("meta skgid", Key::Long),
+            Self::ControlGroup { .. } => Facts::listed("socket cgroupv2", Key::ControlGroup),
+            Self::Mark { .. } => Facts::listed("meta mark", Key::Long),
+            Self::ConnectionMark { .. } => Facts::listed("ct mark", Key::Long),
+            Self::ConnectionState { .. } => Facts::number("ct state", u32::MAX as u128),
+            Self::ConnectionBytes => Facts::number("ct bytes", u64::MAX as u128),
+            Self::ConnectionPackets => Facts::number("ct packets", u64::MAX as u128),
+            Self::ConnectionMeanSize => Facts::number("ct avgpkt", u64::MAX as u128),
+            Self::Class => Facts::number("meta priority", u32::MAX as u128),
+            Self::ConnectionId => Facts::typed("ct id", Key::Long),
+            Self::Helper => Facts::text("ct helper"),
+            Self::Moment => Facts::listed("meta time", Key::Moment),
+            Self::Hour => Facts::typed("meta hour", Key::Long).to(86_399),
+            Self::Day => Facts::typed("meta day", Key::Byte).to(6),
+        }
+    }
+
+    /// Its name in nft, without a mask.
+    pub(crate) const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Whether nft has a type of its own for it.
+    pub(crate) const fn is_typed(self) -> bool {
+        self.facts().typed
+    }
+
+    /// The bits that are looked at, where it is compared under a mask.
+    pub(crate) const fn mask(self) -> Option<u64> {
+        match self {
+            Self::TcpFlags { mask } => Some(mask as u64),
+            Self::Mark { mask }
+            | Self::ConnectionMark { mask }
+            | Self::ConnectionState { mask } => Some(mask as u64),
+            Self::Shape => Some(Self::SHAPE_MASK),
+            _ => None,
+        }
+    }
+
     /// What a set of its values holds; `None` for texts and counts, which are
     /// in no set.
     #[must_use]
     pub const fn key(self) -> Option<Key> {
-        Some(match self {
-            Self::Source(version) | Self::Destination(version) => Key::Address(version),
-            Self::SourceMac => Key::Mac,
-            Self::Protocol
-            | Self::TcpFlags { .. }
-            | Self::IcmpType(_)
-            | Self::Day
-            | Self::Dscp(IpVersion::V4) => Key::Byte,
-            Self::SourcePort
-            | Self::DestinationPort
-            | Self::Length(_)
-            | Self::Dscp(IpVersion::V6) => Key::Short,
-            Self::User
-            | Self::Group
-            | Self::Mark { .. }
-            | Self::ConnectionMark { .. }
-            | Self::ConnectionId
-            | Self::Hour => Key::Long,
-            Self::ControlGroup { .. } => Key::ControlGroup,
-            Self::Moment => Key::Moment,
-            Self::Version
-            | Self::EtherType
-            | Self::PppProtocol
-            | Self::Shape
-            | Self::InputDevice
-            | Self::InputKind
-            | Self::ConnectionState { .. }
-            | Self::ConnectionBytes
-            | Self::ConnectionPackets
-            | Self::ConnectionMeanSize
-            | Self::Class
-            | Self::Helper => return None,
-        })
+        self.facts().key
     }
 
     /// Whether its value is a text.
     #[must_use]
     pub const fn is_text(self) -> bool {
-        matches!(self, Self::InputDevice | Self::Helper)
+        self.facts().text
     }
 
     /// The greatest value that it can have.
     #[must_use]
     pub const fn greatest(self) -> u128 {
-        match self {
-            Self::Version | Self::Day => 6,
-            Self::Dscp(_) => 63,
-            Self::Hour => 86_399,
-            Self::ConnectionBytes
-            | Self::ConnectionPackets
-            | Self::ConnectionMeanSize
-            | Self::Shape => u64::MAX as u128,
-            Self::EtherType | Self::PppProtocol => u16::MAX as u128,
-            other => match other.key() {
-                Some(key) => key.greatest(),
-                None => u32::MAX as u128,
-            },
-        }
+        self.facts().greatest
     }
 
     /// The least value that a packet can have: an IPv6 length counts its

@@ -11,9 +11,9 @@ impl Table {
     /// A set as nft declares it.
     pub(crate) fn set_text(&self, set: &Set) -> String {
         let field = self.declaring(&set.name);
-        let typed = field.and_then(own_type);
-        let kind = match set.key {
-            _ if typed.is_some() => typed.unwrap_or_default(),
+        let typed = field.filter(|field| field.is_typed());
+        let typed = typed.map(|field| format!("typeof {}", field.name()));
+        let kind = typed.as_deref().unwrap_or(match set.key {
             Key::Address(IpVersion::V4) => "type ipv4_addr",
             Key::Address(IpVersion::V6) => "type ipv6_addr",
             Key::Mac => "type ether_addr",
@@ -23,7 +23,7 @@ impl Table {
             Key::ControlGroup => "type cgroupsv2",
             // nft has two types of the name `time`.
             Key::Moment => "typeof meta time",
-        };
+        });
         let body = match &set.content {
             Content::Fixed(elements) => {
                 let list = elements_text(set.key, field, elements);
@@ -70,7 +70,8 @@ impl Table {
     /// elements where the set is declared for values of another kind, which nft
     /// does not compare.
     pub(crate) fn looked_up(&self, field: Field, name: &str) -> String {
-        let same = |first: Field| own_type(first) == own_type(field);
+        let own = |field: Field| field.is_typed().then(|| field.name());
+        let same = |first: Field| own(first) == own(field);
         let shared = |key| matches!(key, Key::Byte | Key::Short | Key::Long);
         match self.set(name).map(|set| (&set.content, set.key)) {
             Some((Content::Fixed(elements), key))
@@ -97,25 +98,6 @@ impl Table {
             _ => None,
         })
     }
-}
-
-/// What nft has a type of its own for; the others have that of their key.
-const fn own_type(field: Field) -> Option<&'static str> {
-    Some(match field {
-        Field::Dscp(IpVersion::V4) => "typeof ip dscp",
-        Field::Dscp(IpVersion::V6) => "typeof ip6 dscp",
-        Field::Length(IpVersion::V4) => "typeof ip length",
-        Field::Length(IpVersion::V6) => "typeof ip6 length",
-        Field::TcpFlags { .. } => "typeof tcp flags",
-        Field::IcmpType(IpVersion::V4) => "typeof icmp type",
-        Field::IcmpType(IpVersion::V6) => "typeof icmpv6 type",
-        Field::User => "typeof meta skuid",
-        Field::Group => "typeof meta skgid",
-        Field::ConnectionId => "typeof ct id",
-        Field::Hour => "typeof meta hour",
-        Field::Day => "typeof meta day",
-        _ => return None,
-    })
 }
 
 /// The elements of a list, as the field that is looked up in it counts.

@@ -409,41 +409,16 @@ const fn ip(version: IpVersion) -> &'static str {
     }
 }
 
+/// A field as nft names it, with its mask.
 pub(crate) fn field_text(field: Field, netdev: bool) -> String {
-    match field {
-        Field::Version if netdev => "meta protocol".into(),
-        Field::EtherType => "meta protocol".into(),
-        Field::PppProtocol => "@nh,48,16".into(),
-        Field::Shape => format!("@nh,0,64 & {:#x}", Field::SHAPE_MASK),
-        Field::Version => "meta nfproto".into(),
-        Field::Protocol => "meta l4proto".into(),
-        Field::Source(version) => format!("{} saddr", ip(version)),
-        Field::Destination(version) => format!("{} daddr", ip(version)),
-        Field::SourcePort => "th sport".into(),
-        Field::DestinationPort => "th dport".into(),
-        Field::Dscp(version) => format!("{} dscp", ip(version)),
-        Field::Length(version) => format!("{} length", ip(version)),
-        Field::TcpFlags { mask } => format!("tcp flags & {mask:#04x}"),
-        Field::IcmpType(IpVersion::V4) => "icmp type".into(),
-        Field::IcmpType(IpVersion::V6) => "icmpv6 type".into(),
-        Field::InputDevice => "iifname".into(),
-        Field::InputKind => "iiftype".into(),
-        Field::SourceMac => "ether saddr".into(),
-        Field::User => "meta skuid".into(),
-        Field::Group => "meta skgid".into(),
-        Field::ControlGroup { level } => format!("socket cgroupv2 level {level}"),
-        Field::Mark { mask } => format!("meta mark & {mask:#x}"),
-        Field::ConnectionMark { mask } => format!("ct mark & {mask:#x}"),
-        Field::ConnectionState { mask } => format!("ct state & {mask:#x}"),
-        Field::ConnectionBytes => "ct bytes".into(),
-        Field::ConnectionPackets => "ct packets".into(),
-        Field::ConnectionMeanSize => "ct avgpkt".into(),
-        Field::Class => "meta priority".into(),
-        Field::ConnectionId => "ct id".into(),
-        Field::Helper => "ct helper".into(),
-        Field::Moment => "meta time".into(),
-        Field::Hour => "meta hour".into(),
-        Field::Day => "meta day".into(),
+    let name = field.name();
+    match (field, field.mask()) {
+        // A netdev table has packets of every ethertype.
+        (Field::Version, _) if netdev => Field::EtherType.name().to_owned(),
+        (Field::ControlGroup { level }, _) => format!("{name} level {level}"),
+        (Field::TcpFlags { .. }, Some(mask)) => format!("{name} & {mask:#04x}"),
+        (_, Some(mask)) => format!("{name} & {mask:#x}"),
+        (_, None) => name.to_owned(),
     }
 }
 
@@ -528,9 +503,7 @@ fn test_text(
         (Field::Version, number) => format!("ipv{number}"),
         (Field::EtherType | Field::PppProtocol, number) => format!("{number:#06x}"),
         (Field::Dscp(_) | Field::TcpFlags { .. }, value) => format!("{value:#04x}"),
-        (Field::Mark { .. } | Field::ConnectionMark { .. } | Field::ConnectionState { .. }, v) => {
-            format!("{v:#x}")
-        }
+        (field, value) if field.mask().is_some() => format!("{value:#x}"),
         (Field::Class, value) => Handle::from_u32(value as u32).to_string(),
         (Field::Length(IpVersion::V6), value) => value.saturating_sub(40).to_string(),
         (field, value) => match field.key() {
@@ -538,14 +511,7 @@ fn test_text(
             None => value.to_string(),
         },
     };
-    let masked = matches!(
-        field,
-        Field::TcpFlags { .. }
-            | Field::Mark { .. }
-            | Field::ConnectionMark { .. }
-            | Field::ConnectionState { .. }
-    );
-    let sign = match (negated, masked) {
+    let sign = match (negated, field.mask().is_some()) {
         (true, _) => "!= ",
         (false, true) => "== ",
         (false, false) => "",

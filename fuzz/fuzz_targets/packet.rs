@@ -9,7 +9,7 @@ mod words;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use std::sync::LazyLock;
-use weirgate_explain::{Packet, Path, Simulator, is_capture, parse_line, read_capture};
+use weirgate_explain::{Devices, Packet, Simulator, is_capture, parse_line, read_capture};
 use weirgate_state::{DeviceName, Table};
 
 fuzz_target!(|data: &[u8]| {
@@ -72,7 +72,7 @@ fn device(name: &str) -> Option<DeviceName> {
 }
 
 fn pass(simulator: &mut Simulator, packet: Packet, now: u64) {
-    let path = Path {
+    let path = Devices {
         arrives: device("lan"),
         leaves: device("wan"),
     };

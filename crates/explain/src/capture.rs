@@ -6,7 +6,7 @@
 //! in a file can do more.
 
 use crate::packet::{IPV4, IPV6, PPP_IPV4, PPP_IPV6, Packet, number, short};
-use crate::text::Way;
+use crate::text::Direction;
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -23,8 +23,8 @@ pub struct Captured {
     pub number: usize,
     /// Nanoseconds since 1970.
     pub time: u64,
-    /// Which way it went, where the file says so.
-    pub way: Option<Way>,
+    /// In which direction it went, where the file says so.
+    pub direction: Option<Direction>,
     /// What its frame carried.
     pub carried: Carried,
 }
@@ -91,32 +91,32 @@ fn read_pcap(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
         out.push(Captured {
             number: out.len() + 1,
             time: nanoseconds(packet.timestamp()),
-            way: None,
+            direction: None,
             carried: decode(link, packet.data(), packet.orig_len() as usize),
         });
     }
     Ok(())
 }
 
-/// The way that an interface is named after, as the laboratory's captures are.
-fn way_of(name: &str) -> Option<Way> {
+/// The direction that an interface is named after, as the laboratory's captures are.
+fn direction_of(name: &str) -> Option<Direction> {
     match name {
-        "up" => Some(Way::Up),
-        "down" => Some(Way::Down),
+        "up" => Some(Direction::Up),
+        "down" => Some(Direction::Down),
         _ => None,
     }
 }
 
 fn read_pcapng(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
     let mut reader = PcapNgReader::new(bytes).map_err(|error| error.to_string())?;
-    let mut links: Vec<(DataLink, Option<Way>)> = Vec::new();
+    let mut links: Vec<(DataLink, Option<Direction>)> = Vec::new();
     while let Some(block) = reader.next_block() {
         let (block, _) = block.map_err(|error| error.to_string())?;
         match block {
             Block::SectionHeader(_) => links.clear(),
             Block::InterfaceDescription(interface) => {
                 let name = interface.options.iter().find_map(|option| match option {
-                    InterfaceDescriptionOption::IfName(name) => way_of(name),
+                    InterfaceDescriptionOption::IfName(name) => direction_of(name),
                     _ => None,
                 });
                 links.push((interface.linktype, name));
@@ -126,11 +126,12 @@ fn read_pcapng(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
                     return Err(TOO_MANY.to_owned());
                 }
                 let known = links.get(packet.interface_id as usize).copied();
-                let (link, way) = known.ok_or("a packet names an interface that is not there")?;
+                let (link, direction) =
+                    known.ok_or("a packet names an interface that is not there")?;
                 out.push(Captured {
                     number: out.len() + 1,
                     time: nanoseconds(packet.timestamp),
-                    way,
+                    direction,
                     carried: decode(link, &packet.data, packet.original_len as usize),
                 });
             }

@@ -19,13 +19,12 @@ mod fragments;
 mod meter;
 mod packet;
 mod run;
+mod sender;
 mod simulator;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod text;
-mod text_rest;
-mod text_words;
 mod track;
 mod tuple;
 
@@ -35,8 +34,8 @@ pub use count::Counting;
 pub use meter::Level;
 pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};
 pub use run::{Pass, Tried, Unknown};
-pub use simulator::{Fate, Path, Simulator, Summary};
-pub use text::{Line, MOST_REPEATED, Mistake, Way, When, parse_line};
+pub use simulator::{Devices, Fate, Simulator, Summary};
+pub use text::{Direction, Line, MOST_REPEATED, Mistake, When, parse_line};
 pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 
 /// Nanoseconds in a second: times are nanoseconds since any moment.

@@ -3,7 +3,8 @@
 //! headers are (`nft_set_pktinfo_ipv4`, `nft_set_pktinfo_ipv6`,
 //! include/net/netfilter/nf_tables_ipv4.h and nf_tables_ipv6.h).
 
-use weirgate_state::{IpVersion, PPPOE_SESSION, SESSION_HEADER};
+use std::collections::BTreeMap;
+use weirgate_state::{Field, IpVersion, PPPOE_SESSION, SESSION_HEADER};
 
 /// Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -30,10 +31,9 @@ pub struct Packet {
     pub source_mac: Option<u64>,
     /// The device that it came in through; `None` for the router's own.
     pub input: Option<String>,
-    /// The user whose socket on this machine sends it, where it is told.
-    pub user: Option<u32>,
-    /// The group of that socket.
-    pub group: Option<u32>,
+    /// What is told of the socket on this machine that sends it, such as its
+    /// user.
+    pub sender: BTreeMap<Field, u32>,
     /// The path of the control group in which that socket was made, from below
     /// the root.
     pub control_group: Option<String>,
@@ -136,8 +136,7 @@ impl Packet {
             bytes,
             source_mac: None,
             input: None,
-            user: None,
-            group: None,
+            sender: BTreeMap::new(),
             control_group: None,
             mark: 0,
             told: Told::default(),

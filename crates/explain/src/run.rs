@@ -5,6 +5,7 @@
 use crate::count::Counting;
 use crate::meter::{Charge, Level, Meters};
 use crate::packet::{Found, Headers, IPV4, IPV6, Packet, number};
+use crate::sender;
 use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
 use weirgate_state::{
@@ -441,11 +442,8 @@ impl<'a, 'c> Run<'a, 'c> {
                 }
                 of(self.packet.source_mac.map(u128::from))
             }
-            Field::User | Field::Group => {
-                let told = match field {
-                    Field::User => self.packet.user,
-                    _ => self.packet.group,
-                };
+            field if sender::has(field) => {
+                let told = self.packet.sender.get(&field).copied();
                 // What came in has no socket here.
                 let own = self.context.input.is_none();
                 if own && told.is_none() {

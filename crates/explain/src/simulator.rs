@@ -18,9 +18,9 @@ use weirgate_state::{
 /// the egress of a device (`__dev_queue_xmit`, net/core/dev.c).
 const ETHERNET_HEADER: usize = 14;
 
-/// The way of a packet through the router.
+/// The devices between which the router carries a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path {
+pub struct Devices {
     /// The device it came in through; `None` for the router's own.
     pub arrives: Option<DeviceName>,
     /// The device it leaves through; `None` for what is for the router itself.
@@ -159,7 +159,7 @@ impl Simulator {
 
     /// Lets a packet pass. `now` is nanoseconds since any moment and never goes
     /// back; `clock` is seconds since 1970, for schedules.
-    pub fn pass(&mut self, packet: Packet, path: &Path, now: u64, clock: Option<i64>) -> Fate {
+    pub fn pass(&mut self, packet: Packet, path: &Devices, now: u64, clock: Option<i64>) -> Fate {
         let mut fate = Fate {
             passes: Vec::new(),
             connection: None,
@@ -177,12 +177,12 @@ impl Simulator {
 
     /// What happens to a packet where it arrives, before any table. Whether
     /// what its payload betrays could not be told.
-    fn arrive(&mut self, fate: &mut Fate, path: &Path, now: u64) -> bool {
+    fn arrive(&mut self, fate: &mut Fate, path: &Devices, now: u64) -> bool {
         self.restore(&mut fate.packet, path, now);
         self.look(fate, path)
     }
 
-    fn travel(&mut self, fate: &mut Fate, path: &Path, now: u64, clock: Option<i64>) {
+    fn travel(&mut self, fate: &mut Fate, path: &Devices, now: u64, clock: Option<i64>) {
         let arrives = path.arrives.clone();
         self.hooks(
             fate,
@@ -195,7 +195,7 @@ impl Simulator {
         let here = |hook: &Hook| matches!(hook, Hook::Egress { device } if Some(device) == path.leaves.as_ref());
         let mut chains = self.tables.iter().flat_map(|table| &table.chains);
         if chains.any(|chain| here(&chain.hook)) {
-            let unseen = Path {
+            let unseen = Devices {
                 arrives: None,
                 leaves: path.leaves.clone(),
             };
@@ -241,7 +241,7 @@ impl Simulator {
     /// What `act_ctinfo` does (`tcf_ctinfo_act`, net/sched/act_ctinfo.c): looks
     /// the connection up by the packet's own addresses and ports, and begins
     /// none.
-    fn restore(&self, packet: &mut Packet, path: &Path, now: u64) {
+    fn restore(&self, packet: &mut Packet, path: &Devices, now: u64) {
         let device = path.arrives.as_ref();
         let Some(mask) = device.and_then(|device| self.restores.get(device)) else {
             return;
@@ -259,7 +259,7 @@ impl Simulator {
 
     /// What the classifier of payloads does, which runs next: it writes what the
     /// packet's flow is into bits of its mark. Whether it could not be told.
-    fn look(&mut self, fate: &mut Fate, path: &Path) -> bool {
+    fn look(&mut self, fate: &mut Fate, path: &Devices) -> bool {
         let device = path.arrives.as_ref();
         let Some((payload, watch)) = device.and_then(|device| self.looks.get_mut(device)) else {
             return false;
@@ -276,7 +276,7 @@ impl Simulator {
         &mut self,
         fate: &mut Fate,
         (now, clock): (u64, Option<i64>),
-        path: &Path,
+        path: &Devices,
         tracked: Option<Tracked>,
         here: impl Fn(&Hook) -> bool,
     ) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Texts, captures and frames that are not as they should be.
 
-use crate::{Mistake, Packet, Path, Simulator, Way, When, is_capture, parse_line, read_capture};
+use crate::{
+    Devices, Direction, Mistake, Packet, Simulator, When, is_capture, parse_line, read_capture,
+};
 use proptest::prelude::*;
 use weirgate_state::DeviceName;
 
@@ -18,7 +20,7 @@ fn a_line_says_what_it_means() {
         "+20ms down udp [2001:db8::1]:53 > [2001:db8::2]:9 dscp EF len 100 x 3 every 1s => a";
     let line = parse_line(text).unwrap().unwrap();
     assert_eq!(line.when, Some(When::After(20_000_000)));
-    assert_eq!(line.way, Some(Way::Down));
+    assert_eq!(line.direction, Some(Direction::Down));
     assert_eq!(line.repeat, (3, 1_000_000_000));
     assert_eq!(line.expected.as_deref(), Some("a"));
     assert_eq!(line.packet.length, 100);
@@ -135,7 +137,7 @@ fn a_file_that_ends_early_keeps_what_came_before() {
 }
 
 fn pass(packet: Packet) -> crate::Fate {
-    let path = Path {
+    let path = Devices {
         arrives: DeviceName::new("lan"),
         leaves: DeviceName::new("wan"),
     };
@@ -160,11 +162,11 @@ fn what_the_router_itself_gets_is_tracked() {
     let packet = |text: &str| parse_line(text).unwrap().unwrap().packet;
     let wan = DeviceName::new("wan");
     let asked = packet("udp 198.51.100.7:5 > 203.0.113.6:53");
-    let sends = Path {
+    let sends = Devices {
         arrives: None,
         leaves: wan.clone(),
     };
-    let gets = Path {
+    let gets = Devices {
         arrives: wan,
         leaves: None,
     };

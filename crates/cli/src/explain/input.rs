@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
-use weirgate_explain::{Line, Packet, Way, When, is_capture, parse_line, read_capture};
+use weirgate_explain::{Direction, Line, Packet, When, is_capture, parse_line, read_capture};
 use weirgate_state::DeviceName;
 
 /// The largest file of packets, bytes.
@@ -23,7 +23,7 @@ pub struct Item {
     pub at: u64,
     /// Seconds since 1970, where the file says so.
     pub clock: Option<i64>,
-    pub way: Way,
+    pub direction: Direction,
     pub own: bool,
     pub device: Option<DeviceName>,
     pub packet: Packet,
@@ -157,7 +157,7 @@ pub fn items(
         inside,
         bridged,
         items: Vec::new(),
-        ways: BTreeMap::new(),
+        directions: BTreeMap::new(),
         now: 0,
         problems: Vec::new(),
         total: 0,
@@ -208,18 +208,18 @@ struct Reading<'a> {
     inside: &'a [Prefix],
     bridged: bool,
     items: Vec<Item>,
-    /// Which way packets between two addresses went, by source and
+    /// In which direction packets between two addresses went, by source and
     /// destination.
-    ways: BTreeMap<(u128, u128), Way>,
+    directions: BTreeMap<(u128, u128), Direction>,
     now: u64,
     problems: Vec<String>,
     total: u64,
 }
 
-const fn opposite(way: Way) -> Way {
-    match way {
-        Way::Up => Way::Down,
-        Way::Down => Way::Up,
+const fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::Up => Direction::Down,
+        Direction::Down => Direction::Up,
     }
 }
 
@@ -261,14 +261,14 @@ impl Reading<'_> {
             ));
             return;
         }
-        let (way, taken) = self.way(&line.packet, line.way);
+        let (direction, taken) = self.direction(&line.packet, line.direction);
         let span = line.repeat.1.saturating_mul(u64::from(line.repeat.0 - 1));
         self.now = at.saturating_add(span);
         self.items.push(Item {
             title: text.trim().to_owned(),
             at,
             clock: None,
-            way,
+            direction,
             own: line.own,
             device: line.device,
             packet: line.packet,
@@ -278,37 +278,37 @@ impl Reading<'_> {
         });
     }
 
-    /// Which way a packet goes: as it is said, as its answer did not, from or
+    /// In which direction a packet goes: as it is said, as its answer did not, from or
     /// to what is inside, or up.
-    fn way(&mut self, packet: &Packet, said: Option<Way>) -> (Way, Vec<String>) {
+    fn direction(&mut self, packet: &Packet, said: Option<Direction>) -> (Direction, Vec<String>) {
         let carried = packet.carried();
         let packet = carried.as_ref().unwrap_or(packet);
         let Some((source, destination)) = packet.addresses() else {
-            return (said.unwrap_or(Way::Up), Vec::new());
+            return (said.unwrap_or(Direction::Up), Vec::new());
         };
         let address = |value: u128| match packet.ethertype {
             weirgate_explain::IPV4 => IpAddr::V4((value as u32).into()),
             _ => IpAddr::V6(value.into()),
         };
         let inside = |value| self.inside.iter().any(|one| one.contains(address(value)));
-        let known = self.ways.get(&(source, destination)).copied();
-        let answered = self.ways.get(&(destination, source)).copied();
+        let known = self.directions.get(&(source, destination)).copied();
+        let answered = self.directions.get(&(destination, source)).copied();
         let mut taken = Vec::new();
-        let way = said
+        let direction = said
             .or(known)
             .or(answered.map(opposite))
-            .or_else(|| inside(source).then_some(Way::Up))
-            .or_else(|| inside(destination).then_some(Way::Down))
+            .or_else(|| inside(source).then_some(Direction::Up))
+            .or_else(|| inside(destination).then_some(Direction::Down))
             .unwrap_or_else(|| {
                 taken.push(
                     "neither address is known to be inside; taken for upstream (write `up` or \
                      `down`)"
                         .to_owned(),
                 );
-                Way::Up
+                Direction::Up
             });
-        self.ways.insert((source, destination), way);
-        (way, taken)
+        self.directions.insert((source, destination), direction);
+        (direction, taken)
     }
 
     fn capture(&mut self, name: &str, bytes: &[u8]) {
@@ -332,7 +332,7 @@ impl Reading<'_> {
             let Some(packet) = bridged.or(carried.packet) else {
                 continue;
             };
-            let (way, mut taken) = self.way(&packet, one.way);
+            let (direction, mut taken) = self.direction(&packet, one.direction);
             if !as_it_is {
                 taken.push(format!(
                     "taken out of {}: rules are asked on the device that it leads to",
@@ -345,7 +345,7 @@ impl Reading<'_> {
                 title: format!("packet {} of {name}", one.number),
                 at: self.now,
                 clock: i64::try_from(one.time / weirgate_explain::SECOND).ok(),
-                way,
+                direction,
                 own: false,
                 device: None,
                 packet,

@@ -14,7 +14,7 @@ use crate::policy;
 use input::Item;
 use show::Shown;
 use std::path::PathBuf;
-use weirgate_explain::{Counting, Path as Way, SECOND, Simulator, Way as Direction};
+use weirgate_explain::{Counting, Devices, Direction, SECOND, Simulator};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{Capabilities, DeviceName};
 
@@ -185,13 +185,13 @@ fn pass(
 }
 
 /// Through which devices it goes.
-fn path(policy: &Policy, item: &Item) -> Way {
+fn path(policy: &Policy, item: &Item) -> Devices {
     let link = &policy.link;
     let wan = Some(link.device.value.clone());
     let lan = link.lan.first().map(|lan| lan.value.clone());
     let elsewhere = || DeviceName::new("lan0");
-    match item.way {
-        Direction::Up => Way {
+    match item.direction {
+        Direction::Up => Devices {
             arrives: if item.own {
                 None
             } else {
@@ -199,7 +199,7 @@ fn path(policy: &Policy, item: &Item) -> Way {
             },
             leaves: wan,
         },
-        Direction::Down => Way {
+        Direction::Down => Devices {
             arrives: item.device.clone().or(wan),
             leaves: lan.filter(|_| !item.own),
         },

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use weirgate_explain::{
-    ESTABLISHED, Fate, INVALID, Level, NEW, Pass, Path as Way, RELATED, Simulator, Tried,
-    UNTRACKED, Unknown, Way as Direction,
+    Devices, Direction, ESTABLISHED, Fate, INVALID, Level, NEW, Pass, RELATED, Simulator, Tried,
+    UNTRACKED, Unknown,
 };
 use weirgate_keep::Source;
 use weirgate_policy::{Inbound, Policy};
@@ -33,7 +33,7 @@ pub struct Shown {
     pub last: Option<(Fate, Class)>,
     /// How many got which class.
     pub classes: BTreeMap<String, usize>,
-    pub path: Option<Way>,
+    pub path: Option<Devices>,
 }
 
 /// The class of a packet.
@@ -93,14 +93,14 @@ pub fn class_of(policy: &Policy, way: Direction, fate: &Fate) -> Class {
 /// The class of an item's packet: as [`class_of`], but that what is for the
 /// router itself never comes to a gate on the LAN device.
 pub fn class_of_item(policy: &Policy, item: &Item, fate: &Fate) -> Class {
-    let to_router = item.own && item.way == Direction::Down;
+    let to_router = item.own && item.direction == Direction::Down;
     if to_router && policy.link.inbound.value == Inbound::Lan {
         return Class {
             why: Some("for the router itself, which no gate on the LAN device sees: not shaped"),
             ..Class::default()
         };
     }
-    class_of(policy, item.way, fate)
+    class_of(policy, item.direction, fate)
 }
 
 /// A rule's place in the policy.
@@ -248,7 +248,7 @@ fn where_in(table: &Table, tried: &Tried) -> String {
     )
 }
 
-/// The way through the kernel, step by step.
+/// The path through the kernel, step by step.
 fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> Vec<String> {
     let mut steps = Vec::new();
     let link = &about.policy.link;
@@ -256,7 +256,7 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
     let passes = fate.map(|fate| fate.passes.as_slice()).unwrap_or_default();
     let path = shown.path.as_ref();
     let arrives = path.and_then(|path| path.arrives.as_ref());
-    let ifb = item.way == Direction::Down && link.inbound.value == Inbound::Ifb;
+    let ifb = item.direction == Direction::Down && link.inbound.value == Inbound::Ifb;
     match arrives {
         Some(device) => steps.push(format!("arrives on {device}")),
         None => steps.push("made by the router itself".to_owned()),
@@ -301,7 +301,7 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
     }
     if let Some(id) = class.id {
         steps.push(format!("skb->priority = {id}"));
-        let device = match (item.way, link.inbound.value) {
+        let device = match (item.direction, link.inbound.value) {
             (Direction::Up, _) => Some(link.device.value.to_string()),
             (Direction::Down, Inbound::Ifb) => {
                 steps.push(format!("fwd to {}", link.ifb.value));
@@ -317,7 +317,7 @@ fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> 
             steps.push("back to the stack: connection tracking, routing".to_owned());
         }
     }
-    if item.way == Direction::Down && item.own {
+    if item.direction == Direction::Down && item.own {
         steps.push("to the router itself".to_owned());
     }
     steps
@@ -400,7 +400,7 @@ pub fn text(about: &About<'_>, shown: &[(Item, Shown)]) -> String {
 }
 
 fn item_text(out: &mut String, about: &About<'_>, item: &Item, one: &Shown) {
-    let way = match item.way {
+    let way = match item.direction {
         Direction::Up => "up",
         Direction::Down => "down",
     };
@@ -440,7 +440,7 @@ fn item_text(out: &mut String, about: &About<'_>, item: &Item, one: &Shown) {
                 tried_text(
                     out,
                     about,
-                    item.way,
+                    item.direction,
                     (table, rule, tried),
                     last_word == Some(tried),
                 );
@@ -591,7 +591,7 @@ fn item_json(about: &About<'_>, item: &Item, one: &Shown) -> Value {
                 "counter": rule.counter,
                 "at": where_in(table, tried),
                 "matched": tried.failed.is_none(),
-                "did": effects(about, item.way, rule, tried),
+                "did": effects(about, item.direction, rule, tried),
             });
             if last_word == Some(tried) {
                 decided = value.clone();
@@ -610,7 +610,7 @@ fn item_json(about: &About<'_>, item: &Item, one: &Shown) -> Value {
     });
     json!({
         "packet": item.title,
-        "direction": match item.way { Direction::Up => "up", Direction::Down => "down" },
+        "direction": match item.direction { Direction::Up => "up", Direction::Down => "down" },
         "time_ns": item.at,
         "class": class.name,
         "class_id": class.id.map(|id| id.to_string()),

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use summary::Summary;
-use weirgate_explain::{Blueprint, Packet, Path as Way, Simulator, Told, ToldState, Way as Upward};
+use weirgate_explain::{Blueprint, Devices, Direction, Packet, Simulator, Told, ToldState};
 use weirgate_keep::Memory;
 use weirgate_kernel::{Carried, Connection, Subnet, Tuple};
 use weirgate_policy::{Inbound, Policy};
@@ -318,11 +318,11 @@ impl View<'_> {
             host_port: upward.source_port,
             remote: upward.destination,
             remote_port: upward.destination_port,
-            up: self.half(connection, upward, Upward::Up, own, (up, up_before)),
+            up: self.half(connection, upward, Direction::Up, own, (up, up_before)),
             down: self.half(
                 connection,
                 down_tuple,
-                Upward::Down,
+                Direction::Down,
                 own,
                 (down, down_before),
             ),
@@ -360,7 +360,7 @@ impl View<'_> {
         &self,
         connection: &Connection,
         tuple: Tuple,
-        way: Upward,
+        direction: Direction,
         own: bool,
         (now, before): (Carried, Carried),
     ) -> Half {
@@ -372,12 +372,12 @@ impl View<'_> {
         } else {
             lan.or_else(|| DeviceName::new("lan0"))
         };
-        let path = match way {
-            Upward::Up => Way {
+        let path = match direction {
+            Direction::Up => Devices {
                 arrives: inside,
                 leaves: wan,
             },
-            Upward::Down => Way {
+            Direction::Down => Devices {
                 arrives: wan,
                 leaves: inside,
             },
@@ -388,7 +388,7 @@ impl View<'_> {
             .arriving(&self.applied.arriving)
             .tracking();
         let fate = simulator.pass(packet, &path, 0, None);
-        let class = class_of(self.policy, way, &fate);
+        let class = class_of(self.policy, direction, &fate);
         let rule = fate.passes.iter().rev().find_map(|pass| {
             let table = simulator.tables().get(pass.table)?;
             let written = pass.matched().filter_map(|tried| {

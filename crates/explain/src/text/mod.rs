@@ -8,20 +8,22 @@
 //! `docs/explain.md` lists the words. All mistakes of a line are found at once,
 //! each with its place and with what would be right.
 
+mod rest;
+mod words;
+
 use crate::build::Blueprint;
 use crate::packet::Packet;
-use crate::text_rest;
-use crate::text_words::{self, Word};
 use std::net::IpAddr;
 use weirgate_state::{DeviceName, ICMP, ICMPV6, TCP};
 use weirgate_units::Span;
+use words::Word;
 
 /// The most packets that a line may stand for.
 pub const MOST_REPEATED: u32 = 100_000;
 
-/// Which way a packet goes.
+/// In which direction a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the inside to the outside.
     Up,
     /// From the outside to the inside.
@@ -42,8 +44,8 @@ pub enum When {
 pub struct Line {
     /// When; `None` at once.
     pub when: Option<When>,
-    /// Which way; `None` where it is not said.
-    pub way: Option<Way>,
+    /// In which direction; `None` where it is not said.
+    pub direction: Option<Direction>,
     /// Whether the router made it or, downstream, it is for the router itself.
     pub own: bool,
     /// The device it comes in through, where it is said.
@@ -142,7 +144,7 @@ pub(crate) fn span(text: &str) -> Option<u64> {
 
 /// Reads a line; `None` for one that is empty but for a remark.
 pub fn parse_line(text: &str) -> Result<Option<Line>, Vec<Mistake>> {
-    let words = text_words::split(text);
+    let words = words::split(text);
     if words.is_empty() {
         return Ok(None);
     }
@@ -179,14 +181,14 @@ fn time(reading: &mut Reading<'_>) -> Option<When> {
     found
 }
 
-fn way(reading: &mut Reading<'_>) -> Option<Way> {
-    let way = match reading.peek()?.text {
-        "up" => Way::Up,
-        "down" => Way::Down,
+fn direction(reading: &mut Reading<'_>) -> Option<Direction> {
+    let direction = match reading.peek()?.text {
+        "up" => Direction::Up,
+        "down" => Direction::Down,
         _ => return None,
     };
     reading.next();
-    Some(way)
+    Some(direction)
 }
 
 const PROTOCOLS: [(&str, u8); 10] = [
@@ -271,7 +273,7 @@ fn end(reading: &mut Reading<'_>, ports: bool) -> Option<(IpAddr, u16)> {
 
 fn line(reading: &mut Reading<'_>) -> Option<Line> {
     let when = time(reading);
-    let way = way(reading);
+    let direction = direction(reading);
     let protocol = protocol(reading)?;
     let ports = [TCP, 17, 33, 132].contains(&protocol);
     let source = end(reading, ports);
@@ -308,5 +310,5 @@ fn line(reading: &mut Reading<'_>) -> Option<Line> {
     blueprint.ports = (from, to);
     // What a segment has most often.
     blueprint.flags = 0x10;
-    text_rest::rest(reading, (when, way), blueprint)
+    rest::rest(reading, (when, direction), blueprint)
 }

@@ -4,9 +4,11 @@
 
 use crate::build::Blueprint;
 use crate::packet::{Packet, Told, ToldState};
-use crate::text::{Line, MOST_REPEATED, Reading, Way, When, number, span};
-use crate::text_words::{self, Word};
-use weirgate_state::{DeviceName, ICMP, ICMPV6, TCP};
+use crate::sender;
+use crate::text::words::{self, Word};
+use crate::text::{Direction, Line, MOST_REPEATED, Reading, When, number, span};
+use std::collections::BTreeMap;
+use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, TCP};
 use weirgate_units::{Dscp, Size};
 
 /// What comes after the two ends.
@@ -18,8 +20,7 @@ struct Rest<'a> {
     data: Option<(Word<'a>, Vec<u8>)>,
     told: Told,
     mark: u32,
-    user: Option<u32>,
-    group: Option<u32>,
+    sender: BTreeMap<Field, u32>,
     control_group: Option<String>,
     mac: Option<u64>,
     /// Whether it is in a session of PPPoE.
@@ -69,13 +70,13 @@ fn multiple(text: &str, step: u32, most: u32) -> Option<usize> {
 /// Reads the words behind the ends of a packet, and makes it.
 pub(crate) fn rest(
     reading: &mut Reading<'_>,
-    (when, way): (Option<When>, Option<Way>),
+    (when, direction): (Option<When>, Option<Direction>),
     blueprint: Blueprint,
 ) -> Option<Line> {
     let mut rest = Rest {
         line: Line {
             when,
-            way,
+            direction,
             own: false,
             device: None,
             packet: Packet::whole(0, Vec::new()),
@@ -88,8 +89,7 @@ pub(crate) fn rest(
         data: None,
         told: Told::default(),
         mark: 0,
-        user: None,
-        group: None,
+        sender: BTreeMap::new(),
         control_group: None,
         mac: None,
         session: false,
@@ -104,14 +104,14 @@ impl<'a> Rest<'a> {
     fn word(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
         let one = &mut self.blueprint;
         if one.protocol == TCP
-            && let Some(flags) = text_words::flags(word.text)
+            && let Some(flags) = words::flags(word.text)
         {
             one.flags = flags;
             return;
         }
         let six = one.protocol == ICMPV6;
         if [ICMP, ICMPV6].contains(&one.protocol)
-            && let Some(kind) = text_words::icmp(word.text, six)
+            && let Some(kind) = words::icmp(word.text, six)
         {
             one.icmp = kind;
             return;
@@ -133,7 +133,7 @@ impl<'a> Rest<'a> {
             }
             "ecn" => {
                 let right = "write `not-ect`, `ect1`, `ect0`, `ce` or 0 to 3";
-                one.ecn = reading.value(word, right, text_words::ecn).unwrap_or(0);
+                one.ecn = reading.value(word, right, words::ecn).unwrap_or(0);
             }
             "len" => {
                 let right = "write the length of the IP packet, from 20 to 65535";
@@ -198,6 +198,12 @@ impl<'a> Rest<'a> {
 
     /// Words that are not of the packet's own bytes.
     fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
+        let mut words = sender::WORDS.iter();
+        if let Some((_, field, right)) = words.find(|known| known.0 == word.text) {
+            let told = reading.value(word, right, number);
+            self.sender.extend(told.map(|number| (*field, number)));
+            return;
+        }
         match word.text {
             "own" => self.line.own = true,
             "pppoe" => self.session = true,
@@ -209,18 +215,10 @@ impl<'a> Rest<'a> {
                 let right = "write six bytes, such as `02:00:5e:10:00:01`";
                 self.mac = reading.value(word, right, mac);
             }
-            "uid" => {
-                let right = "write the user's number, such as `1000`";
-                self.user = reading.value(word, right, number);
-            }
-            "gid" => {
-                let right = "write the group's number, such as `100`";
-                self.group = reading.value(word, right, number);
-            }
             "cgroup" => {
                 let right = "write the path of the control group without a `/` before it, such as \
                              `system.slice/backup.service`";
-                self.control_group = reading.value(word, right, text_words::control_group);
+                self.control_group = reading.value(word, right, words::control_group);
             }
             "mark" => {
                 let right = "write a number, such as `0x10`";
@@ -269,7 +267,7 @@ impl<'a> Rest<'a> {
                 }
             }
             unknown => {
-                let right = text_words::near(unknown, self.blueprint.protocol);
+                let right = words::near(unknown, self.blueprint.protocol);
                 reading.wrong(Some(word), format!("`{unknown}` is not known here"), right);
             }
         }
@@ -311,8 +309,7 @@ impl<'a> Rest<'a> {
         self.line.packet = Packet {
             source_mac: self.mac,
             mark: self.mark,
-            user: self.user,
-            group: self.group,
+            sender: self.sender,
             control_group: self.control_group,
             told: self.told,
             ..Packet::whole(self.blueprint.ethertype(), bytes)

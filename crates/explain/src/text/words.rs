@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The words of a packet's text, and what their names stand for.
 
+use crate::sender;
 use weirgate_state::{ICMP, ICMPV6, TCP};
 
 /// A word and where it stands.
@@ -103,7 +104,7 @@ pub(crate) fn ecn(text: &str) -> Option<u8> {
 }
 
 /// All words that may follow the two ends.
-const WORDS: [&str; 29] = [
+const WORDS: [&str; 27] = [
     "dscp",
     "tos",
     "ecn",
@@ -120,8 +121,6 @@ const WORDS: [&str; 29] = [
     "own",
     "in",
     "mac",
-    "uid",
-    "gid",
     "cgroup",
     "mark",
     "established",
@@ -160,6 +159,7 @@ pub(crate) fn control_group(text: &str) -> Option<String> {
 /// What a word that is not known may have meant.
 pub(crate) fn near(text: &str, protocol: u8) -> String {
     let mut known: Vec<&str> = WORDS.to_vec();
+    known.extend(sender::WORDS.iter().map(|word| word.0));
     match protocol {
         TCP => known.extend(FLAGS.iter().map(|flag| flag.0)),
         ICMP | ICMPV6 => known.extend(TYPES.iter().map(|kind| kind.0)),

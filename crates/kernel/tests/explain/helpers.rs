@@ -7,7 +7,7 @@ use crate::router::{Router, feed, in_namespace, path};
 use crate::services::{name, state};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_explain::{Packet, Simulator, Way, parse_line};
+use weirgate_explain::{Direction, Packet, Simulator, parse_line};
 
 /// TCP ports 21 and 2121, so that the port of the control connection tells
 /// nothing, and UDP port 5060 and 5070, are listened to.
@@ -121,7 +121,7 @@ fn check(conditions: &str, lines: &[String]) {
         let line = parse_line(text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
         let mut line = line.unwrap();
         numbers.write(&mut line.packet);
-        let up = line.way == Some(Way::Up);
+        let up = line.direction == Some(Direction::Up);
         let (seen, ..) = router.pass(up, &[&line.packet]);
         let fate = simulator.pass(line.packet, &path(up), 0, None);
         let own = fate.passes.iter().rev().find_map(|pass| pass.class);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use weirgate_explain::{Packet, Path};
+use weirgate_explain::{Devices, Packet};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{
@@ -287,15 +287,15 @@ pub fn apply(runtime: &tokio::runtime::Runtime, kernel: &Kernel, state: &State) 
 }
 
 /// The way of a packet through the router.
-pub fn path(up: bool) -> Path {
+pub fn path(up: bool) -> Devices {
     let (lan, wan) = (Some(name("lan")), Some(name("wan")));
     if up {
-        Path {
+        Devices {
             arrives: lan,
             leaves: wan,
         }
     } else {
-        Path {
+        Devices {
             arrives: wan,
             leaves: lan,
         }

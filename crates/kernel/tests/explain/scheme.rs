@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use weirgate_compile::{check_report, compile};
-use weirgate_explain::{Line, Simulator, Way, parse_line};
+use weirgate_explain::{Direction, Line, Simulator, parse_line};
 use weirgate_policy::Policy;
 use weirgate_state::Capabilities;
 use weirgate_units::Handle;
@@ -54,7 +54,7 @@ fn wrong(policy: &Policy, lines: &[(usize, Line)]) -> (Vec<String>, Duration) {
     let mut limits = None;
     let mut found = Vec::new();
     for (number, line) in lines {
-        let up = line.way == Some(Way::Up);
+        let up = line.direction == Some(Direction::Up);
         let syn = line.packet.bytes.get(33).is_some_and(|flags| flags & 2 > 0);
         if syn && line.packet.bytes.first() == Some(&0x45) {
             limits.get_or_insert_with(Instant::now);

@@ -5,7 +5,7 @@
 use crate::router::{Router, in_namespace, path};
 use std::time::Instant;
 use weirgate_compile::compile;
-use weirgate_explain::{Line, Simulator, Way, parse_line};
+use weirgate_explain::{Direction, Line, Simulator, parse_line};
 use weirgate_state::{Capabilities, State, Table};
 
 const SITE: &str = r#"version = 1
@@ -185,7 +185,7 @@ fn classified(router: &Router, state: &State, place: &str, lines: &[(usize, Line
     let mut simulator = Simulator::new(tables).arriving(arriving);
     let start = Instant::now();
     for (number, line) in lines {
-        let up = line.way == Some(Way::Up);
+        let up = line.direction == Some(Direction::Up);
         for _ in 0..line.repeat.0 {
             let (seen, before, _) = router.pass(up, &[&line.packet]);
             let now = (before - start).as_nanos() as u64;

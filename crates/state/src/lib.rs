@@ -21,11 +21,11 @@ mod shared;
 pub use arriving::{Arriving, Order, Payload};
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
-pub use classify::field::{Field, IpVersion, Key};
+pub use classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
 pub use classify::frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
 pub use classify::{
-    Chain, Content, Count, EXTENSION_HEADERS, EXTENSIONS, Effect, Hook, ICMP, ICMPV6, Match, Meter,
-    PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, Set, TCP, Table, Values, Verdict,
+    Chain, Content, Count, EXTENSION_HEADERS, EXTENSIONS, Effect, Hook, Match, Meter,
+    PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, Set, Table, Values, Verdict,
     extension_headers, port_protocols, switch_name,
 };
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};

@@ -4,6 +4,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// TCP's protocol number.
+pub const TCP: u8 = 6;
+
+/// ICMP's protocol number.
+pub const ICMP: u8 = 1;
+
+/// `ICMPv6`'s protocol number.
+pub const ICMPV6: u8 = 58;
+
 /// An IP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IpVersion {
@@ -378,9 +387,9 @@ impl Field {
     #[must_use]
     pub const fn protocol(self) -> Option<u8> {
         match self {
-            Self::TcpFlags { .. } => Some(crate::TCP),
-            Self::IcmpType(IpVersion::V4) => Some(crate::ICMP),
-            Self::IcmpType(IpVersion::V6) => Some(crate::ICMPV6),
+            Self::TcpFlags { .. } => Some(TCP),
+            Self::IcmpType(IpVersion::V4) => Some(ICMP),
+            Self::IcmpType(IpVersion::V6) => Some(ICMPV6),
             _ => None,
         }
     }

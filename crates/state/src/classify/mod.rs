@@ -43,7 +43,7 @@ mod set;
 mod set_text;
 mod text;
 
-use crate::classify::field::{Field, IpVersion, Key};
+use crate::classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
 use crate::classify::frame::Frame;
 use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
@@ -389,15 +389,6 @@ pub const EXTENSION_HEADERS: &str = "extension_headers";
 /// routing, fragment, destination options (`ipv6_ext_hdr`,
 /// net/ipv6/exthdrs_core.c).
 pub const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
-
-/// TCP's protocol number.
-pub const TCP: u8 = 6;
-
-/// ICMP's protocol number.
-pub const ICMP: u8 = 1;
-
-/// `ICMPv6`'s protocol number.
-pub const ICMPV6: u8 = 58;
 
 /// The set that [`PORT_PROTOCOLS`] names.
 #[must_use]

@@ -5,7 +5,7 @@
 use weirgate_state::Field;
 
 /// A word, its field, and what to write behind it.
-pub(crate) const WORDS: [(&str, Field, &str); 2] = [
+pub(crate) const WORDS: &[(&str, Field, &str)] = &[
     (
         "uid",
         Field::User,

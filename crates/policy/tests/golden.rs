@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weirgate_document::{Problem, Severity};
 use weirgate_policy::Parsed;
 use weirgate_testing::{files, golden};

@@ -3,7 +3,7 @@
 
 use crate::inside::desired;
 use std::collections::BTreeMap;
-use weirgate_explain::{Blueprint, Packet, Path, SECOND, Simulator};
+use weirgate_explain::{Blueprint, Devices, Packet, SECOND, Simulator};
 use weirgate_state::DeviceName;
 
 /// Whether each packet was counted by the rule or by its kept decision.
@@ -17,7 +17,7 @@ fn run(simulator: &mut Simulator, step: u64, port: u16, dscp: u8) -> (u64, u64) 
         packet.dscp = if up { dscp } else { 0 };
         packet.payload = 5;
         let packet = Packet::whole(packet.ethertype(), packet.bytes());
-        let path = Path {
+        let path = Devices {
             arrives: (!up).then(|| wan.clone()),
             leaves: up.then(|| wan.clone()),
         };

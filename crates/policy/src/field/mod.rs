@@ -137,6 +137,11 @@ impl<T, C> Row<T, C> {
         Self { field, read }
     }
 
+    /// The field.
+    pub(crate) const fn field(&self) -> Field {
+        self.field
+    }
+
     /// The field's name.
     pub(crate) const fn name(&self) -> &'static str {
         self.field.name

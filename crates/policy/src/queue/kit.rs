@@ -101,6 +101,30 @@ fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
     fits
 }
 
+/// The names of a queue, for the reference: the kernel's, the kit's where the kernel
+/// has no queue of that name, and all of the kit's after the prefix.
+#[derive(Debug)]
+pub(crate) struct KindRow;
+
+impl Rows for KindRow {
+    fn fields(&self) -> Vec<Field> {
+        vec![Field {
+            kind: FieldKind::Word(&KINDS),
+            ..super::KIND[0].field()
+        }]
+    }
+}
+
+static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut kinds: Vec<&str> = super::NAMES.iter().map(|(name, _)| *name).collect();
+    let all: Vec<&str> = Discipline::all().iter().map(|one| one.name()).collect();
+    let own = all.iter().copied().filter(|name| !kinds.contains(name));
+    let own: Vec<&str> = own.collect();
+    kinds.extend(own);
+    kinds.extend(all.iter().map(|name| &*format!("{PREFIX}{name}").leak()));
+    kinds
+});
+
 /// The settings of every discipline, for the reference: the rows of the
 /// disciplines' own tables, by which they are read.
 #[derive(Debug)]

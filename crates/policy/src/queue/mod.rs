@@ -103,7 +103,7 @@ pub(crate) const TABLE: Table = Table {
     name: "queue",
     about: "The queue",
     rows: &[
-        &KIND, &BFIFO, &PFIFO, &SFQ, &RED, &FQ_CODEL, &CAKE, &KitRows,
+        &kit::KindRow, &BFIFO, &PFIFO, &SFQ, &RED, &FQ_CODEL, &CAKE, &KitRows,
     ],
 };
 

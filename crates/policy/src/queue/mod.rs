@@ -103,7 +103,14 @@ pub(crate) const TABLE: Table = Table {
     name: "queue",
     about: "The queue",
     rows: &[
-        &kit::KindRow, &BFIFO, &PFIFO, &SFQ, &RED, &FQ_CODEL, &CAKE, &KitRows,
+        &kit::KindRow,
+        &BFIFO,
+        &PFIFO,
+        &SFQ,
+        &RED,
+        &FQ_CODEL,
+        &CAKE,
+        &KitRows,
     ],
 };
 

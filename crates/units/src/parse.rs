@@ -14,10 +14,10 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    pub(crate) fn new(problem: impl Into<String>, hint: &str) -> Self {
+    pub(crate) fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             problem: problem.into(),
-            hint: hint.to_owned(),
+            hint: hint.into(),
         }
     }
 }

@@ -16,15 +16,22 @@ const UNITS: [Unit; 4] = [
     ("mbit", 1_000_000),
     ("gbit", 1_000_000_000),
 ];
-const ALIASES: [Unit; 8] = [
+const ALIASES: [Unit; 7] = [
     ("bit/s", 1),
     ("kbit/s", 1_000),
     ("mbit/s", 1_000_000),
     ("gbit/s", 1_000_000_000),
-    ("bps", 8),
-    ("kbps", 8_000),
-    ("mbps", 8_000_000),
-    ("gbps", 8_000_000_000),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+];
+/// Units that providers write for bits and tc(8) reads as bytes; in bits. A
+/// policy must not be wrong by a factor of eight, so they are refused.
+const AMBIGUOUS: [Unit; 4] = [
+    ("bps", 1),
+    ("kbps", 1_000),
+    ("mbps", 1_000_000),
+    ("gbps", 1_000_000_000),
 ];
 const HINT: &str = "write a number with bit, kbit, mbit or gbit, such as `512kbit`";
 
@@ -81,9 +88,16 @@ impl Rate {
 impl FromStr for Rate {
     type Err = ParseError;
 
-    /// Parses `512kbit`, `2 Mbit/s`, `1.5mbit`. `bps` means bytes per second,
-    /// as in tc(8).
+    /// Parses `512kbit`, `2 Mbit/s`, `1.5mbit`, `40M`. Refuses `40 Mbps`, which
+    /// providers write for megabits and tc(8) reads as megabytes.
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if let Ok(bits) = parse::scaled(text, &AMBIGUOUS, "a rate", HINT) {
+            let (bits, bytes) = (Self(bits), Self(bits.saturating_mul(8)));
+            return Err(ParseError::new(
+                format!("`{text}` may be bits or bytes per second"),
+                format!("write `{bits}` if it is bits, or `{bytes}` if it is bytes"),
+            ));
+        }
         let all: Vec<Unit> = UNITS.iter().chain(&ALIASES).copied().collect();
         parse::scaled(text, &all, "a rate", HINT).map(Self)
     }

@@ -33,7 +33,8 @@ fn rates_in_every_spelling() {
         "512KBIT",
         " 0.512mbit ",
         "512000bit",
-        "64kbps",
+        "512K",
+        "0.512 m",
     ] {
         assert_eq!(parses::<Rate>(text), Rate::kbit(512), "{text}");
     }
@@ -41,6 +42,22 @@ fn rates_in_every_spelling() {
     assert_eq!(parses::<Rate>("10gbit").to_string(), "10gbit");
     assert_eq!(parses::<Rate>(".5kbit").to_string(), "500bit");
     assert_eq!(parses::<Rate>("0bit").to_string(), "0bit");
+}
+
+#[test]
+fn rates_that_may_be_bits_or_bytes_are_refused() {
+    for (text, bits, bytes) in [
+        ("40 Mbps", "40mbit", "320mbit"),
+        ("64kbps", "64kbit", "512kbit"),
+        ("1.5gbps", "1500mbit", "12gbit"),
+        ("8bps", "8bit", "64bit"),
+    ] {
+        let right = format!("write `{bits}` if it is bits, or `{bytes}` if it is bytes");
+        assert_eq!(
+            refusal::<Rate>(text),
+            format!("`{text}` may be bits or bytes per second; {right}")
+        );
+    }
 }
 
 #[test]

@@ -84,7 +84,7 @@ const ROWS: [Row; 22] = [
 /// What the same link is called elsewhere: tc-cake(8), tc-stab(8), and plain
 /// speech. Suggestions only; a policy names the layer in one way.
 #[rustfmt::skip]
-const ELSEWHERE: [(&str, &[&str]); 24] = [
+const ELSEWHERE: [(&str, &[&str]); 33] = [
     ("pppoa-vcmux", &["adsl:pppoa-vc"]),
     ("pppoa-llc", &["adsl:pppoa-llc"]),
     ("pppoe-vcmux", &["adsl:pppoe-vc"]),
@@ -107,6 +107,15 @@ const ELSEWHERE: [(&str, &[&str]); 24] = [
     ("cable", &["docsis"]),
     ("fiber", &["ethernet", "ethernet:pppoe"]),
     ("fibre", &["ethernet", "ethernet:pppoe"]),
+    ("ftth", &["ethernet", "ethernet:pppoe"]),
+    ("gpon", &["ethernet", "ethernet:pppoe"]),
+    ("xgs-pon", &["ethernet", "ethernet:pppoe"]),
+    ("4g", &["ethernet"]),
+    ("5g", &["ethernet"]),
+    ("lte", &["ethernet"]),
+    ("starlink", &["ethernet"]),
+    ("dsl", &["vdsl2", "vdsl2:pppoe", "adsl:pppoe-llc"]),
+    ("coax", &["docsis"]),
     ("none", &["raw"]),
     ("ip", &["raw"]),
 ];

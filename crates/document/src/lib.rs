@@ -9,8 +9,10 @@ mod parameters;
 mod problem;
 mod reader;
 mod suggest;
+mod vocabulary;
 
 pub use parameters::{ParameterError, with_parameters};
 pub use problem::{CODES, Problem, Problems, Severity, Span};
-pub use reader::{Kind, Reader, Value, parse, parse_with_parameters};
+pub use reader::{Kind, Reader, Value, parse, parse_with_parameters, parse_with_vocabulary};
 pub use suggest::nearest;
+pub use vocabulary::{Synonym, Vocabulary};

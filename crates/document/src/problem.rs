@@ -89,8 +89,8 @@ impl Problems {
             severity,
             code,
             span,
-            message,
-            hint,
+            message: escaped(message),
+            hint: escaped(hint),
         });
     }
 
@@ -112,6 +112,25 @@ impl Problems {
         });
         list
     }
+}
+
+/// The text with control characters, and those that turn the direction of
+/// writing, as escapes: a document must not steer the reader's terminal.
+fn escaped(text: String) -> String {
+    let steers =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(steers) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 impl Problem {

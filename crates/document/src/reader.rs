@@ -3,7 +3,7 @@
 
 use crate::parameters;
 use crate::problem::{Problems, Span};
-use crate::suggest::nearest;
+use crate::vocabulary::Vocabulary;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::Deref;
@@ -60,7 +60,7 @@ impl<T> Deref for Value<T> {
 /// Parses `source` and hands its root table to `read`; syntax errors become
 /// problems (code `D001`), and `read` still sees what could be understood.
 pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, '_>) -> T) -> T {
-    read_source(source, problems, false, read)
+    read_source(source, problems, false, &PLAIN, read)
 }
 
 /// The same of a document whose table `[parameters]` holds values that its
@@ -71,17 +71,34 @@ pub fn parse_with_parameters<T>(
     problems: &Problems,
     read: impl FnOnce(Reader<'_, '_>) -> T,
 ) -> T {
-    read_source(source, problems, true, read)
+    read_source(source, problems, true, &PLAIN, read)
 }
+
+/// The same with hints for names that authors bring from elsewhere.
+pub fn parse_with_vocabulary<T>(
+    source: &str,
+    problems: &Problems,
+    vocabulary: &'static Vocabulary,
+    read: impl FnOnce(Reader<'_, '_>) -> T,
+) -> T {
+    read_source(source, problems, false, vocabulary, read)
+}
+
+/// No names from elsewhere.
+static PLAIN: Vocabulary = Vocabulary {
+    synonyms: &[],
+    manual: "",
+};
 
 fn read_source<T>(
     source: &str,
     problems: &Problems,
     has_parameters: bool,
+    vocabulary: &'static Vocabulary,
     read: impl FnOnce(Reader<'_, '_>) -> T,
 ) -> T {
     let (mut root, errors) = DeTable::parse_recoverable(source);
-    let lines = Lines::of(source);
+    let lines = Text::of(source);
     for error in errors {
         let span = error.span().unwrap_or(0..source.len().min(1));
         problems.error(
@@ -94,29 +111,34 @@ fn read_source<T>(
     if has_parameters {
         parameters::fill(root.get_mut(), problems);
     }
-    read(Reader::new(
-        &lines,
-        root.get_ref(),
-        root.span(),
-        String::new(),
+    read(Reader {
+        text: &lines,
+        table: root.get_ref(),
+        span: root.span(),
+        name: String::new(),
         problems,
-    ))
+        vocabulary,
+        known: BTreeSet::new(),
+        open: false,
+    })
 }
 
-/// Where lines begin, so that the line of a value is found without counting
-/// from the document's beginning each time.
+/// The source, and where its lines begin, so that the line of a value is found
+/// without counting from the document's beginning each time.
 #[derive(Debug)]
-struct Lines {
+struct Text<'i> {
+    source: &'i str,
     starts: Vec<usize>,
 }
 
-impl Lines {
-    fn of(source: &str) -> Self {
+impl<'i> Text<'i> {
+    fn of(source: &'i str) -> Self {
         let ends = source
             .bytes()
             .enumerate()
             .filter(|(_, byte)| *byte == b'\n');
         Self {
+            source,
             starts: ends.map(|(at, _)| at + 1).collect(),
         }
     }
@@ -132,34 +154,17 @@ impl Lines {
 /// reader is dropped, each field left is reported as unknown (code `D003`).
 #[derive(Debug)]
 pub struct Reader<'d, 'i> {
-    lines: &'d Lines,
+    text: &'d Text<'i>,
     table: &'d DeTable<'i>,
     span: Span,
     name: String,
     problems: &'d Problems,
+    vocabulary: &'static Vocabulary,
     known: BTreeSet<&'static str>,
     open: bool,
 }
 
 impl<'d, 'i> Reader<'d, 'i> {
-    fn new(
-        lines: &'d Lines,
-        table: &'d DeTable<'i>,
-        span: Span,
-        name: String,
-        problems: &'d Problems,
-    ) -> Self {
-        Self {
-            lines,
-            table,
-            span,
-            name,
-            problems,
-            known: BTreeSet::new(),
-            open: false,
-        }
-    }
-
     /// Where the table is (its header, or its braces).
     #[must_use]
     pub fn span(&self) -> Span {
@@ -169,7 +174,7 @@ impl<'d, 'i> Reader<'d, 'i> {
     /// The line of the table's place, from 1.
     #[must_use]
     pub fn line(&self) -> u32 {
-        self.lines.line(self.span.start)
+        self.text.line(self.span.start)
     }
 
     /// The collector that this reader reports to.
@@ -456,7 +461,16 @@ impl<'d, 'i> Reader<'d, 'i> {
     }
 
     fn nested(&self, key: &str, table: &'d DeTable<'i>, span: Span) -> Self {
-        Self::new(self.lines, table, span, key.to_owned(), self.problems)
+        Self {
+            text: self.text,
+            table,
+            span,
+            name: key.to_owned(),
+            problems: self.problems,
+            vocabulary: self.vocabulary,
+            known: BTreeSet::new(),
+            open: false,
+        }
     }
 
     fn field(&mut self, key: &'static str) -> Option<(&'d DeValue<'i>, Span)> {
@@ -465,8 +479,47 @@ impl<'d, 'i> Reader<'d, 'i> {
         Some((entry.get_ref(), entry.span()))
     }
 
+    /// Whether an unknown field was most likely meant as `key`; asked when every
+    /// field that the table may have has been asked for.
+    #[must_use]
+    pub fn meant(&self, key: &str) -> bool {
+        let known = || self.known.iter().copied();
+        let mut unknown = self
+            .table
+            .keys()
+            .filter(|name| !self.known.contains::<str>(name.get_ref()));
+        unknown.any(|name| {
+            self.vocabulary
+                .meant(name.get_ref(), known())
+                .0
+                .contains(&key)
+        })
+    }
+
+    /// The line or header of a field with another name, where it is short.
+    fn line_with(&self, name: &str, other: &str) -> Option<String> {
+        let entry = self.table.get(name)?;
+        let path = match self.name.as_str() {
+            "" => other.to_owned(),
+            table => format!("{table}.{other}"),
+        };
+        match entry.get_ref() {
+            DeValue::Table(_) => Some(format!("[{path}]")),
+            DeValue::Array(list)
+                if matches!(list.first().map(Spanned::get_ref), Some(DeValue::Table(_))) =>
+            {
+                Some(format!("[[{path}]]"))
+            }
+            _ => {
+                let value = self.text.source.get(entry.span())?;
+                let short = value.len() <= 60 && !value.contains('\n');
+                short.then(|| format!("{other} = {value}"))
+            }
+        }
+    }
+
     fn value<T>(&self, value: T, span: Span) -> Value<T> {
-        let line = self.lines.line(span.start);
+        let line = self.text.line(span.start);
         Value { value, span, line }
     }
 
@@ -511,13 +564,10 @@ impl Drop for Reader<'_, '_> {
                 "" => String::new(),
                 table => format!(" in `{table}`"),
             };
-            let hint = match nearest(name, self.known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!(
-                    "known here: {}",
-                    self.known.iter().copied().collect::<Vec<_>>().join(", ")
-                ),
-            };
+            let known = self.known.iter().copied();
+            let hint = self
+                .vocabulary
+                .hint(name, &self.name, known, |other| self.line_with(name, other));
             self.problems.error(
                 "D003",
                 key.span(),

@@ -2,12 +2,15 @@
 //! "Did you mean": the known word nearest to a misspelt one.
 
 /// The candidate that differs least from `word`, if it differs by no more than
-/// a third of its letters (and at least one edit is allowed).
+/// a third of its letters (and at least one edit is allowed). Capitals and `_`
+/// in place of `-` are no difference.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let allowed = (word.chars().count() / 3).max(1);
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let word = plain(word);
     candidates
         .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
+        .map(|candidate| (distance(&word, &plain(candidate)), candidate))
         .filter(|(edits, _)| *edits <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
@@ -36,5 +39,7 @@ mod tests {
         assert_eq!(nearest("ceilng", known), Some("ceiling"));
         assert_eq!(nearest("shaer", known), Some("share"));
         assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("SHARE", known), Some("share"));
+        assert_eq!(nearest("Bytes_Over", ["bytes-over"]), Some("bytes-over"));
     }
 }

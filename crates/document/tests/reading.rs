@@ -64,7 +64,7 @@ fn every_problem_is_reported_in_order_of_place() {
             "error[D002]: `name` is missing in `class`",
         ]
     );
-    assert!(text.contains("did you mean `rate`?"), "{text}");
+    assert!(text.contains("write `rate = 5`"), "{text}");
 }
 
 #[test]
@@ -184,4 +184,52 @@ proptest! {
             prop_assert!(problem.render("f", &source).contains(problem.code));
         }
     }
+}
+
+#[test]
+fn a_document_does_not_steer_the_terminal() {
+    let ((), problems) = read("up = \"\\u001b[31m\\u202e\"\n", |mut root| {
+        let up = root.text("up").expect("a text");
+        root.problems()
+            .error("X001", up.span.clone(), format!("`{}`", up.value), "\r\n");
+    });
+    assert_eq!(problems[0].message, "`\\u{1b}[31m\\u{202e}`");
+    assert_eq!(problems[0].hint, "\\r\\n");
+}
+
+#[test]
+fn names_from_elsewhere_are_answered_with_the_corrected_line() {
+    use weirgate_document::{Problems, Synonym, Vocabulary};
+    static WORDS: Vocabulary = Vocabulary {
+        synonyms: &[
+            Synonym {
+                name: "src-ip",
+                fields: &["local", "remote"],
+                why: "by the side",
+            },
+            Synonym {
+                name: "ceil",
+                fields: &["ceiling", "elsewhere"],
+                why: "",
+            },
+        ],
+        manual: "site(5)",
+    };
+    let fields = ["local", "remote", "ceiling", "a", "b", "c", "d", "e", "f"];
+    let hint = |source: &str| {
+        let problems = Problems::default();
+        weirgate_document::parse_with_vocabulary(source, &problems, &WORDS, |mut root| {
+            for field in fields {
+                root.has(field);
+            }
+        });
+        problems.into_sorted().remove(0).hint
+    };
+    assert_eq!(hint("ceil = \"8%\""), "write `ceiling = \"8%\"`");
+    assert_eq!(
+        hint("src_ip = 7"),
+        "write `local = 7` or `remote = 7`: by the side"
+    );
+    assert_eq!(hint("[[locals]]\nx = 1"), "write `[[local]]`");
+    assert_eq!(hint("colour = 1"), "site(5) lists the 9 tables of a policy");
 }

@@ -43,13 +43,13 @@ mod queue;
 mod read;
 mod receive;
 mod rule;
+mod synonyms;
 mod tables;
 pub mod template;
 
 pub use class::ack::{Ack, AckRate};
 pub use class::fair::Fair;
 pub use class::part::{GroupShare, HostCap, MOST_CAPPED};
-pub use class::shares::{SharedClass, Shares, in_kbit};
 pub use class::{Class, Guarantee};
 pub use codes::{CODES, Code};
 pub use condition::address::{LocalAddresses, LocalNames, Prefix, RemoteAddresses, RemoteNames};
@@ -78,11 +78,12 @@ pub use link::engine::Engine;
 pub use link::inbound::{Flows, Holding, Inbound};
 pub use link::moves::Moves;
 pub use link::track::{Bounds, Track};
-pub use model::{Amount, Direction, Directions, Rule, Ruleset};
+pub use model::{Amount, Direction, Directions, Rule, Ruleset, in_kbit};
 pub use named::group::Group;
 pub use named::schedule::{Schedule, Season, TimeSpan};
 pub use named::service::LIBRARY;
 pub use policy::Policy;
+pub use policy::shares::{SharedClass, Shares};
 pub use queue::kit::KitQueue;
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 pub use receive::{
@@ -136,9 +137,14 @@ pub fn parse_with(
     let env = include::survey(&files);
     let mut parts = file::Parts::default();
     for (text, main) in files.texts() {
-        weirgate_document::parse(&text, &problems, |mut root| {
-            file::read(&mut root, &env, main, &mut parts);
-        });
+        weirgate_document::parse_with_vocabulary(
+            &text,
+            &problems,
+            &synonyms::VOCABULARY,
+            |mut root| {
+                file::read(&mut root, &env, main, &mut parts);
+            },
+        );
     }
     let marks = parts.marks.unwrap_or_default();
     let policy = Policy {

@@ -106,6 +106,30 @@ impl FromStr for Amount {
     }
 }
 
+/// A rate that tc can express: whole bytes per second.
+pub(crate) fn whole_bytes(rate: Rate) -> Rate {
+    Rate::bits_per_second(rate.as_bits_per_second() / 8 * 8)
+}
+
+/// What a rate leaves of another, no less than nothing.
+pub(crate) fn less(rate: Rate, part: Rate) -> Rate {
+    Rate::bits_per_second(
+        rate.as_bits_per_second()
+            .saturating_sub(part.as_bits_per_second()),
+    )
+}
+
+/// A rate as people read it: `102.192 kbit/s`.
+#[must_use]
+pub fn in_kbit(rate: Rate) -> String {
+    let bits = rate.as_bits_per_second();
+    let fraction = format!("{:03}", bits % 1000);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{} kbit/s", bits / 1000),
+        digits => format!("{}.{digits} kbit/s", bits / 1000),
+    }
+}
+
 /// A rule of the scheme. A packet fulfils it that fulfils `when`, one of
 /// `services` where there are any, not a single condition of `never`, and
 /// `meter`.

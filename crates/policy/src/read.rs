@@ -79,13 +79,25 @@ pub(crate) fn word<T: Copy>(
     words: &[(&'static str, T)],
 ) -> Option<Value<T>> {
     understood(reader, key, codes::WORD, |text| {
-        one_of(text, words)
-            .ok_or_else(|| (format!("`{key}` cannot be `{text}`"), choose(text, words)))
+        one_of(text, words).ok_or_else(|| {
+            (
+                format!("`{key}` cannot be `{text}`"),
+                line(key, text, words),
+            )
+        })
     })
 }
 
 pub(crate) fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Option<T> {
     words.iter().find(|word| word.0 == text).map(|word| word.1)
+}
+
+/// The corrected line of a field that takes one of the words, or all of them.
+pub(crate) fn line<T>(key: &str, text: &str, words: &[(&'static str, T)]) -> String {
+    match nearest(text, words.iter().map(|word| word.0)) {
+        Some(near) => format!("write `{key} = \"{near}\"`"),
+        None => choose(text, words),
+    }
 }
 
 /// "did you mean" one of the words, or all of them.
@@ -99,10 +111,13 @@ pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
 
 /// A device name as Linux allows it.
 pub(crate) fn device(text: &str) -> Result<DeviceName, (String, String)> {
-    DeviceName::new(text).ok_or_else(|| {
+    // The kernel takes control characters; a terminal must not get them.
+    let named = DeviceName::new(text).filter(|_| !text.contains(char::is_control));
+    named.ok_or_else(|| {
         (
             format!("`{text}` cannot be the name of a device"),
-            "write 1 to 15 bytes without spaces, `/` or `:`, as `ip link` shows it".to_owned(),
+            "write 1 to 15 bytes without spaces, `/`, `:` or control characters, as `ip link` shows it"
+                .to_owned(),
         )
     })
 }

@@ -4,29 +4,29 @@
 //!
 //! What is wrong within one part is found where it is read.
 
-pub(crate) mod sums;
+mod conditioners;
+mod control_groups;
+mod fair;
+mod inbound;
+mod parts;
+mod receive;
+mod sums;
+mod track;
 
 use crate::check::sums::LEAST_GATE;
 use crate::class::Class;
 use crate::class::ack::ACK;
 use crate::class::ack::AckRate;
-use crate::class::fair;
-use crate::class::part;
-use crate::class::shares::in_kbit;
 use crate::codes;
-use crate::condition::control_group;
 use crate::condition::reach::covers;
 use crate::condition::{When, mark};
-use crate::conditioner;
 use crate::link::engine::Engine;
-use crate::link::inbound;
 use crate::link::inbound::Inbound;
-use crate::link::track;
+use crate::model::in_kbit;
 use crate::model::{Direction, Rule};
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::queue::check_limit;
-use crate::receive;
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, nearest};
 
@@ -48,6 +48,12 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         );
         return;
     }
+    // A policy without a class has that one problem, and not one for each rule.
+    if policy.classes.is_empty() {
+        inbound::check(policy, LEAST_GATE, problems);
+        track::check(policy, problems);
+        return;
+    }
     names(policy, problems);
     for direction in Direction::BOTH {
         defaults(policy, direction, problems);
@@ -56,11 +62,11 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     inbound::check(policy, LEAST_GATE, problems);
     receive::check(policy, problems);
     track::check(policy, problems);
-    conditioner::check(policy, problems);
+    conditioners::check(policy, problems);
     ack(policy, problems);
     queues(policy, problems);
     fair::check(policy, problems);
-    part::check(policy, problems);
+    parts::check(policy, problems);
     for class in &policy.classes {
         let shaped = |one| policy.line_rate(one).is_some() && class.directions.contains(one);
         if !Direction::BOTH.into_iter().any(shaped) {
@@ -234,7 +240,7 @@ fn rules(policy: &Policy, problems: &Problems) {
     }
     names_of_rules(policy, problems);
     payload_bits(policy, problems);
-    control_group::check(policy, problems);
+    control_groups::check(policy, problems);
     inside_bits(policy, problems);
     let kept: Vec<_> = policy
         .rules

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a policy's rates add up: margins, shares, reservations, ceilings.
 
-use crate::class::shares::{SharedClass, in_kbit, less};
 use crate::class::{Class, Guarantee};
 use crate::codes;
 use crate::model::Direction;
+use crate::model::{in_kbit, less};
 use crate::policy::Policy;
+use crate::policy::shares::SharedClass;
 use weirgate_document::{Problems, Span};
 use weirgate_units::{Rate, Share, Size, Span as Time};
 

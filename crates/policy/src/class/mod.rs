@@ -5,7 +5,6 @@
 pub(crate) mod ack;
 pub(crate) mod fair;
 pub(crate) mod part;
-pub(crate) mod shares;
 
 use crate::class::fair::Fair;
 use crate::codes;
@@ -213,7 +212,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
             "a class has a share or a rate, not both",
             "keep the one that is meant",
         )),
-        (false, false) => Err((
+        (false, false) if !table.meant("share") => Err((
             table.span(),
             "this class is guaranteed nothing",
             "write `share = \"20%\"`, or a rate such as `rate = \"64kbit\"`",

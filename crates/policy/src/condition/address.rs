@@ -190,8 +190,17 @@ pub(crate) fn addresses(
             for member in found.unwrap_or_default() {
                 list.push(text.clone().map(|_| member));
             }
-        } else if let Some(prefix) = prefix(&text, problems) {
-            list.push(text.map(|_| prefix));
+            continue;
+        }
+        match Prefix::read(&text.value) {
+            Ok(prefix) => list.push(text.map(|_| prefix)),
+            Err(NotPrefix::Unreadable((wrong, right))) => {
+                let right = group::or_marked(cell, &text, right);
+                problems.error(codes::ADDRESS, text.span, wrong, right);
+            }
+            Err(NotPrefix::HostBits((wrong, right))) => {
+                problems.error(codes::HOST_BITS, text.span, wrong, right);
+            }
         }
     }
     (list, None)

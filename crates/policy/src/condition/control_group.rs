@@ -3,15 +3,12 @@
 //! packet's mark in which a packet's group is numbered.
 
 use crate::codes;
-use crate::condition::mark;
 use crate::condition::number::number;
 use crate::condition::user::forwarded;
 use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
 use crate::field::FieldKind;
-use crate::model::Rule;
-use crate::policy::Policy;
 use std::fmt;
-use weirgate_document::{Problems, Span, Value};
+use weirgate_document::{Span, Value};
 
 /// The bits of a packet's mark without `[marks]`: 15 groups.
 pub(crate) const MASK: u32 = 0xf000_0000;
@@ -123,79 +120,6 @@ pub(crate) fn mask(text: &str) -> Result<u32, (String, String)> {
         ));
     }
     Ok(mask)
-}
-
-impl Policy {
-    /// The control groups that rules ask for, each once, in the order in which
-    /// they are named.
-    #[must_use]
-    pub fn control_groups(&self) -> Vec<&Value<ControlGroup>> {
-        let mut found: Vec<&Value<ControlGroup>> = Vec::new();
-        for ControlGroups(list) in self.rules.iter().flat_map(Rule::find) {
-            for one in list {
-                if !found.iter().any(|known| known.value == one.value) {
-                    found.push(one);
-                }
-            }
-        }
-        found
-    }
-}
-
-/// The bits must have room for all groups, and be nobody else's.
-pub(crate) fn check(policy: &Policy, problems: &Problems) {
-    let groups = policy.control_groups();
-    let Some(place) = policy.rules.iter().find_map(span) else {
-        return;
-    };
-    let bits = policy.control_group_mask;
-    let room = (bits >> bits.trailing_zeros()) as usize;
-    if groups.len() > room {
-        problems.error(
-            codes::CONTROL_GROUP,
-            place.clone(),
-            format!(
-                "rules name {} control groups, the bits {bits:#010x} have room for {room}",
-                groups.len()
-            ),
-            "give `[marks]` a `cgroup` of more bits, at most 8, or name a group above several",
-        );
-    }
-    let own = [
-        ("kept decisions", policy.mark_mask),
-        ("what payloads betray", policy.payload_mask()),
-    ];
-    for (whose, others) in own {
-        if bits & others != 0 {
-            problems.error(
-                codes::MARK,
-                place.clone(),
-                format!(
-                    "control groups would be numbered in {bits:#010x} of the mark, and {others:#010x} \
-                     are the bits of {whose}"
-                ),
-                "give `[marks]` other bits for `cgroup`",
-            );
-        }
-    }
-    for rule in &policy.rules {
-        if mark::looked_at(rule, bits).is_some() {
-            problems.error(
-                codes::MARK,
-                rule.span.clone(),
-                format!("{bits:#010x} of the mark says which control group sent a packet"),
-                "look at other bits, or give `[marks]` other bits for `cgroup`",
-            );
-        }
-    }
-}
-
-/// Where a rule asks for a control group: the condition, or the rule where a
-/// service does, whose own place is in another text.
-fn span(rule: &Rule) -> Option<&Span> {
-    rule.find::<ControlGroups>().next()?;
-    let own = rule.when.find::<ControlGroups>().and_then(Facts::span);
-    Some(own.unwrap_or(&rule.span))
 }
 
 #[cfg(test)]

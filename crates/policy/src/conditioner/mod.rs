@@ -6,19 +6,16 @@
 pub(crate) mod carried;
 mod nominal;
 
-use crate::class::shares::{in_kbit, whole_bytes};
 use crate::codes;
 use crate::condition::address::{self, Prefix};
 use crate::condition::drt::{self, Urgency};
 use crate::condition::protocol::Protocol;
 use crate::conditioner::carried::Carried;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, words};
-use crate::link::inbound::Inbound;
-use crate::model::Direction;
+use crate::model::{in_kbit, whole_bytes};
 use crate::named::group::{Groups, USABLE, usable};
-use crate::policy::Policy;
 use crate::read::device;
-use weirgate_document::{Problems, Reader, Span as Place, Value, nearest};
+use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_state::{ColourAction, ColourMeter, DeviceName};
 use weirgate_units::{Dscp, Rate, Size, Span};
 
@@ -58,9 +55,8 @@ pub struct Conditioner {
     pub actions: [ColourAction; 3],
 }
 
-/// Conditioners of one device and one way, and networks of each side of one
-/// (`CONDITIONERS`, `CONDITION_NETS` of `bpf/inbound/condition.bpf.c`).
-const MOST: usize = 32;
+/// Networks of each side of a conditioner (`CONDITION_NETS` of
+/// `bpf/inbound/condition.bpf.c`).
 const MOST_NETS: usize = 8;
 
 /// The largest burst of a meter, and the fastest rate (`METER_MOST_BURST`,
@@ -767,139 +763,5 @@ impl Conditioner {
             Some(ColourMeter::SingleRate { .. } | ColourMeter::TwoRate { .. }) => true,
             Some(_) => self.aware,
         }
-    }
-
-    /// The device at which it is.
-    #[must_use]
-    pub fn at<'a>(&'a self, policy: &'a Policy) -> &'a DeviceName {
-        let own = self.device.as_ref().unwrap_or(&policy.link.device);
-        &own.value
-    }
-
-    /// Which way its packets go: what leaves by the link, or enters elsewhere,
-    /// goes up.
-    #[must_use]
-    pub fn direction(&self, policy: &Policy) -> Direction {
-        let outside = *self.at(policy) == policy.link.device.value;
-        if outside == self.enters {
-            Direction::Down
-        } else {
-            Direction::Up
-        }
-    }
-}
-
-/// What conditioners contradict, among themselves and with the rest.
-pub(crate) fn check(policy: &Policy, problems: &Problems) {
-    for (at, one) in policy.conditioners.iter().enumerate() {
-        let error = |span: &Place, wrong: String, right: String| {
-            problems.error(codes::CONDITIONER, span.clone(), wrong, right);
-        };
-        let before = &policy.conditioners[..at];
-        if let Some(first) = before
-            .iter()
-            .find(|other| other.name.value == one.name.value)
-        {
-            error(
-                &one.name.span,
-                format!(
-                    "there is a conditioner `{}` on line {} already",
-                    one.name.value, first.name.line
-                ),
-                "choose another name".to_owned(),
-            );
-        }
-        if let Some(device) = &one.device {
-            let mut known = std::iter::once(&policy.link.device).chain(&policy.link.lan);
-            if !known.any(|known| known.value == device.value) {
-                error(
-                    &device.span,
-                    format!("`{}` is no device of this link", device.value),
-                    "name `device` or one of `lan` of `[link]`".to_owned(),
-                );
-                continue;
-            }
-        }
-        classes(policy, one, &error);
-        let place =
-            |other: &&Conditioner| other.enters == one.enters && other.at(policy) == one.at(policy);
-        if before.iter().filter(place).count() == MOST {
-            error(
-                &one.span,
-                format!("`{}` has more than {MOST} conditioners", one.at(policy)),
-                "condition some of the packets elsewhere".to_owned(),
-            );
-        }
-        // What could not be read is missing in the model, so that one seems to
-        // be about more than it says.
-        if !problems.has_errors() {
-            hidden(policy, one, before, problems);
-        }
-    }
-}
-
-/// Classes that do not exist, or that no packet has there yet or any more.
-fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&Place, String, String)) {
-    let direction = one.direction(policy);
-    for class in &one.classes {
-        let known = || {
-            policy
-                .classes_of(direction)
-                .map(|class| class.name.value.as_str())
-        };
-        let acknowledges = class.value == crate::class::ack::ACK && policy.ack.is_some();
-        if one.enters {
-            error(
-                &class.span,
-                "packets that enter a device have no class yet".to_owned(),
-                "write `at = \"leave\"`, or say by `dscp` and addresses which packets".to_owned(),
-            );
-        } else if direction == Direction::Down
-            && policy.link.inbound.value != Inbound::Lan
-            && !policy.link.bridge
-        {
-            error(
-                &class.span,
-                "packets that were shaped where they arrived have no class any more".to_owned(),
-                "write `inbound = \"lan\"` in `[link]`, or say by `dscp` and addresses which \
-                 packets"
-                    .to_owned(),
-            );
-        } else if !known().any(|name| name == class.value) && !acknowledges {
-            let stream = direction.stream();
-            let hint = nearest(&class.value, known()).map_or_else(
-                || "name a class of the policy".to_owned(),
-                |near| format!("did you mean `{near}`?"),
-            );
-            error(
-                &class.span,
-                format!("there is no {stream} class `{}`", class.value),
-                hint,
-            );
-        }
-    }
-}
-
-/// One that an earlier one of the same place leaves no packet.
-fn hidden(policy: &Policy, one: &Conditioner, before: &[Conditioner], problems: &Problems) {
-    let all = before.iter().find(|other| {
-        other.enters == one.enters
-            && other.at(policy) == one.at(policy)
-            && other.classes.is_empty()
-            && other.local.is_empty()
-            && other.remote.is_empty()
-            && other.carried.is_empty()
-            && other.dscp.is_empty()
-    });
-    if let Some(all) = all {
-        problems.warning(
-            codes::CONDITIONER,
-            one.span.clone(),
-            format!(
-                "no packet comes here: `{}` on line {} conditions all of them",
-                all.name.value, all.line
-            ),
-            "put it before that one: the first whose packets they are conditions them",
-        );
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::field::{FieldKind, Word};
-use crate::read::{choose, one_of, understood, understood_list};
+use crate::read::{line, one_of, understood, understood_list};
 use std::fmt::Display;
 use std::str::FromStr;
 use weirgate_document::{Kind, Problems, Reader, Span, Value};
@@ -98,7 +98,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         self.understood(codes::WORD, |text| {
             one_of(text, T::WORDS).ok_or_else(|| {
                 let wrong = format!("`{key}` cannot be `{text}`");
-                (wrong, choose(text, T::WORDS))
+                (wrong, line(key, text, T::WORDS))
             })
         })
     }

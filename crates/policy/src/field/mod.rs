@@ -55,6 +55,13 @@ pub struct Field {
     pub former: &'static [&'static str],
 }
 
+impl Field {
+    /// Its name and its former ones.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.former.iter().copied())
+    }
+}
+
 /// What may be written in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
@@ -234,7 +241,14 @@ pub(crate) fn read<T, C>(
         if let Some(key) = table.named(row.field.name, row.field.former) {
             let mut cell = Cell::new(table, key, row.field.kind, context);
             (row.read)(&mut cell, into);
-        } else if let Some(hint) = row.field.required {
+        }
+    }
+    for row in rows {
+        // A name that resembles a required field's is one error, not two.
+        if let Some(hint) = row.field.required
+            && !row.field.names().any(|name| table.has(name))
+            && !table.meant(row.field.name)
+        {
             table.missing::<()>(row.field.name, hint);
         }
     }

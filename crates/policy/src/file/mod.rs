@@ -279,7 +279,11 @@ pub(crate) fn read(root: &mut Reader<'_, '_>, env: &Env, main: bool, parts: &mut
     parts.not_final = false;
     field::read(root, ROWS, env, parts);
     for (key, hint) in NEEDED {
-        if main && !root.has(key) && (key != "class" || parts.classes.is_empty()) {
+        if main
+            && !root.has(key)
+            && !root.meant(key)
+            && (key != "class" || parts.classes.is_empty())
+        {
             root.missing::<()>(key, hint);
         }
     }

@@ -2,13 +2,10 @@
 //! `[inbound]`: how what arrives is held to a rate where it is not queued, and
 //! that rate.
 
-use crate::class::shares::{less, whole_bytes};
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, Word, words};
-use crate::model::Direction;
-use crate::policy::Policy;
 use weirgate_document::{Reader, Span as Place, Value};
-use weirgate_units::{Rate, Share, Size};
+use weirgate_units::{Share, Size};
 
 /// Where packets that arrive from outside are shaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,89 +194,5 @@ impl Inbound {
     #[must_use]
     pub const fn holds(self) -> bool {
         matches!(self, Self::Filter | Self::Police)
-    }
-}
-
-impl Policy {
-    /// The rate that what arrives is held to, on the wire, where it is not
-    /// queued; a multiple of 8 bit/s.
-    #[must_use]
-    pub fn held_rate(&self) -> Option<Rate> {
-        let line = self.link.down.as_ref()?.value;
-        let usable = self.link.layer.value.usable_rate(line);
-        let margin = self.link.margin_down.value.of(line);
-        let rate = whole_bytes(less(usable, margin));
-        self.link.inbound.value.holds().then_some(rate)
-    }
-}
-
-/// What of `[inbound]` the kind of inbound side has no use for, and a rate that
-/// leaves nothing.
-pub(crate) fn check(policy: &Policy, least: Rate, problems: &weirgate_document::Problems) {
-    let kind = policy.link.inbound.value;
-    if policy.held_rate().is_some_and(|rate| rate < least) {
-        problems.error(
-            codes::MARGIN,
-            policy.link.margin_down.span.clone(),
-            format!(
-                "`margin-down` leaves less than {} of the {}",
-                crate::in_kbit(least),
-                Direction::Down.stream()
-            ),
-            "leave at least 8kbit; a usual margin is `3%`",
-        );
-    }
-    let queued = policy.line_rate(Direction::Down).is_some();
-    for cap in policy.caps.iter().filter(|_| !queued) {
-        if cap.down.is_some() {
-            problems.error(
-                codes::INBOUND,
-                cap.group.span.clone(),
-                "hosts are limited downstream in a queue, and there is none for what arrives",
-                "leave `down` out here, or write `inbound = \"ifb\"` or `\"lan\"`",
-            );
-        }
-    }
-    let Some(holding) = &policy.holding else {
-        return;
-    };
-    if !kind.holds() {
-        problems.error(
-            codes::INBOUND,
-            holding.span.clone(),
-            "`[inbound]` is about arriving packets that are held to a rate and not queued",
-            "write `inbound = \"filter\"` or `\"police\"` in `[link]`, or leave the table out",
-        );
-        return;
-    }
-    let place = |value: &Option<Value<Size>>| value.as_ref().map(|value| value.span.clone());
-    let of_filter = [
-        ("ecn", holding.ecn.as_ref().map(|value| value.span.clone())),
-        ("spare", place(&holding.spare)),
-        (
-            "flows",
-            holding.flows.as_ref().map(|value| value.span.clone()),
-        ),
-        (
-            "leak",
-            holding.leak.as_ref().map(|value| value.span.clone()),
-        ),
-        ("min", place(&holding.min)),
-        ("max", place(&holding.max)),
-    ];
-    let of_police = [("burst", place(&holding.burst))];
-    let (others, other): (&[_], _) = match kind {
-        Inbound::Police => (&of_filter, "filter"),
-        _ => (&of_police, "police"),
-    };
-    for (key, span) in others {
-        if let Some(span) = span {
-            problems.error(
-                codes::INBOUND,
-                span.clone(),
-                format!("`{key}` belongs to `inbound = \"{other}\"`"),
-                "leave it out, or choose the other",
-            );
-        }
     }
 }

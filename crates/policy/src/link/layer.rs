@@ -104,7 +104,19 @@ pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>, kind: DeviceKind) -> Option<
 }
 
 fn named(name: &str) -> Result<LinkLayer, (String, String)> {
-    LinkLayer::named(name).map_err(|error| in_two(&error))
+    LinkLayer::named(name).map_err(|unknown| {
+        let (wrong, right) = in_two(&unknown);
+        // Many names are a list to choose from, few are corrected lines.
+        if unknown.near.len() > 4 {
+            return (wrong, right);
+        }
+        let lines: Vec<String> = unknown
+            .near
+            .iter()
+            .map(|near| format!("`layer = \"{near}\"`"))
+            .collect();
+        (wrong, format!("write {}", lines.join(" or ")))
+    })
 }
 
 fn read_table(mut table: Reader<'_, '_>, kind: DeviceKind) -> Option<LinkLayer> {

@@ -226,6 +226,19 @@ pub(crate) fn members<T: Clone>(
     Some(list.iter().map(|value| value.value.clone()).collect())
 }
 
+/// The hint for an element that is not what its condition takes: the corrected
+/// line where it is the name of a group without its `@`.
+pub(crate) fn or_marked(
+    cell: &Cell<'_, '_, '_, Groups>,
+    text: &Value<String>,
+    hint: String,
+) -> String {
+    if cell.context.contains_key(&text.value) {
+        return format!("write `{} = \"@{}\"`", cell.key, text.value);
+    }
+    hint
+}
+
 /// The elements of a condition's list; one with `@` stands for the members of a
 /// group.
 pub(crate) fn elements<T: Clone>(
@@ -249,7 +262,10 @@ pub(crate) fn elements<T: Clone>(
         }
         match read(&text.value) {
             Ok(found) => list.push(text.map(|_| found)),
-            Err((wrong, right)) => cell.error(code, text.span, wrong, right),
+            Err((wrong, right)) => {
+                let right = or_marked(cell, &text, right);
+                cell.error(code, text.span, wrong, right);
+            }
         }
     }
     list

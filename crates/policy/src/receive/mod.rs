@@ -3,19 +3,13 @@
 //! receive windows that they are offered, streams of datagrams by states or a
 //! token bucket (Shah 1999, chapter 5).
 
-pub(crate) mod payload;
-
-use crate::class::shares::in_kbit;
 use crate::codes;
 use crate::condition::number::number;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, set, words};
-use crate::link::inbound::Inbound;
-use crate::model::{Amount, Direction};
-use crate::policy::Policy;
+use crate::model::Amount;
 use crate::read::{implied, in_two, word};
-use crate::receive::payload::HEADERS;
-use weirgate_document::{Kind, Problems, Reader, Span as Place, Value};
-use weirgate_units::{Rate, Share, Size, Span};
+use weirgate_document::{Kind, Reader, Span as Place, Value};
+use weirgate_units::{Rate, Size, Span};
 
 /// `[receive]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,16 +128,8 @@ pub enum Algorithm {
     Shah2,
 }
 
-/// The round trip by which a rate is told that acknowledgements alone do not
-/// hold to: that to another continent. Most are shorter, and need more.
-const FAR: Span = Span::from_millis(100);
-
 /// The smallest segment that is asked for (TCP_MIN_MSS, net/tcp.h).
-const LEAST_ASKED: u32 = 88;
-
-/// The longest time that an acknowledgement may be held back: half of the
-/// horizon of fq (tc-fq(8)).
-const MOST_HOLD: Span = Span::from_secs(5);
+pub(crate) const LEAST_ASKED: u32 = 88;
 
 /// The refusing bit, without a word of the policy: beside those for payloads.
 pub const REFUSE_MARK: u32 = 0x0800_0000;
@@ -594,7 +580,7 @@ impl Receive {
     }
 
     /// The fields that say something of the edge of windows alone, as written.
-    fn of_ours(&self) -> Vec<(&'static str, &Place)> {
+    pub(crate) fn of_ours(&self) -> Vec<(&'static str, &Place)> {
         let fields = [
             self.horizon.as_ref().map(|one| ("horizon", &one.span)),
             self.hold.as_ref().map(|one| ("hold", &one.span)),
@@ -617,293 +603,5 @@ impl Receive {
     #[must_use]
     pub const fn keeps_to_rates(&self) -> bool {
         self.rate.is_some() || !self.classes.is_empty()
-    }
-}
-
-/// What `[receive]` contradicts, in itself and with the rest.
-pub(crate) fn check(policy: &Policy, problems: &Problems) {
-    let Some(receive) = &policy.receive else {
-        return;
-    };
-    let error = |span: &Place, wrong: String, right: &str| {
-        problems.error(codes::RECEIVE, span.clone(), wrong, right);
-    };
-    let chooses = receive.chooses();
-    if !chooses && receive.udp.is_none() && receive.segment.is_none() {
-        error(
-            &receive.span,
-            "`[receive]` holds nobody to anything".to_owned(),
-            "write a `rate` such as `rate = \"50%\"`, a `window`, a `segment`, \
-             `[receive.class]` or `[receive.udp]`",
-        );
-    }
-    contradictions(receive, &error);
-    amounts(policy, receive, &error);
-    names(policy, receive, &error);
-    let kind = &policy.link.inbound;
-    let held = receive.keeps_to_rates() || receive.window.is_some();
-    if kind.value == Inbound::Police && held {
-        error(
-            &receive.span,
-            "a policer drops packets of senders that keep to their windows already, so that both \
-             hold them back"
-                .to_owned(),
-            "write `inbound = \"filter\"`, \"ifb\", \"lan\" or \"none\" in `[link]`",
-        );
-    }
-    stop_and_wait(policy, receive, problems);
-    if let Some(udp) = &receive.udp {
-        marks(policy, receive, udp, &error);
-        if policy.link.bridge && !udp.bucket {
-            error(
-                &udp.rate.span,
-                "what is refused is answered where packets are routed, and a bridge routes none"
-                    .to_owned(),
-                "write `mode = \"bucket\"`",
-            );
-        }
-    }
-}
-
-type Say<'a> = &'a dyn Fn(&Place, String, &str);
-
-/// Rates below a segment for each round trip, which windows alone do not reach
-/// (Shah 1999, section 6.5).
-fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
-    if receive.hold.is_some() || receive.window.is_some() {
-        return;
-    }
-    let full = policy.link.mtu.value.saturating_sub(HEADERS);
-    let segment = match receive.segment.as_ref().map(|one| one.value) {
-        Some(Asked::Share) => full.min(LEAST_ASKED),
-        Some(Asked::Bytes(bytes)) => full.min(bytes.into()),
-        None => full,
-    };
-    let least = Rate::bits_per_second(u64::from(segment) * 8 * 1_000_000_000 / FAR.as_nanos());
-    let own = receive
-        .classes
-        .iter()
-        .map(|(name, amount)| (name.span.clone(), *amount));
-    let all = receive.rate.iter();
-    let all = all.map(|rate| (rate.span.clone(), rate.value));
-    for (span, amount) in all.chain(own) {
-        let Some(rate) = policy.received_rate(amount).filter(|rate| *rate < least) else {
-            continue;
-        };
-        problems.warning(
-            codes::RECEIVE,
-            span,
-            format!(
-                "windows alone hold no connection to {}: a segment of {segment} bytes for each \
-                 round trip of {FAR} is {} already, and more where it is shorter",
-                in_kbit(rate),
-                in_kbit(least)
-            ),
-            "add `hold = \"500ms\"`, or ask for smaller ones with `segment = \"auto\"`",
-        );
-    }
-}
-
-/// Fields that speak of something else than what is chosen.
-fn contradictions(receive: &Receive, error: Say<'_>) {
-    let ours = receive
-        .algorithm
-        .as_ref()
-        .is_none_or(|algorithm| algorithm.value == Algorithm::Ours);
-    if let Some(hold) = &receive.hold
-        && hold.value > MOST_HOLD
-    {
-        error(
-            &hold.span,
-            format!(
-                "fq drops what is to leave later than in 10s; `hold` is {}",
-                hold.value
-            ),
-            "write at most 5s",
-        );
-    }
-    for (key, span) in receive.of_ours().into_iter().filter(|_| !ours) {
-        let wrong = format!("`{key}` belongs to `algorithm = \"ours\"`");
-        error(span, wrong, "leave it out");
-    }
-    let beside = [("initial", &receive.initial), ("limit", &receive.limit)];
-    for (key, size) in beside {
-        if let Some(size) = size.as_ref().filter(|_| receive.window.is_some()) {
-            error(
-                &size.span,
-                format!("a fixed window is the same all the time, whatever `{key}` says"),
-                "leave one of them out",
-            );
-        }
-    }
-    if let Some(window) = &receive.window
-        && (receive.rate.is_some() || !receive.classes.is_empty() || receive.algorithm.is_some())
-    {
-        error(
-            &window.span,
-            "a fixed window keeps to no rate".to_owned(),
-            "leave `window` out, or `rate`, `algorithm` and `[receive.class]`",
-        );
-    }
-    if let Some(announced) = &receive.announced
-        && announced.segment.is_none()
-        && !announced.reset
-    {
-        error(
-            &announced.span,
-            "`[receive.announced]` makes no room".to_owned(),
-            "write a `segment` such as `segment = 536`, or `reset = true`",
-        );
-    }
-    let shares = receive.segment.iter().find(|one| one.value == Asked::Share);
-    if let Some(round_trip) = receive.round_trip.as_ref().filter(|_| shares.is_none()) {
-        error(
-            &round_trip.span,
-            "`round-trip` is what segments are chosen by, and none are".to_owned(),
-            "write `segment = \"auto\"`, or leave it out",
-        );
-    }
-    if let Some(segment) = shares.filter(|_| !receive.keeps_to_rates()) {
-        error(
-            &segment.span,
-            "segments are chosen by what a connection may have, and no rate is said".to_owned(),
-            "write a `rate`, or a segment in bytes",
-        );
-    }
-    if !receive.keeps_to_rates() {
-        let protects = receive.protect.first().filter(|_| !receive.chooses());
-        let unused = [
-            protects.map(|one| ("protect", &one.span)),
-            receive
-                .algorithm
-                .as_ref()
-                .map(|one| ("algorithm", &one.span)),
-        ];
-        let edges = receive.of_ours().into_iter();
-        let edges = edges.filter(|(key, _)| *key != "initial");
-        for (key, span) in unused.into_iter().flatten().chain(edges) {
-            error(
-                span,
-                format!("`{key}` is about receive windows that keep to a rate, and none is said"),
-                "write a `rate`, or leave it out",
-            );
-        }
-    }
-}
-
-/// Rates of nothing, shares of a line whose rate is not said, rates that what
-/// follows never lets through.
-fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
-    let rate = receive.rate.iter().map(|rate| (rate.value, &rate.span));
-    let classes = receive
-        .classes
-        .iter()
-        .map(|(name, amount)| (*amount, &name.span));
-    let tcp = rate.chain(classes).map(|one| (one, true));
-    let udp = receive.udp.iter();
-    let udp = udp.map(|udp| ((udp.rate.value, &udp.rate.span), false));
-    let limit = policy
-        .held_rate()
-        .or_else(|| policy.gate(Direction::Down))
-        .map(|wire| policy.payload_of(wire));
-    for ((amount, span), is_tcp) in tcp.chain(udp) {
-        if let Amount::Share(share) = amount
-            && share > Share::percent(100)
-        {
-            error(
-                span,
-                format!("{share} is more than the line"),
-                "write at most `100%`",
-            );
-            continue;
-        }
-        let rate = if is_tcp {
-            policy.received_rate(amount)
-        } else {
-            policy.datagram_rate(amount)
-        };
-        let Some(rate) = rate else {
-            error(
-                span,
-                "a share of a line whose downstream rate is not said".to_owned(),
-                "add `down` to `[link]`, or write a rate such as `4mbit`",
-            );
-            continue;
-        };
-        if rate < Rate::kbit(1) {
-            error(
-                span,
-                format!("{} lets nothing through", in_kbit(rate)),
-                "write at least 1kbit; `protect` names classes that are not limited",
-            );
-        }
-        if let Some(limit) = limit.filter(|limit| is_tcp && rate > *limit) {
-            error(
-                span,
-                format!(
-                    "windows for {} never close: what arrives is held to {} of TCP's payload \
-                     (`margin-down`)",
-                    in_kbit(rate),
-                    in_kbit(limit)
-                ),
-                "write less than that, or a smaller `margin-down`",
-            );
-        }
-    }
-}
-
-/// Classes that do not exist, or are named twice.
-fn names(policy: &Policy, receive: &Receive, error: Say<'_>) {
-    let mut seen: Vec<&str> = Vec::new();
-    let limited = receive.classes.iter().map(|(name, _)| name);
-    for name in limited.chain(&receive.protect) {
-        let known: Vec<&str> = policy
-            .classes_of(Direction::Up)
-            .map(|class| class.name.value.as_str())
-            .collect();
-        if !known.contains(&name.value.as_str()) {
-            error(
-                &name.span,
-                format!("there is no upstream class `{}`", name.value),
-                "a connection has the class of what it sends; name one of those",
-            );
-        } else if seen.contains(&name.value.as_str()) {
-            error(
-                &name.span,
-                format!("class `{}` is named twice", name.value),
-                "name it once, with a rate or in `protect`",
-            );
-        }
-        seen.push(&name.value);
-    }
-}
-
-/// The bits that marks have in common.
-fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
-    if udp.bucket {
-        return;
-    }
-    let (own, span) = match &udp.mark {
-        Some(mark) => (mark.value, &mark.span),
-        None => (REFUSE_MARK, &udp.rate.span),
-    };
-    let payload = ((1 << weirgate_signatures::BITS) - 1) << policy.payload_lowest;
-    let protected = receive
-        .protect_mark
-        .as_ref()
-        .map_or(0, |mark| mark.value.mark);
-    let others = [
-        ("kept decisions", policy.mark_mask),
-        ("what payloads betray", payload),
-        ("`protect-mark`", protected),
-    ];
-    for (whose, bits) in others {
-        if own & bits != 0 {
-            error(
-                span,
-                format!("the bits {own:#010x} of what is refused are those of {whose} too"),
-                "give `[receive.udp]` another `mark`, such as `mark = \"0x10000000\"`",
-            );
-        }
     }
 }

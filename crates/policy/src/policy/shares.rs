@@ -9,8 +9,8 @@
 use crate::class::Guarantee;
 use crate::class::ack::ACK;
 use crate::class::ack::AckRate;
-use crate::class::fair;
-use crate::model::Direction;
+use crate::link::Link;
+use crate::model::{Direction, less, whole_bytes};
 use crate::policy::Policy;
 use crate::{Class, Fair, Queue};
 use weirgate_document::{Span, Value};
@@ -62,29 +62,6 @@ pub struct SharedClass {
     pub default: bool,
     /// True for the class that `[ack]` creates.
     pub ack: bool,
-}
-
-/// A rate that tc can express: whole bytes per second.
-pub(crate) fn whole_bytes(rate: Rate) -> Rate {
-    Rate::bits_per_second(rate.as_bits_per_second() / 8 * 8)
-}
-
-pub(crate) fn less(rate: Rate, part: Rate) -> Rate {
-    Rate::bits_per_second(
-        rate.as_bits_per_second()
-            .saturating_sub(part.as_bits_per_second()),
-    )
-}
-
-/// A rate as people read it: `102.192 kbit/s`.
-#[must_use]
-pub fn in_kbit(rate: Rate) -> String {
-    let bits = rate.as_bits_per_second();
-    let fraction = format!("{:03}", bits % 1000);
-    match fraction.trim_end_matches('0') {
-        "" => format!("{} kbit/s", bits / 1000),
-        digits => format!("{}.{digits} kbit/s", bits / 1000),
-    }
 }
 
 impl Policy {
@@ -163,7 +140,7 @@ impl Policy {
                 ceiling_span: ack.ceiling.span.clone(),
                 priority: ack.priority,
                 queue: ack.queue.clone(),
-                fair: fair::of(None, &self.link),
+                fair: shared_between(None, &self.link),
                 burst: ack.burst.as_ref().map_or(full, |burst| burst.value),
                 objective: None,
                 default: false,
@@ -187,7 +164,7 @@ impl Policy {
                 ceiling_span: class.ceiling.span.clone(),
                 priority: class.priority,
                 queue: class.queue.clone(),
-                fair: fair::of(class.fair.as_ref(), &self.link),
+                fair: shared_between(class.fair.as_ref(), &self.link),
                 burst: class.burst.as_ref().map_or(usual, |burst| burst.value),
                 objective: class.objective.clone(),
                 default: class.default.is_some(),
@@ -225,4 +202,9 @@ fn guaranteed(class: &Class, left: Rate) -> Rate {
         Guarantee::Share(share) => share.of(left),
         Guarantee::Rate(rate) => rate,
     })
+}
+
+/// What a class says, or the link for it.
+fn shared_between(stated: Option<&Value<Fair>>, link: &Link) -> Option<Fair> {
+    stated.or(link.fair.as_ref()).map(|fair| fair.value)
 }

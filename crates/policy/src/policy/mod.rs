@@ -2,6 +2,9 @@
 //! The checked policy. Every part keeps its place in the text, so that whatever
 //! is made from it can name its line.
 
+pub(crate) mod rates;
+pub(crate) mod shares;
+
 use crate::class::Class;
 use crate::class::ack::Ack;
 use crate::class::part::{GroupShare, HostCap};

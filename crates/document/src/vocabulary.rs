@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names that authors bring from elsewhere, and what a document calls them.
+
+use crate::suggest::nearest;
+
+/// What a kind of document knows of names that it does not have.
+#[derive(Debug, Default)]
+pub struct Vocabulary {
+    /// Names used elsewhere, in small letters and with `-`.
+    pub synonyms: &'static [Synonym],
+    /// The page that lists the fields; empty where there is none.
+    pub manual: &'static str,
+}
+
+/// A name used elsewhere.
+#[derive(Debug)]
+pub struct Synonym {
+    /// The name.
+    pub name: &'static str,
+    /// The fields that it may mean, the likeliest first.
+    pub fields: &'static [&'static str],
+    /// What distinguishes them, after the corrected lines; may be empty.
+    pub why: &'static str,
+}
+
+/// Lists of at most so many fields are printed.
+const LISTED: usize = 8;
+
+impl Vocabulary {
+    /// The fields among `known` that `name` may mean: by synonym, else the
+    /// nearest name; and what distinguishes them.
+    pub(crate) fn meant<'k>(
+        &self,
+        name: &str,
+        known: impl Iterator<Item = &'k str> + Clone,
+    ) -> (Vec<&'k str>, &'static str) {
+        let plain = name.to_lowercase().replace('_', "-");
+        for synonym in self.synonyms.iter().filter(|one| one.name == plain) {
+            let fields = synonym.fields.iter();
+            let found: Vec<&str> = fields
+                .filter_map(|field| known.clone().find(|name| name == field))
+                .collect();
+            if !found.is_empty() {
+                let why = if found.len() > 1 { synonym.why } else { "" };
+                return (found, why);
+            }
+        }
+        (nearest(name, known).into_iter().collect(), "")
+    }
+
+    /// What to write in place of the unknown field `name`. `line` writes the
+    /// line with another name.
+    pub(crate) fn hint<'k>(
+        &self,
+        name: &str,
+        table: &str,
+        known: impl Iterator<Item = &'k str> + Clone,
+        line: impl Fn(&str) -> Option<String>,
+    ) -> String {
+        let (fields, why) = self.meant(name, known.clone());
+        if let [field] = fields[..] {
+            return match line(field) {
+                Some(line) => format!("write `{line}`"),
+                None => format!("did you mean `{field}`?"),
+            };
+        }
+        if !fields.is_empty() {
+            let lines = fields.iter().map(|field| line(field));
+            let lines: Vec<String> = lines
+                .zip(&fields)
+                .map(|(line, field)| format!("`{}`", line.unwrap_or_else(|| (*field).to_owned())))
+                .collect();
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!(": {why}")
+            };
+            return format!("write {}{why}", lines.join(" or "));
+        }
+        let all: Vec<&str> = known.collect();
+        match table {
+            _ if self.manual.is_empty() || all.len() <= LISTED => {
+                format!("known here: {}", all.join(", "))
+            }
+            "" => format!("{} lists the {} tables of a policy", self.manual, all.len()),
+            table => format!(
+                "{} lists the {} fields of `{table}`",
+                self.manual,
+                all.len()
+            ),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What conditioners contradict, among themselves and with the rest.
+
+use crate::class::ack::ACK;
+use crate::codes;
+use crate::conditioner::Conditioner;
+use crate::link::inbound::Inbound;
+use crate::model::Direction;
+use crate::policy::Policy;
+use weirgate_document::{Problems, Span as Place, nearest};
+
+/// Conditioners of one device and one direction (`CONDITIONERS` of
+/// `bpf/inbound/condition.bpf.c`).
+const MOST: usize = 32;
+
+/// What conditioners contradict, among themselves and with the rest.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    for (at, one) in policy.conditioners.iter().enumerate() {
+        let error = |span: &Place, wrong: String, right: String| {
+            problems.error(codes::CONDITIONER, span.clone(), wrong, right);
+        };
+        let before = &policy.conditioners[..at];
+        if let Some(first) = before
+            .iter()
+            .find(|other| other.name.value == one.name.value)
+        {
+            error(
+                &one.name.span,
+                format!(
+                    "there is a conditioner `{}` on line {} already",
+                    one.name.value, first.name.line
+                ),
+                "choose another name".to_owned(),
+            );
+        }
+        if let Some(device) = &one.device {
+            let mut known = std::iter::once(&policy.link.device).chain(&policy.link.lan);
+            if !known.any(|known| known.value == device.value) {
+                error(
+                    &device.span,
+                    format!("`{}` is no device of this link", device.value),
+                    "name `device` or one of `lan` of `[link]`".to_owned(),
+                );
+                continue;
+            }
+        }
+        classes(policy, one, &error);
+        let place =
+            |other: &&Conditioner| other.enters == one.enters && other.at(policy) == one.at(policy);
+        if before.iter().filter(place).count() == MOST {
+            error(
+                &one.span,
+                format!("`{}` has more than {MOST} conditioners", one.at(policy)),
+                "condition some of the packets elsewhere".to_owned(),
+            );
+        }
+        // What could not be read is missing in the model, so that one seems to
+        // be about more than it says.
+        if !problems.has_errors() {
+            hidden(policy, one, before, problems);
+        }
+    }
+}
+
+/// Classes that do not exist, or that no packet has there yet or any more.
+fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&Place, String, String)) {
+    let direction = one.direction(policy);
+    for class in &one.classes {
+        let known = || {
+            policy
+                .classes_of(direction)
+                .map(|class| class.name.value.as_str())
+        };
+        let acknowledges = class.value == ACK && policy.ack.is_some();
+        if one.enters {
+            error(
+                &class.span,
+                "packets that enter a device have no class yet".to_owned(),
+                "write `at = \"leave\"`, or say by `dscp` and addresses which packets".to_owned(),
+            );
+        } else if direction == Direction::Down
+            && policy.link.inbound.value != Inbound::Lan
+            && !policy.link.bridge
+        {
+            error(
+                &class.span,
+                "packets that were shaped where they arrived have no class any more".to_owned(),
+                "write `inbound = \"lan\"` in `[link]`, or say by `dscp` and addresses which \
+                 packets"
+                    .to_owned(),
+            );
+        } else if !known().any(|name| name == class.value) && !acknowledges {
+            let stream = direction.stream();
+            let hint = nearest(&class.value, known()).map_or_else(
+                || "name a class of the policy".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
+            error(
+                &class.span,
+                format!("there is no {stream} class `{}`", class.value),
+                hint,
+            );
+        }
+    }
+}
+
+/// One that an earlier one of the same place leaves no packet.
+fn hidden(policy: &Policy, one: &Conditioner, before: &[Conditioner], problems: &Problems) {
+    let all = before.iter().find(|other| {
+        other.enters == one.enters
+            && other.at(policy) == one.at(policy)
+            && other.classes.is_empty()
+            && other.local.is_empty()
+            && other.remote.is_empty()
+            && other.carried.is_empty()
+            && other.dscp.is_empty()
+    });
+    if let Some(all) = all {
+        problems.warning(
+            codes::CONDITIONER,
+            one.span.clone(),
+            format!(
+                "no packet comes here: `{}` on line {} conditions all of them",
+                all.name.value, all.line
+            ),
+            "put it before that one: the first whose packets they are conditions them",
+        );
+    }
+}

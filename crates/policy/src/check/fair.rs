@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether queues can share classes in the way that is asked for.
+
+use crate::class::Class;
+use crate::codes;
+use crate::policy::Policy;
+use crate::queue::Queue;
+use weirgate_document::Problems;
+
+/// Whether queues can do what classes ask for. What the link asks for is a
+/// default, which a queue of the class's own overrides.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    let asked = |class: &&Class| {
+        class
+            .fair
+            .as_ref()
+            .is_some_and(|fair| fair.value.knows_hosts())
+    };
+    for class in policy.classes.iter().filter(asked) {
+        let (Some(queue), Some(fair)) = (&class.queue, &class.fair) else {
+            continue;
+        };
+        if !matches!(queue.value, Queue::Cake(_)) {
+            problems.error(
+                codes::FAIR,
+                fair.span.clone(),
+                format!(
+                    "a queue `{}` does not know hosts, so that `{}` cannot be shared between them",
+                    queue.value.kind(),
+                    class.name.value
+                ),
+                "leave `queue` out, or write `queue = \"cake\"`",
+            );
+        }
+    }
+}

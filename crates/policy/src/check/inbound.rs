@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether `[inbound]` fits the link.
+
+use crate::codes;
+use crate::link::inbound::Inbound;
+use crate::model::{Direction, in_kbit};
+use crate::policy::Policy;
+use weirgate_document::{Problems, Value};
+use weirgate_units::{Rate, Size};
+
+/// What of `[inbound]` the kind of inbound side has no use for, and a rate that
+/// leaves nothing.
+pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
+    let kind = policy.link.inbound.value;
+    if policy.held_rate().is_some_and(|rate| rate < least) {
+        problems.error(
+            codes::MARGIN,
+            policy.link.margin_down.span.clone(),
+            format!(
+                "`margin-down` leaves less than {} of the {}",
+                in_kbit(least),
+                Direction::Down.stream()
+            ),
+            "leave at least 8kbit; a usual margin is `3%`",
+        );
+    }
+    let queued = policy.line_rate(Direction::Down).is_some();
+    for cap in policy.caps.iter().filter(|_| !queued) {
+        if cap.down.is_some() {
+            problems.error(
+                codes::INBOUND,
+                cap.group.span.clone(),
+                "hosts are limited downstream in a queue, and there is none for what arrives",
+                "leave `down` out here, or write `inbound = \"ifb\"` or `\"lan\"`",
+            );
+        }
+    }
+    let Some(holding) = &policy.holding else {
+        return;
+    };
+    if !kind.holds() {
+        problems.error(
+            codes::INBOUND,
+            holding.span.clone(),
+            "`[inbound]` is about arriving packets that are held to a rate and not queued",
+            "write `inbound = \"filter\"` or `\"police\"` in `[link]`, or leave the table out",
+        );
+        return;
+    }
+    let place = |value: &Option<Value<Size>>| value.as_ref().map(|value| value.span.clone());
+    let of_filter = [
+        ("ecn", holding.ecn.as_ref().map(|value| value.span.clone())),
+        ("spare", place(&holding.spare)),
+        (
+            "flows",
+            holding.flows.as_ref().map(|value| value.span.clone()),
+        ),
+        (
+            "leak",
+            holding.leak.as_ref().map(|value| value.span.clone()),
+        ),
+        ("min", place(&holding.min)),
+        ("max", place(&holding.max)),
+    ];
+    let of_police = [("burst", place(&holding.burst))];
+    let (others, other): (&[_], _) = match kind {
+        Inbound::Police => (&of_filter, "filter"),
+        _ => (&of_police, "police"),
+    };
+    for (key, span) in others {
+        if let Some(span) = span {
+            problems.error(
+                codes::INBOUND,
+                span.clone(),
+                format!("`{key}` belongs to `inbound = \"{other}\"`"),
+                "leave it out, or choose the other",
+            );
+        }
+    }
+}

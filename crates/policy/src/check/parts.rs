@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is wrong between `[[share]]`, `[[cap]]` and classes.
+
+use crate::class::Class;
+use crate::class::ack::ACK;
+use crate::class::part::MOST_CAPPED;
+use crate::codes;
+use crate::model::Direction;
+use crate::policy::Policy;
+use weirgate_document::{Problems, Value, nearest};
+use weirgate_units::Share;
+
+/// Classes and their groups together, in a direction.
+const MOST_PARTS: usize = 400;
+/// What is left for the hosts of no group.
+const LEAST_REST: Share = Share::percent(1);
+
+/// What is wrong between parts and classes.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    for share in &policy.shares {
+        for class in &share.classes {
+            known(policy, class, problems);
+        }
+    }
+    for cap in &policy.caps {
+        known(policy, &cap.class, problems);
+        let class = policy
+            .classes
+            .iter()
+            .find(|class| class.name.value == cap.class.value);
+        if let Some(queue) = class.and_then(|class| class.queue.as_ref()) {
+            problems.error(
+                codes::HOST_CAP,
+                queue.span.clone(),
+                format!(
+                    "`{}` has a queue for each of its hosts, as line {} limits them",
+                    cap.class.value, cap.line
+                ),
+                "leave `queue` out",
+            );
+        }
+        if let Some(share) = policy
+            .shares
+            .iter()
+            .find(|one| one.divides(&cap.class.value))
+        {
+            problems.error(
+                codes::HOST_CAP,
+                cap.class.span.clone(),
+                format!(
+                    "`{}` is divided between groups on line {} already",
+                    cap.class.value, share.line
+                ),
+                "limit hosts in a class of their own, or name in `classes` which are divided",
+            );
+        }
+    }
+    for class in &policy.classes {
+        sums(policy, class, problems);
+    }
+    for direction in Direction::BOTH {
+        crowds(policy, direction, problems);
+    }
+}
+
+fn known(policy: &Policy, name: &Value<String>, problems: &Problems) {
+    let names = || policy.classes.iter().map(|class| class.name.value.as_str());
+    if names().any(|known| known == name.value) {
+        return;
+    }
+    let (wrong, hint) = if name.value == ACK {
+        (
+            "the class `ack` cannot be divided".to_owned(),
+            "leave it out; acknowledgements follow no group".to_owned(),
+        )
+    } else {
+        let hint = match nearest(&name.value, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the classes are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        (format!("there is no class `{}`", name.value), hint)
+    };
+    problems.error(codes::UNKNOWN_CLASS, name.span.clone(), wrong, hint);
+}
+
+/// The groups of a class: each once, and something left for the others.
+fn sums(policy: &Policy, class: &Class, problems: &Problems) {
+    let name = class.name.value.as_str();
+    let whole = Share::WHOLE.as_millionths() - LEAST_REST.as_millionths();
+    let (mut sum, mut seen) = (0_u32, Vec::new());
+    for share in policy.shares.iter().filter(|share| share.divides(name)) {
+        if seen.contains(&share.group.value.as_str()) {
+            problems.error(
+                codes::GROUP_SHARE,
+                share.group.span.clone(),
+                format!("`{}` has a share of `{name}` already", share.group.value),
+                "keep one, or name in `classes` what each is for",
+            );
+        }
+        seen.push(&share.group.value);
+        let before = sum;
+        sum = sum.saturating_add(share.share.value.as_millionths());
+        if before <= whole && sum > whole {
+            problems.error(
+                codes::GROUP_SHARE,
+                share.share.span.clone(),
+                format!("here the groups' shares of `{name}` pass 99%"),
+                "lower them; the hosts of no group need 1% at least",
+            );
+        }
+    }
+}
+
+/// More classes in the kernel than are kept fast.
+fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
+    let mut hosts = 0;
+    for cap in policy
+        .caps
+        .iter()
+        .filter(|cap| cap.rate(direction).is_some())
+    {
+        let before = hosts;
+        hosts += cap.hosts.len();
+        if before <= MOST_CAPPED && hosts > MOST_CAPPED {
+            problems.error(
+                codes::HOST_CAP,
+                cap.span.clone(),
+                format!(
+                    "from here on more than {MOST_CAPPED} hosts have {} limits",
+                    direction.stream()
+                ),
+                "limit fewer hosts, or share between hosts: `fair = \"hosts\"`",
+            );
+        }
+    }
+    let mut parts = policy.classes_of(direction).count();
+    for share in &policy.shares {
+        let divided = policy
+            .classes_of(direction)
+            .filter(|class| share.divides(&class.name.value));
+        let before = parts;
+        parts += divided.count();
+        if before <= MOST_PARTS && parts > MOST_PARTS {
+            problems.error(
+                codes::TOO_MANY,
+                share.span.clone(),
+                format!("classes and groups together make more than {MOST_PARTS} parts here"),
+                "name in `classes` which are divided",
+            );
+        }
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether `[track]` fits the link, and the policy the rates between which the
+//! line is followed.
+
+use crate::check;
+use crate::codes;
+use crate::link::inbound::Inbound;
+use crate::link::track::Track;
+use crate::model::Direction;
+use crate::policy::Policy;
+use std::collections::BTreeSet;
+use weirgate_document::{Problems, Severity, Span as Place};
+use weirgate_units::Span;
+
+/// Of more nobody gains anything.
+const MOST_REFLECTORS: usize = 16;
+/// The shortest and the longest interval of probes.
+const INTERVALS: (Span, Span) = (Span::from_millis(20), Span::from_secs(5));
+/// The same of the queue that is too long.
+const DELAYS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1));
+
+/// Whether it fits the link, and the policy the rates.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    let Some(track) = &policy.track else {
+        return;
+    };
+    let wrong = |span: &Place, wrong: String, right: &str| {
+        problems.error(codes::TRACK, span.clone(), wrong, right);
+    };
+    let mut seen = BTreeSet::new();
+    for one in &track.reflectors {
+        let address = one.value;
+        if !seen.insert(address) {
+            let right = "name each once";
+            wrong(&one.span, format!("`{address}` is named twice"), right);
+        } else if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+            let right = "name a host beyond the line";
+            wrong(
+                &one.span,
+                format!("`{address}` is no host beyond the line"),
+                right,
+            );
+        }
+    }
+    if let Some(more) = track.reflectors.get(MOST_REFLECTORS) {
+        let what = format!("there are {} reflectors", track.reflectors.len());
+        wrong(&more.span, what, "name at most 16");
+    }
+    if let Some(one) = track
+        .interval
+        .as_ref()
+        .filter(|one| outside(one.value, INTERVALS))
+    {
+        let what = format!("`interval` of {} is out of range", one.value);
+        wrong(&one.span, what, "write from 20ms to 5s");
+    }
+    if let Some(one) = track
+        .delay
+        .as_ref()
+        .filter(|one| outside(one.value, DELAYS))
+    {
+        let what = format!("`delay` of {} is out of range", one.value);
+        wrong(&one.span, what, "write from 1ms to 1s");
+    }
+    let written = |one: Direction| {
+        let (floor, ceiling) = track.written(one);
+        floor.is_some() || ceiling.is_some()
+    };
+    if !Direction::BOTH.into_iter().any(written) {
+        let what = "`[track]` says between which rates neither direction is followed";
+        let right = "write `down-floor`, `up-floor` or both, and ceilings where the line's rate \
+                     in `[link]` is not the most";
+        wrong(&track.span, what.to_owned(), right);
+    }
+    for direction in Direction::BOTH.into_iter().filter(|one| written(*one)) {
+        one_way(policy, track, direction, problems);
+    }
+}
+
+fn outside(span: Span, (least, most): (Span, Span)) -> bool {
+    !(least..=most).contains(&span)
+}
+
+/// What drops where packets arrive, beside what looks for a rate with the fewest
+/// of them: both give up a part of the line, each for the other's sake.
+fn drops(policy: &Policy, track: &Track, problems: &Problems) {
+    match policy.link.inbound.value {
+        Inbound::Police => problems.error(
+            codes::TRACK,
+            track.span.clone(),
+            "a policer drops answers to probes as well as anything else, so that a line that is \
+             full looks like one where nobody answers",
+            "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`",
+        ),
+        Inbound::Filter => problems.warning(
+            codes::TRACK,
+            track.span.clone(),
+            "the filter's drops come on top of what `[track]` gives up: together 34 to 54 % of \
+             lines that changed (docs/inbound-campaign.md)",
+            "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`, with `[receive]` beside it",
+        ),
+        Inbound::Ifb | Inbound::Lan | Inbound::None => {}
+    }
+}
+
+fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Problems) {
+    let wrong = |span: &Place, wrong: String, right: String| {
+        problems.error(codes::TRACK, span.clone(), wrong, right);
+    };
+    let (floor, ceiling) = track.written(direction);
+    let Some(floor) = floor else {
+        let span = ceiling.as_ref().map_or(&track.span, |value| &value.span);
+        let what = format!("the {} has a ceiling and no floor", direction.stream());
+        let right = format!("write `{direction}-floor`: the rate to hold while nothing is known");
+        wrong(span, what, right);
+        return;
+    };
+    let held = policy.link.inbound.value != Inbound::None || policy.receive.is_some();
+    if direction == Direction::Down && (policy.link.down.is_none() || !held) {
+        let what = "the downstream is not held to a rate, so there is none to follow".to_owned();
+        let right = "write `down` and `inbound` in `[link]`, or `[receive]`".to_owned();
+        wrong(&floor.span, what, right);
+        return;
+    }
+    if direction == Direction::Up && track.reflectors.is_empty() {
+        let what = "upstream the growth of the queue tells the rate, of which round trips of the \
+                    traffic tell too late"
+            .to_owned();
+        let right = "name `reflectors` as well, or leave `up-floor` out".to_owned();
+        wrong(&floor.span, what, right);
+        return;
+    }
+    if direction == Direction::Down {
+        drops(policy, track, problems);
+    }
+    let Some(bounds) = policy.bounds(direction) else {
+        return;
+    };
+    if bounds.floor > bounds.base {
+        let what = format!(
+            "`{direction}-floor` of {} is above the line's {}",
+            bounds.floor, bounds.base
+        );
+        wrong(&floor.span, what, "write a lower one".to_owned());
+        return;
+    }
+    if bounds.ceiling < bounds.base {
+        let span = ceiling.as_ref().map_or(&floor.span, |value| &value.span);
+        let what = format!(
+            "`{direction}-ceiling` of {} is below the line's {}",
+            bounds.ceiling, bounds.base
+        );
+        let right = "write a higher one, or a lower rate in `[link]`, where it begins".to_owned();
+        wrong(span, what, right);
+        return;
+    }
+    // A guarantee that is written as a rate may be more than the floor leaves.
+    let ceiling_span = ceiling.as_ref().map_or(&floor.span, |value| &value.span);
+    let ends = [
+        ("floor", bounds.floor, &floor.span),
+        ("ceiling", bounds.ceiling, ceiling_span),
+    ];
+    for (end, rate, span) in ends {
+        let there = match direction {
+            Direction::Up => policy.at_rates(Some(rate), None),
+            Direction::Down => policy.at_rates(None, Some(rate)),
+        };
+        let found = Problems::default();
+        check::check(&there, &found);
+        let mut found = found.into_sorted().into_iter();
+        let first = found.find(|one| one.severity == Severity::Error);
+        // What is wrong at the line's own rate is reported there.
+        let own = Problems::default();
+        check::check(&policy.at_rates(None, None), &own);
+        if let Some(first) = first.filter(|_| !own.has_errors()) {
+            let what = format!(
+                "at the {end} of {rate} the policy does not hold: {}",
+                first.message
+            );
+            let right = format!("choose another {end}, or write shares in place of rates");
+            wrong(span, what, right);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Direction, parse};
+    use weirgate_units::Rate;
+
+    const LINK: &str = "version = 1\n[link]\ndevice = \"wan\"\nup = \"1mbit\"\ndown = \"8mbit\"\n\
+        layer = \"ethernet\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\ndirection = \"down\"\n\
+        default = true\n[[class]]\nname = \"b\"\nshare = \"100%\"\ndirection = \"up\"\ndefault = true\n";
+
+    fn problems(track: &str) -> Vec<(String, (usize, usize))> {
+        let text = format!("{LINK}[track]\n{track}");
+        let told = parse(&text).1;
+        told.iter()
+            .map(|one| (one.message.clone(), one.line_column(&text)))
+            .collect()
+    }
+
+    #[test]
+    fn bounds_are_read() {
+        let text = format!(
+            "{LINK}[track]\nreflectors = [\"192.0.2.1\", \"2001:db8::1\"]\ndown-floor = \"3mbit\"\n\
+             down-ceiling = \"10mbit\"\n"
+        );
+        let (policy, problems) = parse(&text);
+        assert!(problems.is_empty(), "{problems:?}");
+        let policy = policy.expect("it is right");
+        let bounds = policy.bounds(Direction::Down).expect("it is followed");
+        assert_eq!(bounds.base, Rate::kbit(8_000));
+        assert_eq!(bounds.ceiling, Rate::kbit(10_000));
+        assert_eq!(policy.bounds(Direction::Up), None);
+        let other = policy.at_rates(None, Some(Rate::kbit(4_000)));
+        assert_eq!(other.line_rate(Direction::Down), Some(Rate::kbit(4_000)));
+    }
+
+    #[test]
+    fn mistakes_have_places() {
+        let of = |track: &str| problems(&format!("reflectors = [\"192.0.2.1\"]\n{track}"));
+        let only = |found: Vec<(String, (usize, usize))>, word: &str, place: (usize, usize)| {
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].0.contains(word), "{found:?}");
+            assert_eq!(found[0].1, place, "{found:?}");
+        };
+        only(of(""), "neither", (17, 1));
+        only(of("down-ceiling = \"9mbit\"\n"), "no floor", (19, 16));
+        only(of("down-floor = \"9mbit\"\n"), "above", (19, 14));
+        only(
+            of("down-floor = \"4mbit\"\ndown-ceiling = \"7mbit\"\n"),
+            "below",
+            (20, 16),
+        );
+        only(of("down-floor = \"1mbit\"\n"), "does not hold", (19, 14));
+        only(
+            of("down-floor = \"4mbit\"\ninterval = \"1ms\"\n"),
+            "interval",
+            (20, 12),
+        );
+        only(
+            of("down-floor = \"4mbit\"\ndelay = \"2s\"\n"),
+            "delay",
+            (20, 9),
+        );
+        let found = problems("reflectors = [\"example.org\"]\ndown-floor = \"4mbit\"\n");
+        only(found, "no address", (18, 15));
+        let found = problems("down-floor = \"4mbit\"\n");
+        assert!(found[0].0.contains("reflectors"), "{found:?}");
+        let twice =
+            "reflectors = [\"192.0.2.1\", \"192.0.2.1\", \"127.0.0.1\"]\nup-floor = \"1mbit\"\n";
+        assert_eq!(problems(twice).len(), 2);
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names that authors bring from tc, iptables, sqm-scripts and providers'
+//! contracts, and the fields of a policy that they mean.
+
+use weirgate_document::{Synonym, Vocabulary};
+
+/// What hints about unknown fields are made from.
+pub(crate) static VOCABULARY: Vocabulary = Vocabulary {
+    synonyms: SYNONYMS,
+    manual: "weirgate-policy(5)",
+};
+
+const fn of(name: &'static str, fields: &'static [&'static str]) -> Synonym {
+    Synonym {
+        name,
+        fields,
+        why: "",
+    }
+}
+
+/// A side of a packet: which of the two fields is meant depends on the
+/// direction.
+const fn side(name: &'static str, fields: &'static [&'static str]) -> Synonym {
+    Synonym {
+        name,
+        fields,
+        why: "`local` is the inside host and `remote` the outside one, in both directions",
+    }
+}
+
+const SYNONYMS: &[Synonym] = &[
+    of("bandwidth", &["up", "down", "rate"]),
+    of("ceil", &["ceiling"]),
+    of("classes", &["class", "classes"]),
+    of("dev", &["device", "interface"]),
+    of("download", &["down"]),
+    of("downlink", &["down"]),
+    of("downstream", &["down"]),
+    side("dport", &["remote-port", "local-port"]),
+    side("dst", &["remote-address", "local-address"]),
+    side("dst-address", &["remote-address", "local-address"]),
+    side("dst-ip", &["remote-address", "local-address"]),
+    side("dst-port", &["remote-port", "local-port"]),
+    of("egress", &["up"]),
+    of("encapsulation", &["layer"]),
+    of("flowid", &["class"]),
+    of("fwmark", &["mark"]),
+    Synonym {
+        name: "guarantee",
+        fields: &["share", "rate"],
+        why: "a part of the link, or a rate",
+    },
+    side("host", &["local-address", "remote-address"]),
+    of("iface", &["device", "interface"]),
+    of("ingress", &["down"]),
+    of("interface", &["device"]),
+    of("linklayer", &["layer"]),
+    of("mac", &["local-mac"]),
+    of("mss", &["segment"]),
+    of("prio", &["priority"]),
+    of("proto", &["protocol"]),
+    of("qdisc", &["queue"]),
+    side("sport", &["local-port", "remote-port"]),
+    side("src", &["local-address", "remote-address"]),
+    side("src-address", &["local-address", "remote-address"]),
+    side("src-ip", &["local-address", "remote-address"]),
+    side("src-port", &["local-port", "remote-port"]),
+    of("target", &["class"]),
+    of("uplink", &["up"]),
+    of("upload", &["up"]),
+    of("upstream", &["up"]),
+    of("wan", &["device"]),
+];

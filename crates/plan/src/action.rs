@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One step of a plan: what it does to the kernel, why, and how it reads.
+//! One step of a plan: what it does to the kernel, and why. How it reads is in
+//! `text::step`.
 
-use crate::diff::hooks;
-use crate::diff::table;
-use crate::model::kit;
 use std::collections::BTreeSet;
 use std::fmt;
-use weirgate_state::{
-    Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, QdiscKind, Stab, Table,
-};
+use weirgate_state::{Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
 use weirgate_units::Handle;
 
 /// A step with its reason.
@@ -191,131 +187,6 @@ impl Action {
             | Self::DeleteClass { device, .. }
             | Self::SetArriving { device, .. }
             | Self::DeleteIfb { device } => Some(device),
-        }
-    }
-}
-
-fn on(flag: bool) -> &'static str {
-    if flag { "on" } else { "off" }
-}
-
-/// Family and name of a table, as nft writes them.
-pub(crate) fn table_name(netdev: bool, name: &str) -> String {
-    format!("{} {name}", if netdev { "netdev" } else { "inet" })
-}
-
-impl fmt::Display for Action {
-    /// One line of plain English.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DeleteTable { netdev, name } => {
-                write!(f, "remove table {}", table_name(*netdev, name))
-            }
-            Self::CreateIfb { device } => write!(f, "create IFB device {device}"),
-            Self::SetOffloads { device, offloads } => {
-                let (tso, gso) = (on(offloads.tso), on(offloads.gso));
-                let gro = on(offloads.gro);
-                write!(f, "{device}: switch tso {tso}, gso {gso}, gro {gro}")?;
-                match offloads.segments {
-                    None => Ok(()),
-                    Some(most) => write!(f, ", gso_max_segs {most}"),
-                }
-            }
-            Self::AddQdisc {
-                device,
-                place,
-                qdisc,
-            } => write!(
-                f,
-                "{device}: add {} {} at {place}",
-                qdisc.kind.name(),
-                qdisc.handle
-            ),
-            Self::ReplaceQdisc {
-                device,
-                place,
-                qdisc,
-            } => {
-                let what = match place {
-                    Place::Root => String::from("the root"),
-                    Place::Class(id) => format!("the queue of class {id}"),
-                };
-                let (kind, handle) = (qdisc.kind.name(), qdisc.handle);
-                write!(f, "{device}: replace {what} by {kind} {handle}")
-            }
-            Self::ChangeQdisc {
-                device,
-                place,
-                qdisc,
-            } => write!(
-                f,
-                "{device}: change {} {} at {place}",
-                qdisc.kind.name(),
-                qdisc.handle
-            ),
-            Self::ChangeStab {
-                device,
-                handle,
-                stab,
-            } => write!(
-                f,
-                "{device}: {} the size table of {handle}",
-                if stab.is_some() { "exchange" } else { "remove" }
-            ),
-            Self::DeleteQdisc {
-                device,
-                place,
-                handle,
-            } => write!(f, "{device}: delete qdisc {handle} at {place}"),
-            Self::AddClass { device, class } => write!(
-                f,
-                "{device}: add class {} below {} with rate {}, ceil {}, prio {}",
-                class.id, class.parent, class.rate, class.ceil, class.prio
-            ),
-            Self::ChangeClass { device, class } => write!(
-                f,
-                "{device}: change class {} to rate {}, ceil {}, prio {}",
-                class.id, class.rate, class.ceil, class.prio
-            ),
-            Self::DeleteClass { device, id } => write!(f, "{device}: delete class {id}"),
-            Self::SetTable { table } => {
-                let rules: usize = table.chains.iter().map(|chain| chain.rules.len()).sum();
-                write!(
-                    f,
-                    "set table {}: {rules} rules",
-                    table_name(table.netdev, &table.name)
-                )
-            }
-            Self::ChangeTable { before, after } => table::describe(f, before, after),
-            Self::ForgetDecisions { values, .. } => write!(
-                f,
-                "connections: forget {} kept decision{} whose rule changed",
-                values.len(),
-                if values.len() == 1 { "" } else { "s" }
-            ),
-            Self::SetArriving { device, after, .. } => hooks::describe(f, device, after.as_ref()),
-            Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    /// The action and, where known, the policy line behind it; below, what the
-    /// kit's shaper is told.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.action)?;
-        if self.origin.line != 0 || !self.origin.reason.is_empty() {
-            write!(f, "  # {}", self.origin)?;
-        }
-        // The kit's classes have no steps of their own.
-        match &self.action {
-            Action::AddQdisc { qdisc, .. }
-            | Action::ReplaceQdisc { qdisc, .. }
-            | Action::ChangeQdisc { qdisc, .. } => match &qdisc.kind {
-                QdiscKind::Kit(kit) => write!(f, "\n    {}", kit::listed(kit)),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
         }
     }
 }

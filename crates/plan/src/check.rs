@@ -334,7 +334,7 @@ impl Found {
     }
 
     fn table(&mut self, table: &Table, desired: &State) {
-        let name = crate::action::table_name(table.netdev, &table.name);
+        let name = crate::text::nft::table_name(table.netdev, &table.name);
         for chain in &table.chains {
             let label = format!("table {name} chain {}", chain.name);
             let none = Origin::default();

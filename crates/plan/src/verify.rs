@@ -192,7 +192,7 @@ impl Found {
             let wanted = wanted.canonical();
             let label = format!(
                 "table {}",
-                crate::action::table_name(wanted.netdev, &wanted.name)
+                crate::text::nft::table_name(wanted.netdev, &wanted.name)
             );
             let Some(seen) = observed.iter().find(|table| key(table) == key(&wanted)) else {
                 self.add(&label, &Origin::default(), "the table", "none");
@@ -202,7 +202,7 @@ impl Found {
         }
         for seen in observed {
             if !desired.iter().any(|table| key(table) == key(seen)) {
-                let name = crate::action::table_name(seen.netdev, &seen.name);
+                let name = crate::text::nft::table_name(seen.netdev, &seen.name);
                 self.add(
                     &format!("table {name}"),
                     &Origin::default(),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The steps from tables to tables, and the kept decisions that they outdate.
 
-use crate::action::{Action, Step, table_name};
+use crate::action::{Action, Step};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use weirgate_state::{Effect, Field, Match, Origin, Rule, State, Table, Values};
 
 /// The table of the same family and name in a state.
@@ -28,57 +27,6 @@ pub(crate) fn step(observed: &State, wanted: &Table) -> Option<Step> {
         action,
         origin: Origin::default(),
     })
-}
-
-/// What a change does, in a line.
-pub(crate) fn describe(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) -> fmt::Result {
-    let change = before.change_to(after).unwrap_or_else(|| after.made());
-    let mut parts: Vec<String> = Vec::new();
-    let (mut come, mut go) = (0, 0);
-    for name in change.written.union(&change.emptied) {
-        let (old, new) = (rules(before, name), rules(after, name));
-        come += only_in(new, old);
-        go += only_in(old, new);
-    }
-    if come + go > 0 {
-        parts.push(format!("{come} rules come, {go} go"));
-    }
-    if !change.sets.is_empty() {
-        parts.push(format!("{} lists or meters made anew", change.sets.len()));
-    }
-    for (chain, on) in &change.switched {
-        parts.push(format!(
-            "{chain} switched {}",
-            if *on { "on" } else { "off" }
-        ));
-    }
-    if parts.is_empty() {
-        parts.push(String::from("the order of rules, or names"));
-    }
-    let name = table_name(after.netdev, &after.name);
-    write!(f, "change table {name}: {}", parts.join(", "))
-}
-
-/// The rules of a chain; none where it is not there.
-fn rules<'a>(table: &'a Table, chain: &str) -> &'a [Rule] {
-    let chain = table.chain(chain);
-    chain.map_or(&[], |chain| chain.rules.as_slice())
-}
-
-/// How many different rules are only in the first of two lists. Those at the
-/// beginning and the end that both have are not looked at twice.
-fn only_in(list: &[Rule], other: &[Rule]) -> usize {
-    let same = |(a, b): &(&Rule, &Rule)| a == b;
-    let head = list.iter().zip(other).take_while(same).count();
-    let (list, rest) = (&list[head..], &other[head..]);
-    let backwards = list.iter().rev().zip(rest.iter().rev());
-    let tail = backwards.take_while(same).count();
-    let middle: BTreeSet<&Rule> = list[..list.len() - tail].iter().collect();
-    if middle.is_empty() {
-        return 0;
-    }
-    let other: BTreeSet<&Rule> = other.iter().collect();
-    middle.difference(&other).count()
 }
 
 /// The steps that clear what connections keep of rules that are others now.

@@ -2,8 +2,9 @@
 //! Steps as the command lines of ip, tc, ethtool and nft that come nearest,
 //! for the reader of a plan. weirgate itself runs none of them.
 
-use crate::action::{Action, Place, table_name};
+use crate::action::{Action, Place};
 use crate::model::kit;
+use crate::text::nft::table_name;
 use crate::text::script::{self, class_text};
 use weirgate_state::{
     CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, Htb, Qdisc, QdiscKind, Stab,

@@ -8,4 +8,5 @@ pub(crate) mod nft;
 pub(crate) mod order;
 pub(crate) mod receive_window;
 pub(crate) mod script;
+mod step;
 pub(crate) mod virtual_queue;

@@ -3,6 +3,11 @@
 
 use weirgate_state::{Rule, Table, Verdict};
 
+/// Family and name of a table, as nft writes them.
+pub(crate) fn table_name(netdev: bool, name: &str) -> String {
+    format!("{} {name}", if netdev { "netdev" } else { "inet" })
+}
+
 /// The file that `nft -f` would take for the table.
 pub(crate) fn table_text(table: &Table) -> String {
     table.canonical().nft_text()

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Steps in words, as `plan` and `apply` print them: a line each.
+
+use crate::action::{Action, Place, Step};
+use crate::diff::hooks;
+use crate::model::kit;
+use crate::text::nft::table_name;
+use std::collections::BTreeSet;
+use std::fmt;
+use weirgate_state::{QdiscKind, Rule, Table};
+
+fn on(flag: bool) -> &'static str {
+    if flag { "on" } else { "off" }
+}
+
+impl fmt::Display for Action {
+    /// One line of plain English.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DeleteTable { netdev, name } => {
+                write!(f, "remove table {}", table_name(*netdev, name))
+            }
+            Self::CreateIfb { device } => write!(f, "create IFB device {device}"),
+            Self::SetOffloads { device, offloads } => {
+                let (tso, gso) = (on(offloads.tso), on(offloads.gso));
+                let gro = on(offloads.gro);
+                write!(f, "{device}: switch tso {tso}, gso {gso}, gro {gro}")?;
+                match offloads.segments {
+                    None => Ok(()),
+                    Some(most) => write!(f, ", gso_max_segs {most}"),
+                }
+            }
+            Self::AddQdisc {
+                device,
+                place,
+                qdisc,
+            } => write!(
+                f,
+                "{device}: add {} {} at {place}",
+                qdisc.kind.name(),
+                qdisc.handle
+            ),
+            Self::ReplaceQdisc {
+                device,
+                place,
+                qdisc,
+            } => {
+                let what = match place {
+                    Place::Root => String::from("the root"),
+                    Place::Class(id) => format!("the queue of class {id}"),
+                };
+                let (kind, handle) = (qdisc.kind.name(), qdisc.handle);
+                write!(f, "{device}: replace {what} by {kind} {handle}")
+            }
+            Self::ChangeQdisc {
+                device,
+                place,
+                qdisc,
+            } => write!(
+                f,
+                "{device}: change {} {} at {place}",
+                qdisc.kind.name(),
+                qdisc.handle
+            ),
+            Self::ChangeStab {
+                device,
+                handle,
+                stab,
+            } => write!(
+                f,
+                "{device}: {} the size table of {handle}",
+                if stab.is_some() { "exchange" } else { "remove" }
+            ),
+            Self::DeleteQdisc {
+                device,
+                place,
+                handle,
+            } => write!(f, "{device}: delete qdisc {handle} at {place}"),
+            Self::AddClass { device, class } => write!(
+                f,
+                "{device}: add class {} below {} with rate {}, ceil {}, prio {}",
+                class.id, class.parent, class.rate, class.ceil, class.prio
+            ),
+            Self::ChangeClass { device, class } => write!(
+                f,
+                "{device}: change class {} to rate {}, ceil {}, prio {}",
+                class.id, class.rate, class.ceil, class.prio
+            ),
+            Self::DeleteClass { device, id } => write!(f, "{device}: delete class {id}"),
+            Self::SetTable { table } => {
+                let rules: usize = table.chains.iter().map(|chain| chain.rules.len()).sum();
+                write!(
+                    f,
+                    "set table {}: {rules} rules",
+                    table_name(table.netdev, &table.name)
+                )
+            }
+            Self::ChangeTable { before, after } => describe_change(f, before, after),
+            Self::ForgetDecisions { values, .. } => write!(
+                f,
+                "connections: forget {} kept decision{} whose rule changed",
+                values.len(),
+                if values.len() == 1 { "" } else { "s" }
+            ),
+            Self::SetArriving { device, after, .. } => hooks::describe(f, device, after.as_ref()),
+            Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    /// The action and, where known, the policy line behind it; below, what the
+    /// kit's shaper is told.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.action)?;
+        if self.origin.line != 0 || !self.origin.reason.is_empty() {
+            write!(f, "  # {}", self.origin)?;
+        }
+        // The kit's classes have no steps of their own.
+        match &self.action {
+            Action::AddQdisc { qdisc, .. }
+            | Action::ReplaceQdisc { qdisc, .. }
+            | Action::ChangeQdisc { qdisc, .. } => match &qdisc.kind {
+                QdiscKind::Kit(kit) => write!(f, "\n    {}", kit::listed(kit)),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a change does, in a line.
+fn describe_change(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) -> fmt::Result {
+    let change = before.change_to(after).unwrap_or_else(|| after.made());
+    let mut parts: Vec<String> = Vec::new();
+    let (mut come, mut go) = (0, 0);
+    for name in change.written.union(&change.emptied) {
+        let (old, new) = (rules(before, name), rules(after, name));
+        come += only_in(new, old);
+        go += only_in(old, new);
+    }
+    if come + go > 0 {
+        parts.push(format!("{come} rules come, {go} go"));
+    }
+    if !change.sets.is_empty() {
+        parts.push(format!("{} lists or meters made anew", change.sets.len()));
+    }
+    for (chain, on) in &change.switched {
+        parts.push(format!(
+            "{chain} switched {}",
+            if *on { "on" } else { "off" }
+        ));
+    }
+    if parts.is_empty() {
+        parts.push(String::from("the order of rules, or names"));
+    }
+    let name = table_name(after.netdev, &after.name);
+    write!(f, "change table {name}: {}", parts.join(", "))
+}
+
+/// The rules of a chain; none where it is not there.
+fn rules<'a>(table: &'a Table, chain: &str) -> &'a [Rule] {
+    let chain = table.chain(chain);
+    chain.map_or(&[], |chain| chain.rules.as_slice())
+}
+
+/// How many different rules are only in the first of two lists. Those at the
+/// beginning and the end that both have are not looked at twice.
+fn only_in(list: &[Rule], other: &[Rule]) -> usize {
+    let same = |(a, b): &(&Rule, &Rule)| a == b;
+    let head = list.iter().zip(other).take_while(same).count();
+    let (list, rest) = (&list[head..], &other[head..]);
+    let backwards = list.iter().rev().zip(rest.iter().rev());
+    let tail = backwards.take_while(same).count();
+    let middle: BTreeSet<&Rule> = list[..list.len() - tail].iter().collect();
+    if middle.is_empty() {
+        return 0;
+    }
+    let other: BTreeSet<&Rule> = other.iter().collect();
+    middle.difference(&other).count()
+}

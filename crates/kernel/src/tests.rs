@@ -2,8 +2,8 @@
 //! Property: no bytes from a kernel make a decoder panic or hang.
 
 use crate::nft;
-use crate::nft::decode::{self, Sets};
-use crate::nft::sets::{self, ConstantSet};
+use crate::nft::decode;
+use crate::nft::sets::{self, ConstantSet, Sets};
 use crate::tc::decode::{Entry, tree};
 use crate::tc::stats::counters;
 use crate::{link, tc};
@@ -257,7 +257,7 @@ fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
     for payload in all {
         let _ = link::read(payload);
     }
-    let _ = decode::elements(all);
+    let _ = sets::elements(all);
     for payload in all {
         let _ = sets::listed(payload, "t");
         let _ = nft::object::counter(payload, "t");

@@ -7,7 +7,7 @@
 use super::encode::UDATA_COMMENT;
 use super::read::{self, Known, Read};
 use super::rule::End;
-use super::sets::ConstantSet;
+use super::sets::{ConstantSet, Sets};
 use super::{HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, NFGENMSG};
 use crate::netlink::wire::Attrs;
 use libc::{NF_IP_PRI_MANGLE, NF_IP_PRI_RAW};
@@ -26,19 +26,6 @@ struct Head {
     name: String,
     hook: Option<(u32, i32, Option<DeviceName>)>,
     accepts: bool,
-}
-
-/// The elements of a set listing.
-pub(crate) fn elements(payloads: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
-    payloads
-        .iter()
-        .filter_map(|payload| Attrs::after(payload, NFGENMSG).bytes(NFTA_SET_ELEM_LIST_ELEMENTS))
-        .flat_map(AttrIter::new)
-        .filter_map(|(_, element)| {
-            let key = Attrs::of(element).nest(NFTA_SET_ELEM_KEY);
-            key.bytes(NFTA_DATA_VALUE).map(<[u8]>::to_vec)
-        })
-        .collect()
 }
 
 /// The table of that name from listings of all chains and rules of its family,
@@ -88,18 +75,6 @@ pub(crate) fn table(
         sets: sets.own.into(),
         chains,
     }
-}
-
-/// What a table has beside chains.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Sets {
-    /// Constant sets whose elements are as they should be.
-    pub(crate) constants: BTreeSet<ConstantSet>,
-    /// The sets of the state, with their elements.
-    pub(crate) own: Vec<Set>,
-    /// Chains that have a switch, and whether it is on; `None` where it is
-    /// neither on nor off.
-    pub(crate) switches: BTreeMap<String, Option<bool>>,
 }
 
 /// The listing is of one family already.

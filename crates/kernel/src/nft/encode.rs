@@ -197,7 +197,7 @@ fn make(
     let mut ids = 1_u32..;
     let mut next = || ids.next().unwrap_or(0);
     for set in constants(after).difference(&constants(before)) {
-        for message in set.create(netdev, name, next()) {
+        for message in sets::create_constant(*set, netdev, name, next()) {
             let object = format!("{title} set {}", set.name());
             out.push(request(message, object, &none));
         }

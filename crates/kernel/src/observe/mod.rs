@@ -13,8 +13,8 @@ use crate::apply::parts::Parts;
 use crate::error::KernelError;
 use crate::link::{self, Link};
 use crate::netlink::wire::Attrs;
-use crate::nft::decode::Sets;
 use crate::nft::handle::{self, Handles};
+use crate::nft::sets::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, NFGENMSG, family};
 use crate::programs::conditioner;
@@ -356,7 +356,7 @@ impl Kernel {
                 }
                 Listed::Other(set) => {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;
-                    let elements = nft::decode::elements(&elements);
+                    let elements = nft::sets::elements(&elements);
                     let known = ConstantSet::ALL
                         .into_iter()
                         .find(|known| known.name() == set);

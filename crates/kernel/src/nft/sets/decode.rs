@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sets as the kernel lists them.
+
+use super::constant::ConstantSet;
+use super::encode::switch_keys;
+use super::key::{TYPE_CLASSID, key_of};
+use crate::netlink::wire::Attrs;
+use crate::nft::{NFGENMSG, control_group};
+use nlink::netlink::AttrIter;
+use nlink::netlink::nftables::{
+    NFT_SET_ELEM_INTERVAL_END, NFT_SET_EVAL, NFT_SET_INTERVAL, NFT_SET_MAP, NFT_SET_TIMEOUT,
+    NFTA_DATA_VALUE, NFTA_SET_DATA_TYPE, NFTA_SET_DESC, NFTA_SET_DESC_SIZE, NFTA_SET_ELEM_DATA,
+    NFTA_SET_ELEM_FLAGS, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS, NFTA_SET_FLAGS,
+    NFTA_SET_KEY_TYPE, NFTA_SET_NAME, NFTA_SET_TABLE, NFTA_SET_TIMEOUT,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_state::{Content, Hook, Key, Origin, Refreshed, Set, Table, TableChange, switch_name};
+use weirgate_units::Handle;
+
+/// What a table has beside chains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sets {
+    /// Constant sets whose elements are as they should be.
+    pub(crate) constants: BTreeSet<ConstantSet>,
+    /// The sets of the state, with their elements.
+    pub(crate) own: Vec<Set>,
+    /// Chains that have a switch, and whether it is on; `None` where it is
+    /// neither on nor off.
+    pub(crate) switches: BTreeMap<String, Option<bool>>,
+}
+
+/// The elements of a set listing.
+pub(crate) fn elements(payloads: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
+    payloads
+        .iter()
+        .filter_map(|payload| Attrs::after(payload, NFGENMSG).bytes(NFTA_SET_ELEM_LIST_ELEMENTS))
+        .flat_map(AttrIter::new)
+        .filter_map(|(_, element)| {
+            let key = Attrs::of(element).nest(NFTA_SET_ELEM_KEY);
+            key.bytes(NFTA_DATA_VALUE).map(<[u8]>::to_vec)
+        })
+        .collect()
+}
+
+/// A set of a table as the kernel lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listed {
+    /// A set of values; its elements are listed apart.
+    Fixed {
+        name: String,
+        key: Key,
+        /// Whether it holds ranges.
+        interval: bool,
+    },
+    /// A map to classes; its elements are listed apart.
+    Classes {
+        name: String,
+        key: Key,
+        /// Whether it holds ranges.
+        interval: bool,
+    },
+    /// A set whose values are replaced in place; alike.
+    Refreshed { name: String, key: Key },
+    /// A whole one.
+    Meter(Set),
+    /// The switch of this chain.
+    Switch(String),
+    /// One of [`ConstantSet`]'s names, or a set that weirgate does not make.
+    Other(String),
+}
+
+/// Reads a listing's entry, if it is of the table.
+pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
+    let attrs = Attrs::after(payload, NFGENMSG);
+    if attrs.text(NFTA_SET_TABLE)? != table {
+        return None;
+    }
+    let name = attrs.text(NFTA_SET_NAME)?;
+    let flags = attrs.u32_be(NFTA_SET_FLAGS).unwrap_or(0);
+    if ConstantSet::ALL.iter().any(|known| known.name() == name) {
+        return Some(Listed::Other(name));
+    }
+    let switch = switch_name("");
+    if let Some(chain) = name.strip_prefix(&switch)
+        && flags & NFT_SET_MAP != 0
+    {
+        return Some(Listed::Switch(chain.to_owned()));
+    }
+    let key = attrs.u32_be(NFTA_SET_KEY_TYPE).and_then(key_of);
+    Some(match key {
+        Some(key) if flags & NFT_SET_EVAL != 0 => {
+            let size = attrs.nest(NFTA_SET_DESC).u32_be(NFTA_SET_DESC_SIZE);
+            let millis = attrs.u64(NFTA_SET_TIMEOUT).map(u64::from_be);
+            Listed::Meter(Set {
+                name,
+                key,
+                content: Content::Meter {
+                    size: size.unwrap_or(0),
+                    timeout: millis
+                        .filter(|_| flags & NFT_SET_TIMEOUT != 0)
+                        .map(|millis| (millis / 1000) as u32),
+                },
+                origin: Origin::default(),
+            })
+        }
+        Some(key) if flags == NFT_SET_TIMEOUT => Listed::Refreshed { name, key },
+        Some(key) if flags & !NFT_SET_INTERVAL == 0 => Listed::Fixed {
+            name,
+            key,
+            interval: flags & NFT_SET_INTERVAL != 0,
+        },
+        Some(key)
+            if flags & !NFT_SET_INTERVAL == NFT_SET_MAP
+                && attrs.u32_be(NFTA_SET_DATA_TYPE) == Some(TYPE_CLASSID) =>
+        {
+            let interval = flags & NFT_SET_INTERVAL != 0;
+            Listed::Classes {
+                name,
+                key,
+                interval,
+            }
+        }
+        _ => Listed::Other(name),
+    })
+}
+
+/// Takes a listed set or switch from the table as it was, where the change did
+/// not touch it; whether it could.
+pub(crate) fn keep(sets: &mut Sets, found: &Listed, before: &Table, change: &TableChange) -> bool {
+    let (name, key) = match found {
+        Listed::Fixed { name, key, .. }
+        | Listed::Classes { name, key, .. }
+        | Listed::Refreshed { name, key } => (name, *key),
+        Listed::Switch(chain) => {
+            let touched = change.switches.contains(chain) || change.switched.contains_key(chain);
+            let before = before.chain(chain).map(|chain| &chain.hook);
+            let Some(Hook::Switched { on }) = before.filter(|_| !touched) else {
+                return false;
+            };
+            sets.switches.insert(chain.clone(), Some(*on));
+            return true;
+        }
+        Listed::Meter(_) | Listed::Other(_) => return false,
+    };
+    let before = before.set(name).filter(|set| set.key == key);
+    let Some(set) = before.filter(|_| !change.sets.contains(name)) else {
+        return false;
+    };
+    let same_kind = matches!(
+        (found, &set.content),
+        (Listed::Fixed { .. }, Content::Fixed(_))
+            | (Listed::Classes { .. }, Content::Classes(_))
+            | (Listed::Refreshed { .. }, Content::Refreshed(_))
+    );
+    if same_kind {
+        sets.own.push(set.clone());
+    }
+    same_kind
+}
+
+/// The set of these listed elements.
+pub(crate) fn fixed(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]) -> Set {
+    let plain = |(from, to, _)| (from, to);
+    Set {
+        content: Content::Fixed(
+            ranges(key, interval, payloads)
+                .into_iter()
+                .map(plain)
+                .collect(),
+        ),
+        name,
+        key,
+        origin: Origin::default(),
+    }
+}
+
+/// The map to classes of these listed elements.
+pub(crate) fn classes(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]) -> Set {
+    let mapped = |(from, to, class): (u128, u128, Option<u32>)| {
+        // One without data cannot be ours, nor class 0.
+        (from, to, Handle::from_u32(class.unwrap_or(0)))
+    };
+    Set {
+        content: Content::Classes(
+            ranges(key, interval, payloads)
+                .into_iter()
+                .map(mapped)
+                .collect(),
+        ),
+        name,
+        key,
+        origin: Origin::default(),
+    }
+}
+
+/// Listed elements as ranges, each with its data; single keys where the set's
+/// flags do not say that it holds ranges. A range that reaches to the greatest
+/// key has no end.
+fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
+    let mut keys: Vec<(u128, bool, Option<u32>)> = payloads
+        .iter()
+        .filter_map(|payload| Attrs::after(payload, NFGENMSG).bytes(NFTA_SET_ELEM_LIST_ELEMENTS))
+        .flat_map(AttrIter::new)
+        .filter_map(|(_, element)| {
+            let element = Attrs::of(element);
+            let bytes = element.nest(NFTA_SET_ELEM_KEY).bytes(NFTA_DATA_VALUE)?;
+            let bytes = bytes.get(..key.bytes())?;
+            let value = match key {
+                Key::ControlGroup => control_group::value(bytes)?,
+                _ => bytes
+                    .iter()
+                    .fold(0, |all, byte| all << 8 | u128::from(*byte)),
+            };
+            let end = element.u32_be(NFTA_SET_ELEM_FLAGS).unwrap_or(0);
+            let data = element.nest(NFTA_SET_ELEM_DATA);
+            let data = data
+                .bytes(NFTA_DATA_VALUE)
+                .and_then(|data| Some(u32::from_ne_bytes(data.get(..4)?.try_into().ok()?)));
+            Some((value, end & NFT_SET_ELEM_INTERVAL_END != 0, data))
+        })
+        .collect();
+    // An end and a beginning of one key: the end comes first.
+    keys.sort_by_key(|(value, end, _)| (*value, !end));
+    let mut elements: Vec<(u128, u128, Option<u32>)> = Vec::new();
+    let mut open = None;
+    for (value, end, data) in keys {
+        match (end, open) {
+            (false, _) if !interval => elements.push((value, value, data)),
+            (false, _) => open = Some((value, data)),
+            (true, Some((from, data))) => {
+                elements.push((from, value.saturating_sub(1), data));
+                open = None;
+            }
+            (true, None) => {}
+        }
+    }
+    if let Some((from, data)) = open {
+        elements.push((from, key.greatest(), data));
+    }
+    elements
+}
+
+/// The refreshed set of these listed elements.
+pub(crate) fn refreshed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
+    let plain = fixed(name, key, false, payloads);
+    let found = match plain.content {
+        Content::Fixed(elements) => elements.into_iter().map(|(value, _)| value).collect(),
+        _ => Vec::new(),
+    };
+    let content = Content::Refreshed(Refreshed {
+        found,
+        ..Refreshed::default()
+    });
+    Set { content, ..plain }
+}
+
+/// Whether listed elements of a switch are those of a chain that is on;
+/// `None` where they are neither all nor none.
+pub(crate) fn is_on(netdev: bool, payloads: &[Vec<u8>]) -> Option<bool> {
+    let found = elements(payloads);
+    let wanted: BTreeSet<Vec<u8>> = switch_keys(netdev).into_iter().collect();
+    if found.is_empty() {
+        Some(false)
+    } else {
+        (found == wanted).then_some(true)
+    }
+}

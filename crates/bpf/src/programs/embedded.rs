@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The compiled programs, part of this library.
 
+use weirgate_units::{fnv1a_32, fnv1a_64};
+
 /// libbpf reads an object in place, as 64-bit words.
 #[repr(C, align(8))]
 struct Aligned<const N: usize>([u8; N]);
@@ -39,9 +41,7 @@ pub(crate) fn ingress(discipline: &str) -> Option<(&'static str, &'static [u8])>
 /// A number that tells versions of a program apart (FNV-1a of its object).
 pub(crate) fn digest(name: &str) -> u32 {
     let bytes = named(name).unwrap_or_default();
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    fnv1a_32(bytes.iter().copied())
 }
 
 /// The sources that the programs were made from, and libbpf's headers: path and
@@ -58,8 +58,5 @@ pub fn kit_number() -> u64 {
 
 /// A number that tells texts apart (FNV-1a of all of them).
 pub fn source_number<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
-    let bytes = texts.into_iter().flatten();
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    fnv1a_64(texts.into_iter().flatten().copied())
 }

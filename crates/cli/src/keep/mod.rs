@@ -7,10 +7,6 @@ pub mod track;
 use crate::exit::{Outcome, Status};
 use crate::output;
 use crate::policy::apply::{in_runtime, refused, site};
-use std::fs;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::str::FromStr;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,26 +16,16 @@ use weirgate_keep::{Report, keep};
 #[derive(Debug, Clone, Copy)]
 pub struct Announcers(u32);
 
-const GROUPS: &str = "/etc/group";
-
 impl FromStr for Announcers {
     type Err = String;
 
-    /// By number, or by name as group(5) has it; other sources of groups are
-    /// not asked.
+    /// By number, or by name as the system knows it (nsswitch.conf(5)).
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(number) = text.parse() {
-            return Ok(Self(number));
-        }
-        let groups = fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS}: {error}"))?;
-        let number = groups.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            let named = fields.next() == Some(text);
-            fields.nth(1)?.parse().ok().filter(|_| named)
-        });
+        let number = text.parse().ok();
         number
+            .or_else(|| uzers::get_group_by_name(text).map(|group| group.gid()))
             .map(Self)
-            .ok_or_else(|| format!("{GROUPS} has no group `{text}`; a number is taken, too"))
+            .ok_or_else(|| format!("there is no group `{text}`; a number is taken, too"))
     }
 }
 
@@ -101,16 +87,6 @@ fn line(report: &Report) -> String {
 
 /// Tells systemd that the service has begun its work (`sd_notify(3)`).
 pub fn ready() {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    let bytes = name.as_bytes();
-    let address = match bytes.strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&name),
-    };
     // Whoever set the variable and does not listen needs no word.
-    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
-        let _ = socket.send_to_addr(b"READY=1", &address);
-    }
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }

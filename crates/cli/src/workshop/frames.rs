@@ -8,6 +8,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use std::io::BufRead;
 use std::time::Duration;
 use weirgate_aqm::Packet;
+use weirgate_units::fnv1a_32;
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -132,14 +133,7 @@ fn facts(ip: &[u8]) -> (u32, u32) {
         _ => &[],
     };
     let hashed = [ip.get(addresses).unwrap_or_default(), &[protocol], ports];
-    // FNV-1a (Fowler, Noll, Vo).
-    let hash = hashed
-        .concat()
-        .into_iter()
-        .fold(0x811c_9dc5_u32, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
-    (hash, u32::from(ecn))
+    (fnv1a_32(hashed.concat()), u32::from(ecn))
 }
 
 #[cfg(test)]

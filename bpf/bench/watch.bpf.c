@@ -9,22 +9,7 @@
  * the packet had waited.
  */
 #include "kernel.h"
-
-#define SEEN_ENQUEUE 0
-#define SEEN_DEQUEUE 1
-#define SEEN_UPDATE 2
-
-/* One event; src/watch.rs reads it. */
-struct seen {
-	__u64 packet; /* which: its address while it is queued; of an update
-			 the delay that it went by, in 64 ns */
-	__u64 time; /* 1024 ns for codel, else ns; 0: none was taken */
-	__u64 probability; /* pie's, after an update */
-	__u32 kind;
-	__u32 len;
-	__u32 hash;
-	__u32 refused; /* what enqueue returned */
-};
+#include "watch_layout.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
 			     apply_to = record)

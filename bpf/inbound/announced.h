@@ -12,13 +12,7 @@
 #define INBOUND_ANNOUNCED_H
 
 #include "tc.h"
-#include "aqm.h"
-
-/* Times of bpf_ktime_get_ns(). */
-struct announced {
-	u64 since_ns;
-	u64 until_ns; /* no session is announced from then on */
-};
+#include "window_layout.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -18,79 +18,13 @@
  * where a device's conditioners begin.
  */
 #include "tc.h"
-#include "conditioner.h"
-
-/* Of a device. */
-#define CONDITIONERS 32
-#define CONDITION_CLASSES 8
-#define CONDITION_NETS 8
-#define CONDITION_PORTS 8
-#define CONDITION_NAME 32
+#include "condition_layout.h"
 
 #define BPF_F_RECOMPUTE_CSUM 1
 
 /* Set before the program is loaded: whether every decision is recorded; then
  * the map for it has its full size, else the least. */
 const volatile u32 recording;
-
-enum condition_action {
-	CONDITION_PASS = 0,
-	CONDITION_MARK = 1,
-	CONDITION_DROP = 2,
-};
-
-/* Addresses, as they are in the packet. */
-struct condition_net {
-	u32 address[4];
-	u32 mask[4];
-	u32 version; /* 4 or 6; 0 ends the list */
-	u32 length; /* of the mask in bits, for who reads this */
-};
-
-/* Ports from..to, both included; none begins with 0, which ends the list. */
-struct condition_ports {
-	u16 from;
-	u16 to;
-};
-
-/* What a conditioner asks of the transport header. */
-enum condition_asks {
-	CONDITION_PROTOCOL = 1,
-	CONDITION_PORT = 2,
-};
-
-/* One conditioner. */
-struct condition_rule {
-	struct meter_params meter;
-	u64 codes; /* a bit for each code point that it is about */
-	u64 yellow; /* code points that bring this colour */
-	u64 red;
-	u32 used; /* 0 ends the list */
-	u32 version;
-	u32 metered; /* whether there is a meter; else all is green */
-	u32 action[3]; /* enum condition_action, by colour */
-	u32 code[3]; /* the code point that a colour is marked with */
-	u32 classes; /* how many; 0 is any */
-	u32 class[CONDITION_CLASSES]; /* skb->priority */
-	struct condition_net source[CONDITION_NETS];
-	struct condition_net destination[CONDITION_NETS];
-	char name[CONDITION_NAME];
-	u32 asks; /* enum condition_asks */
-	u32 smallest; /* a packet counts as so many bytes at least */
-	u32 protocols[8]; /* a bit for each that it is about */
-	struct condition_ports source_ports[CONDITION_PORTS];
-	struct condition_ports destination_ports[CONDITION_PORTS];
-};
-
-struct condition_state {
-	u32 lock;
-	u32 version;
-	struct meter_vars vars;
-	u64 packets[3]; /* by colour */
-	u64 bytes[3]; /* of IP packets */
-	u64 unmarked; /* that have no place for a code point that is found */
-	u64 missed; /* packets that found it locked for too long */
-};
 
 /* What a packet is. */
 struct condition_packet {
@@ -106,15 +40,6 @@ struct condition_packet {
 	u32 colour; /* what it is found to be */
 	u32 brings;
 	u64 now_ns;
-};
-
-/* A decision, for who compares. */
-struct condition_record {
-	u64 now_ns;
-	u32 rule;
-	u32 bytes;
-	u32 brings;
-	u32 colour;
 };
 
 /* Where a device's conditioners begin, by its number. How many devices have

@@ -10,24 +10,9 @@
  */
 #include "tc.h"
 #include "lock.h"
-#include "aqm.h"
-#include "udp.h"
+#include "udp_layout.h"
 
 #define STREAMS 16384
-
-struct udp_settings {
-	struct udp_rule rule;
-	u32 refuse_mark; /* set in the mark of what is to be refused */
-	u32 spare_mask; /* who has this mark is let go */
-	u32 spare_mark;
-	u32 pad;
-};
-
-struct udp_stream {
-	struct udp_flow flow;
-	u32 lock;
-	u32 pad;
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -1,111 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What receive-window control (window.bpf.c) is told, and what it remembers. */
+/* Where receive-window control (window.bpf.c) keeps its settings and what it
+ * remembers. */
 #ifndef INBOUND_WINDOW_STATE_H
 #define INBOUND_WINDOW_STATE_H
 
 #include "tc.h"
-#include "aqm.h"
-#include "window.h"
+#include "window_layout.h"
 
 #define CONNECTIONS 16384
-
-/* Classes that may have a rate of their own, and slots in all: the first is of
- * those that have none. */
-#define WINDOW_CLASSES 15
-#define WINDOW_SLOTS 16
-
-struct window_class {
-	u32 class; /* as in skb->priority */
-	u32 pad;
-	u64 rate_bytes_s; /* of payload, its connections together; 0: no limit */
-};
-
-struct window_settings {
-	struct window_rule rule;
-	u64 rate_bytes_s; /* of payload, all of other classes; 0: no limit */
-	u32 spare_mask; /* who has this mark is not limited */
-	u32 spare_mark;
-	u32 ack_class; /* what is in it does not tell a connection's class */
-	u32 class_count;
-	u32 announced_segment; /* what new connections ask for while a session
-				* is announced; 0: as ever */
-	u32 announced_resets; /* old ones are reset then */
-	u64 round_trip_ns; /* new connections ask for segments of what they may
-			    * have in a round trip, which is this to those of
-			    * whom none is known; 0: as ever */
-	struct window_class classes[WINDOW_CLASSES];
-};
-
-enum {
-	OWN_SYN = 1, /* the side here has said how it scales */
-	OWN_SCALES = 2,
-	PEER_SYN = 4,
-	PEER_SCALES = 8,
-	REPEATED = 16, /* its first SYN is not known: an answer tells no time */
-	OWN_SACK = 32, /* and permits selective acknowledgements */
-	PEER_SACK = 64,
-};
-
-enum {
-	SPARED_IN = 1, /* by the mark of what came */
-	SPARED_OUT = 2, /* by the mark of what left */
-};
-
-struct window_connection {
-	struct window_flow flow;
-	u64 epoch; /* the last second in which data came */
-	u64 part; /* of its share that it had then, in WINDOW_ONE */
-	u64 bytes; /* of data that came */
-	u32 window; /* last offered, bytes */
-	u32 offered; /* what the receiver itself offered then */
-	u8 shift;
-	u8 handshake; /* what was seen of it */
-	u8 spared;
-	u8 slot; /* whose rate it shares */
-	u32 class; /* what it was found by */
-	u64 born_ns;
-	u64 reset_ns; /* when it was last attempted */
-	u32 lock;
-	u8 again; /* what a SYN said that may begin another connection */
-	u8 again_shift;
-	u16 pad;
-	u64 counted; /* for so much in this second, in WINDOW_ONE */
-	u64 large; /* and among those who have sent much */
-};
-
-/* A whole share, and the most that a connection counts for. */
-#define WINDOW_ONE 65536
-#define WINDOW_MOST (2 * WINDOW_ONE)
-
-/* Fewer segments than this in a second are few. */
-#define WINDOW_FEW 8
-
-/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
-#define WINDOW_MUCH 20000
-
-/* Shares used, in WINDOW_ONE: in the last whole second, and in this one. */
-struct window_used {
-	s64 before;
-	s64 now;
-};
-
-/* Whose connections share a rate (window_share.h). */
-struct window_slot {
-	u64 epoch; /* which second it is */
-	struct window_used all;
-	struct window_used large; /* of those who have sent much */
-	struct window_used sent; /* by them, whatever they count for */
-	s64 owed; /* bytes that those who have sent much go on later by */
-	u64 owed_ns; /* what they left of the rate is counted up to then */
-};
-
-struct window_totals {
-	struct window_slot slots[WINDOW_SLOTS];
-	u64 rewritten; /* packets whose window was changed */
-	u64 held; /* packets given a later time to leave */
-	u64 unknown; /* packets of connections whose handshake was not seen */
-	u64 missed; /* packets that found theirs locked for too long */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

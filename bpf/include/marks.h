@@ -17,6 +17,7 @@
 
 #include "kernel.h"
 #include "aqm.h"
+#include "marks_layout.h"
 #include "tuple.h"
 
 /* Flows that can owe marks at a time; the one silent longest is forgotten. */
@@ -31,39 +32,6 @@
 
 /* Where in skb->cb the word is: the last of those that programs may use. */
 #define MARKS_WORD 4
-
-/* A flow at a device. */
-struct marks_flow {
-	u64 netns;
-	u32 ifindex;
-	u32 hash;
-};
-
-struct marks_debt {
-	u64 owed;
-	u64 until_ns;
-};
-
-/* Where a qdisc is, as aqm_place without its queue. */
-struct marks_place {
-	u64 netns;
-	u32 ifindex;
-	u32 zero;
-};
-
-/* What user space says of a place, and what was done there. */
-struct marks_count {
-	u64 stamp; /* the lowest two bits are 0 */
-	u64 made;
-	u64 lapsed;
-};
-
-/* Of all places together. */
-struct marks_total {
-	u64 owed; /* never less than is owed: 0 is sure */
-	u64 until_ns; /* no debt lasts longer */
-	u64 key; /* of flows' hashes; user space sets it */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -11,48 +11,13 @@
 
 #include "kernel.h"
 #include "host.h"
+#include "tc_layout.h"
 #include "tuple.h"
 
-/* include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h */
+/* include/uapi/linux/bpf.h, if_ether.h */
 enum { BPF_HDR_START_NET = 1 };
-enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
-
-struct __sk_buff {
-	__u32 len;
-	__u32 pkt_type;
-	__u32 mark;
-	__u32 queue_mapping;
-	__u32 protocol;
-	__u32 vlan_present;
-	__u32 vlan_tci;
-	__u32 vlan_proto;
-	__u32 priority;
-	__u32 ingress_ifindex;
-	__u32 ifindex;
-	__u32 tc_index;
-	__u32 cb[5];
-	__u32 hash;
-	__u32 tc_classid;
-	__u32 data;
-	__u32 data_end;
-	__u32 napi_id;
-	__u32 family;
-	__u32 remote_ip4;
-	__u32 local_ip4;
-	__u32 remote_ip6[4];
-	__u32 local_ip6[4];
-	__u32 remote_port;
-	__u32 local_port;
-	__u32 data_meta;
-	__u64 flow_keys;
-	__u64 tstamp;
-	__u32 wire_len;
-	__u32 gso_segs;
-	__u64 sk;
-	__u32 gso_size;
-};
 
 /* What else headers say. */
 struct layout {

@@ -7,7 +7,7 @@
 #ifndef BPF_TUPLE_H
 #define BPF_TUPLE_H
 
-#include "aqm.h"
+#include "tuple_layout.h"
 
 /* include/uapi/linux/in.h */
 enum {
@@ -24,15 +24,6 @@ enum {
 
 /* Extension headers of IPv6 that are gone through. */
 #define EXTENSIONS 6
-
-/* Bytes as they are in the packet. */
-struct tuple {
-	u32 address[2][4]; /* source, destination; IPv4 in the first word */
-	u16 ports[2];
-	u8 protocol;
-	u8 version; /* 4, 6; 0 is no packet of a flow */
-	u16 zero;
-};
 
 static __always_inline int tuple_has_ports(u8 protocol)
 {

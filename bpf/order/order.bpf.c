@@ -22,6 +22,7 @@
  */
 #include "lock.h"
 #include "tcp_segment.h"
+#include "order_layout.h"
 
 #define FLOWS 16384
 
@@ -43,13 +44,6 @@ struct order_flow {
 	u32 count; /* segments in a row that were for another class */
 	u32 lock;
 	u32 answered; /* an acknowledgement came by */
-};
-
-struct order_totals {
-	u64 moved; /* connections that went on with nothing left behind */
-	u64 late; /* those that moved because it took too long */
-	u64 closed; /* acknowledgements whose window was closed */
-	u64 missed; /* packets that found theirs locked for too long */
 };
 
 /* By the tuple of the data. */

@@ -19,10 +19,10 @@
  */
 #include "segment.h"
 #include "spread.h"
+#include "passive_layout.h"
 
 /* What is kept at most: devices, packets that wait, numbers that are awaited,
  * connections without timestamps (two for each), classes of devices, hosts. */
-#define DEVICES 64
 #define STANDING 65536
 #define AWAITED 32768
 #define EDGES 16384
@@ -31,16 +31,6 @@
 
 /* Packets that leave a queue in one go and are gone through. */
 #define TOGETHER 16
-
-/* What is wanted of a device. */
-enum { DEVICE_HOSTS = 1 };
-
-struct device {
-	/* The device whose line it serves: itself, but for an IFB, which delays
-	 * what arrived there. */
-	u32 line;
-	u32 what;
-};
 
 struct standing {
 	u64 ns;
@@ -76,49 +66,14 @@ struct edge_key {
 	u32 line;
 };
 
-/* What a spread is of. */
-enum { OF_WAIT = 0, OF_BEYOND = 1, OF_HERE = 2, OF_BYTES = 3 };
-
-struct spread_key {
-	u32 ifindex;
-	u32 priority;
-	u32 of;
-};
-
-struct host_key {
-	u32 ifindex;
-	u32 version;
-	u32 address[4];
-};
-
-struct host {
-	u64 sent_bytes; /* by the host */
-	u64 sent_packets;
-	u64 received_bytes;
-	u64 received_packets;
-	u64 beyond_count; /* round trips from here to where it talks to */
-	u64 beyond_ns;
-	u64 here_count; /* round trips from here to it */
-	u64 here_ns;
-	u64 dropped; /* of what it was sent, in the device's queue */
-	u64 marked; /* with ECN's CE, there */
-	u64 timed; /* packets that left the queue */
-	u64 waited_ns; /* their waits, added up */
-};
-
-struct passive_totals {
-	u64 untimed; /* packets that left a queue and were not seen to come */
-	u64 left_out; /* times for which there was no more room */
-};
-
 /* The network namespace that is looked at (SO_NETNS_COOKIE). */
 const volatile u64 namespace;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DEVICES);
+	__uint(max_entries, PASSIVE_DEVICES);
 	__type(key, u32);
-	__type(value, struct device);
+	__type(value, struct passive_device);
 } devices SEC(".maps");
 
 struct {
@@ -146,15 +101,15 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SPREADS);
-	__type(key, struct spread_key);
+	__type(key, struct passive_spread_key);
 	__type(value, struct spread);
 } spreads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, HOSTS);
-	__type(key, struct host_key);
-	__type(value, struct host);
+	__type(key, struct passive_host_key);
+	__type(value, struct passive_host);
 } hosts SEC(".maps");
 
 struct {
@@ -181,8 +136,8 @@ static __always_inline void count(u64 offset)
 		__sync_fetch_and_add((u64 *)(all + offset), 1);
 }
 
-static __always_inline struct device *watched(struct net_device *dev,
-					      u32 *ifindex)
+static __always_inline struct passive_device *watched(struct net_device *dev,
+						      u32 *ifindex)
 {
 	if (!dev || dev->nd_net.net->net_cookie != namespace)
 		return 0;
@@ -192,7 +147,7 @@ static __always_inline struct device *watched(struct net_device *dev,
 
 static __noinline void add(u32 ifindex, u32 priority, u32 of, u64 ns)
 {
-	struct spread_key key = { ifindex, priority, of };
+	struct passive_spread_key key = { ifindex, priority, of };
 	struct spread *spread = bpf_map_lookup_elem(&spreads, &key);
 	u32 zero = 0;
 
@@ -209,12 +164,12 @@ static __noinline void add(u32 ifindex, u32 priority, u32 of, u64 ns)
 		count(offsetof(struct passive_totals, left_out));
 }
 
-static __always_inline struct host *host_of(u32 ifindex, struct tuple *tuple,
-					    u32 end)
+static __always_inline struct passive_host *
+host_of(u32 ifindex, struct tuple *tuple, u32 end)
 {
-	struct host_key key = { ifindex, tuple->version };
-	struct host fresh = {};
-	struct host *host;
+	struct passive_host_key key = { ifindex, tuple->version };
+	struct passive_host fresh = {};
+	struct passive_host *host;
 
 	__builtin_memcpy(key.address, tuple->address[end & 1], 16);
 	host = bpf_map_lookup_elem(&hosts, &key);
@@ -225,9 +180,9 @@ static __always_inline struct host *host_of(u32 ifindex, struct tuple *tuple,
 }
 
 /* The host that a packet in a queue goes to, as long as it is remembered. */
-static __always_inline struct host *awaiting(struct standing *standing)
+static __always_inline struct passive_host *awaiting(struct standing *standing)
 {
-	struct host_key key = { standing->ifindex, standing->version };
+	struct passive_host_key key = { standing->ifindex, standing->version };
 
 	if (!standing->version)
 		return 0;
@@ -255,8 +210,9 @@ static __always_inline u32 first_covered(struct question *question,
 
 /* What a segment answers, and what it asks. `out` says whether it leaves. */
 static __always_inline void times(struct segment *segment,
-				  struct device *device, struct host *host,
-				  u32 out, u32 priority, u64 now)
+				  struct passive_device *device,
+				  struct passive_host *host, u32 out,
+				  u32 priority, u64 now)
 {
 	struct question question = {};
 	struct asked *before;
@@ -312,7 +268,7 @@ static __always_inline void times(struct segment *segment,
 
 /* An IFB tells the class of what arrived at its line. */
 static __always_inline void classed(struct segment *segment,
-				    struct device *device, u32 priority)
+				    struct passive_device *device, u32 priority)
 {
 	struct question question = {};
 	struct asked *before;
@@ -327,12 +283,12 @@ static __always_inline void classed(struct segment *segment,
 }
 
 /* `queued`, for what leaves, gets whom it is for. */
-static __always_inline void seen(struct sk_buff *skb, struct device *device,
-				 u32 ifindex, u32 out, u64 now,
-				 struct standing *queued)
+static __always_inline void seen(struct sk_buff *skb,
+				 struct passive_device *device, u32 ifindex,
+				 u32 out, u64 now, struct standing *queued)
 {
 	struct segment segment = {};
-	struct host *host = 0;
+	struct passive_host *host = 0;
 	u8 *network = skb->data;
 	u32 before = 0;
 	struct skb_shared_info *shared;
@@ -393,7 +349,7 @@ int BPF_PROG(passive_queued, struct sk_buff *skb)
 {
 	struct standing standing_now = {};
 	u64 key = (u64)skb, now, before;
-	struct device *device;
+	struct passive_device *device;
 	u32 ifindex;
 
 	device = watched(skb->dev, &ifindex);
@@ -418,7 +374,7 @@ static __always_inline void leaves(struct sk_buff *skb, u32 ifindex, u64 now)
 {
 	u64 key = (u64)skb;
 	struct standing *came = bpf_map_lookup_elem(&standing, &key);
-	struct host *host;
+	struct passive_host *host;
 
 	if (came && came->ifindex == ifindex &&
 	    came->merged == merged_in(skb)) {
@@ -463,7 +419,7 @@ int BPF_PROG(passive_left, struct Qdisc *qdisc, struct netdev_queue *queue,
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(passive_arrived, struct sk_buff *skb)
 {
-	struct device *device;
+	struct passive_device *device;
 	u32 ifindex;
 
 	device = watched(skb->dev, &ifindex);
@@ -478,7 +434,7 @@ int BPF_PROG(passive_dropped, struct sk_buff *skb)
 {
 	u64 key = (u64)skb;
 	struct standing *came = bpf_map_lookup_elem(&standing, &key);
-	struct host *host;
+	struct passive_host *host;
 
 	if (!came)
 		return 0;

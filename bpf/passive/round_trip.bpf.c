@@ -14,6 +14,7 @@
  * Programs at tracepoints (tp_btf), which can change nothing, as passive.bpf.c.
  */
 #include "segment.h"
+#include "round_trip_layout.h"
 
 #define AWAITED 16384
 #define ENDS 64
@@ -28,17 +29,6 @@ struct question {
 struct asked {
 	u64 ns;
 	u64 twice;
-};
-
-struct outside {
-	u8 address[16];
-	u32 version;
-	u32 pad;
-};
-
-struct heard {
-	u64 least_ns;
-	u64 count;
 };
 
 /* The network namespace that is looked at (SO_NETNS_COOKIE). */
@@ -63,8 +53,8 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, ENDS);
-	__type(key, struct outside);
-	__type(value, struct heard);
+	__type(key, struct round_trip_end);
+	__type(value, struct round_trip_heard);
 } ends SEC(".maps");
 
 static __always_inline int watched(struct net_device *dev)
@@ -117,9 +107,9 @@ static __always_inline void went(struct sk_buff *skb, u64 now)
 /* An answer came from the outside. */
 static __always_inline void hear(struct tuple *tuple, u64 ns)
 {
-	struct heard fresh = { ns, 1 };
-	struct outside outside = {};
-	struct heard *heard;
+	struct round_trip_heard fresh = { ns, 1 };
+	struct round_trip_end outside = {};
+	struct round_trip_heard *heard;
 
 	__builtin_memcpy(outside.address, tuple->address[0], 16);
 	outside.version = tuple->version;

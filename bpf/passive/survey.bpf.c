@@ -5,50 +5,15 @@
  * which can change nothing.
  */
 #include "segment.h"
-#include "spread.h"
+#include "survey_layout.h"
 
 /* Protocols and ports that are told apart; of more, those seen last. Protocols
  * alone are few, and never forgotten. */
 #define SERVICES 4096
 #define PROTOCOLS 512
 
-/* Steps of 64 bytes, the last for all that is larger. */
-#define SIZE_PLACES 6
-#define SIZES 25
-
-struct survey_service {
-	u16 ethertype; /* as in the packet */
-	u8 protocol; /* of IP */
-	u8 out;
-	u16 port; /* the lower of both, as services have them; 0 for none */
-	u16 zero;
-};
-
-struct survey_count {
-	u64 packets;
-	u64 bytes;
-};
-
-struct survey_way {
-	u64 last_ns;
-	struct survey_count all;
-	u64 wire; /* bytes on the link, as its layer has them */
-	struct survey_count sizes[SIZES];
-	struct spread gaps;
-};
-
-/* The network namespace that is looked at, and the device in it. */
-const volatile u64 namespace;
-const volatile u64 surveyed;
-
-/* The link's layer: bytes beside a packet, the smallest frame, and what each
- * `piece` bytes of a frame are on the wire beside the frame itself, which counts
- * only where it is `kept`. Without pieces `piece` is 0. */
-const volatile s64 overhead;
-const volatile u64 smallest;
-const volatile u64 kept;
-const volatile u64 piece;
-const volatile u64 piece_wire;
+/* Set before the program is loaded. */
+const volatile struct survey_of of;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -70,8 +35,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
 	__type(key, u32);
-	__type(value, struct survey_way);
-} ways SEC(".maps");
+	__type(value, struct survey_direction);
+} directions SEC(".maps");
 
 static __always_inline void more(struct survey_count *count, u64 packets,
 				 u64 bytes)
@@ -98,13 +63,13 @@ static __always_inline void count_in(void *map, struct survey_service *service,
 /* Bytes on the wire of a packet. */
 static __always_inline u64 on_wire(u64 bytes)
 {
-	s64 stated = (s64)bytes + overhead;
-	u64 least = smallest > 1 ? smallest : 1;
+	s64 stated = (s64)bytes + of.overhead;
+	u64 least = of.smallest > 1 ? of.smallest : 1;
 	u64 frame = stated > (s64)least ? (u64)stated : least;
-	u64 wire = kept ? frame : 0;
+	u64 wire = of.kept ? frame : 0;
 
-	if (piece)
-		wire += (frame + piece - 1) / piece * piece_wire;
+	if (of.piece)
+		wire += (frame + of.piece - 1) / of.piece * of.piece_wire;
 	return wire;
 }
 
@@ -127,7 +92,7 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 				   u32 bytes, u32 out)
 {
 	struct survey_service service = { skb->protocol, 0, out };
-	struct survey_way *way;
+	struct survey_direction *direction;
 	struct skb_shared_info *shared;
 	struct tuple tuple = {};
 	u64 now = bpf_ktime_get_ns();
@@ -154,27 +119,28 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 		service.port = one < other ? one : other;
 	}
 	count_in(&services, &service, segments, bytes);
-	way = bpf_map_lookup_elem(&ways, &out);
-	if (!way)
+	direction = bpf_map_lookup_elem(&directions, &out);
+	if (!direction)
 		return;
-	more(&way->all, segments, bytes);
-	__sync_fetch_and_add(&way->wire, segments * on_wire(bytes / segments));
-	step = bytes / segments >> SIZE_PLACES;
-	if (step >= SIZES)
-		step = SIZES - 1;
+	more(&direction->all, segments, bytes);
+	__sync_fetch_and_add(&direction->wire,
+			     segments * on_wire(bytes / segments));
+	step = bytes / segments >> SURVEY_SIZE_BITS;
+	if (step >= SURVEY_SIZES)
+		step = SURVEY_SIZES - 1;
 	barrier_var(step);
-	if (step < SIZES)
-		more(&way->sizes[step], segments, bytes);
-	last = way->last_ns;
-	way->last_ns = now;
+	if (step < SURVEY_SIZES)
+		more(&direction->sizes[step], segments, bytes);
+	last = direction->last_ns;
+	direction->last_ns = now;
 	if (last && now >= last)
-		spread_add(&way->gaps, now - last);
+		spread_add(&direction->gaps, now - last);
 }
 
 static __always_inline int here(struct net_device *dev)
 {
-	return dev && dev->ifindex == (int)surveyed &&
-	       dev->nd_net.net->net_cookie == namespace;
+	return dev && dev->ifindex == (int)of.surveyed &&
+	       dev->nd_net.net->net_cookie == of.namespace;
 }
 
 SEC("tp_btf/net_dev_queue")

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compiles every program below bpf/ for the kernel, and those of the kit's
 //! disciplines, with libbpf's own headers; and lists the objects for the crate to
-//! include.
+//! include. Generates Rust's types of what maps hold from the headers of the same
+//! programs.
 
+use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use std::env;
 use std::error::Error;
 use std::fmt::Write;
@@ -28,6 +30,31 @@ const FLAGS: [&str; 8] = [
     "-Wno-missing-declarations",
 ];
 
+/// Where programs are.
+const FOLDERS: [&str; 9] = [
+    "bpf/bench",
+    "bpf/egress",
+    "bpf/include",
+    "bpf/inbound",
+    "bpf/ingress",
+    "bpf/order",
+    "bpf/passive",
+    "bpf/payload",
+    "bpf/qdisc",
+];
+
+/// Where they find what they include.
+const INCLUDES: [&str; 8] = [
+    "bpf/include",
+    "bpf/qdisc",
+    "bpf/ingress",
+    "bpf/payload",
+    "bpf/passive",
+    "aqm/include",
+    "aqm/host",
+    "aqm",
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -40,19 +67,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok())
         .ok_or("no clang for BPF: install Debian's clang-19 (`cargo xtask setup` does)")?;
-    let mut sources: Vec<PathBuf> = Vec::new();
-    for folder in [
-        "bpf/qdisc",
-        "bpf/egress",
-        "bpf/payload",
-        "bpf/inbound",
-        "bpf/order",
-        "bpf/passive",
-        "bpf/bench",
-    ] {
-        let files = fs::read_dir(root.join(folder))?.filter_map(|entry| Some(entry.ok()?.path()));
-        sources.extend(files.filter(|path| path.to_string_lossy().ends_with(".bpf.c")));
-    }
+    let include = |folder: &Path| format!("-I{}", folder.display());
+    let mut includes = vec![format!("-I{headers}"), include(&out)];
+    includes.extend(INCLUDES.map(|folder| include(&root.join(folder))));
+    let mut sources = files(&root, ".bpf.c")?;
     sources.extend(disciplines(&out)?);
     sources.sort();
     let mut items = String::new();
@@ -66,30 +84,55 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = file.trim_end_matches(".bpf.c");
         let object = out.join(format!("{name}.bpf.o"));
         let mut command = Command::new(compiler);
-        command.args(FLAGS).arg(format!("-I{headers}"));
-        command.arg(format!("-I{}", out.display()));
-        for folder in [
-            "bpf/include",
-            "bpf/qdisc",
-            "bpf/ingress",
-            "bpf/payload",
-            "bpf/passive",
-            "aqm/include",
-            "aqm/host",
-            "aqm",
-        ] {
-            command.arg(format!("-I{}", root.join(folder).display()));
-        }
+        command.args(FLAGS).args(&includes);
         command.arg("-c").arg(&source).arg("-o").arg(&object);
         if !command.status()?.success() {
             return Err(format!("{} does not compile", source.display()).into());
         }
         items += &item(name, &object);
-        writeln!(table, "    ({name:?}, &{}.0),", name.to_uppercase())?;
+        let digest = digest(&fs::read(&object)?);
+        let (high, low) = (digest >> 16, digest & 0xffff);
+        let upper = name.to_uppercase();
+        writeln!(table, "    ({name:?}, 0x{high:04x}_{low:04x}, &{upper}.0),")?;
     }
     items += &shared(&root, Path::new(&headers))?;
-    writeln!(items, "static PROGRAMS: &[(&str, &[u8])] = &[\n{table}];")?;
+    writeln!(
+        items,
+        "static PROGRAMS: &[(&str, u32, &[u8])] = &[\n{table}];"
+    )?;
     fs::write(out.join("programs.rs"), items)?;
+    layouts(&root, &includes, &out)
+}
+
+/// The files of all programs whose name ends so.
+fn files(root: &Path, end: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    for folder in FOLDERS {
+        let files = fs::read_dir(root.join(folder))?.filter_map(|entry| Some(entry.ok()?.path()));
+        all.extend(files.filter(|path| path.to_string_lossy().ends_with(end)));
+    }
+    Ok(all)
+}
+
+/// Generates the types of every `*_layout.h`, with what they are made of. They are
+/// read for BPF, and the types assert clang's sizes and offsets: what Rust makes of
+/// them cannot differ from what the program has.
+fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut text = String::new();
+    for path in files(root, "_layout.h")? {
+        writeln!(text, "#include \"{}\"", path.canonicalize()?.display())?;
+    }
+    bindgen::Builder::default()
+        .header_contents("layouts.h", &text)
+        .clang_arg("--target=bpf")
+        .clang_args(includes)
+        .allowlist_file(".*_layout\\.h")
+        .allowlist_item("SPREAD_.*")
+        .allowlist_type("meter_kind|window_algorithm")
+        .prepend_enum_name(false)
+        .parse_callbacks(Box::new(Bytes))
+        .generate()?
+        .write_to_file(out.join("layouts.rs"))?;
     Ok(())
 }
 
@@ -120,6 +163,18 @@ fn disciplines(out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     }
     fs::write(out.join("disciplines.h"), format!("{header}{kinds}\n"))?;
     Ok(programs)
+}
+
+/// Generated types are read from and written to maps as bytes.
+#[derive(Debug)]
+struct Bytes;
+
+impl ParseCallbacks for Bytes {
+    fn add_derives(&self, _: &DeriveInfo<'_>) -> Vec<String> {
+        ["FromBytes", "Immutable", "IntoBytes"]
+            .map(str::to_owned)
+            .to_vec()
+    }
 }
 
 /// Everything that someone else's discipline is compiled with, by its path in
@@ -168,6 +223,13 @@ const LIBBPF: [&str; 4] = [
     "bpf_core_read.h",
     "bpf_tracing.h",
 ];
+
+/// What tells versions of a program apart: FNV-1a of its object.
+fn digest(object: &[u8]) -> u32 {
+    object.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
 
 /// A static with the object's bytes. libbpf reads 64-bit words, so it is
 /// aligned.

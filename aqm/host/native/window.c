@@ -6,7 +6,7 @@
 #include "window.h"
 
 extern const u32 aqm_window_size, aqm_window_rate;
-extern const u32 aqm_udp_size, aqm_udp_state, aqm_udp_rate, aqm_udp_discarded;
+extern const u32 aqm_udp_size, aqm_udp_state;
 u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
 		    u64 now_ns);
 void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
@@ -64,9 +64,6 @@ u64 aqm_window_pay(void *flow, u32 ack, u64 owed)
 
 const u32 aqm_udp_size = sizeof(struct udp_flow);
 const u32 aqm_udp_state = __builtin_offsetof(struct udp_flow, state);
-const u32 aqm_udp_rate =
-	__builtin_offsetof(struct udp_flow, meter.rate_bytes_s);
-const u32 aqm_udp_discarded = __builtin_offsetof(struct udp_flow, discarded);
 
 u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
 		    u64 now_ns)

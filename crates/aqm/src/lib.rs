@@ -33,7 +33,7 @@ mod window;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};
-pub use meter::{Colour, Meter, MeterError, MeterKind};
+pub use meter::{Colour, Meter, MeterError, MeterKind, MeterParams};
 pub use mirror::{Mirror, MirrorError, Taken};
 pub use own::OpenError;
 pub use presets::{PRESET, PRESETS, Preset};

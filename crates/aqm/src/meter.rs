@@ -98,17 +98,19 @@ impl fmt::Display for MeterError {
 
 impl std::error::Error for MeterError {}
 
+/// `struct meter_params` (`aqm/include/conditioner.h`), which says what each number is.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct Params {
-    rate: u64,
-    burst: u64,
-    peak: u64,
-    excess: u64,
-    interval: u64,
-    gain: u64,
-    kind: u32,
-    aware: u32,
+#[expect(missing_docs, reason = "C documents them")]
+pub struct MeterParams {
+    pub rate: u64,
+    pub burst: u64,
+    pub peak: u64,
+    pub excess: u64,
+    pub interval: u64,
+    pub gain: u64,
+    pub kind: u32,
+    pub aware: u32,
 }
 
 /// `struct meter_vars`: its owner is C.
@@ -117,143 +119,103 @@ type Vars = [u64; 8];
 unsafe extern "C" {
     fn meter_native_colour(
         vars: *mut Vars,
-        params: *const Params,
+        params: *const MeterParams,
         bytes: u32,
         colour: u32,
         now_ns: u64,
     ) -> u32;
 }
 
-impl MeterKind {
-    /// Bytes of [`MeterKind::encode`].
-    pub const BYTES: usize = size_of::<Params>();
-
-    /// `struct meter_params`, as a program for the kernel takes it.
-    pub fn encode(self, aware: bool) -> Result<Vec<u8>, MeterError> {
-        let params = self.params(aware)?;
-        let words = [
-            params.rate,
-            params.burst,
-            params.peak,
-            params.excess,
-            params.interval,
-            params.gain,
-        ];
-        let mut bytes = words.map(u64::to_ne_bytes).as_flattened().to_vec();
-        bytes.extend(
-            [params.kind, params.aware]
-                .map(u32::to_ne_bytes)
-                .as_flattened(),
-        );
-        Ok(bytes)
-    }
-
-    /// What such bytes say, and whether the meter is colour-aware; `None` where
-    /// none of this kind made them.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<(Self, bool)> {
-        let bytes = bytes.get(..Self::BYTES)?;
-        let word = |index: usize| {
-            let own = bytes.get(8 * index..).and_then(<[u8]>::first_chunk);
-            u64::from_ne_bytes(own.copied().unwrap_or_default())
-        };
-        let half = |at: usize| {
-            let own = bytes.get(at..).and_then(<[u8]>::first_chunk);
-            u32::from_ne_bytes(own.copied().unwrap_or_default())
-        };
-        let (rate, burst, interval) = (word(0), word(1), word(4));
-        let kind = match half(48) {
-            0 => Self::Bucket { rate, burst },
-            1 => Self::SingleRate {
-                rate,
-                burst,
-                excess: word(3),
-            },
-            2 => Self::TwoRate {
-                rate,
-                burst,
-                peak: word(2),
-                peak_burst: word(3),
-            },
-            3 => Self::Average { rate, interval },
-            4 => Self::Moving {
-                rate,
-                interval,
-                gain: word(5),
-            },
-            _ => return None,
-        };
-        Some((kind, half(52) != 0))
-    }
-
-    fn params(self, aware: bool) -> Result<Params, MeterError> {
-        let mut params = Params {
-            aware: aware.into(),
-            ..Params::default()
-        };
-        match self {
-            Self::Bucket { rate, burst } => {
-                params.rate = rate;
-                params.burst = within("burst", burst, 0, MOST_BURST)?;
+impl MeterParams {
+    /// Whether a meter can measure by these numbers.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where one is out of its range.
+    pub fn check(&self) -> Result<(), MeterError> {
+        within("rate", self.rate, 1, MOST_RATE)?;
+        match self.kind {
+            0 => within("burst", self.burst, 0, MOST_BURST),
+            1 => {
+                within("committed burst", self.burst, 0, MOST_BURST)?;
+                within("excess burst", self.excess, 0, MOST_BURST)?;
+                // RFC 2697 section 1: one of them must be larger than 0.
+                let larger = self.burst.max(self.excess);
+                within("the larger burst", larger, 1, MOST_BURST)
             }
-            Self::SingleRate {
+            2 => {
+                // RFC 2698 section 1: both larger than 0, PIR >= CIR.
+                within("committed burst", self.burst, 1, MOST_BURST)?;
+                within("peak rate", self.peak, self.rate, MOST_RATE)?;
+                within("peak burst", self.excess, 1, MOST_BURST)
+            }
+            3 => within("interval", self.interval, 1, MOST_INTERVAL),
+            4 => {
+                within("interval", self.interval, 1, MOST_INTERVAL)?;
+                within("gain", self.gain, 1, ONE)
+            }
+            kind => within("kind", kind.into(), 0, 4),
+        }
+    }
+
+    fn of(kind: MeterKind, aware: bool) -> Self {
+        let mut params = Self {
+            aware: aware.into(),
+            ..Self::default()
+        };
+        (params.kind, params.rate) = match kind {
+            MeterKind::Bucket { rate, burst } => {
+                params.burst = burst;
+                (0, rate)
+            }
+            MeterKind::SingleRate {
                 rate,
                 burst,
                 excess,
             } => {
-                params.kind = 1;
-                params.rate = rate;
-                params.burst = within("committed burst", burst, 0, MOST_BURST)?;
-                params.excess = within("excess burst", excess, 0, MOST_BURST)?;
-                // RFC 2697 section 1: one of them must be larger than 0.
-                within("the larger burst", burst.max(excess), 1, MOST_BURST)?;
+                (params.burst, params.excess) = (burst, excess);
+                (1, rate)
             }
-            Self::TwoRate {
+            MeterKind::TwoRate {
                 rate,
                 burst,
                 peak,
                 peak_burst,
             } => {
-                params.kind = 2;
-                params.rate = rate;
-                // RFC 2698 section 1: both larger than 0, PIR >= CIR.
-                params.burst = within("committed burst", burst, 1, MOST_BURST)?;
-                params.peak = within("peak rate", peak, rate, MOST_RATE)?;
-                params.excess = within("peak burst", peak_burst, 1, MOST_BURST)?;
+                (params.burst, params.peak, params.excess) = (burst, peak, peak_burst);
+                (2, rate)
             }
-            Self::Average { rate, interval } => {
-                params.kind = 3;
-                params.rate = rate;
-                params.interval = within("interval", interval, 1, MOST_INTERVAL)?;
+            MeterKind::Average { rate, interval } => {
+                params.interval = interval;
+                (3, rate)
             }
-            Self::Moving {
+            MeterKind::Moving {
                 rate,
                 interval,
                 gain,
             } => {
-                params.kind = 4;
-                params.rate = rate;
-                params.interval = within("interval", interval, 1, MOST_INTERVAL)?;
-                params.gain = within("gain", gain, 1, ONE)?;
+                (params.interval, params.gain) = (interval, gain);
+                (4, rate)
             }
-        }
-        within("rate", params.rate, 1, MOST_RATE)?;
-        Ok(params)
+        };
+        params
     }
 }
 
 /// One meter and its state. It is full when its first packet comes.
 #[derive(Debug, Clone)]
 pub struct Meter {
-    params: Params,
+    params: MeterParams,
     vars: Vars,
 }
 
 impl Meter {
     /// A colour-blind one, or one that heeds the colours packets bring.
     pub fn new(kind: MeterKind, aware: bool) -> Result<Self, MeterError> {
+        let params = MeterParams::of(kind, aware);
+        params.check()?;
         Ok(Self {
-            params: kind.params(aware)?,
+            params,
             vars: Vars::default(),
         })
     }
@@ -281,9 +243,9 @@ impl Meter {
     }
 }
 
-fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<u64, MeterError> {
+fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), MeterError> {
     if (least..=most).contains(&value) {
-        return Ok(value);
+        return Ok(());
     }
     Err(MeterError {
         what,
@@ -295,40 +257,7 @@ fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<u64, 
 
 #[cfg(test)]
 mod tests {
-    use super::{MeterKind, Params, Vars};
-
-    #[test]
-    fn bytes_say_what_was_meant() {
-        let (rate, burst, interval) = (1_000, 3_000, 1_000_000);
-        for kind in [
-            MeterKind::Bucket { rate, burst },
-            MeterKind::SingleRate {
-                rate,
-                burst,
-                excess: 4_000,
-            },
-            MeterKind::TwoRate {
-                rate,
-                burst,
-                peak: 2_000,
-                peak_burst: 5_000,
-            },
-            MeterKind::Average { rate, interval },
-            MeterKind::Moving {
-                rate,
-                interval,
-                gain: 1 << 30,
-            },
-        ] {
-            for aware in [false, true] {
-                let bytes = kind.encode(aware);
-                let back = bytes.ok().and_then(|bytes| MeterKind::decode(&bytes));
-                assert_eq!(back, Some((kind, aware)));
-            }
-        }
-        assert_eq!(MeterKind::decode(&[0; 55]), None);
-        assert_eq!(MeterKind::decode(&[9; 56]), None);
-    }
+    use super::{MeterParams, Vars};
 
     unsafe extern "C" {
         static meter_layout: [u32; 2];
@@ -339,7 +268,7 @@ mod tests {
         // SAFETY: C defines two constant numbers of that name.
         let theirs = unsafe { meter_layout };
         assert_eq!(
-            [size_of::<Params>(), size_of::<Vars>()].map(|n| n as u32),
+            [size_of::<MeterParams>(), size_of::<Vars>()].map(|n| n as u32),
             theirs
         );
     }

@@ -7,8 +7,6 @@ use std::ffi::c_void;
 unsafe extern "C" {
     static aqm_udp_size: u32;
     static aqm_udp_state: u32;
-    static aqm_udp_rate: u32;
-    static aqm_udp_discarded: u32;
     fn aqm_udp_arrived(flow: *mut c_void, rule: *const UdpRule, bytes: u32, now_ns: u64) -> u32;
 }
 
@@ -34,46 +32,6 @@ pub struct UdpRule {
     pub age_ns: u64,
 }
 
-impl UdpRule {
-    /// The rule of these words, in the structure's order.
-    pub const fn from_words(words: &[u64; 8]) -> Self {
-        let [
-            mode,
-            rate_bytes_s,
-            burst_bytes,
-            drop_ns,
-            warn_ns,
-            chunk_ns,
-            chunks,
-            age_ns,
-        ] = *words;
-        Self {
-            mode,
-            rate_bytes_s,
-            burst_bytes,
-            drop_ns,
-            warn_ns,
-            chunk_ns,
-            chunks,
-            age_ns,
-        }
-    }
-
-    /// The words of the structure, in its order.
-    pub const fn words(&self) -> [u64; 8] {
-        [
-            self.mode,
-            self.rate_bytes_s,
-            self.burst_bytes,
-            self.drop_ns,
-            self.warn_ns,
-            self.chunk_ns,
-            self.chunks,
-            self.age_ns,
-        ]
-    }
-}
-
 /// Where a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UdpState {
@@ -85,6 +43,18 @@ pub enum UdpState {
     Warn,
     /// Refused.
     Kill,
+}
+
+impl UdpState {
+    /// The state of this number (`enum udp_state`).
+    pub const fn numbered(number: u32) -> Self {
+        match number {
+            0 => Self::Okay,
+            1 => Self::Drop,
+            2 => Self::Warn,
+            _ => Self::Kill,
+        }
+    }
 }
 
 /// What becomes of a datagram.
@@ -139,33 +109,9 @@ impl Udp {
             .iter()
             .flat_map(|word| word.to_ne_bytes())
             .collect();
-        Self::state_of(&bytes)
-    }
-
-    /// Where a stream is that another host has as bytes.
-    pub fn state_of(stream: &[u8]) -> UdpState {
         // SAFETY: a constant.
         let at = unsafe { aqm_udp_state } as usize;
-        let word = stream.get(at..).and_then(|bytes| bytes.first_chunk());
-        match u32::from_ne_bytes(word.copied().unwrap_or_default()) {
-            0 => UdpState::Okay,
-            1 => UdpState::Drop,
-            2 => UdpState::Warn,
-            _ => UdpState::Kill,
-        }
-    }
-
-    /// The rate measured of such a stream, in bytes a second, and how many of
-    /// its datagrams were not delivered.
-    pub fn figures_of(stream: &[u8]) -> (u64, u64) {
-        // SAFETY: constants.
-        let places = unsafe { [aqm_udp_rate, aqm_udp_discarded] };
-        let [rate, discarded] = places.map(|at| {
-            let word = stream
-                .get(at as usize..)
-                .and_then(|bytes| bytes.first_chunk());
-            u64::from_ne_bytes(word.copied().unwrap_or_default())
-        });
-        (rate, discarded)
+        let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+        UdpState::numbered(u32::from_ne_bytes(word.copied().unwrap_or_default()))
     }
 }

@@ -90,47 +90,6 @@ impl WindowRule {
             age_ns: 5_000_000_000,
         }
     }
-
-    /// The rule of these words, in the structure's order.
-    pub const fn from_words(words: &[u64; 9]) -> Self {
-        let [
-            algorithm,
-            fixed_bytes,
-            horizon_ns,
-            hold_ns,
-            initial_bytes,
-            limit_bytes,
-            chunk_ns,
-            chunks,
-            age_ns,
-        ] = *words;
-        Self {
-            algorithm,
-            fixed_bytes,
-            horizon_ns,
-            hold_ns,
-            initial_bytes,
-            limit_bytes,
-            chunk_ns,
-            chunks,
-            age_ns,
-        }
-    }
-
-    /// The words of the structure, in its order.
-    pub const fn words(&self) -> [u64; 9] {
-        [
-            self.algorithm,
-            self.fixed_bytes,
-            self.horizon_ns,
-            self.hold_ns,
-            self.initial_bytes,
-            self.limit_bytes,
-            self.chunk_ns,
-            self.chunks,
-            self.age_ns,
-        ]
-    }
 }
 
 /// A connection. The caller keeps time.
@@ -216,14 +175,5 @@ impl Window {
         // SAFETY: a constant.
         let at = unsafe { aqm_window_rate } as usize;
         self.memory.get(at / 8).copied().unwrap_or_default()
-    }
-
-    /// The rate measured of a connection that another host has as bytes, in
-    /// bytes a second.
-    pub fn rate_of(connection: &[u8]) -> u64 {
-        // SAFETY: a constant.
-        let at = unsafe { aqm_window_rate } as usize;
-        let word = connection.get(at..).and_then(|bytes| bytes.first_chunk());
-        u64::from_ne_bytes(word.copied().unwrap_or_default())
     }
 }

@@ -3,23 +3,18 @@
 //! least qdisc that BPF programs can make, and how long programs ran.
 
 use crate::error::BpfError;
+use crate::layout::__sk_buff;
 use crate::programs::{self, log};
 use crate::qdisc::kind::load;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
+use zerocopy::{FromZeros, IntoBytes};
 
 /// The sender's program, in its object and by name.
 const SEND: &str = "send";
 const SEND_PROGRAM: &str = "bench_send";
-
-/// Bytes of `struct __sk_buff` that are said, and where its members are
-/// (include/uapi/linux/bpf.h).
-const CONTEXT_BYTES: usize = 68;
-const PRIORITY_AT: usize = 32;
-const INGRESS_AT: usize = 36;
-const CB_AT: usize = 48;
 
 /// Sends copies of a packet from inside the kernel.
 #[derive(Debug)]
@@ -59,20 +54,17 @@ impl Sender {
 
     /// Sends. Whether the device took the packets is not told.
     pub fn send(&mut self, copies: &Copies<'_>) -> Result<(), BpfError> {
-        let mut context = [0_u8; CONTEXT_BYTES];
-        for (at, word) in [
-            (PRIORITY_AT, copies.priority),
-            (INGRESS_AT, copies.from),
-            (CB_AT, copies.to),
-            (CB_AT + 4, copies.count),
-        ] {
-            context[at..at + 4].copy_from_slice(&word.to_ne_bytes());
-        }
+        let mut context = __sk_buff {
+            priority: copies.priority,
+            ingress_ifindex: copies.from,
+            cb: [copies.to, copies.count, 0, 0, 0],
+            ..__sk_buff::new_zeroed()
+        };
         let programs = self.0.progs_mut();
         let mut named = programs.filter(|program| program.name() == SEND_PROGRAM);
         let program = named.next().ok_or(BpfError::NoProgram(SEND))?;
         let input = ProgramInput {
-            context_in: Some(&mut context),
+            context_in: Some(context.as_mut_bytes()),
             data_in: Some(copies.packet),
             ..ProgramInput::default()
         };

@@ -22,6 +22,8 @@
 mod bench;
 mod error;
 mod hooks;
+mod layout;
+mod maps;
 mod programs;
 mod qdisc;
 mod trace;
@@ -29,16 +31,15 @@ mod trace;
 pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
 pub use hooks::IngressPlace;
-pub use hooks::condition::{
-    CONDITION_CLASSES, CONDITION_NAME, CONDITION_NETS, CONDITION_PORTS, CONDITIONERS, Condition,
-    ConditionAction, ConditionCount, ConditionMaps, ConditionRecord, ConditionRule,
-};
-pub use hooks::datagrams::{UdpControl, UdpMaps, UdpSetup, UdpStream};
+pub use hooks::condition::{Condition, ConditionCount, ConditionMaps, ConditionRecord};
+pub use hooks::datagrams::{UdpControl, UdpMaps, UdpStream};
 pub use hooks::order::{Order, OrderTotals};
 pub use hooks::payload::Payload;
 pub use hooks::virtual_queue::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
-pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowSetup, WindowTotals};
-pub use programs::{Attached, Cost, Refused, kit_number, programs, source_number, sources, verify};
+pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowTotals};
+pub use programs::{
+    Attached, Cost, Refused, digest, kit_number, programs, source_number, sources, verify,
+};
 pub use qdisc::attach_point::Place;
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::instance::Instance;

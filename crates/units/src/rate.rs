@@ -42,6 +42,12 @@ impl Rate {
         Self(value)
     }
 
+    /// A rate of so many byte/s, or the largest rate there is.
+    #[must_use]
+    pub const fn bytes_per_second(value: u64) -> Self {
+        Self(value.saturating_mul(8))
+    }
+
     /// A rate of so many kbit/s (1000 bit/s), or the largest rate there is.
     #[must_use]
     pub const fn kbit(value: u64) -> Self {

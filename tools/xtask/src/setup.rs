@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 18] = [
+const PACKAGES: [(&str, &str, &str); 19] = [
     (
         "qemu-system-x86",
         "/usr/bin/qemu-system-x86_64",
@@ -36,6 +36,11 @@ const PACKAGES: [(&str, &str, &str); 18] = [
         "clang-format-19",
         "/usr/bin/clang-format-19",
         "the format of C",
+    ),
+    (
+        "libclang-19-dev",
+        "/usr/lib/llvm-19/lib/libclang.so",
+        "Rust's types of what maps hold, read from C headers",
     ),
     (
         "libclang-rt-19-dev",

@@ -3,40 +3,18 @@
 //! (`bpf/inbound/udp.bpf.c`).
 
 use crate::error::BpfError;
-use crate::programs;
-use crate::programs::packet::{PacketPrograms, TUPLE, ends, half, maps_of, word};
-use crate::qdisc::kind::{SETTINGS, failed, sized};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use crate::layout::{meter_rule, tuple, udp_rule, udp_settings, udp_stream};
+use crate::maps::{Find, Map};
+use crate::programs::packet::{PacketPrograms, maps_of};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
-use weirgate_aqm::{Udp, UdpRule, UdpState, UdpVerdict};
+use weirgate_aqm::{UdpState, UdpVerdict};
+use weirgate_state::{Datagrams, Measured, SparedMark};
+use weirgate_units::{Rate, Size, Span};
 
 /// Its file, and the program in it.
 const FILE: &str = "udp";
 const NAME: &str = "udp_states";
-
-/// Its map of streams.
-const STREAMS: &str = "streams";
-
-/// Bytes of `struct udp_stream` behind the stream's own.
-const OWN_BYTES: usize = 8;
-
-/// Bytes of `struct udp_settings`.
-const RULE_BYTES: usize = size_of::<UdpRule>();
-const SETTINGS_BYTES: usize = RULE_BYTES + 16;
-
-/// How streams are held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UdpSetup {
-    /// The rate, the mode and its times.
-    pub rule: UdpRule,
-    /// The bits that are set in the mark of a packet that is to be refused.
-    pub refuse_mark: u32,
-    /// Packets with this mark under this mask are let go; a mask of 0 spares
-    /// none.
-    pub spared: (u32, u32),
-}
 
 /// The filter, loaded. It is gone when this is dropped, unless a device has it
 /// by then.
@@ -61,26 +39,26 @@ pub struct UdpStream {
 /// A loaded filter's maps, by which it is told and read.
 #[derive(Debug)]
 pub struct UdpMaps {
-    settings: MapHandle,
-    streams: MapHandle,
+    settings: Map<u32, udp_settings>,
+    streams: Map<tuple, udp_stream>,
 }
 
 impl UdpControl {
     /// Loads it. Needs CAP_BPF and CAP_NET_ADMIN.
-    pub fn load(setup: &UdpSetup) -> Result<Self, BpfError> {
+    pub fn load(wanted: &Datagrams) -> Result<Self, BpfError> {
         let control = Self(PacketPrograms::load(FILE, NAME, None)?);
-        control.maps()?.set(setup)?;
+        control.maps()?.set(wanted)?;
         Ok(control)
     }
 
     /// Its maps.
     pub fn maps(&self) -> Result<UdpMaps, BpfError> {
-        UdpMaps::of(|name| self.0.handle(name))
+        UdpMaps::of(|name: &str| self.0.handle(name))
     }
 
-    /// States how streams are held from the next packet on.
-    pub fn set(&self, setup: &UdpSetup) -> Result<(), BpfError> {
-        self.maps()?.set(setup)
+    /// Sets how streams are held from the next packet on.
+    pub fn set(&self, wanted: &Datagrams) -> Result<(), BpfError> {
+        self.maps()?.set(wanted)
     }
 
     /// How many streams are known.
@@ -109,12 +87,6 @@ impl UdpControl {
         };
         Ok((verdict, ran.mark))
     }
-
-    /// What tells this version of the program from others.
-    pub fn digest() -> u32 {
-        static DIGEST: OnceLock<u32> = OnceLock::new();
-        *DIGEST.get_or_init(|| programs::digest(FILE))
-    }
 }
 
 impl UdpMaps {
@@ -124,59 +96,125 @@ impl UdpMaps {
         Self::of(maps_of(id)?).ok()
     }
 
-    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
-        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+    fn of(mut find: impl Find) -> Result<Self, BpfError> {
         Ok(Self {
-            settings: named(SETTINGS, SETTINGS_BYTES)?,
-            streams: named(STREAMS, Udp::bytes() + OWN_BYTES)?,
+            settings: Map::find(NAME, "settings", &mut find)?,
+            streams: Map::find(NAME, "streams", &mut find)?,
         })
     }
 
-    /// States how streams are held from the next packet on. No stream is
-    /// forgotten.
-    pub fn set(&self, setup: &UdpSetup) -> Result<(), BpfError> {
-        let words = setup.rule.words().into_iter();
-        let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
-        let (mark, under) = setup.spared;
-        let marks = [setup.refuse_mark, under, mark, 0];
-        bytes.extend(marks.map(u32::to_ne_bytes).as_flattened());
-        self.settings
-            .update(&[0; 4], &bytes, MapFlags::ANY)
-            .map_err(failed(NAME, SETTINGS, "written"))
+    /// Sets how streams are held from the next packet on. No stream is forgotten.
+    pub fn set(&self, wanted: &Datagrams) -> Result<(), BpfError> {
+        self.settings.set_first(&encode(wanted))
     }
 
-    /// What it was told.
-    pub fn setup(&self) -> Result<UdpSetup, BpfError> {
-        let found = self.settings.lookup(&[0; 4], MapFlags::ANY);
-        let found = found.map_err(failed(NAME, SETTINGS, "read"))?;
-        let bytes = found.unwrap_or_default();
-        let words: [u64; RULE_BYTES / 8] = std::array::from_fn(|index| word(&bytes, 8 * index));
-        Ok(UdpSetup {
-            rule: UdpRule::from_words(&words),
-            refuse_mark: half(&bytes, RULE_BYTES),
-            spared: (half(&bytes, RULE_BYTES + 8), half(&bytes, RULE_BYTES + 4)),
-        })
+    /// How streams are held.
+    pub fn settings(&self) -> Result<Datagrams, BpfError> {
+        Ok(decode(&self.settings.first()?))
     }
 
     /// The streams that it knows, in no order.
     pub fn streams(&self) -> Result<Vec<UdpStream>, BpfError> {
-        let mut all = Vec::new();
-        for key in self.streams.keys() {
-            let found = self.streams.lookup(&key, MapFlags::ANY);
-            let found = found.map_err(failed(NAME, STREAMS, "read"))?;
-            let stream = found.and_then(|bytes| {
-                let (sender, receiver) = ends(key.get(..TUPLE)?)?;
-                let (rate_bytes_s, discarded) = Udp::figures_of(&bytes);
-                Some(UdpStream {
-                    sender,
-                    receiver,
-                    state: Udp::state_of(&bytes),
-                    rate_bytes_s,
-                    discarded,
-                })
-            });
-            all.extend(stream);
+        let stream = |(key, stream): (tuple, udp_stream)| {
+            let (sender, receiver) = key.ends()?;
+            Some(UdpStream {
+                sender,
+                receiver,
+                state: UdpState::numbered(stream.flow.state),
+                rate_bytes_s: stream.flow.meter.rate_bytes_s,
+                discarded: stream.flow.discarded,
+            })
+        };
+        Ok(self
+            .streams
+            .entries()?
+            .into_iter()
+            .filter_map(stream)
+            .collect())
+    }
+}
+
+fn encode(wanted: &Datagrams) -> udp_settings {
+    udp_settings {
+        rule: udp_rule {
+            mode: wanted.bucket.into(),
+            rate_bytes_s: wanted.rate.as_bytes_per_second(),
+            burst_bytes: wanted.burst.as_bytes(),
+            drop_ns: wanted.drop.as_nanos(),
+            warn_ns: wanted.warn.as_nanos(),
+            meter: wanted.measured.into(),
+        },
+        refuse_mark: wanted.refuse,
+        spare_mask: wanted.spared.mask,
+        spare_mark: wanted.spared.mark,
+        pad: 0,
+    }
+}
+
+fn decode(settings: &udp_settings) -> Datagrams {
+    let rule = &settings.rule;
+    Datagrams {
+        rate: Rate::bytes_per_second(rule.rate_bytes_s),
+        bucket: rule.mode != 0,
+        burst: Size::bytes(rule.burst_bytes),
+        drop: Span::from_nanos(rule.drop_ns),
+        warn: Span::from_nanos(rule.warn_ns),
+        measured: rule.meter.into(),
+        refuse: settings.refuse_mark,
+        spared: SparedMark {
+            mark: settings.spare_mark,
+            mask: settings.spare_mask,
+        },
+        stale: false,
+    }
+}
+
+impl From<Measured> for meter_rule {
+    fn from(measured: Measured) -> Self {
+        Self {
+            chunk_ns: measured.chunk.as_nanos(),
+            chunks: measured.chunks.into(),
+            age_ns: measured.age.as_nanos(),
         }
-        Ok(all)
+    }
+}
+
+impl From<meter_rule> for Measured {
+    fn from(rule: meter_rule) -> Self {
+        Self {
+            chunk: Span::from_nanos(rule.chunk_ns),
+            chunks: u32::try_from(rule.chunks).unwrap_or(u32::MAX),
+            age: Span::from_nanos(rule.age_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_holds_all_of_it() {
+        for bucket in [false, true] {
+            let wanted = Datagrams {
+                rate: Rate::kbit(2_000),
+                bucket,
+                burst: Size::bytes(30_000),
+                drop: Span::from_secs(2),
+                warn: Span::from_secs(3),
+                measured: Measured {
+                    chunk: Span::from_millis(100),
+                    chunks: 30,
+                    age: Span::from_secs(5),
+                },
+                refuse: 0x0800_0000,
+                spared: SparedMark {
+                    mark: 0x10,
+                    mask: 0xf0,
+                },
+                stale: false,
+            };
+            assert_eq!(decode(&encode(&wanted)), wanted);
+        }
     }
 }

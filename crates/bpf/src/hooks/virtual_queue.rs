@@ -3,22 +3,19 @@
 //! discipline decides that can (`bpf/ingress/ingress.bpf.h`).
 
 use crate::error::BpfError;
+use crate::maps::{failed, sized};
 use crate::programs;
-use crate::programs::packet::{Given, PacketPrograms, maps_of, word};
+use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::Instance;
-use crate::qdisc::kind::{
-    CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, failed, raise, sized,
-};
+use crate::qdisc::kind::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, raise};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
 
-/// The discipline of a policy's filter, and its file.
+/// The discipline of a policy's filter.
 const HOLD: &str = "meredt";
-const HOLD_FILE: &str = "ingress_meredt";
 
 /// The program in each file.
 const NAME: &str = "inbound";
@@ -207,12 +204,6 @@ impl Filter {
     pub fn of_policies() -> Discipline {
         Discipline::named(HOLD).expect("one of the kit")
     }
-
-    /// What tells this version of a policy's program from others.
-    pub fn digest() -> u32 {
-        static DIGEST: OnceLock<u32> = OnceLock::new();
-        *DIGEST.get_or_init(|| programs::digest(HOLD_FILE))
-    }
 }
 
 impl FilterMaps {
@@ -339,6 +330,12 @@ impl FilterMaps {
 
 /// The one key of the maps that hold one value.
 const KEY: [u8; 4] = [0; 4];
+
+/// The 64-bit word of a value at an offset; 0 behind its end.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u64::from_ne_bytes(eight.copied().unwrap_or_default())
+}
 
 fn look(map: &MapHandle, name: &'static str) -> Result<Vec<u8>, BpfError> {
     let found = map.lookup(&KEY, MapFlags::ANY);

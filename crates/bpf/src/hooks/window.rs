@@ -3,138 +3,24 @@
 //! (`bpf/inbound/window.bpf.c`).
 
 use crate::error::BpfError;
-use crate::programs;
-use crate::programs::packet::{Given, PacketPrograms, TUPLE, ends, half, maps_of, word};
-use crate::qdisc::kind::{SETTINGS, failed, sized};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use crate::layout::{
+    OWN_SYN, PEER_SYN, WINDOW_EDGE, WINDOW_MSS, WINDOW_ONE, WINDOW_STEPS, announced, tuple,
+    window_class, window_connection, window_rule, window_settings, window_totals,
+};
+use crate::maps::{Find, Map};
+use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Duration;
-use weirgate_aqm::{Window, WindowRule};
+use weirgate_state::{SparedMark, WindowAlgorithm, Windows};
+use weirgate_units::{Handle, Rate, Size, Span};
+use zerocopy::FromZeros;
 
 /// Its file, and the programs in it.
-const NAME: &str = "window";
+const FILE: &str = "window";
 const IN: &str = "window_in";
 const OUT: &str = "window_out";
-
-/// Its maps.
-const TOTALS: &str = "totals";
-const CONNECTIONS: &str = "connections";
-const ANNOUNCED: &str = "announced";
-
-/// Classes that may have a rate of their own (`WINDOW_CLASSES`), and all slots.
-const CLASSES: usize = 15;
-const SLOTS: usize = CLASSES + 1;
-
-/// Bytes of `struct window_class` and `struct window_slot`.
-const CLASS_BYTES: usize = 16;
-const SLOT_BYTES: usize = 72;
-
-/// Bytes of `struct window_settings`, and where in it what is.
-const RULE_BYTES: usize = size_of::<WindowRule>();
-const COUNT_AT: usize = RULE_BYTES + 20;
-const CLASSES_AT: usize = COUNT_AT + 20;
-const SETTINGS_BYTES: usize = CLASSES_AT + CLASSES * CLASS_BYTES;
-
-/// A whole share (`WINDOW_ONE`).
-const SHARE: u64 = 65_536;
-
-/// Bytes of `struct window_totals`, and of `struct window_connection` behind the
-/// connection's own.
-const TOTALS_BYTES: usize = SLOTS * SLOT_BYTES + 32;
-const OWN_BYTES: usize = 80;
-
-/// Bytes of `struct announced`.
-const ANNOUNCED_BYTES: usize = 16;
-
-/// How windows are to be chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WindowSetup {
-    /// The algorithm and its numbers.
-    pub rule: WindowRule,
-    /// What all limited connections of other classes may have together, in bytes
-    /// of payload a second; 0 for no limit.
-    pub rate_bytes_s: u64,
-    /// Connections with packets of this mark under this mask, coming or going,
-    /// are not limited; a mask of 0 spares none.
-    pub spared: (u32, u32),
-    /// The class of bare acknowledgements, which says nothing of the
-    /// connection's; 0 for none.
-    pub ack_class: u32,
-    /// Classes, as they stand in the priority of what leaves, and what their
-    /// connections may have together; 0 for no limit. At most
-    /// [`WindowSetup::MOST_CLASSES`].
-    pub classes: Vec<(u32, u64)>,
-    /// While a session is announced: the largest segment that new connections
-    /// ask for, in bytes, 0 for what they would ask for anyway.
-    pub announced_segment: u16,
-    /// While a session is announced: whether older connections that have
-    /// received much are reset.
-    pub announced_resets: bool,
-    /// New connections ask for segments of what they may have in a round trip,
-    /// which is so many nanoseconds to an end of whom none is known; 0 for what
-    /// they would ask for anyway.
-    pub round_trip_ns: u64,
-}
-
-impl WindowSetup {
-    /// Classes that can have a rate of their own.
-    pub const MOST_CLASSES: usize = CLASSES;
-
-    /// One rate for all connections.
-    pub const fn new(rule: WindowRule, rate_bytes_s: u64) -> Self {
-        Self {
-            rule,
-            rate_bytes_s,
-            spared: (0, 0),
-            ack_class: 0,
-            classes: Vec::new(),
-            announced_segment: 0,
-            announced_resets: false,
-            round_trip_ns: 0,
-        }
-    }
-
-    /// `struct window_settings`.
-    fn encode(&self) -> Vec<u8> {
-        let words = self.rule.words().into_iter().chain([self.rate_bytes_s]);
-        let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
-        let (mark, under) = self.spared;
-        let classes = self.classes.get(..CLASSES).unwrap_or(&self.classes);
-        let halves = [under, mark, self.ack_class, classes.len() as u32];
-        bytes.extend(halves.map(u32::to_ne_bytes).as_flattened());
-        let announced = [self.announced_segment.into(), self.announced_resets.into()];
-        bytes.extend(announced.map(u32::to_ne_bytes).as_flattened());
-        bytes.extend(self.round_trip_ns.to_ne_bytes());
-        for (class, rate) in classes {
-            bytes.extend([*class, 0].map(u32::to_ne_bytes).as_flattened());
-            bytes.extend(rate.to_ne_bytes());
-        }
-        bytes.resize(SETTINGS_BYTES, 0);
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Self {
-        let words: [u64; RULE_BYTES / 8] = std::array::from_fn(|index| word(bytes, 8 * index));
-        let count = half(bytes, COUNT_AT) as usize;
-        let class = |index: usize| {
-            let at = CLASSES_AT + index * CLASS_BYTES;
-            (half(bytes, at), word(bytes, at + 8))
-        };
-        Self {
-            rule: WindowRule::from_words(&words),
-            rate_bytes_s: word(bytes, RULE_BYTES),
-            spared: (half(bytes, RULE_BYTES + 12), half(bytes, RULE_BYTES + 8)),
-            ack_class: half(bytes, RULE_BYTES + 16),
-            classes: (0..count.min(CLASSES)).map(class).collect(),
-            announced_segment: half(bytes, COUNT_AT + 4) as u16,
-            announced_resets: half(bytes, COUNT_AT + 8) != 0,
-            round_trip_ns: word(bytes, COUNT_AT + 12),
-        }
-    }
-}
 
 /// Both programs, loaded. They are gone when this is dropped, unless a device
 /// has them by then.
@@ -184,28 +70,28 @@ pub struct WindowConnection {
 /// A loaded program's maps, by which it is told and read.
 #[derive(Debug)]
 pub struct WindowMaps {
-    settings: MapHandle,
-    totals: MapHandle,
-    connections: MapHandle,
-    announced: MapHandle,
+    settings: Map<u32, window_settings>,
+    totals: Map<u32, window_totals>,
+    connections: Map<tuple, window_connection>,
+    announced: Map<u32, announced>,
 }
 
 impl WindowControl {
     /// Loads both. Needs CAP_BPF and CAP_NET_ADMIN.
-    pub fn load(setup: &WindowSetup) -> Result<Self, BpfError> {
-        let control = Self(PacketPrograms::load(NAME, NAME, None)?);
-        control.maps()?.set(setup)?;
+    pub fn load(wanted: &Windows) -> Result<Self, BpfError> {
+        let control = Self(PacketPrograms::load(FILE, FILE, None)?);
+        control.maps()?.set(wanted)?;
         Ok(control)
     }
 
     /// Its maps.
     pub fn maps(&self) -> Result<WindowMaps, BpfError> {
-        WindowMaps::of(|name| self.0.handle(name))
+        WindowMaps::of(|name: &str| self.0.handle(name))
     }
 
-    /// States how windows are to be chosen from the next packet on.
-    pub fn set(&self, setup: &WindowSetup) -> Result<(), BpfError> {
-        self.maps()?.set(setup)
+    /// Sets how windows are to be chosen from the next packet on.
+    pub fn set(&self, wanted: &Windows) -> Result<(), BpfError> {
+        self.maps()?.set(wanted)
     }
 
     /// What they did so far.
@@ -218,10 +104,9 @@ impl WindowControl {
         Ok(self.maps()?.connections.keys().count())
     }
 
-    /// The program for arriving packets (`arriving`), or for those that leave,
-    /// for a filter that acts by itself.
-    pub fn program(&self, arriving: bool) -> Result<OwnedFd, BpfError> {
-        self.0.program(named(arriving))
+    /// The program for a filter that acts by itself, at ingress or at egress.
+    pub fn program(&self, ingress: bool) -> Result<OwnedFd, BpfError> {
+        self.0.program(named(ingress))
     }
 
     /// Pins the programs in a folder of a BPF file system, by their names
@@ -231,14 +116,14 @@ impl WindowControl {
     }
 
     /// Runs one of the programs once on an Ethernet frame: the frame afterwards.
-    pub fn run(&self, arriving: bool, frame: &[u8]) -> Result<Vec<u8>, BpfError> {
-        self.run_as(arriving, frame, (0, 0))
+    pub fn run(&self, ingress: bool, frame: &[u8]) -> Result<Vec<u8>, BpfError> {
+        self.run_as(ingress, frame, (0, 0))
     }
 
     /// The same on a frame with this mark and of this class.
     pub fn run_as(
         &self,
-        arriving: bool,
+        ingress: bool,
         frame: &[u8],
         (mark, class): (u32, u32),
     ) -> Result<Vec<u8>, BpfError> {
@@ -247,14 +132,14 @@ impl WindowControl {
             priority: class,
             ..Given::default()
         };
-        Ok(self.0.run_as(named(arriving), frame, given)?.frame)
+        Ok(self.0.run_as(named(ingress), frame, given)?.frame)
     }
 
     /// The same on a packet that so many segments, each of so many bytes of
     /// payload, were made.
     pub fn run_merged(
         &self,
-        arriving: bool,
+        ingress: bool,
         frame: &[u8],
         merged: (u32, u32),
     ) -> Result<Vec<u8>, BpfError> {
@@ -262,13 +147,7 @@ impl WindowControl {
             merged,
             ..Given::default()
         };
-        Ok(self.0.run_as(named(arriving), frame, given)?.frame)
-    }
-
-    /// What tells this version of the programs from others.
-    pub fn digest() -> u32 {
-        static DIGEST: OnceLock<u32> = OnceLock::new();
-        *DIGEST.get_or_init(|| programs::digest(NAME))
+        Ok(self.0.run_as(named(ingress), frame, given)?.frame)
     }
 }
 
@@ -279,111 +158,157 @@ impl WindowMaps {
         Self::of(maps_of(id)?).ok()
     }
 
-    fn of(mut map: impl FnMut(&str) -> Option<MapHandle>) -> Result<Self, BpfError> {
-        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+    fn of(mut find: impl Find) -> Result<Self, BpfError> {
         Ok(Self {
-            settings: named(SETTINGS, SETTINGS_BYTES)?,
-            totals: named(TOTALS, TOTALS_BYTES)?,
-            connections: named(CONNECTIONS, Window::bytes() + OWN_BYTES)?,
-            announced: named(ANNOUNCED, ANNOUNCED_BYTES)?,
+            settings: Map::find(FILE, "settings", &mut find)?,
+            totals: Map::find(FILE, "totals", &mut find)?,
+            connections: Map::find(FILE, "connections", &mut find)?,
+            announced: Map::find(FILE, "announced", &mut find)?,
         })
     }
 
     /// Whether another program has the very same maps.
     pub fn are(&self, other: &Self) -> bool {
-        let number = |map: &MapHandle| map.info().ok().map(|info| info.info.id);
-        let own = number(&self.connections);
-        own.is_some() && own == number(&other.connections)
+        let own = self.connections.id();
+        own.is_some() && own == other.connections.id()
     }
 
-    /// States how windows are to be chosen from the next packet on. No
-    /// connection is forgotten.
-    pub fn set(&self, setup: &WindowSetup) -> Result<(), BpfError> {
-        self.settings
-            .update(&[0; 4], &setup.encode(), MapFlags::ANY)
-            .map_err(failed(NAME, SETTINGS, "written"))
+    /// Sets how windows are chosen from the next packet on. No connection is
+    /// forgotten.
+    pub fn set(&self, wanted: &Windows) -> Result<(), BpfError> {
+        self.settings.set_first(&encode(wanted))
     }
 
     /// A session of high priority goes on for so long from now, unless this is
-    /// said again: since when it does is when it was first said. No time ends it.
+    /// said again: it began when this was first said. No time ends it.
     pub fn announce(&self, lease: Duration) -> Result<(), BpfError> {
-        let found = self.announced.lookup(&[0; 4], MapFlags::ANY);
-        let found = found.map_err(failed(NAME, ANNOUNCED, "read"))?;
-        let found = found.unwrap_or_default();
+        let there = self.announced.first()?;
         let now = monotonic();
-        let since = match (word(&found, 0), word(&found, 8)) {
-            (since, until) if now < until => since,
-            _ => now,
+        let since_ns = if now < there.until_ns {
+            there.since_ns
+        } else {
+            now
         };
         let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
-        let until = if lease == 0 {
+        let until_ns = if lease == 0 {
             0
         } else {
             now.saturating_add(lease)
         };
-        let value = [since, until].map(u64::to_ne_bytes);
-        self.announced
-            .update(&[0; 4], value.as_flattened(), MapFlags::ANY)
-            .map_err(failed(NAME, ANNOUNCED, "written"))
+        self.announced.set_first(&announced { since_ns, until_ns })
     }
 
-    /// What they were told.
-    pub fn setup(&self) -> Result<WindowSetup, BpfError> {
-        let found = self.settings.lookup(&[0; 4], MapFlags::ANY);
-        let found = found.map_err(failed(NAME, SETTINGS, "read"))?;
-        Ok(WindowSetup::decode(&found.unwrap_or_default()))
+    /// How windows are chosen.
+    pub fn settings(&self) -> Result<Windows, BpfError> {
+        Ok(decode(&self.settings.first()?))
     }
 
     /// What they did so far.
     pub fn totals(&self) -> Result<WindowTotals, BpfError> {
-        let found = self.totals.lookup(&[0; 4], MapFlags::ANY);
-        let found = found.map_err(failed(NAME, TOTALS, "read"))?;
-        let found = found.unwrap_or_default();
-        let rest = SLOTS * SLOT_BYTES;
+        let all = self.totals.first()?;
+        let used = all.slots.iter().map(|slot| slot.all.before);
+        let used: u64 = used.map(|used| used.max(0).cast_unsigned()).sum();
+        let share = u64::from(WINDOW_ONE);
         Ok(WindowTotals {
-            active: (0..SLOTS)
-                .map(|slot| word(&found, slot * SLOT_BYTES + 8).cast_signed())
-                .map(|active| active.max(0).cast_unsigned())
-                .sum::<u64>()
-                .saturating_add(SHARE / 2)
-                / SHARE,
-            rewritten: word(&found, rest),
-            held: word(&found, rest + 8),
-            unknown: word(&found, rest + 16),
-            missed: word(&found, rest + 24),
+            active: used.saturating_add(share / 2) / share,
+            rewritten: all.rewritten,
+            held: all.held,
+            unknown: all.unknown,
+            missed: all.missed,
         })
     }
 
     /// The connections that they know, in no order.
     pub fn connections(&self) -> Result<Vec<WindowConnection>, BpfError> {
-        let mut all = Vec::new();
-        for key in self.connections.keys() {
-            let found = self.connections.lookup(&key, MapFlags::ANY);
-            let found = found.map_err(failed(NAME, CONNECTIONS, "read"))?;
-            all.extend(found.and_then(|bytes| connection(&key, &bytes)));
-        }
-        Ok(all)
+        let handshake = (OWN_SYN | PEER_SYN) as u8;
+        let connection = |(key, one): (tuple, window_connection)| {
+            let (receiver, sender) = key.ends()?;
+            Some(WindowConnection {
+                receiver,
+                sender,
+                bytes: one.bytes,
+                rate_bytes_s: one.flow.meter.rate_bytes_s,
+                window: one.window,
+                offered: one.offered,
+                class: one.class,
+                spared: one.spared != 0,
+                known: one.handshake & handshake == handshake,
+            })
+        };
+        let all = self.connections.entries()?;
+        Ok(all.into_iter().filter_map(connection).collect())
     }
 }
 
-/// What is said of a connection; `None` where it is none of this kind.
-fn connection(key: &[u8], bytes: &[u8]) -> Option<WindowConnection> {
-    /// `OWN_SYN | PEER_SYN`.
-    const HANDSHAKE: u8 = 1 | 4;
-    let (receiver, sender) = ends(key.get(..TUPLE)?)?;
-    let own = bytes.get(Window::bytes()..)?;
-    let [_, seen, spared, _] = *own.get(32..)?.first_chunk()?;
-    Some(WindowConnection {
-        receiver,
-        sender,
-        bytes: word(own, 16),
-        rate_bytes_s: Window::rate_of(bytes),
-        window: half(own, 24),
-        offered: half(own, 28),
-        class: half(own, 36),
-        spared: spared != 0,
-        known: seen & HANDSHAKE == HANDSHAKE,
-    })
+/// What the map holds: classes beyond its room are of no class.
+fn encode(wanted: &Windows) -> window_settings {
+    let mut settings = window_settings {
+        rule: window_rule {
+            algorithm: u64::from(match wanted.algorithm {
+                WindowAlgorithm::Edge => WINDOW_EDGE,
+                WindowAlgorithm::Steps => WINDOW_STEPS,
+                WindowAlgorithm::Segments => WINDOW_MSS,
+            }),
+            fixed_bytes: wanted.fixed.as_bytes(),
+            horizon_ns: wanted.horizon.as_nanos(),
+            hold_ns: wanted.hold.as_nanos(),
+            initial_bytes: wanted.initial.as_bytes(),
+            limit_bytes: wanted.limit.as_bytes(),
+            meter: wanted.measured.into(),
+        },
+        rate_bytes_s: wanted.rate.as_bytes_per_second(),
+        spare_mask: wanted.spared.mask,
+        spare_mark: wanted.spared.mark,
+        ack_class: wanted.acknowledgements.as_u32(),
+        announced_segment: wanted.announced_segment.into(),
+        announced_resets: wanted.announced_resets.into(),
+        round_trip_ns: wanted.round_trip.as_nanos(),
+        ..window_settings::new_zeroed()
+    };
+    for (room, (class, rate)) in settings.classes.iter_mut().zip(&wanted.classes) {
+        settings.class_count += 1;
+        *room = window_class {
+            class: class.as_u32(),
+            pad: 0,
+            rate_bytes_s: rate.as_bytes_per_second(),
+        };
+    }
+    settings
+}
+
+fn decode(settings: &window_settings) -> Windows {
+    let rule = &settings.rule;
+    let classes = settings.classes.iter().take(settings.class_count as usize);
+    let class = |one: &window_class| {
+        (
+            Handle::from_u32(one.class),
+            Rate::bytes_per_second(one.rate_bytes_s),
+        )
+    };
+    Windows {
+        rate: Rate::bytes_per_second(settings.rate_bytes_s),
+        algorithm: match u32::try_from(rule.algorithm) {
+            Ok(WINDOW_STEPS) => WindowAlgorithm::Steps,
+            Ok(WINDOW_MSS) => WindowAlgorithm::Segments,
+            _ => WindowAlgorithm::Edge,
+        },
+        fixed: Size::bytes(rule.fixed_bytes),
+        horizon: Span::from_nanos(rule.horizon_ns),
+        hold: Span::from_nanos(rule.hold_ns),
+        initial: Size::bytes(rule.initial_bytes),
+        limit: Size::bytes(rule.limit_bytes),
+        measured: rule.meter.into(),
+        spared: SparedMark {
+            mark: settings.spare_mark,
+            mask: settings.spare_mask,
+        },
+        acknowledgements: Handle::from_u32(settings.ack_class),
+        classes: classes.map(class).collect(),
+        announced_segment: settings.announced_segment as u16,
+        announced_resets: settings.announced_resets != 0,
+        round_trip: Span::from_nanos(settings.round_trip_ns),
+        stale: false,
+    }
 }
 
 /// The clock of programs, `bpf_ktime_get_ns()`: nanoseconds.
@@ -392,28 +317,50 @@ fn monotonic() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn named(arriving: bool) -> &'static str {
-    if arriving { IN } else { OUT }
+fn named(ingress: bool) -> &'static str {
+    if ingress { IN } else { OUT }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_aqm::WindowAlgorithm;
+    use weirgate_state::Measured;
 
     #[test]
-    fn what_is_written_is_read() {
-        let setup = WindowSetup {
-            spared: (0x100, 0x300),
-            ack_class: 0x2_0010,
-            classes: vec![(0x2_4a6b, 62_500), (0x2_1234, 0)],
-            announced_segment: 536,
-            announced_resets: true,
-            round_trip_ns: 20_000_000,
-            ..WindowSetup::new(WindowRule::new(WindowAlgorithm::Mss), 125_000)
-        };
-        let bytes = setup.encode();
-        assert_eq!(bytes.len(), SETTINGS_BYTES);
-        assert_eq!(WindowSetup::decode(&bytes), setup);
+    fn the_map_holds_all_of_it() {
+        for algorithm in [
+            WindowAlgorithm::Edge,
+            WindowAlgorithm::Steps,
+            WindowAlgorithm::Segments,
+        ] {
+            let wanted = Windows {
+                rate: Rate::kbit(4_000),
+                algorithm,
+                fixed: Size::bytes(1),
+                horizon: Span::from_secs(1),
+                hold: Span::from_millis(300),
+                initial: Size::bytes(7_300),
+                limit: Size::bytes(40_000),
+                measured: Measured {
+                    chunk: Span::from_millis(100),
+                    chunks: 30,
+                    age: Span::from_secs(5),
+                },
+                spared: SparedMark {
+                    mark: 0x10,
+                    mask: 0xf0,
+                },
+                acknowledgements: Handle::new(2, 0x10),
+                classes: vec![
+                    (Handle::new(2, 0x11), Rate::kbit(800)),
+                    (Handle::new(2, 0x12), Rate::default()),
+                ],
+                announced_segment: 536,
+                announced_resets: true,
+                round_trip: Span::from_millis(20),
+                stale: false,
+            };
+            assert_eq!(decode(&encode(&wanted)), wanted);
+        }
     }
 }

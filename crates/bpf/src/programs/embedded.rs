@@ -7,7 +7,7 @@ use weirgate_units::{fnv1a_32, fnv1a_64};
 #[repr(C, align(8))]
 struct Aligned<const N: usize>([u8; N]);
 
-// `PROGRAMS`: every program below `bpf/`, by name.
+// `PROGRAMS`: the name, the digest and the object of every program below `bpf/`.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 /// Programs of measurements in the lab, which no device ever has.
@@ -16,32 +16,26 @@ const OF_THE_LAB: [&str; 3] = ["fifo", "send", "watch"];
 /// Every compiled program that weirgate may load on a router, with its name.
 pub fn programs() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     let of_the_lab = |name: &str| OF_THE_LAB.contains(&name);
-    PROGRAMS
-        .iter()
-        .copied()
-        .filter(move |(name, _)| !of_the_lab(name))
+    let all = PROGRAMS.iter().map(|(name, _, object)| (*name, *object));
+    all.filter(move |(name, _)| !of_the_lab(name))
 }
 
-/// The program of a discipline.
+/// The program of this name.
 pub(crate) fn named(name: &str) -> Option<&'static [u8]> {
-    PROGRAMS
-        .iter()
-        .find(|(own, _)| *own == name)
-        .map(|(_, object)| *object)
+    let found = PROGRAMS.iter().find(|(own, ..)| *own == name);
+    found.map(|(.., object)| *object)
 }
 
-/// The program of a discipline of the kit for arriving packets, with its name.
+/// The ingress program of a discipline of the kit, with its name.
 pub(crate) fn ingress(discipline: &str) -> Option<(&'static str, &'static [u8])> {
-    PROGRAMS
-        .iter()
-        .copied()
-        .find(|(own, _)| own.strip_prefix("ingress_") == Some(discipline))
+    let own = |name: &str| name.strip_prefix("ingress_") == Some(discipline);
+    programs().find(|(name, _)| own(name))
 }
 
-/// A number that tells versions of a program apart (FNV-1a of its object).
-pub(crate) fn digest(name: &str) -> u32 {
-    let bytes = named(name).unwrap_or_default();
-    fnv1a_32(bytes.iter().copied())
+/// A number that tells versions of a program apart; 0 where there is none.
+pub fn digest(name: &str) -> u32 {
+    let found = PROGRAMS.iter().find(|(own, ..)| *own == name);
+    found.map_or(0, |(_, digest, _)| *digest)
 }
 
 /// The sources that the programs were made from, and libbpf's headers: path and

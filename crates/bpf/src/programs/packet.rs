@@ -4,25 +4,18 @@
 //! maps.
 
 use crate::error::BpfError;
+use crate::layout::{__sk_buff, Layout, TC_ACT_SHOT, tuple};
+use crate::maps::Map;
 use crate::programs::{self, log};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// The begin of `struct __sk_buff`, which every kernel takes; more than any
-/// kernel's gives back; and where the mark, the priority, and how many segments
-/// of which size are in the packet stand in it (include/uapi/linux/bpf.h).
-const CONTEXT: usize = 184;
+/// Bytes of a packet's context that the kernel gives back: more than any kernel has.
 const CONTEXT_BACK: usize = 1024;
-const MARK: usize = 8;
-const PRIORITY: usize = 32;
-const SEGMENTS: usize = 164;
-const SEGMENT_BYTES: usize = 176;
-
-/// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h).
-const TC_ACT_SHOT: u32 = 2;
 
 /// The programs of one file, loaded. They are gone when this is dropped, unless
 /// a device has them by then.
@@ -168,23 +161,20 @@ impl PacketPrograms {
         let program = programs
             .find(|program| program.name() == name)
             .ok_or(BpfError::NoProgram(self.file))?;
-        let mut before = [0_u8; CONTEXT];
-        let (segments, bytes) = given.merged;
-        let words = [
-            (MARK, given.mark),
-            (PRIORITY, given.priority),
-            (SEGMENTS, segments),
-            (SEGMENT_BYTES, bytes),
-        ];
-        for (at, word) in words {
-            before[at..at + 4].copy_from_slice(&word.to_ne_bytes());
-        }
+        let (gso_segs, gso_size) = given.merged;
+        let mut before = __sk_buff {
+            mark: given.mark,
+            priority: given.priority,
+            gso_segs,
+            gso_size,
+            ..__sk_buff::new_zeroed()
+        };
         let mut context = [0_u8; CONTEXT_BACK];
         let mut after = vec![0_u8; frame.len()];
         let input = ProgramInput {
             data_in: Some(frame),
             data_out: Some(&mut after),
-            context_in: Some(&mut before),
+            context_in: Some(before.as_mut_bytes()),
             context_out: Some(&mut context),
             ..ProgramInput::default()
         };
@@ -192,13 +182,23 @@ impl PacketPrograms {
         let dropped = output
             .map_err(|source| self.unusable("run", source))?
             .return_value
-            == TC_ACT_SHOT;
+            == TC_ACT_SHOT.cast_unsigned();
+        let context = __sk_buff::read_from_prefix(&context);
+        let (context, _) = context.unwrap_or((__sk_buff::new_zeroed(), &[]));
         Ok(Ran {
             dropped,
             frame: after,
-            mark: half(&context, MARK),
-            priority: half(&context, PRIORITY),
+            mark: context.mark,
+            priority: context.priority,
         })
+    }
+
+    /// A map of typed values.
+    pub(crate) fn map<K: Layout, V: Layout>(
+        &self,
+        name: &'static str,
+    ) -> Result<Map<K, V>, BpfError> {
+        Map::of(self.kind, name, self.handle(name))
     }
 
     /// A map, whatever is in it.
@@ -231,34 +231,25 @@ pub(crate) fn maps_of(id: u32) -> Option<impl FnMut(&str) -> Option<MapHandle>> 
     })
 }
 
-/// Bytes of `struct tuple` (bpf/include/tc.h), and where in it what is.
-pub(crate) const TUPLE: usize = 40;
-const PORTS_AT: usize = 32;
-const VERSION_AT: usize = 37;
+impl tuple {
+    /// Whose packets they are, and for whom; `None` where they have no flow.
+    pub(crate) fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let ports = self.ports.map(u16::from_be);
+        let end = |side: usize| Some(SocketAddr::new(self.address(side)?, ports[side]));
+        Some((end(0)?, end(1)?))
+    }
 
-/// The ends that a `struct tuple` tells: whose packets they are, and for whom.
-pub(crate) fn ends(tuple: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
-    let end = |address: usize, port: usize| {
-        let bytes = tuple.get(address..)?;
-        let address: IpAddr = match tuple.get(VERSION_AT)? {
-            4 => Ipv4Addr::from_octets(*bytes.first_chunk()?).into(),
-            6 => Ipv6Addr::from_octets(*bytes.first_chunk()?).into(),
-            _ => return None,
-        };
-        let port = u16::from_be_bytes(*tuple.get(port..)?.first_chunk()?);
-        Some(SocketAddr::new(address, port))
-    };
-    Some((end(0, PORTS_AT)?, end(16, PORTS_AT + 2)?))
+    /// The source's address (0), or the destination's (1).
+    pub(crate) fn address(&self, side: usize) -> Option<IpAddr> {
+        address(self.version, self.address[side].as_bytes())
+    }
 }
 
-/// The 64-bit word of a value at a place; 0 behind its end.
-pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
-    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-    u64::from_ne_bytes(eight.copied().unwrap_or_default())
-}
-
-/// The 32-bit word of a value at a place; 0 behind its end.
-pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
-    let four = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-    u32::from_ne_bytes(four.copied().unwrap_or_default())
+/// The address of a version of IP that bytes begin with.
+pub(crate) fn address(version: u8, bytes: &[u8]) -> Option<IpAddr> {
+    Some(match version {
+        4 => Ipv4Addr::from_octets(*bytes.first_chunk()?).into(),
+        6 => Ipv6Addr::from_octets(*bytes.first_chunk()?).into(),
+        _ => return None,
+    })
 }

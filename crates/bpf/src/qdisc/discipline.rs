@@ -2,12 +2,13 @@
 //! A discipline in the kernel.
 
 use crate::error::BpfError;
+use crate::maps::{failed, sized};
 use crate::programs::tcx::Attached;
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::{self, Instance};
 use crate::qdisc::kind::{
-    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, load_object,
-    open, pin, raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, load, load_object, open,
+    pin, raise,
 };
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{Recorder, Source};

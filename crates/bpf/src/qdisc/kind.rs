@@ -3,6 +3,7 @@
 //! qdisc, its maps, pins of both.
 
 use crate::error::BpfError;
+use crate::maps::failed;
 use crate::programs::{self, log};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
 use std::path::Path;
@@ -104,25 +105,6 @@ pub(crate) fn pin(
     link.pin(&path).map_err(|source| failed(&path, source))
 }
 
-/// A map whose values have the size that this program knows.
-pub(crate) fn sized(
-    kind: &str,
-    map: &'static str,
-    bytes: usize,
-    handle: Option<MapHandle>,
-) -> Result<MapHandle, BpfError> {
-    let expected = bytes as u32;
-    let found = handle.as_ref().map_or(0, MapCore::value_size);
-    handle
-        .filter(|_| found == expected)
-        .ok_or_else(|| BpfError::Layout {
-            kind: kind.to_owned(),
-            map,
-            found,
-            expected,
-        })
-}
-
 /// Tells an instance that its settings are new.
 pub(crate) fn raise(kind: &str, changes: &MapHandle, number: u32) -> Result<(), BpfError> {
     let key = number.to_ne_bytes();
@@ -134,21 +116,6 @@ pub(crate) fn raise(kind: &str, changes: &MapHandle, number: u32) -> Result<(), 
     changes
         .update(&key, &count.wrapping_add(1).to_ne_bytes(), MapFlags::ANY)
         .map_err(failed(kind, CHANGES, "written"))
-}
-
-/// The error of a map.
-pub(crate) fn failed(
-    kind: &str,
-    map: &'static str,
-    doing: &'static str,
-) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
-    let kind = kind.to_owned();
-    move |source| BpfError::Map {
-        kind: kind.clone(),
-        map,
-        doing,
-        source,
-    }
 }
 
 /// `struct aqm_link`.

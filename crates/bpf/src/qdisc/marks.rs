@@ -3,13 +3,12 @@
 //! runs before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
 
 use crate::error::BpfError;
-use crate::programs;
-use crate::programs::log;
-use crate::programs::packet::word;
+use crate::layout::{marks_count, marks_debt, marks_flow, marks_place, marks_total};
+use crate::maps::Map;
 use crate::programs::tcx::{Attached, End};
-use crate::qdisc::attach_point::{self, Place};
-use crate::qdisc::kind::{failed, sized};
-use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use crate::programs::{self, log};
+use crate::qdisc::attach_point::Place;
+use libbpf_rs::{ErrorExt, MapHandle, ObjectBuilder};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::AsFd;
@@ -25,21 +24,13 @@ const TOTALS: &str = "marks_totals";
 
 pub(crate) const MAPS: [&str; 3] = [DEBTS, PLACES, TOTALS];
 
-/// Bytes of `struct marks_debt`, `struct marks_count` and `struct marks_total`.
-const DEBT_BYTES: usize = 16;
-const COUNT_BYTES: usize = 24;
-const TOTAL_BYTES: usize = 24;
-
-/// The only key of the map of totals.
-const KEY: [u8; 4] = [0; 4];
-
 /// A kind of qdisc's maps for marks.
 #[derive(Debug)]
 pub struct Marks {
     kind: String,
-    debts: MapHandle,
-    places: MapHandle,
-    totals: MapHandle,
+    debts: Map<marks_flow, marks_debt>,
+    places: Map<marks_place, marks_count>,
+    totals: Map<u32, marks_total>,
 }
 
 /// What became of the marks of a place.
@@ -60,18 +51,18 @@ impl Marks {
     ) -> Result<Self, BpfError> {
         Ok(Self {
             kind: kind.to_owned(),
-            debts: sized(kind, DEBTS, DEBT_BYTES, maps.next())?,
-            places: sized(kind, PLACES, COUNT_BYTES, maps.next())?,
-            totals: sized(kind, TOTALS, TOTAL_BYTES, maps.next())?,
+            debts: Map::of(kind, DEBTS, maps.next())?,
+            places: Map::of(kind, PLACES, maps.next())?,
+            totals: Map::of(kind, TOTALS, maps.next())?,
         })
     }
 
     /// Its maps by name, to pin.
     pub(crate) fn named(&mut self) -> [(&'static str, &mut MapHandle); 3] {
         [
-            (DEBTS, &mut self.debts),
-            (PLACES, &mut self.places),
-            (TOTALS, &mut self.totals),
+            self.debts.handle(),
+            self.places.handle(),
+            self.totals.handle(),
         ]
     }
 
@@ -82,52 +73,41 @@ impl Marks {
         let random = RandomState::new().build_hasher().finish();
         let stamp = (random as u32) & !3 | 4;
         let marker = self.load(place.ifindex, stamp)?;
-        let total = self.totals.lookup(&KEY, MapFlags::ANY);
-        let mut total = total
-            .map_err(failed(&self.kind, TOTALS, "read"))?
-            .unwrap_or_else(|| vec![0; TOTAL_BYTES]);
+        let mut total = self.totals.first()?;
         // One for all devices of the kind: it stays.
-        if word(&total, 16) == 0 {
-            total[16..].copy_from_slice(&(random >> 32 | 1 << 63).to_ne_bytes());
-            self.totals
-                .update(&KEY, &total, MapFlags::ANY)
-                .map_err(failed(&self.kind, TOTALS, "written"))?;
+        if total.key == 0 {
+            total.key = random >> 32 | 1 << 63;
+            self.totals.set_first(&total)?;
         }
-        let mut count = u64::from(stamp).to_ne_bytes().to_vec();
-        count.resize(COUNT_BYTES, 0);
-        self.places
-            .update(&key(place), &count, MapFlags::ANY)
-            .map_err(failed(&self.kind, PLACES, "written"))?;
+        let count = marks_count {
+            stamp: stamp.into(),
+            made: 0,
+            lapsed: 0,
+        };
+        self.places.put(&key(place), &count)?;
         Ok(marker)
     }
 
     /// From its next change on the qdisc of a place marks nothing any more.
     pub(crate) fn forget(&self, place: Place) -> Result<(), BpfError> {
-        match self.places.delete(&key(place)) {
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
-            other => other.map_err(failed(&self.kind, PLACES, "written")),
-        }
+        self.places.remove(&key(place))
     }
 
     /// What became of the marks of a place; `None` where it makes none.
     pub fn count(&self, place: Place) -> Result<Option<MarkCount>, BpfError> {
-        let own = key(place);
-        let found = self.places.lookup(&own, MapFlags::ANY);
-        let Some(count) = found.map_err(failed(&self.kind, PLACES, "read"))? else {
+        let Some(count) = self.places.get(&key(place))? else {
             return Ok(None);
         };
         let mut owed = 0;
         for flow in self.debts.keys() {
-            if flow.get(..12) == own.get(..12) {
-                let debt = self.debts.lookup(&flow, MapFlags::ANY);
-                let debt = debt.map_err(failed(&self.kind, DEBTS, "read"))?;
-                owed += debt.map_or(0, |debt| word(&debt, 0));
+            if (flow.netns, flow.ifindex) == (place.netns, place.ifindex) {
+                owed += self.debts.get(&flow)?.map_or(0, |debt| debt.owed);
             }
         }
         Ok(Some(MarkCount {
-            made: word(&count, 8),
+            made: count.made,
             owed,
-            lapsed: word(&count, 16),
+            lapsed: count.lapsed,
         }))
     }
 
@@ -135,9 +115,9 @@ impl Marks {
     fn load(&self, ifindex: u32, stamp: u32) -> Result<Attached, BpfError> {
         let bytes = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let shared = [
-            (DEBTS, &self.debts),
-            (PLACES, &self.places),
-            (TOTALS, &self.totals),
+            (DEBTS, self.debts.descriptor()),
+            (PLACES, self.places.descriptor()),
+            (TOTALS, self.totals.descriptor()),
         ];
         let (attached, log) = log::recorded(|| {
             let mut open = ObjectBuilder::default().name(FILE)?.open_memory(bytes)?;
@@ -147,7 +127,7 @@ impl Marks {
                     map.set_initial_value(&stamp.to_ne_bytes())
                         .context("the program's constants")?;
                 } else if let Some((_, own)) = shared.iter().find(|(own, _)| *own == name) {
-                    map.reuse_fd(own.as_fd()).context("the qdisc's maps")?;
+                    map.reuse_fd(*own).context("the qdisc's maps")?;
                 }
             }
             let object = open.load()?;
@@ -165,6 +145,10 @@ impl Marks {
 }
 
 /// A place as the map has it: that of the whole device.
-fn key(place: Place) -> [u8; attach_point::BYTES] {
-    Place { queue: 0, ..place }.to_bytes()
+fn key(place: Place) -> marks_place {
+    marks_place {
+        netns: place.netns,
+        ifindex: place.ifindex,
+        zero: 0,
+    }
 }

@@ -3,7 +3,8 @@
 //! `weirgate_aqm::Mirror` takes them.
 
 use crate::error::BpfError;
-use crate::qdisc::kind::{RECORDERS, failed, raise};
+use crate::maps::failed;
+use crate::qdisc::kind::{RECORDERS, raise};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, RingBufferBuilder};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};

@@ -3,12 +3,12 @@
 //! the kit as the queue of each class (`bpf/qdisc/shaper.bpf.c`).
 
 use crate::error::BpfError;
+use crate::maps::{failed, sized};
 use crate::programs::tcx::Attached;
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{
-    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, failed, load, open, pin,
-    raise, sized,
+    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, load, open, pin, raise,
 };
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{Recorder, Source};

@@ -3,29 +3,24 @@
 //! device's queue, round trips, and what hosts send and receive.
 
 use crate::error::BpfError;
-use crate::programs::packet::PacketPrograms;
+use crate::layout::{
+    DEVICE_HOSTS, OF_BEYOND, OF_BYTES, OF_HERE, OF_WAIT, passive_device, passive_host,
+    passive_host_key, passive_spread_key, passive_totals, spread,
+};
+use crate::maps::Map;
+use crate::programs::packet::{PacketPrograms, address};
 use crate::qdisc::attach_point::own_namespace;
-use crate::qdisc::kind::{failed, sized};
-use crate::trace::spread::{SPREAD_BYTES, Spread};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle};
+use crate::trace::spread::Spread;
+use libbpf_rs::Link;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+use zerocopy::IntoBytes;
 
 /// The file, and what errors call its programs.
 const FILE: &str = "passive";
 
-/// Its maps, with the bytes of their values.
-const DEVICES: &str = "devices";
-const SPREADS: &str = "spreads";
-const HOSTS: &str = "hosts";
-const TOTALS: &str = "totals";
-const HOST_BYTES: usize = 96;
-
-/// `DEVICE_HOSTS`.
-const WITH_HOSTS: u32 = 1;
-
 /// Devices that can be looked at, at most.
-pub const PASSIVE_DEVICES: usize = 64;
+pub const PASSIVE_DEVICES: usize = crate::layout::PASSIVE_DEVICES as usize;
 
 /// What is wanted of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,13 +53,13 @@ pub enum Way {
 impl Way {
     const ALL: [Self; 4] = [Self::Wait, Self::Beyond, Self::Here, Self::Bytes];
 
-    /// As the program calls it (`OF_WAIT` and the others).
+    /// As the program calls it.
     fn number(self) -> u32 {
         match self {
-            Self::Wait => 0,
-            Self::Beyond => 1,
-            Self::Here => 2,
-            Self::Bytes => 3,
+            Self::Wait => OF_WAIT,
+            Self::Beyond => OF_BEYOND,
+            Self::Here => OF_HERE,
+            Self::Bytes => OF_BYTES,
         }
     }
 }
@@ -142,30 +137,24 @@ impl Passive {
         if wanted == self.devices {
             return Ok(());
         }
-        let map = self.map(DEVICES, 8)?;
-        let kept: BTreeSet<u32> = wanted.iter().map(|device| device.ifindex).collect();
-        for gone in self
-            .devices
-            .iter()
-            .filter(|one| !kept.contains(&one.ifindex))
-        {
-            map.delete(&gone.ifindex.to_ne_bytes())
-                .map_err(failed(FILE, DEVICES, "written"))?;
+        let map: Map<u32, passive_device> = self.programs.map("devices")?;
+        let stay: BTreeSet<u32> = wanted.iter().map(|device| device.ifindex).collect();
+        for before in &self.devices {
+            if !stay.contains(&before.ifindex) {
+                map.remove(&before.ifindex)?;
+            }
         }
         // A device that is made again has another number: what is known of the
         // one before would take up room for ever.
-        let gone = |of: &SpreadOf| !kept.contains(&of.ifindex);
+        let gone = |of: &SpreadOf| !stay.contains(&of.ifindex);
         let gone: Vec<SpreadOf> = self.spreads()?.into_keys().filter(gone).collect();
         self.forget(&gone)?;
         for device in &wanted {
-            let what = if device.hosts { WITH_HOSTS } else { 0 };
-            let value = [device.line, what].map(u32::to_ne_bytes);
-            map.update(
-                &device.ifindex.to_ne_bytes(),
-                value.as_flattened(),
-                MapFlags::ANY,
-            )
-            .map_err(failed(FILE, DEVICES, "written"))?;
+            let value = passive_device {
+                line: device.line,
+                what: if device.hosts { DEVICE_HOSTS } else { 0 },
+            };
+            map.put(&device.ifindex, &value)?;
         }
         self.devices = wanted;
         Ok(())
@@ -173,143 +162,71 @@ impl Passive {
 
     /// The times of every device and class so far.
     pub fn spreads(&self) -> Result<BTreeMap<SpreadOf, Spread>, BpfError> {
-        let map = self.map(SPREADS, SPREAD_BYTES)?;
-        let mut spreads = BTreeMap::new();
-        all(&map, SPREADS, |key, value| {
-            let words: Vec<u32> = words(key);
-            let (Some(&[ifindex, priority, way]), Some(spread)) =
-                (words.first_chunk(), Spread::decode(value))
-            else {
-                return;
-            };
-            let Some(way) = Way::ALL.into_iter().find(|one| one.number() == way) else {
-                return;
-            };
+        let named = |(key, spread): (passive_spread_key, spread)| {
             let of = SpreadOf {
-                ifindex,
-                priority,
-                way,
+                ifindex: key.ifindex,
+                priority: key.priority,
+                way: Way::ALL.into_iter().find(|one| one.number() == key.of)?,
             };
-            spreads.insert(of, spread);
-        })?;
-        Ok(spreads)
+            Some((of, Spread::from(&spread)))
+        };
+        let all = self.spread_map()?.entries()?;
+        Ok(all.into_iter().filter_map(named).collect())
     }
 
     /// Gives the room of these times to others.
     pub fn forget(&self, gone: &[SpreadOf]) -> Result<(), BpfError> {
-        if gone.is_empty() {
-            return Ok(());
-        }
-        let map = self.map(SPREADS, SPREAD_BYTES)?;
-        for of in gone {
-            let key = [of.ifindex, of.priority, of.way.number()].map(u32::to_ne_bytes);
-            match map.delete(key.as_flattened()) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(failed(FILE, SPREADS, "written")(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        let map = self.spread_map()?;
+        gone.iter().try_for_each(|one| {
+            map.remove(&passive_spread_key {
+                ifindex: one.ifindex,
+                priority: one.priority,
+                of: one.way.number(),
+            })
+        })
     }
 
     /// The hosts of every device that tells them apart: the 4,096 that were
     /// heard of last.
     pub fn hosts(&self) -> Result<BTreeMap<(u32, IpAddr), Host>, BpfError> {
-        let map = self.map(HOSTS, HOST_BYTES)?;
-        let mut hosts = BTreeMap::new();
-        all(&map, HOSTS, |key, value| {
-            let (words, (numbers, _)) = (words(key), value.as_chunks::<8>());
-            let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_ne_bytes).collect();
-            let (Some(&[ifindex, version]), Some(&numbers)) =
-                (words.first_chunk(), numbers.first_chunk::<12>())
-            else {
-                return;
-            };
-            let address = match version {
-                4 => key
-                    .get(8..12)
-                    .and_then(|bytes| bytes.first_chunk::<4>())
-                    .map(|bytes| IpAddr::V4(Ipv4Addr::from(*bytes))),
-                _ => key
-                    .get(8..24)
-                    .and_then(|bytes| bytes.first_chunk::<16>())
-                    .map(|bytes| IpAddr::V6(Ipv6Addr::from(*bytes))),
-            };
-            let [
-                sent_bytes,
-                sent_packets,
-                received_bytes,
-                received_packets,
-                rest @ ..,
-            ] = numbers;
-            let [
-                beyond_count,
-                beyond_ns,
-                here_count,
-                here_ns,
-                dropped,
-                marked,
-                timed,
-                waited_ns,
-            ] = rest;
-            let host = Host {
-                sent_bytes,
-                sent_packets,
-                received_bytes,
-                received_packets,
-                beyond_count,
-                beyond_ns,
-                here_count,
-                here_ns,
-                dropped,
-                marked,
-                timed,
-                waited_ns,
-            };
-            hosts.extend(address.map(|address| ((ifindex, address), host)));
-        })?;
-        Ok(hosts)
+        let map: Map<passive_host_key, passive_host> = self.programs.map("hosts")?;
+        let named = |(key, host): (passive_host_key, passive_host)| {
+            let version = u8::try_from(key.version).ok()?;
+            let address = address(version, key.address.as_bytes())?;
+            Some(((key.ifindex, address), Host::from(host)))
+        };
+        Ok(map.entries()?.into_iter().filter_map(named).collect())
     }
 
     /// Packets that left a queue and could not be timed, because they were not
     /// seen to come or were cut into segments there; and times for which there
     /// was no room: in all, they only grow.
     pub fn untimed(&self) -> Result<(u64, u64), BpfError> {
-        let map = self.map(TOTALS, 16)?;
-        let value = map
-            .lookup(&[0; 4], MapFlags::ANY)
-            .map_err(failed(FILE, TOTALS, "read"))?
-            .unwrap_or_default();
-        let mut numbers = value.as_chunks::<8>().0.iter().copied();
-        let mut next = || numbers.next().map_or(0, u64::from_ne_bytes);
-        Ok((next(), next()))
+        let map: Map<u32, passive_totals> = self.programs.map("totals")?;
+        let totals = map.first()?;
+        Ok((totals.untimed, totals.left_out))
+    }
+
+    fn spread_map(&self) -> Result<Map<passive_spread_key, spread>, BpfError> {
+        self.programs.map("spreads")
     }
 }
 
-impl Passive {
-    fn map(&self, name: &'static str, bytes: usize) -> Result<MapHandle, BpfError> {
-        sized(FILE, name, bytes, self.programs.handle(name))
+impl From<passive_host> for Host {
+    fn from(host: passive_host) -> Self {
+        Self {
+            sent_bytes: host.sent_bytes,
+            sent_packets: host.sent_packets,
+            received_bytes: host.received_bytes,
+            received_packets: host.received_packets,
+            beyond_count: host.beyond_count,
+            beyond_ns: host.beyond_ns,
+            here_count: host.here_count,
+            here_ns: host.here_ns,
+            dropped: host.dropped,
+            marked: host.marked,
+            timed: host.timed,
+            waited_ns: host.waited_ns,
+        }
     }
-}
-
-fn words(key: &[u8]) -> Vec<u32> {
-    let (words, _) = key.as_chunks::<4>();
-    words.iter().copied().map(u32::from_ne_bytes).collect()
-}
-
-/// Goes through a map, read in one go: the kernel gives whole buckets, so that a
-/// smaller batch is seldom full, which libbpf-rs takes for the last.
-fn all(
-    map: &MapHandle,
-    name: &'static str,
-    mut each: impl FnMut(&[u8], &[u8]),
-) -> Result<(), BpfError> {
-    let batches = map
-        .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
-        .map_err(failed(FILE, name, "read"))?;
-    for (key, value) in batches {
-        each(&key, &value);
-    }
-    Ok(())
 }

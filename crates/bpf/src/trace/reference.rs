@@ -3,15 +3,15 @@
 //! that those of the kit can be compared with them.
 
 use crate::error::BpfError;
+use crate::layout::{SEEN_DEQUEUE, SEEN_ENQUEUE, seen};
+use crate::maps::{Map, failed};
 use crate::programs::{self, log};
-use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, ObjectBuilder, RingBufferBuilder};
 use std::cell::RefCell;
 use std::time::Duration;
+use zerocopy::FromBytes;
 
 const NAME: &str = "watch";
-
-/// Bytes of `struct seen`.
-const BYTES: usize = 40;
 
 /// One of the kernel's disciplines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,22 +65,20 @@ pub struct Seen {
     pub hash: u32,
 }
 
-impl Seen {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let long = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        Some(Self {
-            kind: match word(24)? {
-                0 => SeenKind::Came(word(36)? == 0),
-                1 => SeenKind::Left,
+impl From<seen> for Seen {
+    fn from(seen: seen) -> Self {
+        Self {
+            kind: match seen.kind {
+                SEEN_ENQUEUE => SeenKind::Came(seen.refused == 0),
+                SEEN_DEQUEUE => SeenKind::Left,
                 _ => SeenKind::Updated,
             },
-            packet: long(0)?,
-            time: long(8)?,
-            probability: long(16)?,
-            len: word(28)?,
-            hash: word(32)?,
-        })
+            packet: seen.packet,
+            time: seen.time,
+            probability: seen.probability,
+            len: seen.len,
+            hash: seen.hash,
+        }
     }
 }
 
@@ -88,7 +86,7 @@ impl Seen {
 #[derive(Debug)]
 pub struct Watch {
     events: MapHandle,
-    lost: MapHandle,
+    lost: Map<u32, u64>,
     _links: Vec<Link>,
 }
 
@@ -117,16 +115,18 @@ impl Watch {
                 let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
                 MapHandle::try_from(&found.ok_or_else(missing).context(name.to_owned())?)
             };
-            Ok(Self {
-                events: map("events")?,
-                lost: map("lost")?,
-                _links: links,
-            })
+            Ok((map("events")?, map("lost")?, links))
         });
-        watch.map_err(|source: libbpf_rs::Error| BpfError::Refused {
-            kind: NAME.to_owned(),
-            source,
-            log,
+        let (events, lost, links) =
+            watch.map_err(|source: libbpf_rs::Error| BpfError::Refused {
+                kind: NAME.to_owned(),
+                source,
+                log,
+            })?;
+        Ok(Self {
+            events,
+            lost: Map::of(NAME, "lost", Some(lost))?,
+            _links: links,
         })
     }
 
@@ -137,39 +137,26 @@ impl Watch {
         take: impl FnMut(Seen),
         mut more: impl FnMut() -> bool,
     ) -> Result<(), BpfError> {
-        let failed = |source| BpfError::Map {
-            kind: NAME.to_owned(),
-            map: "events",
-            doing: "read",
-            source,
-        };
+        let failed = failed(NAME, "events", "read");
         let take = RefCell::new(take);
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&self.events, |bytes| {
-                if let Some(seen) = Seen::read(bytes.get(..BYTES).unwrap_or_default()) {
-                    take.borrow_mut()(seen);
+                if let Ok((seen, _)) = seen::read_from_prefix(bytes) {
+                    take.borrow_mut()(seen.into());
                 }
                 0
             })
-            .map_err(failed)?;
-        let ring = builder.build().map_err(failed)?;
+            .map_err(&failed)?;
+        let ring = builder.build().map_err(&failed)?;
         while more() {
-            ring.poll(Duration::from_millis(100)).map_err(failed)?;
+            ring.poll(Duration::from_millis(100)).map_err(&failed)?;
         }
         Ok(())
     }
 
     /// Events that were lost, because nobody read fast enough.
     pub fn lost(&self) -> Result<u64, BpfError> {
-        let found = self.lost.lookup(&[0; 4], MapFlags::ANY);
-        let bytes = found.map_err(|source| BpfError::Map {
-            kind: NAME.to_owned(),
-            map: "lost",
-            doing: "read",
-            source,
-        })?;
-        let count = bytes.and_then(|bytes| bytes.try_into().ok());
-        Ok(count.map_or(0, u64::from_ne_bytes))
+        self.lost.first()
     }
 }

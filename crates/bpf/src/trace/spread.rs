@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How times are spread (`bpf/passive/spread.h`).
 
-/// `SPREAD_PLACES`, `SPREAD_LEAST` and `SPREAD_DOUBLINGS`.
-const PLACES: u32 = 3;
-const LEAST: u32 = 10;
-const STEPS: usize = 24 << PLACES;
+use crate::layout::{SPREAD_LEAST, SPREAD_PLACES, SPREAD_STEPS, spread};
 
-/// Bytes of `struct spread`.
-pub(crate) const SPREAD_BYTES: usize = 16 + 4 * STEPS;
+const STEPS: usize = SPREAD_STEPS as usize;
 
 /// Times: how many, how long together, and how many in each step of an eighth of
 /// a doubling, from 1 µs to 17 s.
@@ -30,18 +26,17 @@ impl Default for Spread {
     }
 }
 
-impl Spread {
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (head, steps) = bytes.get(..SPREAD_BYTES)?.split_at(16);
-        let (words, _) = head.as_chunks::<8>();
-        let (steps, _) = steps.as_chunks::<4>();
-        Some(Self {
-            count: u64::from_ne_bytes(*words.first()?),
-            sum_ns: u64::from_ne_bytes(*words.get(1)?),
-            steps: steps.iter().map(|step| u32::from_ne_bytes(*step)).collect(),
-        })
+impl From<&spread> for Spread {
+    fn from(spread: &spread) -> Self {
+        Self {
+            count: spread.count,
+            sum_ns: spread.sum_ns,
+            steps: spread.steps.to_vec(),
+        }
     }
+}
 
+impl Spread {
     /// What came since an earlier look at the same; all of it where that one is
     /// not of the same, because it counted more.
     #[must_use]
@@ -111,9 +106,9 @@ fn bound(place: usize) -> u64 {
     if place == 0 {
         return 0;
     }
-    let (doubling, part) = (place >> PLACES, place & ((1 << PLACES) - 1));
-    let whole = 1_u64 << (doubling as u32 + LEAST);
-    whole + (whole >> PLACES) * part as u64
+    let (doubling, part) = (place >> SPREAD_PLACES, place & ((1 << SPREAD_PLACES) - 1));
+    let whole = 1_u64 << (doubling as u32 + SPREAD_LEAST);
+    whole + (whole >> SPREAD_PLACES) * part as u64
 }
 
 #[cfg(test)]

@@ -2,32 +2,20 @@
 //! A survey of what passes one device (`bpf/passive/survey.bpf.c`).
 
 use crate::error::BpfError;
-use crate::programs::packet::{PacketPrograms, word};
+use crate::layout::{SURVEY_SIZE_BITS, survey_count, survey_direction, survey_of, survey_service};
+use crate::maps::Map;
+use crate::programs::packet::PacketPrograms;
 use crate::qdisc::attach_point::own_namespace;
-use crate::qdisc::kind::{failed, sized};
-use crate::trace::spread::{SPREAD_BYTES, Spread};
-use libbpf_rs::{Link, MapCore, MapFlags};
+use crate::trace::spread::Spread;
+use libbpf_rs::Link;
 use std::collections::BTreeMap;
+use zerocopy::IntoBytes;
 
 /// The file, and what errors call its programs.
 const FILE: &str = "survey";
 
-/// Its maps.
-const SERVICES: &str = "services";
-const PROTOCOLS: &str = "protocols";
-const WAYS: &str = "ways";
-
-/// Bytes of `struct survey_count` and where in `struct survey_way` what is.
-const COUNT_BYTES: usize = 16;
-const ALL_AT: usize = 8;
-const WIRE_AT: usize = ALL_AT + COUNT_BYTES;
-const SIZES_AT: usize = WIRE_AT + 8;
-const SIZES: usize = 25;
-const GAPS_AT: usize = SIZES_AT + SIZES * COUNT_BYTES;
-const WAY_BYTES: usize = GAPS_AT + SPREAD_BYTES;
-
 /// Bytes of a step of [`SurveyWay::sizes`].
-pub const SIZE_STEP: u32 = 64;
+pub const SIZE_STEP: u32 = 1 << SURVEY_SIZE_BITS;
 
 /// How much of something there was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,17 +90,16 @@ impl Survey {
     /// CAP_BPF and CAP_PERFMON, and the kernel's type information.
     pub fn open(ifindex: u32, link: &SurveyLink) -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
-        let constants = [
+        let of = survey_of {
             namespace,
-            u64::from(ifindex),
-            i64::from(link.overhead).cast_unsigned(),
-            link.smallest.into(),
-            link.kept.into(),
-            link.piece.into(),
-            link.piece_wire.into(),
-        ];
-        let constants = constants.map(u64::to_ne_bytes);
-        let programs = PacketPrograms::load(FILE, FILE, Some(constants.as_flattened()))?;
+            surveyed: ifindex.into(),
+            overhead: link.overhead.into(),
+            smallest: link.smallest.into(),
+            kept: link.kept.into(),
+            piece: link.piece.into(),
+            piece_wire: link.piece_wire.into(),
+        };
+        let programs = PacketPrograms::load(FILE, FILE, Some(of.as_bytes()))?;
         let links = programs.attach()?;
         Ok(Self {
             programs,
@@ -122,58 +109,50 @@ impl Survey {
 
     /// What passed so far, by protocol and port: the 4,096 that were seen last.
     pub fn services(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
-        self.counts(SERVICES)
+        self.counts("services")
     }
 
     /// The same by protocol alone, with port 0: all that passed, also what was
     /// forgotten of ports.
     pub fn protocols(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
-        self.counts(PROTOCOLS)
+        self.counts("protocols")
     }
 
     fn counts(&self, name: &'static str) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
-        let map = sized(FILE, name, COUNT_BYTES, self.programs.handle(name))?;
-        let batch = map
-            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
-            .map_err(failed(FILE, name, "read"))?;
-        let entry = |(key, value): (Vec<u8>, Vec<u8>)| {
-            let key: &[u8; 8] = key.first_chunk()?;
+        let map: Map<survey_service, survey_count> = self.programs.map(name)?;
+        let entry = |(key, count): (survey_service, survey_count)| {
             let service = SurveyService {
-                ethertype: u16::from_be_bytes([key[0], key[1]]),
-                protocol: key[2],
-                out: key[3] != 0,
-                port: u16::from_ne_bytes([key[4], key[5]]),
+                ethertype: u16::from_be(key.ethertype),
+                protocol: key.protocol,
+                out: key.out != 0,
+                port: key.port,
             };
-            Some((service, count(&value, 0)))
+            (service, count.into())
         };
-        Ok(batch.filter_map(entry).collect())
+        Ok(map.entries()?.into_iter().map(entry).collect())
     }
 
     /// What arrived and what left so far.
     pub fn ways(&self) -> Result<[SurveyWay; 2], BpfError> {
-        let map = sized(FILE, WAYS, WAY_BYTES, self.programs.handle(WAYS))?;
+        let map: Map<u32, survey_direction> = self.programs.map("directions")?;
         let read = |out: u32| {
-            let value = map
-                .lookup(&out.to_ne_bytes(), MapFlags::ANY)
-                .map_err(failed(FILE, WAYS, "read"))?
-                .unwrap_or_default();
-            let gaps = value.get(GAPS_AT..).and_then(Spread::decode);
+            let direction = map.get_or_zero(&out)?;
             Ok(SurveyWay {
-                all: count(&value, ALL_AT),
-                wire: word(&value, WIRE_AT),
-                sizes: (0..SIZES)
-                    .map(|step| count(&value, SIZES_AT + step * COUNT_BYTES))
-                    .collect(),
-                gaps: gaps.unwrap_or_default(),
+                all: direction.all.into(),
+                wire: direction.wire,
+                sizes: direction.sizes.map(SurveyCount::from).to_vec(),
+                gaps: Spread::from(&direction.gaps),
             })
         };
         Ok([read(0)?, read(1)?])
     }
 }
 
-fn count(value: &[u8], at: usize) -> SurveyCount {
-    SurveyCount {
-        packets: word(value, at),
-        bytes: word(value, at + 8),
+impl From<survey_count> for SurveyCount {
+    fn from(count: survey_count) -> Self {
+        Self {
+            packets: count.packets,
+            bytes: count.bytes,
+        }
     }
 }

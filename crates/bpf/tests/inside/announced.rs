@@ -5,27 +5,27 @@
 
 use super::filter::Chance;
 use super::net::{self, Far};
-use super::window::{ACK, SYN, Segment, pseudo, tcp_at};
+use super::window::{ACK, SYN, Segment, edge, pseudo, tcp_at};
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{WindowAlgorithm, WindowRule};
-use weirgate_bpf::{Store, WindowControl, WindowSetup};
+use weirgate_bpf::{Store, WindowControl};
+use weirgate_state::Windows;
+use weirgate_units::{Handle, Rate};
 
 const RST: u8 = 4;
 const VIDEO: u32 = 0x2_0011;
 const LONG: Duration = Duration::from_hours(1);
 
 fn control(segment: u16, resets: bool) -> WindowControl {
-    let setup = WindowSetup {
-        classes: vec![(VIDEO, 0)],
+    super::window::control(&Windows {
+        classes: vec![(Handle::from_u32(VIDEO), Rate::default())],
         announced_segment: segment,
         announced_resets: resets,
-        ..WindowSetup::new(WindowRule::new(WindowAlgorithm::Edge), 0)
-    };
-    WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"))
+        ..edge(0)
+    })
 }
 
 fn announce(control: &WindowControl, lease: Duration) {

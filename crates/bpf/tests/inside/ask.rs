@@ -3,11 +3,12 @@
 //! handshake, in the kernel's own run of the programs.
 
 use super::announced::{right, syn};
-use super::window::{ACK, SYN, Segment, tcp_at};
+use super::window::{ACK, SYN, Segment, edge, tcp_at};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{WindowAlgorithm, WindowRule};
-use weirgate_bpf::{WindowControl, WindowSetup};
+use weirgate_bpf::WindowControl;
+use weirgate_state::Windows;
+use weirgate_units::{Handle, Rate, Span};
 
 const VIDEO: u32 = 0x2_0011;
 const SLOW: u32 = 0x2_0012;
@@ -15,12 +16,12 @@ const STATED: Duration = Duration::from_millis(20);
 const FULL: [u8; 4] = [2, 4, 5, 0xb4];
 
 fn control(rate_bytes_s: u64) -> WindowControl {
-    let setup = WindowSetup {
-        classes: vec![(VIDEO, 0), (SLOW, rate_bytes_s / 2)],
-        round_trip_ns: STATED.as_nanos() as u64,
-        ..WindowSetup::new(WindowRule::new(WindowAlgorithm::Edge), rate_bytes_s)
-    };
-    WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"))
+    let class = |class, rate| (Handle::from_u32(class), Rate::bytes_per_second(rate));
+    super::window::control(&Windows {
+        classes: vec![class(VIDEO, 0), class(SLOW, rate_bytes_s / 2)],
+        round_trip: Span::from_nanos(STATED.as_nanos() as u64),
+        ..edge(rate_bytes_s)
+    })
 }
 
 /// What a SYN of a class asks for, after the program.
@@ -88,8 +89,6 @@ fn shares() {
     assert_eq!(asked(&control(1_000), &syn(4, 1, &FULL), 0), 88);
     assert_eq!(asked(&control(1_000_000), &syn(4, 1, &FULL), 0), 1_460);
     let none = control(RATE);
-    let mut setup = WindowSetup::new(WindowRule::new(WindowAlgorithm::Edge), RATE);
-    setup.round_trip_ns = 0;
-    none.set(&setup).expect("a map");
+    none.set(&edge(RATE)).expect("a map");
     assert_eq!(asked(&none, &syn(4, 1, &FULL), 0), 1_460);
 }

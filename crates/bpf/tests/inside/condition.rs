@@ -11,7 +11,9 @@ use std::os::fd::AsRawFd as _;
 use std::thread::sleep;
 use std::time::Duration;
 use weirgate_aqm::MeterKind;
-use weirgate_bpf::{Condition, ConditionAction, ConditionMaps, ConditionRule};
+use weirgate_bpf::{Condition, ConditionMaps};
+use weirgate_state::{ColourAction, ColourMeter, Conditioner};
+use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 
 const UDP: u8 = 17;
 
@@ -19,17 +21,62 @@ const UDP: u8 = 17;
 const PACKETS: usize = 100_000;
 const BATCH: usize = 5_000;
 
-fn rule(name: &str, meter: Option<(MeterKind, bool)>) -> ConditionRule {
-    ConditionRule {
+fn mark(code: u8) -> ColourAction {
+    ColourAction::Mark(Dscp::new(code).expect("a code point"))
+}
+
+/// The meter that crate aqm has as `kind`.
+fn meter(kind: MeterKind) -> ColourMeter {
+    let rate_of = Rate::bytes_per_second;
+    match kind {
+        MeterKind::Bucket { rate, burst } => ColourMeter::Bucket {
+            rate: rate_of(rate),
+            burst: Size::bytes(burst),
+        },
+        MeterKind::SingleRate {
+            rate,
+            burst,
+            excess,
+        } => ColourMeter::SingleRate {
+            rate: rate_of(rate),
+            burst: Size::bytes(burst),
+            excess: Size::bytes(excess),
+        },
+        MeterKind::TwoRate {
+            rate,
+            burst,
+            peak,
+            peak_burst,
+        } => ColourMeter::TwoRate {
+            rate: rate_of(rate),
+            burst: Size::bytes(burst),
+            peak: rate_of(peak),
+            peak_burst: Size::bytes(peak_burst),
+        },
+        MeterKind::Average { rate, interval } => ColourMeter::Average {
+            rate: rate_of(rate),
+            interval: Span::from_nanos(interval),
+        },
+        MeterKind::Moving {
+            rate,
+            interval,
+            gain,
+        } => ColourMeter::Moving {
+            rate: rate_of(rate),
+            interval: Span::from_nanos(interval),
+            gain,
+        },
+    }
+}
+
+fn rule(name: &str, measured: Option<(MeterKind, bool)>) -> Conditioner {
+    Conditioner {
         name: name.to_owned(),
-        meter,
+        meter: measured.map(|(kind, _)| meter(kind)),
+        aware: measured.is_some_and(|(_, aware)| aware),
         codes: u64::MAX,
         brings: [1 << 12, 1 << 14],
-        actions: [
-            ConditionAction::Mark(10),
-            ConditionAction::Mark(12),
-            ConditionAction::Drop,
-        ],
+        actions: [mark(10), mark(12), ColourAction::Drop],
         classes: Vec::new(),
         source: Vec::new(),
         destination: Vec::new(),
@@ -155,32 +202,32 @@ fn marked(before: &[u8], after: &[u8], code: u8) {
 #[ignore = "runs in the lab's kernel"]
 fn choice() {
     let net = |text: &str, length| (text.parse().expect("an address"), length);
-    let marking = |name: &str, code| ConditionRule {
-        actions: [ConditionAction::Mark(code); 3],
+    let marking = |name: &str, code| Conditioner {
+        actions: [mark(code); 3],
         ..rule(name, None)
     };
     let rules = [
-        ConditionRule {
-            classes: vec![0x2_0011, 0x2_0012],
+        Conditioner {
+            classes: [0x2_0011, 0x2_0012].map(Handle::from_u32).to_vec(),
             ..marking("class", 1)
         },
-        ConditionRule {
+        Conditioner {
             codes: 1 << 46 | 1 << 10,
             ..marking("code", 2)
         },
-        ConditionRule {
+        Conditioner {
             source: vec![net("198.51.100.0", 24), net("192.0.2.8", 29)],
             destination: vec![net("10.0.0.128", 25)],
             ..marking("four", 3)
         },
-        ConditionRule {
+        Conditioner {
             source: vec![net("2001:db8:2::", 48)],
             destination: vec![net("fd00::2:0:0:0:0", 64), net("fd00:0:0:1::40", 122)],
             ..marking("six", 4)
         },
-        ConditionRule {
+        Conditioner {
             codes: 1 << 20,
-            actions: [ConditionAction::Drop; 3],
+            actions: [ColourAction::Drop; 3],
             ..marking("end", 0)
         },
     ];
@@ -256,27 +303,27 @@ fn extend(frame: &mut Vec<u8>, number: u8, extension: &[u8]) {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn carried() {
-    let marking = |name: &str, code| ConditionRule {
-        actions: [ConditionAction::Mark(code); 3],
+    let marking = |name: &str, code| Conditioner {
+        actions: [mark(code); 3],
         ..rule(name, None)
     };
     let rules = [
-        ConditionRule {
+        Conditioner {
             protocols: vec![17, 33],
             source_ports: vec![(1, 6), (8, 8)],
             ..marking("from", 1)
         },
-        ConditionRule {
+        Conditioner {
             protocols: vec![6, 17],
             source_ports: vec![(7, 7)],
             destination_ports: vec![(80, 80), (440, 443)],
             ..marking("both", 2)
         },
-        ConditionRule {
+        Conditioner {
             destination_ports: vec![(443, 443)],
             ..marking("port", 3)
         },
-        ConditionRule {
+        Conditioner {
             protocols: vec![17, 50, 255],
             ..marking("protocol", 4)
         },
@@ -349,14 +396,11 @@ fn carried() {
 #[ignore = "runs in the lab's kernel"]
 fn smallest() {
     // At a byte a second nothing comes back while this runs.
-    let metered = |name: &str, smallest| ConditionRule {
-        meter: Some((
-            MeterKind::Bucket {
-                rate: 1,
-                burst: 1_000,
-            },
-            false,
-        )),
+    let metered = |name: &str, smallest| Conditioner {
+        meter: Some(ColourMeter::Bucket {
+            rate: Rate::bytes_per_second(1),
+            burst: Size::bytes(1_000),
+        }),
         smallest,
         ..rule(name, None)
     };
@@ -384,18 +428,18 @@ fn smallest() {
 #[ignore = "runs in the lab's kernel"]
 fn devices() {
     let mut dropping = rule("dropping", None);
-    dropping.actions = [ConditionAction::Drop; 3];
+    dropping.actions = [ColourAction::Drop; 3];
     let marking = rule("marking", None);
     let mut program = Condition::load(3).unwrap_or_else(|error| panic!("{error}"));
     let made = frame(4, UDP, 2, 7, 100);
-    program.place(7, std::slice::from_ref(&marking)).unwrap();
+    program.add(7, std::slice::from_ref(&marking)).unwrap();
     assert_eq!(program.run(&made, 0).unwrap(), (true, made.clone()));
     // The loopback device, whose frames it is given.
-    program.place(1, std::slice::from_ref(&dropping)).unwrap();
-    program.place(9, &[]).unwrap();
+    program.add(1, std::slice::from_ref(&dropping)).unwrap();
+    program.add(9, &[]).unwrap();
     assert!(!program.run(&made, 0).unwrap().0);
     assert!(!program.has_room());
-    assert!(program.place(8, &[]).is_err());
+    assert!(program.add(8, &[]).is_err());
     let maps = program.maps().unwrap();
     assert_eq!(maps.rules().unwrap(), Some(vec![dropping]));
     let counts = maps.counts().unwrap();
@@ -419,7 +463,7 @@ fn devices() {
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {
     let mut every = rule("every", None);
-    every.actions = [ConditionAction::Mark(33); 3];
+    every.actions = [mark(33); 3];
     let program = Condition::load_alone(&[every]).unwrap_or_else(|error| panic!("{error}"));
     let mut chance = Chance(77);
     let mut seen = [0_u64; 3];

@@ -4,7 +4,7 @@
 
 use super::filter::{frame, setup};
 use super::net::{self, Far};
-use super::window::received;
+use super::window::{control, edge, received};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHookBuilder};
 use smoltcp::phy::{Device, Medium, TunTapInterface, TxToken};
 use smoltcp::time::Instant as Moment;
@@ -12,8 +12,9 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::Instant;
-use weirgate_aqm::{UdpRule, WindowAlgorithm, WindowRule};
-use weirgate_bpf::{Filter, UdpControl, UdpSetup, WindowControl, WindowSetup};
+use weirgate_bpf::{Filter, UdpControl};
+use weirgate_state::{Datagrams, Windows};
+use weirgate_units::{Rate, Size, Span};
 
 const FLOWS: u32 = 1_000_000;
 
@@ -63,24 +64,18 @@ fn a_million_flows() {
     let _far = Far::with(1, &["ip link set far0 gso_max_segs 1"]);
     net::run("ip tuntap add dev flood0 mode tap");
     net::run("ip link set flood0 up");
-    let rule = WindowRule {
-        hold_ns: 200_000_000,
-        ..WindowRule::new(WindowAlgorithm::Edge)
-    };
-    let windows = WindowControl::load(&WindowSetup::new(rule, RATE)).expect("a program");
-    let datagrams = UdpControl::load(&UdpSetup {
-        rule: UdpRule {
-            mode: 0,
-            rate_bytes_s: RATE,
-            burst_bytes: 10_000,
-            drop_ns: 2_000_000_000,
-            warn_ns: 2_000_000_000,
-            chunk_ns: 100_000_000,
-            chunks: 30,
-            age_ns: 5_000_000_000,
-        },
-        refuse_mark: 1 << 20,
-        spared: (0, 0),
+    let windows = control(&Windows {
+        hold: Span::from_millis(200),
+        ..edge(RATE)
+    });
+    let datagrams = UdpControl::load(&Datagrams {
+        rate: Rate::bytes_per_second(RATE),
+        burst: Size::bytes(10_000),
+        drop: Span::from_secs(2),
+        warn: Span::from_secs(2),
+        measured: edge(RATE).measured,
+        refuse: 1 << 20,
+        ..Datagrams::default()
     })
     .expect("a program");
     // Faster than all of it, so that what is not decided on is not dropped.

@@ -4,9 +4,11 @@
 //! can say, and segments that pretend to belong to a connection.
 
 use super::filter::setup;
-use super::window::{ACK, SCALE_7, SYN, Segment, control, handshake, window};
-use weirgate_aqm::{Link, Record, WindowAlgorithm, WindowRule};
+use super::window::{ACK, SCALE_7, SYN, Segment, control, edge, handshake, window};
+use weirgate_aqm::{Link, Record};
 use weirgate_bpf::{Filter, WindowControl};
+use weirgate_state::Windows;
+use weirgate_units::Size;
 
 const PORT: u16 = 1_001;
 
@@ -26,11 +28,10 @@ fn acknowledgement(version: u8, ack: u32) -> Segment<'static> {
 
 /// A connection held to a window of 4000 bytes, scaled by 7, that has received.
 fn held(version: u8) -> WindowControl {
-    let rule = WindowRule {
-        fixed_bytes: 4_000,
-        ..WindowRule::new(WindowAlgorithm::Edge)
-    };
-    let control = control(rule, 1_000_000);
+    let control = control(&Windows {
+        fixed: Size::bytes(4_000),
+        ..edge(1_000_000)
+    });
     handshake(&control, version, PORT, &SCALE_7, &SCALE_7);
     received(&control, version);
     control
@@ -198,11 +199,10 @@ fn a_syn_from_outside_frees_nobody() {
 #[ignore = "runs in the lab's kernel"]
 fn a_syn_sent_again_frees_nobody() {
     for version in [4, 6] {
-        let rule = WindowRule {
-            fixed_bytes: 4_000,
-            ..WindowRule::new(WindowAlgorithm::Edge)
-        };
-        let control = control(rule, 1_000_000);
+        let control = control(&Windows {
+            fixed: Size::bytes(4_000),
+            ..edge(1_000_000)
+        });
         handshake(&control, version, PORT, &SCALE_7, &SCALE_7);
         let again = Segment {
             flags: SYN,

@@ -4,7 +4,7 @@
 
 use super::filter::checksum;
 use super::net;
-use super::window::{ACK, SYN, pseudo, tcp_at};
+use super::window::{ACK, SYN, control, edge, pseudo, tcp_at};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{
     Device, DeviceCapabilities, Medium, RxToken, TunTapInterface, TxToken, wait as wait_for,
@@ -22,8 +22,8 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{WindowAlgorithm, WindowRule};
-use weirgate_bpf::{WindowControl, WindowSetup};
+use weirgate_state::Windows;
+use weirgate_units::{Size, Span};
 
 /// What was seen of the connection.
 #[derive(Debug, Default, Clone)]
@@ -337,13 +337,11 @@ fn held(rate: u64, every: usize) -> (f64, Seen) {
     net::run("ip neigh replace 10.0.9.2 lladdr 02:00:00:00:00:09 dev wan0 nud permanent");
     net::run("tc qdisc replace dev wan0 root fq");
     net::run("tc qdisc replace dev wan0 clsact");
-    let rule = WindowRule {
-        hold_ns: 500_000_000,
-        initial_bytes: 14_600,
-        ..WindowRule::new(WindowAlgorithm::Edge)
-    };
-    let setup = WindowSetup::new(rule, rate);
-    let mut control = WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"));
+    let mut control = control(&Windows {
+        hold: Span::from_millis(500),
+        initial: Size::bytes(14_600),
+        ..edge(rate)
+    });
     fs::create_dir(folder).expect("a folder");
     control.pin(folder).expect("pins");
     for side in ["ingress", "egress"] {

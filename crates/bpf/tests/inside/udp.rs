@@ -4,27 +4,33 @@
 use super::filter::{Chance, frame};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{UdpRule, UdpVerdict};
-use weirgate_bpf::{UdpControl, UdpSetup};
+use weirgate_aqm::UdpVerdict;
+use weirgate_bpf::UdpControl;
+use weirgate_state::{Datagrams, Measured, SparedMark};
+use weirgate_units::{Rate, Size, Span};
 
 const UDP: u8 = 17;
 const REFUSED: u32 = 1 << 20;
 
 /// 2 Mbit/s, with times that a test can wait for.
-fn setup(mode: u64) -> UdpSetup {
-    UdpSetup {
-        rule: UdpRule {
-            mode,
-            rate_bytes_s: 250_000,
-            burst_bytes: 10_000,
-            drop_ns: 400_000_000,
-            warn_ns: 200_000_000,
-            chunk_ns: 20_000_000,
+fn held(bucket: bool) -> Datagrams {
+    Datagrams {
+        rate: Rate::kbit(2_000),
+        bucket,
+        burst: Size::bytes(10_000),
+        drop: Span::from_millis(400),
+        warn: Span::from_millis(200),
+        measured: Measured {
+            chunk: Span::from_millis(20),
             chunks: 5,
-            age_ns: 5_000_000_000,
+            age: Span::from_secs(5),
         },
-        refuse_mark: REFUSED,
-        spared: (2 << 24, 3 << 24),
+        refuse: REFUSED,
+        spared: SparedMark {
+            mark: 2 << 24,
+            mask: 3 << 24,
+        },
+        stale: false,
     }
 }
 
@@ -58,7 +64,7 @@ fn send(
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn states() {
-    let control = UdpControl::load(&setup(0)).unwrap_or_else(|error| panic!("{error}"));
+    let control = UdpControl::load(&held(false)).unwrap_or_else(|error| panic!("{error}"));
     let fast = Duration::from_micros(1_680);
     let second = Duration::from_secs(1);
     let mut verdicts = Vec::new();
@@ -92,7 +98,7 @@ fn states() {
         assert_eq!(send(&control, &made, 0, fast, second).0.len(), 1);
     }
     // The token bucket: 2 Mbit/s of 7, to 2 %.
-    control.set(&setup(1)).expect("a map");
+    control.set(&held(true)).expect("a map");
     let made = frame(4, UDP, 0, 6_000, 1_442);
     let (_, delivered) = send(&control, &made, 0, fast, 5 * second);
     let rate = (delivered as f64 - 10_000.0) / 5.0 / 250_000.0;
@@ -104,7 +110,7 @@ fn states() {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {
-    let control = UdpControl::load(&setup(0)).unwrap_or_else(|error| panic!("{error}"));
+    let control = UdpControl::load(&held(false)).unwrap_or_else(|error| panic!("{error}"));
     let mut chance = Chance(5);
     for round in 0..40_000_u64 {
         let version = [4, 6][(round % 2) as usize];

@@ -10,8 +10,9 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{WindowAlgorithm, WindowRule};
-use weirgate_bpf::{Store, WindowControl, WindowSetup};
+use weirgate_bpf::{Store, WindowControl};
+use weirgate_state::{Measured, SparedMark, WindowAlgorithm, Windows};
+use weirgate_units::{Handle, Rate, Size, Span};
 
 pub const SYN: u8 = 2;
 pub const ACK: u8 = 16;
@@ -101,9 +102,23 @@ pub fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
     u16::from_be_bytes([after[at + 14], after[at + 15]])
 }
 
-pub fn control(rule: WindowRule, rate_bytes_s: u64) -> WindowControl {
-    let setup = WindowSetup::new(rule, rate_bytes_s);
-    WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"))
+/// Windows by their edge at this rate of payload, with Shah's chunks (30 of 100 ms;
+/// section 6.2).
+pub fn edge(rate_bytes_s: u64) -> Windows {
+    Windows {
+        rate: Rate::bytes_per_second(rate_bytes_s),
+        horizon: Span::from_secs(1),
+        measured: Measured {
+            chunk: Span::from_millis(100),
+            chunks: 30,
+            age: Span::from_secs(5),
+        },
+        ..Windows::default()
+    }
+}
+
+pub fn control(windows: &Windows) -> WindowControl {
+    WindowControl::load(windows).unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub const SCALE_7: [u8; 12] = [2, 4, 5, 0xb4, 1, 3, 3, 7, 1, 1, 4, 2];
@@ -138,12 +153,11 @@ pub fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], pe
 #[ignore = "runs in the lab's kernel"]
 fn begins() {
     for rate in [0, 1_000_000] {
-        let rule = WindowRule {
-            initial_bytes: 7_300,
-            limit_bytes: 20_000,
-            ..WindowRule::new(WindowAlgorithm::Edge)
-        };
-        let control = control(rule, rate);
+        let control = control(&Windows {
+            initial: Size::bytes(7_300),
+            limit: Size::bytes(20_000),
+            ..edge(rate)
+        });
         assert_eq!(handshake(&control, 4, 1_001, &SCALE_7, &SCALE_7), 7_300);
         let told = |ack, out| {
             let segment = Segment {
@@ -177,11 +191,10 @@ fn begins() {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn writes() {
-    let rule = WindowRule {
-        fixed_bytes: 4_000,
-        ..WindowRule::new(WindowAlgorithm::Edge)
-    };
-    let control = control(rule, 1_000_000);
+    let control = control(&Windows {
+        fixed: Size::bytes(4_000),
+        ..edge(1_000_000)
+    });
     for version in [4, 6] {
         let plain = [2, 4, 5, 0xb4];
         let cases: [(u16, &[u8], &[u8], u32); 3] = [
@@ -263,17 +276,22 @@ fn writes() {
 fn spares() {
     const ACKS: u32 = 0x2_0010;
     const VIDEO: u32 = 0x2_0011;
-    let rule = WindowRule {
-        fixed_bytes: 4_000,
-        ..WindowRule::new(WindowAlgorithm::Edge)
+    let other = Windows {
+        fixed: Size::bytes(4_000),
+        ..edge(0)
     };
-    let setup = WindowSetup {
-        spared: (0x100, 0xf00),
-        ack_class: ACKS,
-        classes: vec![(0x2_0012, 0), (VIDEO, 0)],
-        ..WindowSetup::new(rule, 0)
+    let wanted = Windows {
+        spared: SparedMark {
+            mark: 0x100,
+            mask: 0xf00,
+        },
+        acknowledgements: Handle::from_u32(ACKS),
+        classes: [0x2_0012, VIDEO]
+            .map(|class| (Handle::from_u32(class), Rate::default()))
+            .to_vec(),
+        ..other.clone()
     };
-    let control = WindowControl::load(&setup).unwrap_or_else(|error| panic!("{error}"));
+    let control = control(&wanted);
     let plain = [2, 4, 5, 0xb4];
     handshake(&control, 4, 3_001, &plain, &plain);
     let out = Segment {
@@ -321,8 +339,7 @@ fn spares() {
     assert_eq!((one.class, one.spared, one.known), (VIDEO, false, true));
     // What came while a mark spared it is not counted.
     assert_eq!(one.bytes, 6 * 1_448);
-    assert_eq!(maps.setup().expect("a map"), setup);
-    let other = WindowSetup::new(rule, 0);
+    assert_eq!(maps.settings().expect("a map"), wanted);
     maps.set(&other).expect("a map");
     assert_eq!(told(0, 0, ACKS), 4_000, "no class is told apart any more");
 }
@@ -333,7 +350,7 @@ fn spares() {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {
-    let control = control(WindowRule::new(WindowAlgorithm::Edge), 50_000);
+    let control = control(&edge(50_000));
     let mut chance = Chance(1_234);
     for port in 1..50 {
         handshake(&control, 4 + 2 * (port % 2) as u8, port, &SCALE_7, &SCALE_7);
@@ -460,11 +477,11 @@ fn holds() {
         net::run("tc qdisc replace dev wan0 root fq");
         net::run("tc qdisc replace dev wan0 clsact");
         let whole = bits / 8.0 * 1_448.0 / 1_514.0;
-        let held = WindowRule {
-            hold_ns: 200_000_000,
-            ..WindowRule::new(WindowAlgorithm::Edge)
+        let held = Windows {
+            hold: Span::from_millis(200),
+            ..edge(0)
         };
-        let mut control = control(held, 0);
+        let mut control = control(&held);
         fs::create_dir(folder).expect("a folder");
         control.pin(folder).expect("pins");
         net::run(
@@ -473,14 +490,18 @@ fn holds() {
         net::run(
             "tc filter add dev wan0 egress bpf da object-pinned /sys/fs/bpf/window/window_out",
         );
-        let set = |rule, rate: f64| {
-            let setup = WindowSetup::new(rule, rate as u64);
-            control.set(&setup).expect("a map");
+        let set = |windows: &Windows, rate: f64| {
+            let rate = Rate::bytes_per_second(rate as u64);
+            let wanted = Windows {
+                rate,
+                ..windows.clone()
+            };
+            control.set(&wanted).expect("a map");
         };
         let mut wrong = Vec::new();
         for percent in [100, 80, 60, 40, 20, 10] {
             let rate = whole * f64::from(percent) / 100.0;
-            set(held, rate);
+            set(&held, rate);
             let (mean, variation) = figures(&received(1, 6)[0], rate);
             println!("{bits} bit/s, {percent} %: {mean:.3} of it, variation {variation:.3}");
             if !(0.95..=1.05).contains(&mean) || variation > 0.1 {
@@ -488,7 +509,7 @@ fn holds() {
             }
         }
         // Five streams of half the line.
-        set(held, whole / 2.0);
+        set(&held, whole / 2.0);
         let five = received(5, 6);
         let all: f64 = five.iter().flatten().sum::<f64>() / 6.0 / (whole / 2.0);
         let shares: Vec<f64> = five
@@ -497,8 +518,11 @@ fn holds() {
             .collect();
         println!("{bits} bit/s, five streams of half of it: {all:.3}, each {shares:.3?}");
         // What the thesis had: a floor, where it wanted a tenth.
-        let alone = WindowRule::new(WindowAlgorithm::Mss);
-        set(alone, whole / 10.0);
+        let alone = Windows {
+            algorithm: WindowAlgorithm::Segments,
+            ..edge(0)
+        };
+        set(&alone, whole / 10.0);
         let (mean, variation) = figures(&received(1, 6)[0], whole / 10.0);
         println!("{bits} bit/s, algorithm 2, 10 %: {mean:.3} of it, {variation:.3}");
         println!("{:?}", control.totals().expect("a map"));

@@ -5,16 +5,11 @@
 
 use crate::Kernel;
 use crate::error::KernelError;
-use crate::programs::shaper::rate;
 use crate::tc::filters::{Holder, Holders};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use weirgate_aqm::MeterKind;
-use weirgate_bpf::{
-    BpfError, Condition, ConditionAction, ConditionCount, ConditionMaps, ConditionRule,
-};
+use weirgate_bpf::{BpfError, Condition, ConditionCount, ConditionMaps};
 use weirgate_plan::{Action, Step};
-use weirgate_state::{Arriving, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName};
-use weirgate_units::{Dscp, Handle, Size, Span};
+use weirgate_state::{Arriving, Conditioner, Conditioning, DeviceName};
 
 /// What the conditioners of a device have counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -108,7 +103,7 @@ impl Shared {
         &mut self,
         way: Way,
         device: u32,
-        rules: &[ConditionRule],
+        rules: &[Conditioner],
     ) -> Result<OwnedFd, BpfError> {
         let shared = match way {
             Way::Entering => &mut self.entering,
@@ -118,7 +113,7 @@ impl Shared {
             Some(condition) => condition,
             None => Condition::load(self.devices.max(1))?,
         };
-        condition.place(device, rules)?;
+        condition.add(device, rules)?;
         shared.insert(condition).attachable()
     }
 
@@ -133,7 +128,7 @@ impl Shared {
         let mut load = |way: Way| {
             let wanted = way.said(before, after);
             let wanted = wanted.filter(|_| !way.can_be_told(before));
-            let loaded = wanted.map(|wanted| self.program(way, device, &rules(wanted)));
+            let loaded = wanted.map(|wanted| self.program(way, device, &wanted.conditioners));
             loaded.transpose().map_err(|source| refused(step, source))
         };
         Ok(Loaded {
@@ -148,8 +143,7 @@ pub(crate) fn read(place: &mut Arriving, device: u32, holders: &Holders) {
     let found = |way: Way| {
         let holder = way.holder(holders)?;
         let rules = ConditionMaps::of_program(holder.id, device)
-            .and_then(|maps| maps.rules().ok().flatten())
-            .and_then(|rules| rules.iter().map(conditioner).collect::<Option<Vec<_>>>());
+            .and_then(|maps| maps.rules().ok().flatten());
         Some(Box::new(Conditioning {
             stale: holder.stale || rules.is_none(),
             conditioners: rules.unwrap_or_default(),
@@ -177,7 +171,7 @@ impl Kernel {
             };
             let maps = self.conditioner_maps(index, way).await?;
             maps.ok_or(BpfError::NoProgram("condition"))
-                .and_then(|maps| maps.set(&rules(wanted)))
+                .and_then(|maps| maps.set(&wanted.conditioners))
                 .map_err(|source| refused(step, source))?;
         }
         Ok(())
@@ -225,211 +219,5 @@ fn refused(step: &Step, source: BpfError) -> KernelError {
     KernelError::Kit {
         object: step.action.to_string(),
         source,
-    }
-}
-
-/// What maps hold of conditioners.
-fn rules(all: &Conditioning) -> Vec<ConditionRule> {
-    all.conditioners.iter().map(rule).collect()
-}
-
-fn rule(one: &Conditioner) -> ConditionRule {
-    ConditionRule {
-        name: one.name.clone(),
-        meter: one.meter.map(|meter| (kind(meter), one.aware)),
-        codes: one.codes,
-        brings: one.brings,
-        actions: one.actions.map(|action| match action {
-            ColourAction::Pass => ConditionAction::Pass,
-            ColourAction::Mark(code) => ConditionAction::Mark(code.value()),
-            ColourAction::Drop => ConditionAction::Drop,
-        }),
-        classes: one.classes.iter().map(|class| class.as_u32()).collect(),
-        source: one.source.clone(),
-        destination: one.destination.clone(),
-        protocols: one.protocols.clone(),
-        source_ports: one.source_ports.clone(),
-        destination_ports: one.destination_ports.clone(),
-        smallest: one.smallest,
-    }
-}
-
-fn kind(meter: ColourMeter) -> MeterKind {
-    match meter {
-        ColourMeter::Bucket { rate, burst } => MeterKind::Bucket {
-            rate: rate.as_bytes_per_second(),
-            burst: burst.as_bytes(),
-        },
-        ColourMeter::SingleRate {
-            rate,
-            burst,
-            excess,
-        } => MeterKind::SingleRate {
-            rate: rate.as_bytes_per_second(),
-            burst: burst.as_bytes(),
-            excess: excess.as_bytes(),
-        },
-        ColourMeter::TwoRate {
-            rate,
-            burst,
-            peak,
-            peak_burst,
-        } => MeterKind::TwoRate {
-            rate: rate.as_bytes_per_second(),
-            burst: burst.as_bytes(),
-            peak: peak.as_bytes_per_second(),
-            peak_burst: peak_burst.as_bytes(),
-        },
-        ColourMeter::Average { rate, interval } => MeterKind::Average {
-            rate: rate.as_bytes_per_second(),
-            interval: interval.as_nanos(),
-        },
-        ColourMeter::Moving {
-            rate,
-            interval,
-            gain,
-        } => MeterKind::Moving {
-            rate: rate.as_bytes_per_second(),
-            interval: interval.as_nanos(),
-            gain,
-        },
-    }
-}
-
-/// The conditioner that maps hold; `None` where no plan could have made it.
-fn conditioner(rule: &ConditionRule) -> Option<Conditioner> {
-    let mut actions = [ColourAction::Pass; 3];
-    for (action, found) in actions.iter_mut().zip(rule.actions) {
-        *action = match found {
-            ConditionAction::Pass => ColourAction::Pass,
-            ConditionAction::Mark(code) => ColourAction::Mark(Dscp::new(code)?),
-            ConditionAction::Drop => ColourAction::Drop,
-        };
-    }
-    Some(Conditioner {
-        name: rule.name.clone(),
-        classes: rule
-            .classes
-            .iter()
-            .map(|id| Handle::from_u32(*id))
-            .collect(),
-        source: rule.source.clone(),
-        destination: rule.destination.clone(),
-        protocols: rule.protocols.clone(),
-        source_ports: rule.source_ports.clone(),
-        destination_ports: rule.destination_ports.clone(),
-        smallest: rule.smallest,
-        codes: rule.codes,
-        meter: rule.meter.map(|(kind, _)| meter(kind)),
-        aware: rule.meter.is_some_and(|(_, aware)| aware),
-        brings: rule.brings,
-        actions,
-    })
-}
-
-fn meter(kind: MeterKind) -> ColourMeter {
-    match kind {
-        MeterKind::Bucket { rate: own, burst } => ColourMeter::Bucket {
-            rate: rate(own),
-            burst: Size::bytes(burst),
-        },
-        MeterKind::SingleRate {
-            rate: own,
-            burst,
-            excess,
-        } => ColourMeter::SingleRate {
-            rate: rate(own),
-            burst: Size::bytes(burst),
-            excess: Size::bytes(excess),
-        },
-        MeterKind::TwoRate {
-            rate: own,
-            burst,
-            peak,
-            peak_burst,
-        } => ColourMeter::TwoRate {
-            rate: rate(own),
-            burst: Size::bytes(burst),
-            peak: rate(peak),
-            peak_burst: Size::bytes(peak_burst),
-        },
-        MeterKind::Average {
-            rate: own,
-            interval,
-        } => ColourMeter::Average {
-            rate: rate(own),
-            interval: Span::from_nanos(interval),
-        },
-        MeterKind::Moving {
-            rate: own,
-            interval,
-            gain,
-        } => ColourMeter::Moving {
-            rate: rate(own),
-            interval: Span::from_nanos(interval),
-            gain,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weirgate_units::Rate;
-
-    #[test]
-    fn maps_hold_all_of_it() {
-        let (one, two) = (Rate::kbit(1_000), Rate::kbit(2_000));
-        let (small, large) = (Size::bytes(3_000), Size::bytes(6_000));
-        let interval = Span::from_millis(100);
-        let meters = [
-            None,
-            Some(ColourMeter::Bucket {
-                rate: one,
-                burst: small,
-            }),
-            Some(ColourMeter::SingleRate {
-                rate: one,
-                burst: small,
-                excess: large,
-            }),
-            Some(ColourMeter::TwoRate {
-                rate: one,
-                burst: small,
-                peak: two,
-                peak_burst: large,
-            }),
-            Some(ColourMeter::Average {
-                rate: one,
-                interval,
-            }),
-            Some(ColourMeter::Moving {
-                rate: one,
-                interval,
-                gain: 1 << 30,
-            }),
-        ];
-        for meter in meters {
-            let wanted = Conditioner {
-                name: "gold".to_owned(),
-                classes: vec![Handle::new(2, 0x11)],
-                source: vec![("192.0.2.0".parse().unwrap(), 24)],
-                destination: vec![("fd00::".parse().unwrap(), 8)],
-                protocols: vec![17],
-                source_ports: vec![(1, 1023)],
-                destination_ports: vec![(53, 53), (5_060, 5_061)],
-                smallest: 80,
-                codes: 1 << 46,
-                meter,
-                aware: meter.is_some(),
-                brings: [1, 2],
-                actions: [
-                    ColourAction::Mark(Dscp::new(10).unwrap()),
-                    ColourAction::Pass,
-                    ColourAction::Drop,
-                ],
-            };
-            assert_eq!(conditioner(&rule(&wanted)), Some(wanted));
-        }
     }
 }

@@ -185,17 +185,13 @@ fn classes(kit: &Kit) -> Result<Classes, BpfError> {
     })
 }
 
-/// A rate that maps hold in bytes a second.
-pub(crate) fn rate(bytes: u64) -> Rate {
-    Rate::bits_per_second(bytes.saturating_mul(8))
-}
-
 /// The shaper that maps hold; `None` where no plan could have made it.
 fn kit(setup: &Classes, marks: bool) -> Option<Kit> {
     let class = |class: &Class| KitClass {
         id: Handle::from_u32(class.classid),
-        guarantee: rate(class.guarantee_bytes_s),
-        ceiling: (class.ceiling_bytes_s != 0).then(|| rate(class.ceiling_bytes_s)),
+        guarantee: Rate::bytes_per_second(class.guarantee_bytes_s),
+        ceiling: (class.ceiling_bytes_s != 0)
+            .then(|| Rate::bytes_per_second(class.ceiling_bytes_s)),
         credit: Span::from_nanos(class.credit_ns),
         weight: u32::try_from(class.weight).unwrap_or(u32::MAX),
         prio: class.priority.min(7) as u8,
@@ -216,7 +212,7 @@ fn kit(setup: &Classes, marks: bool) -> Option<Kit> {
     let mut classes: Vec<KitClass> = own.map(class).collect();
     classes.sort_by_key(|class| class.id);
     Some(Kit {
-        gate: rate(setup.gate_bytes_s),
+        gate: Rate::bytes_per_second(setup.gate_bytes_s),
         wire: KitWire {
             overhead: setup.link.overhead_bytes,
             mpu: setup.link.mpu_bytes,

@@ -5,7 +5,7 @@
 
 use crate::Kernel;
 use crate::error::KernelError;
-use crate::programs::shaper::{FRAMINGS, rate};
+use crate::programs::shaper::FRAMINGS;
 use crate::tc::filters::Holder;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -168,7 +168,7 @@ fn setup(hold: &Hold) -> Result<FilterSetup, BpfError> {
 fn hold(setup: &FilterSetup) -> Option<Hold> {
     let rows = setup.settings.rows().into_iter();
     Some(Hold {
-        rate: rate(setup.link.rate_bytes_s),
+        rate: Rate::bytes_per_second(setup.link.rate_bytes_s),
         wire: KitWire {
             overhead: setup.link.overhead_bytes,
             mpu: setup.link.mpu_bytes,

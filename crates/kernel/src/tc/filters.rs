@@ -192,11 +192,11 @@ impl Own {
     fn name(self) -> String {
         let digest = match self {
             Self::Payload => weirgate_signatures::digest(),
-            Self::Hold => weirgate_bpf::Filter::digest(),
-            Self::WindowIn | Self::WindowOut => weirgate_bpf::WindowControl::digest(),
-            Self::Datagrams => weirgate_bpf::UdpControl::digest(),
-            Self::Entering | Self::Leaving => weirgate_bpf::Condition::digest(),
-            Self::OrderIn | Self::OrderOut => weirgate_bpf::Order::digest(),
+            Self::Hold => weirgate_bpf::digest("ingress_meredt"),
+            Self::WindowIn | Self::WindowOut => weirgate_bpf::digest("window"),
+            Self::Datagrams => weirgate_bpf::digest("udp"),
+            Self::Entering | Self::Leaving => weirgate_bpf::digest("condition"),
+            Self::OrderIn | Self::OrderOut => weirgate_bpf::digest("order"),
         };
         format!("{}{digest:08x}", self.label())
     }

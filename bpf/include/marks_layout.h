@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What maps hold of ECN marks (marks.h). User space has the same types, generated
+ * from this file. */
+#ifndef BPF_MARKS_LAYOUT_H
+#define BPF_MARKS_LAYOUT_H
+
+#include "aqm.h"
+
+/* A flow at a device. */
+struct marks_flow {
+	u64 netns;
+	u32 ifindex;
+	u32 hash;
+};
+
+struct marks_debt {
+	u64 owed;
+	u64 until_ns;
+};
+
+/* Where a qdisc is, as aqm_place without its queue. */
+struct marks_place {
+	u64 netns;
+	u32 ifindex;
+	u32 zero;
+};
+
+/* What user space says of a place, and what was done there. */
+struct marks_count {
+	u64 stamp; /* the lowest two bits are 0 */
+	u64 made;
+	u64 lapsed;
+};
+
+/* Of all places together. */
+struct marks_total {
+	u64 owed; /* never less than is owed: 0 is sure */
+	u64 until_ns; /* no debt lasts longer */
+	u64 key; /* of flows' hashes; user space sets it */
+};
+
+#endif

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Maps whose keys and values are typed: the only place where their bytes are cast.
+
+use crate::error::BpfError;
+use crate::layout::Layout;
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Finds a map of a loaded program by its name; `None` where it has none.
+pub(crate) trait Find: FnMut(&str) -> Option<MapHandle> {}
+
+impl<F: FnMut(&str) -> Option<MapHandle>> Find for F {}
+
+/// A map of a program.
+#[derive(Debug)]
+pub(crate) struct Map<K, V> {
+    /// Whose it is, for errors.
+    owner: String,
+    name: &'static str,
+    handle: MapHandle,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Layout, V: Layout> Map<K, V> {
+    /// The map of this name.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where it is missing, or its values have another size.
+    pub(crate) fn find(
+        owner: &str,
+        name: &'static str,
+        find: &mut impl Find,
+    ) -> Result<Self, BpfError> {
+        Self::of(owner, name, find(name))
+    }
+
+    /// This map.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where it is missing, or its values have another size.
+    pub(crate) fn of(
+        owner: &str,
+        name: &'static str,
+        handle: Option<MapHandle>,
+    ) -> Result<Self, BpfError> {
+        Ok(Self {
+            owner: owner.to_owned(),
+            name,
+            handle: sized(owner, name, size_of::<V>(), handle)?,
+            types: PhantomData,
+        })
+    }
+
+    /// The value of a key; `None` where it has none.
+    pub(crate) fn get(&self, key: &K) -> Result<Option<V>, BpfError> {
+        let found = self.handle.lookup(key.as_bytes(), MapFlags::ANY);
+        let found = found.map_err(self.failed("read"))?;
+        Ok(found.and_then(|bytes| V::read_from_bytes(&bytes).ok()))
+    }
+
+    /// The value of a key, all zero where it has none.
+    pub(crate) fn get_or_zero(&self, key: &K) -> Result<V, BpfError> {
+        Ok(self.get(key)?.unwrap_or_else(V::new_zeroed))
+    }
+
+    /// Sets the value of a key.
+    pub(crate) fn put(&self, key: &K, value: &V) -> Result<(), BpfError> {
+        self.handle
+            .update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
+            .map_err(self.failed("written"))
+    }
+
+    /// Removes a key, if it is there.
+    pub(crate) fn remove(&self, key: &K) -> Result<(), BpfError> {
+        match self.handle.delete(key.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            other => other.map_err(self.failed("written")),
+        }
+    }
+
+    /// All keys, in no order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = K> + '_ {
+        let keys = self.handle.keys();
+        keys.filter_map(|key| K::read_from_bytes(&key).ok())
+    }
+
+    /// All keys with their values, in no order. The map is read in one batch: the
+    /// kernel gives whole buckets, so that a smaller batch is seldom full, which
+    /// libbpf-rs takes for the last.
+    pub(crate) fn entries(&self) -> Result<Vec<(K, V)>, BpfError> {
+        let most = self.handle.max_entries();
+        let batch = self
+            .handle
+            .lookup_batch(most, MapFlags::ANY, MapFlags::ANY)
+            .map_err(self.failed("read"))?;
+        let entry = |(key, value): (Vec<u8>, Vec<u8>)| {
+            Some((
+                K::read_from_bytes(&key).ok()?,
+                V::read_from_bytes(&value).ok()?,
+            ))
+        };
+        Ok(batch.filter_map(entry).collect())
+    }
+
+    /// The map itself, to pin it or to share it with another program.
+    pub(crate) fn handle(&mut self) -> (&'static str, &mut MapHandle) {
+        (self.name, &mut self.handle)
+    }
+
+    /// Its descriptor.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
+    /// Its number in the kernel.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.handle.info().ok().map(|info| info.info.id)
+    }
+
+    fn failed(&self, doing: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError + use<K, V> {
+        failed(&self.owner, self.name, doing)
+    }
+}
+
+/// Array maps of one value.
+impl<V: Layout> Map<u32, V> {
+    /// The value at the first key.
+    pub(crate) fn first(&self) -> Result<V, BpfError> {
+        self.get_or_zero(&0)
+    }
+
+    /// Sets the value at the first key.
+    pub(crate) fn set_first(&self, value: &V) -> Result<(), BpfError> {
+        self.put(&0, value)
+    }
+}
+
+/// Calls `take` with each record that a ring holds, and forgets them.
+pub(crate) fn drain<R: Layout>(
+    owner: &str,
+    name: &'static str,
+    handle: &MapHandle,
+    mut take: impl FnMut(R),
+) -> Result<(), BpfError> {
+    let failed = failed(owner, name, "read");
+    let mut ring = RingBufferBuilder::new();
+    let read = |bytes: &[u8]| {
+        if let Ok((record, _)) = R::read_from_prefix(bytes) {
+            take(record);
+        }
+        0
+    };
+    ring.add(handle, read).map_err(&failed)?;
+    ring.build().map_err(&failed)?.consume().map_err(&failed)
+}
+
+/// A map whose values have the size that this program knows.
+pub(crate) fn sized(
+    owner: &str,
+    map: &'static str,
+    bytes: usize,
+    handle: Option<MapHandle>,
+) -> Result<MapHandle, BpfError> {
+    let expected = bytes as u32;
+    let found = handle.as_ref().map_or(0, MapCore::value_size);
+    handle
+        .filter(|_| found == expected)
+        .ok_or_else(|| BpfError::Layout {
+            kind: owner.to_owned(),
+            map,
+            found,
+            expected,
+        })
+}
+
+/// The error of a map.
+pub(crate) fn failed(
+    owner: &str,
+    map: &'static str,
+    doing: &'static str,
+) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
+    let kind = owner.to_owned();
+    move |source| BpfError::Map {
+        kind: kind.clone(),
+        map,
+        doing,
+        source,
+    }
+}

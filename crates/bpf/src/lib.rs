@@ -30,16 +30,16 @@ mod trace;
 
 pub use bench::{Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
-pub use hooks::IngressPlace;
 pub use hooks::condition::{Condition, ConditionCount, ConditionMaps, ConditionRecord};
 pub use hooks::datagrams::{UdpControl, UdpMaps, UdpStream};
 pub use hooks::order::{Order, OrderTotals};
 pub use hooks::payload::Payload;
 pub use hooks::virtual_queue::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowTotals};
-pub use programs::{
-    Attached, Cost, Refused, digest, kit_number, programs, source_number, sources, verify,
+pub use hooks::{
+    FoundFilter, IngressPlace, Loader, filter_name, read as read_program, update as update_program,
 };
+pub use programs::{Attached, Cost, Refused, kit_number, programs, source_number, sources, verify};
 pub use qdisc::attach_point::Place;
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::instance::Instance;

@@ -255,7 +255,6 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };
-    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let state = arguments.state_dir;
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),

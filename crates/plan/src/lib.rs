@@ -33,10 +33,7 @@ mod verify;
 
 pub use action::{Action, Place, Step};
 pub use check::Problem;
-pub use diff::hooks::{
-    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, ORDER_PREFERENCE,
-    PAYLOAD_PREFERENCE, RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
-};
+pub use diff::hooks::RESTORE_PREFERENCE;
 pub use loss::Loss;
 pub use model::settle::TICK_NANOS;
 pub use model::{Refusal, run};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What packets get where they arrive, before any table sees them.
 
-use crate::{Conditioning, Datagrams, Hold, Origin, Windows};
+use crate::{Attached, Conditioning, Datagrams, Hold, Origin, Program, ProgramChange, Windows};
 use serde::{Deserialize, Serialize};
 
 /// A device's place for arriving packets: the `clsact` qdisc (net/sched/
@@ -78,19 +78,17 @@ pub struct Order {
     pub stale: bool,
 }
 
-impl Order {
-    /// Whether what is there will do for what is wanted. This weirgate's will
-    /// where others were: those cannot be made again.
-    #[must_use]
-    pub fn same(wanted: Option<Self>, seen: Option<Self>) -> bool {
-        match (wanted, seen) {
-            (Some(wanted), Some(seen)) => wanted.stale || !seen.stale,
-            (wanted, seen) => wanted.is_none() && seen.is_none(),
-        }
-    }
-}
-
 impl Payload {
+    /// The lowest bit that the classifier writes whose filter has this name; `None`
+    /// where it is none of weirgate's.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<u8> {
+        let label = Program::Payload.row().filters.first()?.label;
+        let lowest = name.strip_prefix(label)?.split('-').next()?;
+        let lowest = lowest.parse().ok()?;
+        (u32::from(lowest) <= 32 - weirgate_signatures::BITS).then_some(lowest)
+    }
+
     /// The bits of the mark that it writes.
     #[must_use]
     pub const fn mask(self) -> u32 {
@@ -99,51 +97,33 @@ impl Payload {
 }
 
 impl Arriving {
-    /// Whether nothing of weirgate's is there.
+    /// A program; `None` where it is not attached.
     #[must_use]
-    pub const fn is_bare(&self) -> bool {
-        self.restore.is_none()
-            && self.payload.is_none()
-            && self.hold.is_none()
-            && self.windows.is_none()
-            && self.datagrams.is_none()
-            && self.entering.is_none()
-            && self.leaving.is_none()
-            && self.order.is_none()
+    pub fn program(&self, program: Program) -> Option<Attached<'_>> {
+        match program {
+            Program::Payload => self.payload.map(Attached::Payload),
+            Program::VirtualQueue => self.hold.as_ref().map(Attached::VirtualQueue),
+            Program::Windows => self.windows.as_deref().map(Attached::Windows),
+            Program::Datagrams => self.datagrams.as_deref().map(Attached::Datagrams),
+            Program::IngressConditioners => self.entering.as_deref().map(Attached::Conditioners),
+            Program::EgressConditioners => self.leaving.as_deref().map(Attached::Conditioners),
+            Program::Order => self.order.map(Attached::Order),
+        }
     }
 
-    /// Whether a place holds what is wanted of weirgate's; one that does not
-    /// exist holds nothing. This weirgate's classifier will do where another's
-    /// was: that one cannot be made again.
+    /// Whether nothing of weirgate's is there.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        let mut programs = Program::ALL.into_iter();
+        self.restore.is_none() && programs.all(|one| self.program(one).is_none())
+    }
+
+    /// Whether a device's hooks have what is wanted of weirgate's; a device without
+    /// `clsact` has nothing.
     #[must_use]
     pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
-        let restore = |place: Option<&Self>| place.and_then(|place| place.restore);
-        let payload = |place: Option<&Self>| place.and_then(|place| place.payload);
-        let looks = match (payload(wanted), payload(seen)) {
-            (Some(wanted), Some(seen)) => {
-                wanted.lowest == seen.lowest && (wanted.stale || !seen.stale)
-            }
-            (wanted, seen) => wanted.is_none() && seen.is_none(),
-        };
-        let same = Hold::same(
-            wanted.and_then(|place| place.hold.as_ref()),
-            seen.and_then(|place| place.hold.as_ref()),
-        ) && Windows::same(
-            wanted.and_then(|place| place.windows.as_deref()),
-            seen.and_then(|place| place.windows.as_deref()),
-        ) && Datagrams::same(
-            wanted.and_then(|place| place.datagrams.as_deref()),
-            seen.and_then(|place| place.datagrams.as_deref()),
-        ) && Conditioning::same(
-            wanted.and_then(|place| place.entering.as_deref()),
-            seen.and_then(|place| place.entering.as_deref()),
-        ) && Conditioning::same(
-            wanted.and_then(|place| place.leaving.as_deref()),
-            seen.and_then(|place| place.leaving.as_deref()),
-        ) && Order::same(
-            wanted.and_then(|place| place.order),
-            seen.and_then(|place| place.order),
-        );
-        restore(wanted) == restore(seen) && looks && same
+        let restore = |hooks: Option<&Self>| hooks.and_then(|hooks| hooks.restore);
+        let keeps = |program: Program| program.change(seen, wanted) == ProgramChange::Keep;
+        restore(wanted) == restore(seen) && Program::ALL.into_iter().all(keeps)
     }
 }

@@ -114,34 +114,3 @@ pub enum ColourAction {
     /// They end here.
     Drop,
 }
-
-impl Conditioning {
-    /// Whether a program is as wanted; one of another version only where such
-    /// is wanted, as it cannot be made again.
-    #[must_use]
-    pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
-        let (Some(wanted), Some(seen)) = (wanted, seen) else {
-            return wanted.is_none() && seen.is_none();
-        };
-        wanted.conditioners == seen.conditioners && (wanted.stale || !seen.stale)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_of_another_version_will_not_do() {
-        let wanted = Conditioning::default();
-        let old = Conditioning {
-            stale: true,
-            ..Conditioning::default()
-        };
-        assert!(Conditioning::same(Some(&wanted), Some(&wanted)));
-        assert!(!Conditioning::same(Some(&wanted), Some(&old)));
-        assert!(Conditioning::same(Some(&old), Some(&wanted)));
-        assert!(!Conditioning::same(Some(&wanted), None));
-        assert!(Conditioning::same(None, None));
-    }
-}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What holds arriving packets to a rate without queueing them.
 
-use crate::{KitSetting, KitWire};
+use crate::{CakeFraming, KitSetting, KitWire};
 use serde::{Deserialize, Serialize};
 use weirgate_units::Rate;
 
@@ -34,27 +34,20 @@ impl Hold {
     /// By both ports and the protocol.
     pub const CONNECTION: u8 = 4 | 8 | 16;
 
-    /// Whether a filter is as wanted. Parameters of which nothing is said are
-    /// as they are where nothing is said.
+    /// One whose maps cannot be read.
     #[must_use]
-    pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
-        let (Some(wanted), Some(seen)) = (wanted, seen) else {
-            return wanted.is_none() && seen.is_none();
-        };
-        let has = |one: &Self, setting: &KitSetting| {
-            let own = one.settings.iter().find(|own| own.name == setting.name);
-            own.is_some_and(|own| own.value == setting.value)
-        };
-        let said = |one: &Self, other: &Self| {
-            let mut said = one.settings.iter().filter(|setting| !setting.usual);
-            said.all(|setting| has(other, setting))
-        };
-        wanted.rate == seen.rate
-            && wanted.wire == seen.wire
-            && wanted.mtu == seen.mtu
-            && wanted.parts == seen.parts
-            && (wanted.stale || !seen.stale)
-            && said(wanted, seen)
-            && said(seen, wanted)
+    pub const fn unreadable() -> Self {
+        Self {
+            rate: Rate::bits_per_second(0),
+            wire: KitWire {
+                overhead: 0,
+                mpu: 0,
+                framing: CakeFraming::None,
+            },
+            mtu: 0,
+            parts: 0,
+            settings: Vec::new(),
+            stale: true,
+        }
     }
 }

@@ -13,6 +13,7 @@ mod device;
 mod hold;
 mod kit;
 mod machine;
+mod program;
 mod qdisc;
 mod receive;
 mod refreshed;
@@ -36,6 +37,7 @@ pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
     Timers,
 };
+pub use program::{Attached, ClsactHook, Program, ProgramChange, ProgramFilter, ProgramRow};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, Fq, FqCodel, Htb,
     HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,

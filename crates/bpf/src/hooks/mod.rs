@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs at a device's ingress and egress hooks (`clsact`).
 
+mod attached;
 pub(crate) mod condition;
 pub(crate) mod datagrams;
 mod ingress;
@@ -9,4 +10,5 @@ pub(crate) mod payload;
 pub(crate) mod virtual_queue;
 pub(crate) mod window;
 
+pub use attached::{FoundFilter, Loader, filter_name, read, update};
 pub use ingress::IngressPlace;

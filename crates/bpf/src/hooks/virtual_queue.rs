@@ -9,10 +9,15 @@ use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, raise};
+use crate::qdisc::link::{link_of, settings_of, wire_of};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
+use weirgate_state::{Hold, KitSetting};
+use weirgate_units::Rate;
 
 /// The discipline of a policy's filter.
 const HOLD: &str = "meredt";
@@ -142,10 +147,13 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Loads it and gives the program alone: it is gone when that is closed,
-    /// unless a device has it by then.
-    pub fn attachable(setup: &FilterSetup, seed: u32) -> Result<OwnedFd, BpfError> {
-        Self::load(setup, seed)?.program()
+    /// Loads a policy's filter and gives the program alone: it is gone when that is
+    /// closed, unless a device has it by then.
+    pub(crate) fn attachable(hold: &Hold) -> Result<OwnedFd, BpfError> {
+        // Nobody outside may know which flows have one hash: by the random keys of
+        // the standard library's maps.
+        let seed = RandomState::new().build_hasher().finish() as u32;
+        Self::load(&setup(hold)?, seed)?.program()
     }
 
     /// The program, for a filter that acts by itself (`direct-action` of
@@ -295,6 +303,17 @@ impl FilterMaps {
             }))
     }
 
+    /// Sets a policy's filter anew. It forgets nothing.
+    pub(crate) fn set_hold(&self, hold: &Hold) -> Result<(), BpfError> {
+        self.set(&setup(hold)?)
+    }
+
+    /// The policy's filter that it is; `None` where [`FilterMaps::set_hold`] could not
+    /// have made it.
+    pub(crate) fn hold(&self) -> Result<Option<Hold>, BpfError> {
+        Ok(self.setup()?.as_ref().and_then(hold))
+    }
+
     /// What it has done.
     pub fn state(&self) -> Result<FilterState, BpfError> {
         let bytes = look(&self.instances, INSTANCES)?;
@@ -326,6 +345,34 @@ impl FilterMaps {
         }
         Ok(flows)
     }
+}
+
+fn setup(hold: &Hold) -> Result<FilterSetup, BpfError> {
+    let mut settings = Settings::new(Filter::of_policies());
+    for KitSetting { name, value, .. } in &hold.settings {
+        let set = settings.set(name, *value);
+        set.map_err(|error| BpfError::Classes(error.to_string()))?;
+    }
+    Ok(FilterSetup {
+        link: LinkFacts {
+            rate_bytes_s: hold.rate.as_bytes_per_second(),
+            mtu_bytes: hold.mtu,
+            ..link_of(hold.wire)
+        },
+        parts: u64::from(hold.parts),
+        settings,
+    })
+}
+
+fn hold(setup: &FilterSetup) -> Option<Hold> {
+    Some(Hold {
+        rate: Rate::bytes_per_second(setup.link.rate_bytes_s),
+        wire: wire_of(&setup.link)?,
+        mtu: setup.link.mtu_bytes,
+        parts: u8::try_from(setup.parts).ok()?,
+        settings: settings_of(&setup.settings),
+        stale: false,
+    })
 }
 
 /// The one key of the maps that hold one value.
@@ -373,6 +420,38 @@ fn flow(bytes: &[u8]) -> Option<FilterFlow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_state::{Attached, CakeFraming, KitWire};
+
+    #[test]
+    fn the_map_holds_all_of_it() {
+        let explicit = |name: &str, value| KitSetting {
+            name: name.to_owned(),
+            value,
+            usual: false,
+        };
+        let wanted = Hold {
+            rate: Rate::kbit(1940),
+            wire: KitWire {
+                overhead: 14,
+                mpu: 0,
+                framing: CakeFraming::Atm,
+            },
+            mtu: 1514,
+            parts: 31,
+            settings: vec![explicit("min_bytes", 3392), explicit("mark", 2)],
+            stale: false,
+        };
+        let same = |one: &Hold, other: &Hold| {
+            Attached::VirtualQueue(one).same(Attached::VirtualQueue(other))
+        };
+        let back = hold(&setup(&wanted).unwrap()).unwrap();
+        assert!(same(&wanted, &back));
+        let mut other = wanted.clone();
+        other.settings.pop();
+        assert!(!same(&other, &back));
+        other.settings = vec![explicit("no_such", 1)];
+        assert!(setup(&other).is_err());
+    }
 
     #[test]
     fn every_discipline_has_a_program_or_a_reason() {

@@ -33,7 +33,7 @@ pub(crate) fn ingress(discipline: &str) -> Option<(&'static str, &'static [u8])>
 }
 
 /// A number that tells versions of a program apart; 0 where there is none.
-pub fn digest(name: &str) -> u32 {
+pub(crate) fn digest(name: &str) -> u32 {
     let found = PROGRAMS.iter().find(|(own, ..)| *own == name);
     found.map_or(0, |(_, digest, _)| *digest)
 }

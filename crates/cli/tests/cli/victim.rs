@@ -99,7 +99,6 @@ fn victim() {
     let Ok(task) = std::env::var(TASK) else {
         return;
     };
-    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

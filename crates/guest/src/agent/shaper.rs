@@ -121,7 +121,6 @@ pub(super) async fn desired(
     let (policy, problems) = weirgate_policy::parse(text);
     note(report, &problems, name, text)?;
     let policy = policy.with_context(|| format!("{name} cannot be used"))?;
-    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let mut capabilities = kernel.capabilities().await?;
     capabilities.payload &= !policy.needs_programs() || weirgate_kernel::can_look();
     let (desired, problems) = weirgate_compile::compile(&policy, &capabilities);

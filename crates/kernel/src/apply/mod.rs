@@ -17,20 +17,15 @@ use crate::nft;
 use crate::nft::handle::Handles;
 use crate::nft::narrow::{self, Written};
 use crate::observe::{Observed, Scope};
-use crate::programs::conditioner;
-use crate::programs::order;
-use crate::programs::payload;
-use crate::programs::receive_window;
+use crate::programs::hooks;
 use crate::programs::shaper;
-use crate::programs::virtual_queue;
-use crate::tc::filters::Programs;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use libc::EEXIST;
 use std::collections::BTreeMap;
-use std::os::fd::AsRawFd;
+use weirgate_bpf::{Loader, update_program};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};
-use weirgate_state::{Arriving, DeviceName, State, Table};
+use weirgate_state::{Arriving, DeviceName, Program, ProgramChange, State, Table};
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,27 +181,27 @@ impl Kernel {
         step: &Step,
         device: &DeviceName,
         (before, after): (Option<&Arriving>, Option<&Arriving>),
-        conditioners: &mut conditioner::Shared,
+        loader: &mut Loader,
     ) -> Result<(), KernelError> {
         let index = self.index(device).await?;
-        let looks = tc::filters::new_payload(before, after);
-        let payload = payload::program(looks)?;
-        let wanted = tc::filters::new_hold(before, after);
-        let told = wanted.filter(|_| tc::filters::can_be_told(before));
-        let hold = virtual_queue::program(step, wanted.filter(|_| told.is_none()))?;
-        let receive = receive_window::programs(step, before, after)?;
-        let conditioners = conditioners.programs(step, index, before, after)?;
-        let order = order::programs(step, before, after)?;
-        let programs = Programs {
-            payload: payload.as_ref().map(AsRawFd::as_raw_fd),
-            hold: hold.as_ref().map(AsRawFd::as_raw_fd),
-            windows: receive.windows(),
-            datagrams: receive.datagrams(),
-            entering: conditioners.entering(),
-            leaving: conditioners.leaving(),
-            order: order.as_ref().map(order::Loaded::numbers),
+        let refused = |source| KernelError::Kit {
+            object: step.action.to_string(),
+            source,
         };
-        let change = tc::filters::change(index, before, after, programs);
+        let (mut attached, mut updates) = (Vec::new(), Vec::new());
+        for program in Program::ALL {
+            match program.change(before, after) {
+                ProgramChange::Keep => {}
+                ProgramChange::Attach(wanted) => {
+                    let files = loader.load(program, wanted, index);
+                    let files = files.map_err(|source| hooks::refused(program, step, source))?;
+                    attached.push((program, Some((wanted, files))));
+                }
+                ProgramChange::Update(wanted) => updates.push((program, wanted)),
+                ProgramChange::Detach => attached.push((program, None)),
+            }
+        }
+        let change = tc::filters::change(index, before, after, &attached);
         let mut batch = requests(step, change);
         if let Err(error) = self.flush(&mut batch).await {
             // A place that was made for a filter goes with it.
@@ -220,11 +215,14 @@ impl Kernel {
             }
             return Err(error);
         }
-        if let Some(told) = told {
-            self.tell_hold(step, index, told).await?;
+        if updates.is_empty() {
+            return Ok(());
         }
-        self.tell_receive(step, index, before, after).await?;
-        self.tell_conditioners(step, index, before, after).await
+        let (_, found) = tc::filters::read(&self.arriving_filters(index).await?);
+        for (program, wanted) in updates {
+            update_program(program, wanted, &found.of(program), index).map_err(refused)?;
+        }
+        Ok(())
     }
 
     /// `handles` are the known numbers of rules; what is learnt of new ones
@@ -236,7 +234,7 @@ impl Kernel {
         written: &mut Written,
     ) -> Result<(), KernelError> {
         let mut batch = Vec::new();
-        let mut conditioners = conditioner::Shared::of(steps);
+        let mut loader = hooks::loader(steps);
         for step in steps {
             if let Some((device, kit, there)) = shaper::of_step(&step.action) {
                 self.flush(&mut batch).await?;
@@ -292,8 +290,7 @@ impl Kernel {
                 } => {
                     self.flush(&mut batch).await?;
                     let change = (before.as_ref(), after.as_ref());
-                    self.set_arriving(step, device, change, &mut conditioners)
-                        .await?;
+                    self.set_arriving(step, device, change, &mut loader).await?;
                 }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;

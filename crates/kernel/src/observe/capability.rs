@@ -12,7 +12,6 @@ use crate::link;
 use crate::netlink::channel::Request;
 use crate::nft;
 use crate::observe::btf;
-use crate::programs::payload;
 use crate::tc::{self, TC_H_ROOT, encode};
 use libc::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use nlink::netlink::MessageBuilder;
@@ -28,7 +27,7 @@ impl Kernel {
     /// Asks the kernel for everything that [`Capabilities`] names. Needs
     /// CAP_NET_ADMIN, as the changes themselves do.
     ///
-    /// Of the classifier of payloads it says only whether this process has one;
+    /// The classifier of payloads is taken for possible;
     /// [`can_look`](crate::can_look) looks for what it needs.
     pub async fn capabilities(&self) -> Result<Capabilities, KernelError> {
         self.capabilities_beside(None).await
@@ -45,7 +44,7 @@ impl Kernel {
                 .release()
                 .to_string_lossy()
                 .into_owned(),
-            payload: payload::is_provided(),
+            payload: true,
             ..known.cloned().unwrap_or_default()
         };
         let Some(lo) = DeviceName::new("lo") else {

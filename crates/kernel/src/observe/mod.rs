@@ -17,10 +17,6 @@ use crate::nft::handle::{self, Handles};
 use crate::nft::sets::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, NFGENMSG, family};
-use crate::programs::conditioner;
-use crate::programs::order;
-use crate::programs::receive_window;
-use crate::programs::virtual_queue;
 use crate::tc::decode::{self, Entry};
 use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT};
 use crate::tc::{self};
@@ -30,9 +26,10 @@ use nlink::netlink::nftables::{
     NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSET, NFT_MSG_GETTABLE, NFTA_TABLE_NAME,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_bpf::read_program;
 use weirgate_state::{
-    Arriving, Device, DeviceName, Origin, Qdisc, QdiscKind, Stab, State, Table, TableChange,
-    switch_name,
+    Arriving, Device, DeviceName, Origin, Program, Qdisc, QdiscKind, Stab, State, Table,
+    TableChange, switch_name,
 };
 use weirgate_units::Handle;
 
@@ -259,11 +256,13 @@ impl Kernel {
     /// What arriving packets get at a device that has a place for it.
     async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
         let listed = self.arriving_filters(index).await?;
-        let (mut place, holders) = tc::filters::read(&listed);
-        place.hold = holders.hold.map(virtual_queue::read);
-        receive_window::read(&mut place, &holders);
-        conditioner::read(&mut place, index, &holders);
-        place.order = order::read(&holders);
+        let (mut place, found) = tc::filters::read(&listed);
+        for program in Program::ALL {
+            let filters = found.of(program);
+            if !filters.is_empty() {
+                read_program(program, &filters, index, &mut place);
+            }
+        }
         Ok(place)
     }
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BPF programs that a device of a state has: loaded by crate `bpf`, attached
-//! and configured here, one file for each kind.
+//! BPF programs that a device of a state has: crate `bpf` loads, updates and reads
+//! them, and this crate attaches them.
 
-pub(crate) mod conditioner;
-pub(crate) mod order;
-pub(crate) mod payload;
+pub(crate) mod hooks;
 pub(crate) mod qdisc;
-pub(crate) mod receive_window;
 pub(crate) mod shaper;
-pub(crate) mod virtual_queue;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Filters of weirgate's where packets arrive, and the one where they leave:
-//! requests out, listings in.
+//! Weirgate's filters at a device's ingress and egress hooks: requests out,
+//! listings in.
 //!
-//! The filter that restores marks is known for weirgate's by its preference,
-//! its kind and the cookie of its action; the classifier of payloads by its
-//! preference, its kind and its name, which says into which bits it writes and
-//! of which version its program is. Both answer "continue", so that filters of
+//! The filter that restores marks is known for weirgate's by its preference, its
+//! kind and the cookie of its action; the others by preference and name
+//! ([`Program::of_filter`]). What they do not drop they pass on, so that filters of
 //! others with a greater preference see each packet as they would without them.
 
 use super::decode::Entry;
@@ -29,13 +28,11 @@ use nlink::netlink::types::tc::filter::bpf::{
 };
 use nlink::netlink::types::tc::filter::flower::TCA_CLS_FLAGS_SKIP_HW;
 use nlink::netlink::types::tc::filter::matchall::{TCA_MATCHALL_ACT, TCA_MATCHALL_FLAGS};
-use std::os::fd::RawFd;
-use weirgate_plan::{
-    CONDITION_PREFERENCE, DATAGRAMS_PREFERENCE, HOLD_PREFERENCE, ORDER_PREFERENCE,
-    PAYLOAD_PREFERENCE, RESTORE_PREFERENCE, WINDOWS_PREFERENCE,
-};
-use weirgate_signatures::BITS;
-use weirgate_state::{Arriving, Hold, Payload};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use weirgate_bpf::{FoundFilter, filter_name};
+use weirgate_plan::RESTORE_PREFERENCE;
+use weirgate_state::{Arriving, Attached, ClsactHook, Program};
 
 /// The parent and the handle of a `clsact` or `ingress` qdisc, and the places
 /// of its filters, for arriving packets first (linux/pkt_sched.h).
@@ -57,12 +54,16 @@ const COOKIE: &[u8] = b"weirgate";
 /// `struct tc_ctinfo`: index, capabilities, action, two counts of users.
 const TC_CTINFO: usize = 20;
 
+/// What a change attaches: a program with a descriptor for each of its filters; none
+/// where it goes.
+pub(crate) type Change<'a> = (Program, Option<(Attached<'a>, Vec<OwnedFd>)>);
+
 /// The requests that make what `after` says of what `before` says.
 pub(crate) fn change(
     ifindex: u32,
     before: Option<&Arriving>,
     after: Option<&Arriving>,
-    programs: Programs,
+    programs: &[Change<'_>],
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
     if before.is_none() {
@@ -83,58 +84,22 @@ pub(crate) fn change(
     if let Some(mask) = new.filter(|_| old != new) {
         out.push(restore(ifindex, mask));
     }
-    let had = |has: fn(&Arriving) -> bool| {
-        before.is_some_and(has) && after.is_none_or(|place| !has(place))
-    };
-    if let (Some(payload), Some(program)) = (new_payload(before, after), programs.payload) {
-        let name = look_name(payload.lowest);
-        out.push(attach(ifindex, Own::Payload, &name, program));
-    } else if had(|place| place.payload.is_some()) {
-        out.push(detach(ifindex, Own::Payload));
-    }
-    let others = [
-        (Own::Hold, programs.hold, had(|place| place.hold.is_some())),
-        (
-            Own::WindowIn,
-            programs.windows.map(|pair| pair.0),
-            had(|place| place.windows.is_some()),
-        ),
-        (
-            Own::WindowOut,
-            programs.windows.map(|pair| pair.1),
-            had(|place| place.windows.is_some()),
-        ),
-        (
-            Own::Datagrams,
-            programs.datagrams,
-            had(|place| place.datagrams.is_some()),
-        ),
-        (
-            Own::Entering,
-            programs.entering,
-            had(|place| place.entering.is_some()),
-        ),
-        (
-            Own::Leaving,
-            programs.leaving,
-            had(|place| place.leaving.is_some()),
-        ),
-        (
-            Own::OrderIn,
-            programs.order.map(|pair| pair.0),
-            had(|place| place.order.is_some()),
-        ),
-        (
-            Own::OrderOut,
-            programs.order.map(|pair| pair.1),
-            had(|place| place.order.is_some()),
-        ),
-    ];
-    for (own, program, goes) in others {
-        match program {
-            Some(program) => out.push(attach(ifindex, own, &own.name(), program)),
-            None if goes => out.push(detach(ifindex, own)),
-            None => {}
+    for (program, attached) in programs {
+        let row = program.row();
+        for (at, filter) in row.filters.iter().enumerate() {
+            let place = (parent(filter.hook), row.preference);
+            out.push(match attached {
+                Some((wanted, loaded)) => {
+                    let lowest = match wanted {
+                        Attached::Payload(payload) => Some(payload.lowest),
+                        _ => None,
+                    };
+                    let name = filter_name(*program, at, lowest);
+                    let descriptor = loaded.get(at).map_or(-1, AsRawFd::as_raw_fd);
+                    attach(ifindex, place, &name, descriptor)
+                }
+                None => detach(ifindex, place),
+            });
         }
     }
     if after.is_none() && before.is_some_and(|place| !place.others) {
@@ -143,106 +108,12 @@ pub(crate) fn change(
     out
 }
 
-/// Weirgate's programs at a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Own {
-    Payload,
-    Hold,
-    WindowIn,
-    WindowOut,
-    Datagrams,
-    Entering,
-    Leaving,
-    OrderIn,
-    OrderOut,
-}
-
-impl Own {
-    /// Where it hangs, and by which preference.
-    const fn place(self) -> (u32, u16) {
-        match self {
-            Self::Payload => (TC_H_MIN_INGRESS, PAYLOAD_PREFERENCE),
-            Self::Hold => (TC_H_MIN_INGRESS, HOLD_PREFERENCE),
-            Self::WindowIn => (TC_H_MIN_INGRESS, WINDOWS_PREFERENCE),
-            Self::WindowOut => (TC_H_MIN_EGRESS, WINDOWS_PREFERENCE),
-            Self::Datagrams => (TC_H_MIN_INGRESS, DATAGRAMS_PREFERENCE),
-            Self::Entering => (TC_H_MIN_INGRESS, CONDITION_PREFERENCE),
-            Self::Leaving => (TC_H_MIN_EGRESS, CONDITION_PREFERENCE),
-            Self::OrderIn => (TC_H_MIN_INGRESS, ORDER_PREFERENCE),
-            Self::OrderOut => (TC_H_MIN_EGRESS, ORDER_PREFERENCE),
-        }
+/// The parent of a hook's filters.
+const fn parent(hook: ClsactHook) -> u32 {
+    match hook {
+        ClsactHook::Ingress => TC_H_MIN_INGRESS,
+        ClsactHook::Egress => TC_H_MIN_EGRESS,
     }
-
-    /// What its name begins with.
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Payload => LOOK_NAME,
-            Self::Hold => "weirgate-inbound-",
-            Self::WindowIn => "weirgate-window-in-",
-            Self::WindowOut => "weirgate-window-out-",
-            Self::Datagrams => "weirgate-udp-",
-            Self::Entering => "weirgate-condition-in-",
-            Self::Leaving => "weirgate-condition-out-",
-            Self::OrderIn => "weirgate-order-in-",
-            Self::OrderOut => "weirgate-order-out-",
-        }
-    }
-
-    /// Its name: the version of its program.
-    fn name(self) -> String {
-        let digest = match self {
-            Self::Payload => weirgate_signatures::digest(),
-            Self::Hold => weirgate_bpf::digest("ingress_meredt"),
-            Self::WindowIn | Self::WindowOut => weirgate_bpf::digest("window"),
-            Self::Datagrams => weirgate_bpf::digest("udp"),
-            Self::Entering | Self::Leaving => weirgate_bpf::digest("condition"),
-            Self::OrderIn | Self::OrderOut => weirgate_bpf::digest("order"),
-        };
-        format!("{}{digest:08x}", self.label())
-    }
-}
-
-/// The programs that a change attaches.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Programs {
-    /// The classifier of payloads.
-    pub payload: Option<RawFd>,
-    /// The filter that holds what arrives to a rate.
-    pub hold: Option<RawFd>,
-    /// What chooses receive windows: for what arrives, for what leaves.
-    pub windows: Option<(RawFd, RawFd)>,
-    /// The filter of datagrams.
-    pub datagrams: Option<RawFd>,
-    /// What conditions packets that enter.
-    pub entering: Option<RawFd>,
-    /// What conditions packets that leave.
-    pub leaving: Option<RawFd>,
-    /// What keeps connections in order: for what arrives, for what leaves.
-    pub order: Option<(RawFd, RawFd)>,
-}
-
-/// What such a change says of the filter that holds a rate; `None` where it
-/// says nothing.
-pub(crate) fn new_hold<'a>(
-    before: Option<&Arriving>,
-    after: Option<&'a Arriving>,
-) -> Option<&'a Hold> {
-    let wanted = after.and_then(|place| place.hold.as_ref())?;
-    let there = before.and_then(|place| place.hold.as_ref());
-    (!Hold::same(Some(wanted), there)).then_some(wanted)
-}
-
-/// Whether the filter that is there can be told something else: it is of this
-/// version.
-pub(crate) fn can_be_told(before: Option<&Arriving>) -> bool {
-    before.is_some_and(|place| place.hold.as_ref().is_some_and(|hold| !hold.stale))
-}
-
-/// The classifier that such a change attaches; `None` where it attaches none.
-pub(crate) fn new_payload(before: Option<&Arriving>, after: Option<&Arriving>) -> Option<Payload> {
-    let wanted = after.and_then(|place| place.payload)?;
-    let there = before.and_then(|place| place.payload);
-    (there != Some(wanted)).then_some(wanted)
 }
 
 /// Deletes the place with all filters.
@@ -290,8 +161,8 @@ fn restore(ifindex: u32, mask: u32) -> MessageBuilder {
 
 /// A program, in place of one that is there: it is exchanged between two packets
 /// (`cls_bpf_change`, net/sched/cls_bpf.c).
-fn attach(ifindex: u32, own: Own, name: &str, program: RawFd) -> MessageBuilder {
-    let mut message = at(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, own.place());
+fn attach(ifindex: u32, place: (u32, u16), name: &str, program: RawFd) -> MessageBuilder {
+    let mut message = at(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, place);
     message.append_attr_str(TCA_KIND, "bpf");
     let options = message.nest_start(TCA_OPTIONS);
     message.append_attr_u32(TCA_BPF_FD, program.cast_unsigned());
@@ -303,17 +174,10 @@ fn attach(ifindex: u32, own: Own, name: &str, program: RawFd) -> MessageBuilder 
 }
 
 /// Takes a program away.
-fn detach(ifindex: u32, own: Own) -> MessageBuilder {
-    let mut message = at(RTM_DELTFILTER, 0, ifindex, own.place());
+fn detach(ifindex: u32, place: (u32, u16)) -> MessageBuilder {
+    let mut message = at(RTM_DELTFILTER, 0, ifindex, place);
     message.append_attr_str(TCA_KIND, "bpf");
     message
-}
-
-const LOOK_NAME: &str = "weirgate-payload-";
-
-/// The name of the classifier: the lowest bit that it writes, and its version.
-fn look_name(lowest: u8) -> String {
-    format!("{LOOK_NAME}{lowest}-{:08x}", weirgate_signatures::digest())
 }
 
 /// A request about a filter for arriving packets, by its preference.
@@ -351,130 +215,64 @@ pub(crate) fn is_filter(entry: &Entry<'_>) -> bool {
     entry.handle & 0xfff != 0 && entry.attrs.has(TCA_OPTIONS)
 }
 
-/// A program of weirgate's: what it was told stands in its maps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holder {
-    /// Its number.
-    pub id: u32,
-    /// Whether it is another version's.
-    pub stale: bool,
+/// The filters of weirgate's programs at a device, in the order of each one's row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Found(BTreeMap<(Program, usize), FoundFilter>);
+
+impl Found {
+    /// Those of a program.
+    pub(crate) fn of(&self, program: Program) -> Vec<FoundFilter> {
+        let own = self.0.range((program, 0)..=(program, usize::MAX));
+        own.map(|(_, filter)| filter.clone()).collect()
+    }
 }
 
-/// The programs of a place whose settings are not in its listing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Holders {
-    /// The filter that holds what arrives to a rate.
-    pub hold: Option<Holder>,
-    /// What sees data arrive for receive windows.
-    pub window_in: Option<Holder>,
-    /// What writes them.
-    pub window_out: Option<Holder>,
-    /// The filter of datagrams.
-    pub datagrams: Option<Holder>,
-    /// What conditions packets that enter.
-    pub entering: Option<Holder>,
-    /// What conditions packets that leave.
-    pub leaving: Option<Holder>,
-    /// What sees acknowledgements arrive of connections that are kept in order.
-    pub order_in: Option<Holder>,
-    /// What sees their data leave.
-    pub order_out: Option<Holder>,
-}
-
-/// What the filters of a place are; each with the bytes that it was listed in.
-/// Programs are told apart, as their settings are not in the listing.
-pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Holders) {
+/// What the filters of a device's hooks are; each with the bytes that it was listed
+/// in. What programs are told is not in the listing.
+pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Found) {
     let mut place = Arriving::default();
-    let mut holders = Holders::default();
+    let mut found = Found::default();
     for payload in payloads {
         let Some(entry) = Entry::of(payload).filter(is_filter) else {
             continue;
         };
         if let Some(mask) = restored(payload, &entry) {
             place.restore = Some(mask);
-        } else if let Some(found) = looked(payload, &entry) {
-            place.payload = Some(found);
-        } else if let Some((own, found)) = holding(payload, &entry) {
-            let of = match own {
-                Own::WindowIn => &mut holders.window_in,
-                Own::WindowOut => &mut holders.window_out,
-                Own::Datagrams => &mut holders.datagrams,
-                Own::Entering => &mut holders.entering,
-                Own::Leaving => &mut holders.leaving,
-                Own::OrderIn => &mut holders.order_in,
-                Own::OrderOut => &mut holders.order_out,
-                Own::Payload | Own::Hold => &mut holders.hold,
-            };
-            *of = Some(found);
+        } else if let Some((own, filter)) = program(payload, &entry) {
+            found.0.insert(own, filter);
         } else {
             place.others = true;
         }
     }
-    (place, holders)
+    (place, found)
 }
 
 /// Whether a filter is weirgate's.
 pub(crate) fn is_own(payload: &[u8], entry: &Entry<'_>) -> bool {
-    restored(payload, entry).is_some()
-        || looked(payload, entry).is_some()
-        || holding(payload, entry).is_some()
+    restored(payload, entry).is_some() || program(payload, entry).is_some()
 }
-
-/// The classifier of payloads that a filter is; `None` for any other filter.
-fn looked(payload: &[u8], entry: &Entry<'_>) -> Option<Payload> {
-    let preference = wire::u32_at(payload, 16)? >> 16;
-    if preference != u32::from(PAYLOAD_PREFERENCE)
-        || entry.parent != TC_H_MIN_INGRESS
-        || entry.kind != "bpf"
-    {
-        return None;
-    }
-    let options = entry.attrs.nest(TCA_OPTIONS);
-    let name = options.text(TCA_BPF_NAME)?;
-    let lowest = name.strip_prefix(LOOK_NAME)?.split('-').next()?;
-    let lowest: u8 = lowest.parse().ok()?;
-    let direct = options
-        .u32(TCA_BPF_FLAGS)
-        .is_some_and(|flags| flags & TCA_BPF_FLAG_ACT_DIRECT != 0);
-    // A classic program has no tag.
-    let whole = direct && options.has(TCA_BPF_TAG);
-    (u32::from(lowest) <= 32 - BITS).then(|| Payload {
-        lowest,
-        stale: !whole || name != look_name(lowest),
-    })
-}
-
-/// Those that have nothing but their version in their name.
-const HOLDERS: [Own; 8] = [
-    Own::Hold,
-    Own::WindowIn,
-    Own::WindowOut,
-    Own::Datagrams,
-    Own::Entering,
-    Own::Leaving,
-    Own::OrderIn,
-    Own::OrderOut,
-];
 
 /// The program of weirgate's that a filter is; `None` for any other filter.
-fn holding(payload: &[u8], entry: &Entry<'_>) -> Option<(Own, Holder)> {
-    let preference = wire::u32_at(payload, 16)? >> 16;
+fn program(payload: &[u8], entry: &Entry<'_>) -> Option<((Program, usize), FoundFilter)> {
     if entry.kind != "bpf" {
         return None;
     }
+    let preference = u16::try_from(wire::u32_at(payload, 16)? >> 16).ok()?;
+    let hooks = [ClsactHook::Ingress, ClsactHook::Egress];
+    let hook = hooks
+        .into_iter()
+        .find(|hook| parent(*hook) == entry.parent)?;
     let options = entry.attrs.nest(TCA_OPTIONS);
     let name = options.text(TCA_BPF_NAME)?;
-    let own = HOLDERS.into_iter().find(|own| {
-        let (parent, own_preference) = own.place();
-        entry.parent == parent
-            && preference == u32::from(own_preference)
-            && name.starts_with(own.label())
-    })?;
-    let holder = Holder {
+    let own = Program::of_filter(hook, preference, &name)?;
+    let flags = options.u32(TCA_BPF_FLAGS).unwrap_or_default();
+    let filter = FoundFilter {
         id: options.u32(TCA_BPF_ID).unwrap_or_default(),
-        stale: name != own.name(),
+        // A classic program has no tag.
+        direct: flags & TCA_BPF_FLAG_ACT_DIRECT != 0 && options.has(TCA_BPF_TAG),
+        name,
     };
-    Some((own, holder))
+    Some((own, filter))
 }
 
 /// The mask of a filter that restores marks as weirgate makes it; `None` for
@@ -518,75 +316,73 @@ mod tests {
         let (place, _) = read(&[listed(restore(7, 0xff_0000))]);
         assert_eq!(place.restore, Some(0xff_0000));
         assert!(!place.others);
-        assert_eq!(read(&[]), (Arriving::default(), Holders::default()));
+        assert_eq!(read(&[]), (Arriving::default(), Found::default()));
+    }
+
+    /// A filter as the kernel lists it.
+    fn program_listed(place: (u32, u16), name: &str) -> Vec<u8> {
+        let mut message = at(RTM_NEWTFILTER, 0, 7, place);
+        message.append_attr_str(TCA_KIND, "bpf");
+        let options = message.nest_start(TCA_OPTIONS);
+        message.append_attr_str(TCA_BPF_NAME, name);
+        message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+        message.append_attr(TCA_BPF_TAG, &[7; 8]);
+        message.append_attr_u32(TCA_BPF_ID, 5);
+        message.nest_end(options);
+        listed(message)
     }
 
     #[test]
-    fn a_classifier_is_known_by_its_name() {
-        let payload = Payload {
-            lowest: 24,
-            stale: false,
-        };
-        let tagged = |name: &str| {
-            let mut message = filter(RTM_NEWTFILTER, 0, 7, PAYLOAD_PREFERENCE);
-            message.append_attr_str(TCA_KIND, "bpf");
-            let options = message.nest_start(TCA_OPTIONS);
-            message.append_attr_str(TCA_BPF_NAME, name);
-            message.append_attr_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
-            message.append_attr(TCA_BPF_TAG, &[7; 8]);
-            message.nest_end(options);
-            read(&[listed(message)]).0
-        };
-        let own = tagged(&look_name(24));
-        assert_eq!(own.payload, Some(payload));
-        assert!(!own.others);
-        let old = tagged("weirgate-payload-24-00000000");
-        assert_eq!(old.payload.map(|one| one.stale), Some(true));
-        let foreign = tagged("weirgate-payload-30-00000000");
-        assert!(foreign.others && foreign.payload.is_none());
-        assert!(tagged("other").others);
-        // What a request asks for has no tag yet.
-        let (asked, _) = read(&[listed(attach(7, Own::Payload, &look_name(24), 3))]);
-        assert_eq!(asked.payload.map(|one| one.stale), Some(true));
+    fn programs_are_known_by_their_names() {
+        for program in Program::ALL {
+            let row = program.row();
+            let lowest = (program == Program::Payload).then_some(24);
+            for (at, filter) in row.filters.iter().enumerate() {
+                let place = (parent(filter.hook), row.preference);
+                let name = filter_name(program, at, lowest);
+                let (hooks, found) = read(&[program_listed(place, &name)]);
+                let own = FoundFilter {
+                    id: 5,
+                    name: name.clone(),
+                    direct: true,
+                };
+                assert_eq!((hooks.others, found.of(program)), (false, vec![own]));
+                // What a request asks for has no tag yet.
+                let (_, asked) = read(&[listed(attach(7, place, &name, 3))]);
+                assert!(asked.of(program).iter().all(|filter| !filter.direct));
+                let (hooks, found) = read(&[program_listed(place, "other")]);
+                assert!(hooks.others && found == Found::default());
+                // At the other hook it is another's.
+                let other = (place.0 ^ 1, place.1);
+                assert!(read(&[program_listed(other, &name)]).0.others);
+            }
+        }
     }
 
     #[test]
-    fn what_holds_a_rate_is_known_by_its_name() {
-        for own in HOLDERS {
-            let of = |holders: Holders| match own {
-                Own::WindowIn => holders.window_in,
-                Own::WindowOut => holders.window_out,
-                Own::Datagrams => holders.datagrams,
-                Own::Entering => holders.entering,
-                Own::Leaving => holders.leaving,
-                Own::OrderIn => holders.order_in,
-                Own::OrderOut => holders.order_out,
-                Own::Payload | Own::Hold => holders.hold,
+    fn a_program_of_another_version_is_stale() {
+        for program in Program::ALL {
+            let row = program.row();
+            let (mut current, mut old) = (Vec::new(), Vec::new());
+            let lowest = (program == Program::Payload).then_some(24);
+            for (at, filter) in row.filters.iter().enumerate() {
+                let place = (parent(filter.hook), row.preference);
+                current.push(program_listed(place, &filter_name(program, at, lowest)));
+                let name = format!("{}24-00000000", filter.label);
+                old.push(program_listed(place, &name));
+            }
+            let stale = |listed: &[Vec<u8>]| {
+                let (mut hooks, found) = read(listed);
+                weirgate_bpf::read_program(program, &found.of(program), 7, &mut hooks);
+                hooks.program(program).map(Attached::is_stale)
             };
-            let whole = listed(attach(7, own, &own.name(), 3));
-            let (place, holders) = read(std::slice::from_ref(&whole));
-            assert_eq!(
-                (place.others, of(holders).map(|one| one.stale)),
-                (false, Some(false))
-            );
-            let mut bytes = whole.clone();
-            let at = bytes
-                .windows(8)
-                .position(|part| part == b"weirgate")
-                .unwrap();
-            bytes[at + own.label().len()] ^= 1;
-            assert_eq!(
-                of(read(&[bytes.clone()]).1).map(|one| one.stale),
-                Some(true)
-            );
-            bytes[at] = b'v';
-            let (place, holders) = read(&[bytes]);
-            assert!(place.others && holders == Holders::default());
-            // At the other place it is another's.
-            let mut bytes = whole;
-            let parent = own.place().0 ^ 1;
-            bytes[12..16].copy_from_slice(&parent.to_ne_bytes());
-            assert!(read(&[bytes]).0.others);
+            assert_eq!(stale(&old), Some(true));
+            // What cannot be read is to be exchanged too.
+            let readable = matches!(program, Program::Payload | Program::Order);
+            assert_eq!(stale(&current), Some(!readable));
+            if row.filters.len() > 1 {
+                assert_eq!(stale(&current[1..]), Some(true), "one without the other");
+            }
         }
     }
 

@@ -192,7 +192,6 @@ fn wrappings(ethertype: u16) -> [(&'static str, Vec<u8>, bool); 7] {
 #[test]
 fn a_bridge_is_shaped_and_classified() {
     in_namespace(|| {
-        weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         feed("ip -batch -", DEVICES);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

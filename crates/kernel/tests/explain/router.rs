@@ -199,7 +199,6 @@ impl Router {
         arriving: &BTreeMap<DeviceName, Arriving>,
         make: impl FnOnce(&tokio::runtime::Runtime, &Kernel, &State),
     ) -> Self {
-        weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
         feed("nft -f -", QUIET);
         feed("ip -batch -", DEVICES);
         for (key, value) in SETTINGS {

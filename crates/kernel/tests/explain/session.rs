@@ -287,7 +287,6 @@ fn has_fixed_places(packet: &Packet) -> bool {
 /// for it where there is none.
 fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String> {
     let mut state = state(source).ok_or("refused")?;
-    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     feed("ip -batch -", DEVICES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -8,7 +8,6 @@ use weirgate_plan::{plan, verify};
 use weirgate_state::{Arriving, Payload, State};
 
 fn looking(lowest: u8) -> State {
-    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let payload = Payload {
         lowest,
         stale: false,

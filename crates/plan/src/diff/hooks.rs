@@ -8,38 +8,12 @@ use crate::text::order;
 use crate::text::receive_window;
 use crate::text::virtual_queue;
 use std::fmt;
-use weirgate_state::{Arriving, Datagrams, DeviceName, Hold, Origin, State, Windows};
+use weirgate_state::{Arriving, Attached, DeviceName, Origin, Program, ProgramChange, State};
 
 /// The preference of weirgate's filter that restores marks. A low one, so that
 /// it comes before most filters of others; one that nobody takes for a first
 /// filter of his own.
 pub const RESTORE_PREFERENCE: u16 = 87;
-
-/// That of the classifier of payloads: behind the one that restores marks,
-/// which overwrites them.
-pub const PAYLOAD_PREFERENCE: u16 = 88;
-
-/// That of the programs that choose receive windows, at arriving packets and at
-/// those that leave: before the filter that may drop packets, because what it
-/// drops has crossed the line too. Were it not counted, windows would open the
-/// wider the more is dropped.
-pub const WINDOWS_PREFERENCE: u16 = 89;
-
-/// That of the filter that holds what arrives to a rate: behind those, so that
-/// marks are there for it to pass on, and it sees what others let go.
-pub const HOLD_PREFERENCE: u16 = 90;
-
-/// That of the filter of datagrams: last, because what it drops has crossed the
-/// line and counts in the virtual queue.
-pub const DATAGRAMS_PREFERENCE: u16 = 91;
-
-/// That of the traffic conditioner, for what enters and for what leaves: behind
-/// all others, so that it measures what they let go.
-pub const CONDITION_PREFERENCE: u16 = 92;
-
-/// That of the programs that keep the order of connections, at both places: last,
-/// so that they see the data that goes into the queues, and no other.
-pub const ORDER_PREFERENCE: u16 = 93;
 
 /// Devices whose places hold something else of weirgate's than is desired: the
 /// name, what is desired, what is there.
@@ -102,49 +76,44 @@ pub fn run(
     Ok(())
 }
 
-/// The classifier of payloads, as tc(8) would take it.
-pub(crate) const PROGRAM: &str = "object-file payload.bpf.o section tc";
-
 /// What a line of a program has that tc cannot make by itself.
 pub(crate) const ANY_PROGRAM: &str = "object-file";
 
-/// What a place holds of weirgate's, in words.
-pub fn text(place: Option<&Arriving>) -> String {
-    let restored = place
-        .and_then(|place| place.restore)
-        .map(|mask| format!("the connection's mark under {mask:#010x}"));
-    let payload = place.and_then(|place| place.payload).map(|payload| {
-        let whose = if payload.stale {
-            "what another version finds"
-        } else {
-            "what is found"
-        };
-        format!("{whose} in payloads in {:#010x}", payload.mask())
+/// What a device's hooks have of weirgate's, in words.
+pub fn text(hooks: Option<&Arriving>) -> String {
+    let restored = hooks.and_then(|hooks| hooks.restore);
+    let restored = restored.map(|mask| format!("the connection's mark under {mask:#010x}"));
+    let programs = Program::ALL.into_iter().filter_map(|program| {
+        let attached = hooks?.program(program)?;
+        Some(program_text(program, attached))
     });
-    let held = place
-        .and_then(|place| place.hold.as_ref())
-        .map(virtual_queue::text);
-    let windows = place
-        .and_then(|place| place.windows.as_deref())
-        .map(receive_window::windows);
-    let datagrams = place
-        .and_then(|place| place.datagrams.as_deref())
-        .map(receive_window::datagrams);
-    let entering = place
-        .and_then(|place| place.entering.as_deref())
-        .map(|own| conditioner::text(own, "enters"));
-    let leaving = place
-        .and_then(|place| place.leaving.as_deref())
-        .map(|own| conditioner::text(own, "leaves"));
-    let ordered = place.and_then(|place| place.order).map(order::text);
-    let all = [
-        restored, payload, held, windows, datagrams, entering, leaving, ordered,
-    ];
-    let all: Vec<String> = all.into_iter().flatten().collect();
+    let all: Vec<String> = restored.into_iter().chain(programs).collect();
     if all.is_empty() {
         "nothing of weirgate's".to_owned()
     } else {
         all.join(", and ")
+    }
+}
+
+/// A program, in words.
+fn program_text(program: Program, attached: Attached<'_>) -> String {
+    let text = match attached {
+        Attached::Payload(payload) => {
+            format!("what is found in payloads in {:#010x}", payload.mask())
+        }
+        Attached::VirtualQueue(hold) => virtual_queue::text(hold),
+        Attached::Windows(windows) => receive_window::windows(windows),
+        Attached::Datagrams(datagrams) => receive_window::datagrams(datagrams),
+        Attached::Conditioners(own) if program == Program::EgressConditioners => {
+            conditioner::text(own, "leaves")
+        }
+        Attached::Conditioners(own) => conditioner::text(own, "enters"),
+        Attached::Order(_) => order::IN_SHORT.to_owned(),
+    };
+    if attached.is_stale() {
+        format!("{text}, by another version's program")
+    } else {
+        text
     }
 }
 
@@ -213,74 +182,39 @@ pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Ar
              matchall skip_hw action ctinfo cpmark {mask:#010x} continue cookie {COOKIE_HEX}"
         ));
     }
-    let old = before.and_then(|place| place.payload);
-    let new = after.and_then(|place| place.payload);
-    match new.filter(|_| old != new) {
-        Some(payload) => lines.push(format!(
-            "tc filter replace dev {device} ingress pref {PAYLOAD_PREFERENCE} protocol all \
-             handle 1 bpf direct-action skip_hw {PROGRAM}  # bits {:#010x} of the mark",
-            payload.mask()
-        )),
-        None if old.is_some() && new.is_none() => lines.push(format!(
-            "tc filter del dev {device} ingress pref {PAYLOAD_PREFERENCE}"
-        )),
-        None => {}
+    for program in Program::ALL {
+        let row = program.row();
+        let wanted = match program.change(before, after) {
+            ProgramChange::Keep => continue,
+            ProgramChange::Attach(wanted) | ProgramChange::Update(wanted) => Some(wanted),
+            ProgramChange::Detach => None,
+        };
+        for filter in row.filters {
+            let (hook, preference) = (filter.hook.as_str(), row.preference);
+            lines.push(match wanted {
+                Some(wanted) => format!(
+                    "tc filter replace dev {device} {hook} pref {preference} protocol all handle 1 \
+                     bpf direct-action skip_hw {ANY_PROGRAM} {}.bpf.o {}  # {}",
+                    row.object,
+                    match row.filters {
+                        [_] => "section tc".to_owned(),
+                        _ => format!("program {}", filter.function),
+                    },
+                    match wanted {
+                        Attached::Payload(payload) => {
+                            format!("bits {:#010x} of the mark", payload.mask())
+                        }
+                        _ => program_text(program, wanted),
+                    }
+                ),
+                None => format!("tc filter del dev {device} {hook} pref {preference}"),
+            });
+        }
     }
-    let old = before.and_then(|place| place.hold.as_ref());
-    let new = after.and_then(|place| place.hold.as_ref());
-    match new.filter(|_| !Hold::same(new, old)) {
-        Some(new) => lines.push(format!(
-            "tc filter replace dev {device} ingress pref {HOLD_PREFERENCE} protocol all handle 1 \
-             bpf direct-action skip_hw object-file ingress_meredt.bpf.o section tc  # {}",
-            virtual_queue::text(new)
-        )),
-        None if old.is_some() && new.is_none() => lines.push(format!(
-            "tc filter del dev {device} ingress pref {HOLD_PREFERENCE}"
-        )),
-        None => {}
-    }
-    receiving(device, before, after, &mut lines);
-    conditioner::commands(device, before, after, &mut lines);
-    order::commands(device, before, after, &mut lines);
     if after.is_none() && before.is_some_and(|place| !place.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
     }
     lines.join("\n")
-}
-
-/// The lines of what holds senders to a rate from here.
-fn receiving(
-    device: &DeviceName,
-    before: Option<&Arriving>,
-    after: Option<&Arriving>,
-    lines: &mut Vec<String>,
-) {
-    let mut filter = |way: &str, preference: u16, section: &str, said: Option<String>| {
-        lines.push(match said {
-            Some(said) => format!(
-                "tc filter replace dev {device} {way} pref {preference} protocol all handle 1 bpf \
-                 direct-action skip_hw object-file {section}  # {said}"
-            ),
-            None => format!("tc filter del dev {device} {way} pref {preference}"),
-        });
-    };
-    let old = before.and_then(|place| place.windows.as_deref());
-    let new = after.and_then(|place| place.windows.as_deref());
-    if !Windows::same(new, old) {
-        let said = new.map(receive_window::windows);
-        let programs = [("ingress", "window_in"), ("egress", "window_out")];
-        for (way, program) in programs {
-            let section = format!("window.bpf.o program {program}");
-            filter(way, WINDOWS_PREFERENCE, &section, said.clone());
-        }
-    }
-    let old = before.and_then(|place| place.datagrams.as_deref());
-    let new = after.and_then(|place| place.datagrams.as_deref());
-    if !Datagrams::same(new, old) {
-        let said = new.map(receive_window::datagrams);
-        let section = "udp.bpf.o section tc";
-        filter("ingress", DATAGRAMS_PREFERENCE, section, said);
-    }
 }
 
 /// `weirgate` as tc takes a cookie.
@@ -289,7 +223,7 @@ const COOKIE_HEX: &str = "7765697267617465";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Device, Payload};
+    use weirgate_state::{Datagrams, Device, Hold, Payload, Windows};
 
     fn state(place: Option<Arriving>) -> State {
         let name = DeviceName::new("wan").unwrap();

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How traffic conditioners read.
 
-use crate::diff::hooks::CONDITION_PREFERENCE;
-use weirgate_state::{Arriving, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName};
+use weirgate_state::{ColourAction, ColourMeter, Conditioner, Conditioning};
 use weirgate_units::Dscp;
 
 /// All of a place and a way, in words.
 pub(crate) fn text(own: &Conditioning, way: &str) -> String {
     let each: Vec<String> = own.conditioners.iter().map(one).collect();
-    let whose = if own.stale {
-        ", by another version's program"
-    } else {
-        ""
-    };
-    format!("what {way} is conditioned ({}){whose}", each.join("; "))
+    format!("what {way} is conditioned ({})", each.join("; "))
 }
 
 /// In short, for one line of a plan.
@@ -125,38 +119,10 @@ fn meter(meter: ColourMeter) -> String {
     }
 }
 
-/// The nearest command lines of a change.
-pub(crate) fn commands(
-    device: &DeviceName,
-    before: Option<&Arriving>,
-    after: Option<&Arriving>,
-    lines: &mut Vec<String>,
-) {
-    type Of = fn(&Arriving) -> Option<&Conditioning>;
-    let ways: [(&str, &str, Of); 2] = [
-        ("ingress", "enters", |place| place.entering.as_deref()),
-        ("egress", "leaves", |place| place.leaving.as_deref()),
-    ];
-    for (way, verb, of) in ways {
-        let old = before.and_then(of);
-        let new = after.and_then(of);
-        if Conditioning::same(new, old) {
-            continue;
-        }
-        lines.push(match new {
-            Some(new) => format!(
-                "tc filter replace dev {device} {way} pref {CONDITION_PREFERENCE} protocol all \
-                 handle 1 bpf direct-action skip_hw object-file condition.bpf.o section tc  # {}",
-                text(new, verb)
-            ),
-            None => format!("tc filter del dev {device} {way} pref {CONDITION_PREFERENCE}"),
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_state::{Arriving, DeviceName};
     use weirgate_units::{Handle, Rate, Size, Span};
 
     fn conditioner() -> Conditioner {
@@ -247,7 +213,12 @@ mod tests {
         };
         let said = |before: Option<&Arriving>, after: Option<&Arriving>| {
             let mut lines = Vec::new();
-            commands(&device, before, after, &mut lines);
+            let text = crate::diff::hooks::command(&device, before, after);
+            lines.extend(
+                text.lines()
+                    .filter(|line| !line.contains("clsact"))
+                    .map(str::to_owned),
+            );
             let words = |line: &String| line.split(" pref").next().unwrap_or_default().to_owned();
             lines.iter().map(words).collect::<Vec<_>>()
         };

@@ -1,50 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How what keeps the order of connections that change their class reads.
 
-use crate::diff::hooks::ORDER_PREFERENCE;
-use weirgate_state::{Arriving, DeviceName, Order};
-
 /// What happens, after the device.
 pub(crate) const IN_SHORT: &str = "connections that leave change their class in order";
-
-/// Both programs, in words.
-pub(crate) fn text(order: Order) -> String {
-    let whose = if order.stale {
-        ", by another version's programs"
-    } else {
-        ""
-    };
-    format!("{IN_SHORT}{whose}")
-}
-
-/// The nearest command lines of a change.
-pub(crate) fn commands(
-    device: &DeviceName,
-    before: Option<&Arriving>,
-    after: Option<&Arriving>,
-    lines: &mut Vec<String>,
-) {
-    let old = before.and_then(|place| place.order);
-    let new = after.and_then(|place| place.order);
-    if Order::same(new, old) {
-        return;
-    }
-    for (way, program) in [("ingress", "order_in"), ("egress", "order_out")] {
-        lines.push(match new {
-            Some(new) => format!(
-                "tc filter replace dev {device} {way} pref {ORDER_PREFERENCE} protocol all handle \
-                 1 bpf direct-action skip_hw object-file order.bpf.o program {program}  # {}",
-                text(new)
-            ),
-            None => format!("tc filter del dev {device} {way} pref {ORDER_PREFERENCE}"),
-        });
-    }
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Device, Origin, State};
+    use weirgate_state::{Arriving, Device, DeviceName, Order, Origin, State};
 
     fn state(order: Option<Order>) -> State {
         let name = DeviceName::new("wan").unwrap();

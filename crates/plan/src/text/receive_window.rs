@@ -55,7 +55,6 @@ pub(crate) fn windows(windows: &Windows) -> String {
     if windows.announced_resets {
         text.push_str(", others reset while a session is announced");
     }
-    text.push_str(version(windows.stale));
     text
 }
 
@@ -70,11 +69,10 @@ pub(crate) fn datagrams(datagrams: &Datagrams) -> String {
         )
     };
     format!(
-        "streams of datagrams at {} each by {how}{}{}{}",
+        "streams of datagrams at {} each by {how}{}{}",
         datagrams.rate,
         measured(datagrams.measured),
-        spared(datagrams.spared),
-        version(datagrams.stale)
+        spared(datagrams.spared)
     )
 }
 
@@ -125,12 +123,4 @@ fn spared(spared: SparedMark) -> String {
         ", mark {:#010x} under {:#010x} spared",
         spared.mark, spared.mask
     )
-}
-
-fn version(stale: bool) -> &'static str {
-    if stale {
-        ", by another version's program"
-    } else {
-        ""
-    }
 }

@@ -17,13 +17,8 @@ pub(crate) fn text(hold: &Hold) -> String {
         .map(|one| format!(" {}={}", one.name, one.value))
         .collect();
     let said = said.concat();
-    let whose = if hold.stale {
-        ", by another version's program"
-    } else {
-        ""
-    };
     format!(
-        "held to {} overhead {} mpu {}{framing} mtu {} flows {}{said}{whose}",
+        "held to {} overhead {} mpu {}{framing} mtu {} flows {}{said}",
         hold.rate, hold.wire.overhead, hold.wire.mpu, hold.mtu, hold.parts
     )
 }

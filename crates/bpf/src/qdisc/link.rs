@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The wire and the parameters of a discipline as a state has them, and as the kit
+//! does.
+
+use weirgate_aqm::{Link, Settings};
+use weirgate_state::{CakeFraming, KitSetting, KitWire};
+
+/// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
+const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
+
+/// What packets cost on a wire.
+pub(crate) fn link_of(wire: KitWire) -> Link {
+    let framing = FRAMINGS.iter().position(|one| *one == wire.framing);
+    Link {
+        overhead_bytes: wire.overhead,
+        mpu_bytes: wire.mpu,
+        framing: framing.unwrap_or(0) as u32,
+        ..Link::default()
+    }
+}
+
+/// The wire of a link; `None` where the framing has no such number.
+pub(crate) fn wire_of(link: &Link) -> Option<KitWire> {
+    Some(KitWire {
+        overhead: link.overhead_bytes,
+        mpu: link.mpu_bytes,
+        framing: *FRAMINGS.get(link.framing as usize)?,
+    })
+}
+
+/// All parameters in force, those with their defaults among them.
+pub(crate) fn settings_of(settings: &Settings) -> Vec<KitSetting> {
+    let setting = |(row, value): (weirgate_aqm::Row, u64)| KitSetting {
+        name: row.name.to_owned(),
+        value,
+        usual: value == row.default,
+    };
+    settings.rows().into_iter().map(setting).collect()
+}

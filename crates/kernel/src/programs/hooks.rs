@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs of a device's ingress and egress hooks: what they have done, as their
+//! maps tell. Crate bpf loads, updates and reads them. They live as long as the device
+//! has them; nothing is pinned.
+
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::observe::files;
+use rustix::thread::{CapabilitySet, capabilities};
+use std::time::Duration;
+use weirgate_bpf::{
+    BpfError, ConditionCount, ConditionMaps, FilterFlow, FilterMaps, FilterState, Loader, UdpMaps,
+    UdpStream, WindowConnection, WindowMaps, WindowTotals,
+};
+use weirgate_plan::{Action, Step};
+use weirgate_state::{Ability, DeviceName, Presence, Program};
+
+/// What the virtual-queue filter has done so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its virtual queue, its counts.
+    pub state: FilterState,
+    /// The flows that it knows.
+    pub flows: Vec<FilterFlow>,
+}
+
+/// What the programs of a device know that hold senders to a rate.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Received {
+    /// What receive-window control has done, and its connections; `None` where
+    /// there is none.
+    pub windows: Option<(WindowTotals, Vec<WindowConnection>)>,
+    /// Streams of datagrams; `None` where no filter holds them.
+    pub streams: Option<Vec<UdpStream>>,
+}
+
+/// What the conditioners of a device have counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conditioned {
+    /// Of what enters it.
+    pub entering: Vec<ConditionCount>,
+    /// Of what leaves it.
+    pub leaving: Vec<ConditionCount>,
+}
+
+/// What loads the programs of a plan's steps.
+pub(crate) fn loader(steps: &[Step]) -> Loader {
+    let changes = |step: &&Step| matches!(step.action, Action::SetArriving { .. });
+    Loader::new(steps.iter().filter(changes).count() as u32)
+}
+
+/// A program could not be loaded.
+pub(crate) fn refused(program: Program, step: &Step, source: BpfError) -> KernelError {
+    if program == Program::Payload {
+        return KernelError::Program {
+            source: source.into(),
+            denial: denial(),
+        };
+    }
+    KernelError::Kit {
+        object: step.action.to_string(),
+        source,
+    }
+}
+
+/// What a process lacks that may not load programs, as the end of a message.
+/// CAP_SYS_ADMIN implies both (`bpf_token_capable`, kernel/bpf/token.c).
+fn denial() -> &'static str {
+    let Ok(own) = capabilities(None) else {
+        return "";
+    };
+    let has = |one| own.effective.intersects(one | CapabilitySet::SYS_ADMIN);
+    match (has(CapabilitySet::BPF), has(CapabilitySet::NET_ADMIN)) {
+        (true, true) => "",
+        (false, true) => " (this needs CAP_BPF)",
+        (true, false) => " (this needs CAP_NET_ADMIN)",
+        (false, false) => " (this needs CAP_BPF and CAP_NET_ADMIN)",
+    }
+}
+
+/// Whether the classifier of payloads can be attached on this kernel, as far as its
+/// files tell: reading them takes tens of milliseconds. Where they do not tell, it is
+/// taken for possible.
+pub fn can_look() -> bool {
+    files::presence(Ability::ClsBpf) != Presence::Absent
+}
+
+impl Kernel {
+    /// What a device's virtual-queue filter has done so far; `None` where there is
+    /// none, or this process may not look.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn held(&self, device: &DeviceName) -> Result<Option<Held>, KernelError> {
+        let read = |maps: FilterMaps| {
+            let state = maps.state()?;
+            maps.flows().map(|flows| Held { state, flows })
+        };
+        self.read_held(device, read).await
+    }
+
+    /// The same without the flows, which are many.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn holding(&self, device: &DeviceName) -> Result<Option<FilterState>, KernelError> {
+        self.read_held(device, |maps| maps.state()).await
+    }
+
+    async fn read_held<T>(
+        &self,
+        device: &DeviceName,
+        read: impl Fn(FilterMaps) -> Result<T, BpfError>,
+    ) -> Result<Option<T>, KernelError> {
+        let maps = |id| FilterMaps::of_program(id).ok().flatten();
+        let maps = self.maps(device, Program::VirtualQueue, |id, _| maps(id));
+        let read = maps.await?.map(read).transpose();
+        read.map_err(unread(device, "read what holds arriving packets"))
+    }
+
+    /// What the programs of a device know that hold senders to a rate; nothing where
+    /// there are none, or this process may not look.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn received(&self, device: &DeviceName) -> Result<Received, KernelError> {
+        let windows = self.windows(device).await?;
+        let windows = windows.map(|maps| Ok((maps.totals()?, maps.connections()?)));
+        let streams = self.maps(device, Program::Datagrams, |id, _| UdpMaps::of_program(id));
+        let streams = streams.await?.map(|maps| maps.streams());
+        let failed = unread(device, "read what holds senders to a rate");
+        Ok(Received {
+            windows: windows.transpose().map_err(&failed)?,
+            streams: streams.transpose().map_err(&failed)?,
+        })
+    }
+
+    /// What receive-window control of a device has done, without its connections,
+    /// which are many; nothing where there is none, or this process may not look.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn windowed(&self, device: &DeviceName) -> Result<Option<WindowTotals>, KernelError> {
+        let totals = self.windows(device).await?.map(|maps| maps.totals());
+        let totals = totals.transpose();
+        totals.map_err(unread(device, "read what holds senders to a rate"))
+    }
+
+    /// Tells receive-window control of a device that a session of high priority goes
+    /// on for so long, unless this is said again; no time ends it. False where the
+    /// device has no receive-window control.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the device is not there, or its programs cannot be told.
+    pub async fn announce(
+        &self,
+        device: &DeviceName,
+        lease: Duration,
+    ) -> Result<bool, KernelError> {
+        let told = self.windows(device).await?.map(|maps| maps.announce(lease));
+        let told = told.transpose();
+        Ok(told
+            .map_err(unread(device, "announce a session"))?
+            .is_some())
+    }
+
+    /// What the conditioners of a device have counted; nothing where there are
+    /// none, or this process may not look.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked.
+    pub async fn conditioned(&self, device: &DeviceName) -> Result<Conditioned, KernelError> {
+        let counts = async |program| {
+            let maps = self
+                .maps(device, program, ConditionMaps::of_program)
+                .await?;
+            let counts = maps.map(|maps| maps.counts()).transpose();
+            let counts = counts.map_err(unread(device, "read what conditioners have counted"))?;
+            Ok::<_, KernelError>(counts.unwrap_or_default())
+        };
+        Ok(Conditioned {
+            entering: counts(Program::IngressConditioners).await?,
+            leaving: counts(Program::EgressConditioners).await?,
+        })
+    }
+
+    async fn windows(&self, device: &DeviceName) -> Result<Option<WindowMaps>, KernelError> {
+        let of = |id, _| WindowMaps::of_program(id);
+        self.maps(device, Program::Windows, of).await
+    }
+
+    /// The maps of a device's program, by its number and the device's.
+    async fn maps<T>(
+        &self,
+        device: &DeviceName,
+        program: Program,
+        maps: impl Fn(u32, u32) -> Option<T>,
+    ) -> Result<Option<T>, KernelError> {
+        let index = self.device(device).await?.number();
+        let listed = self.arriving_filters(index).await?;
+        let (_, found) = crate::tc::filters::read(&listed);
+        let found = found.of(program);
+        Ok(found.first().and_then(|filter| maps(filter.id, index)))
+    }
+}
+
+fn unread(device: &DeviceName, doing: &str) -> impl Fn(BpfError) -> KernelError + use<> {
+    let object = format!("{device}: {doing}");
+    move |source| KernelError::Kit {
+        object: object.clone(),
+        source,
+    }
+}

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use weirgate_aqm::{Discipline, VirtualQueue};
+use weirgate_units::fnv1a_32;
 
 /// The compiler: the first of these that runs. Older ones emit programs that
 /// the kernel refuses.
@@ -90,7 +91,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Err(format!("{} does not compile", source.display()).into());
         }
         items += &item(name, &object);
-        let digest = digest(&fs::read(&object)?);
+        // What tells versions of the program apart.
+        let digest = fnv1a_32(fs::read(&object)?);
         let (high, low) = (digest >> 16, digest & 0xffff);
         let upper = name.to_uppercase();
         writeln!(table, "    ({name:?}, 0x{high:04x}_{low:04x}, &{upper}.0),")?;
@@ -223,13 +225,6 @@ const LIBBPF: [&str; 4] = [
     "bpf_core_read.h",
     "bpf_tracing.h",
 ];
-
-/// What tells versions of a program apart: FNV-1a of its object.
-fn digest(object: &[u8]) -> u32 {
-    object.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
-}
 
 /// A static with the object's bytes. libbpf reads 64-bit words, so it is
 /// aligned.

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table as C, for the classifier, and a number that tells one classifier
-//! from another.
+//! The table as C, for the classifier.
 
 use crate::{BITS, EXTENSIONS, FLOWS, HEAD, LOOKS, Length, PATTERNS, Pattern, Transport};
 use std::fmt::Write as _;
-use weirgate_units::fnv1a_32;
-
-/// The classifier's own text and what it includes by hand.
-const TEXTS: [&str; 2] = [
-    include_str!("../../../bpf/payload/payload.bpf.c"),
-    include_str!("../../../bpf/payload/signatures.h"),
-];
 
 /// What `bpf/payload` includes as `patterns.h`.
 #[must_use]
@@ -58,15 +50,6 @@ fn test(pattern: &Pattern) -> String {
     parts.join(" && ")
 }
 
-/// A number made of the table and the classifier's text (FNV-1a), by which a
-/// classifier in the kernel is known for this one.
-#[must_use]
-pub fn digest() -> u32 {
-    let table = header();
-    let bytes = TEXTS.iter().flat_map(|text| text.bytes());
-    fnv1a_32(bytes.chain(table.bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +59,5 @@ mod tests {
         let text = header();
         assert_eq!(text.matches("\treturn ").count(), PATTERNS.len());
         assert!(text.contains("AT(payload, 0, \"\\023\\102\\151"), "{text}");
-        assert_ne!(digest(), 0);
     }
 }

@@ -12,7 +12,7 @@ mod header;
 mod table;
 mod watch;
 
-pub use header::{digest, header};
+pub use header::header;
 pub use table::PATTERNS;
 pub use watch::{Look, Watch};
 

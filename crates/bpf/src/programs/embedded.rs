@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The compiled programs, part of this library.
 
-use weirgate_units::{fnv1a_32, fnv1a_64};
+use weirgate_units::fnv1a_64;
 
 /// libbpf reads an object in place, as 64-bit words.
 #[repr(C, align(8))]

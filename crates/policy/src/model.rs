@@ -2,7 +2,7 @@
 //! Rules and their conditions, directions and amounts.
 
 use crate::field::words;
-use crate::{Meter, Schedule, When};
+use crate::{Kind, Meter, Schedule, When};
 use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
@@ -180,4 +180,17 @@ pub struct Ruleset {
     pub name: Value<String>,
     /// Whether it is on when the policy is applied.
     pub enabled: bool,
+}
+
+impl Rule {
+    /// Its own conditions, then those of its services; `never` is not among
+    /// them.
+    pub fn asked(&self) -> impl Iterator<Item = &When> + Clone {
+        std::iter::once(&self.when).chain(&self.services)
+    }
+
+    /// The conditions of a kind that it or one of its services has.
+    pub fn find<T: Kind>(&self) -> impl Iterator<Item = &T> {
+        self.asked().filter_map(When::find)
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 
 /// Where a rule asks for packets that the router itself makes.
 fn speaks_of_own(rule: &Rule) -> Option<Range<usize>> {
-    let own = |one: &&Condition| match one {
+    let own = |one: &Condition<'_>| match one {
         Condition::Sender(sender) => sender.0.value == Sender::Router,
         other => matches!(other.known(), Known::Sender(_)),
     };

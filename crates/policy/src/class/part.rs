@@ -5,10 +5,10 @@
 use crate::class::ack::ACK;
 use crate::class::zero;
 use crate::codes;
-use crate::condition::address::Prefix;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::model::{Amount, Direction};
 use crate::named::group::{self, Groups};
+use crate::named::member::Prefix;
 use std::net::IpAddr;
 use weirgate_document::{Reader, Span, Value};
 use weirgate_units::{Rate, Share};

@@ -3,116 +3,11 @@
 //! and of the outside host, or a group of DNS names in place of a list.
 
 use crate::codes;
-use crate::condition::number::{Misread, digits};
-use crate::condition::{ConditionRow, Facts, Finding, Known, When, first, within};
+use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
-use std::fmt;
-use std::net::IpAddr;
-use weirgate_document::{Problems, Span, Value};
-
-/// An address prefix; a single address has its full length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prefix {
-    /// The network address, host bits clear.
-    pub address: IpAddr,
-    /// Its length in bits, 0 to 32 or 128.
-    pub length: u8,
-}
-
-/// Why a text is not a prefix: host bits have a code of their own.
-enum NotPrefix {
-    Unreadable(Misread),
-    HostBits(Misread),
-}
-
-impl Prefix {
-    fn read(text: &str) -> Result<Self, NotPrefix> {
-        let unreadable = |hint: &str| {
-            NotPrefix::Unreadable((
-                format!("`{text}` is not an address or prefix"),
-                hint.to_owned(),
-            ))
-        };
-        let hint =
-            "write an IPv4 or IPv6 address or prefix, such as `192.0.2.0/24` or `2001:db8::/32`";
-        let (address, length) = match text.split_once('/') {
-            Some((address, length)) => (address, Some(length)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.trim().parse().map_err(|_| unreadable(hint))?;
-        let full = if address.is_ipv4() { 32 } else { 128 };
-        let length = match length {
-            None => full,
-            Some(length) => digits(length)
-                .and_then(|length| u8::try_from(length).ok())
-                .filter(|length| *length <= full)
-                .ok_or_else(|| unreadable(&format!("write a prefix length from 0 to {full}")))?,
-        };
-        let network = network(address, length);
-        if network != address {
-            return Err(NotPrefix::HostBits((
-                format!("`{text}` has bits set beyond its first {length}"),
-                format!(
-                    "write `{network}/{length}` for the network, or the address without a length"
-                ),
-            )));
-        }
-        Ok(Self { address, length })
-    }
-
-    /// Reads an address or a prefix without host bits.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, and what would be right.
-    pub fn of_text(text: &str) -> Result<Self, Misread> {
-        Self::read(text).map_err(|error| match error {
-            NotPrefix::Unreadable(misread) | NotPrefix::HostBits(misread) => misread,
-        })
-    }
-
-    /// A single address.
-    #[must_use]
-    pub const fn single(address: IpAddr) -> Self {
-        let length = if address.is_ipv4() { 32 } else { 128 };
-        Self { address, length }
-    }
-
-    /// Whether it is of IPv4.
-    #[must_use]
-    pub const fn is_v4(self) -> bool {
-        self.address.is_ipv4()
-    }
-
-    /// Whether all of another's addresses are its own.
-    #[must_use]
-    pub fn contains(self, other: Self) -> bool {
-        self.is_v4() == other.is_v4()
-            && self.length <= other.length
-            && network(other.address, self.length) == self.address
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
-}
-
-/// The address with everything after the first `length` bits cleared.
-fn network(address: IpAddr, length: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-            IpAddr::V4((u32::from(v4) & mask).into())
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-            IpAddr::V6((u128::from(v6) & mask).into())
-        }
-    }
-}
+use crate::named::member::{Prefix, prefix};
+use weirgate_document::{Span, Value};
 
 /// Addresses of the inside host, any of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,32 +87,12 @@ pub(crate) fn addresses(
             }
             continue;
         }
-        match Prefix::read(&text.value) {
-            Ok(prefix) => list.push(text.map(|_| prefix)),
-            Err(NotPrefix::Unreadable((wrong, right))) => {
-                let right = group::or_marked(cell, &text, right);
-                problems.error(codes::ADDRESS, text.span, wrong, right);
-            }
-            Err(NotPrefix::HostBits((wrong, right))) => {
-                problems.error(codes::HOST_BITS, text.span, wrong, right);
-            }
+        let hint = |hint| group::or_marked(cell, &text, hint);
+        if let Some(prefix) = prefix(&text, problems, hint) {
+            list.push(text.map(|_| prefix));
         }
     }
     (list, None)
-}
-
-/// An address or prefix.
-pub(crate) fn prefix(text: &Value<String>, problems: &Problems) -> Option<Prefix> {
-    match Prefix::read(&text.value) {
-        Ok(prefix) => return Some(prefix),
-        Err(NotPrefix::Unreadable((wrong, right))) => {
-            problems.error(codes::ADDRESS, text.span.clone(), wrong, right);
-        }
-        Err(NotPrefix::HostBits((wrong, right))) => {
-            problems.error(codes::HOST_BITS, text.span.clone(), wrong, right);
-        }
-    }
-    None
 }
 
 fn sides(when: &When) -> [&[Value<Prefix>]; 2] {

@@ -3,7 +3,7 @@
 //! `importance` (`drt`) are code points too.
 
 use crate::codes;
-use crate::condition::{ConditionRow, Facts, Known, When, first, within};
+use crate::condition::when::{ConditionRow, Facts, Known, When, first, within};
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};

@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::length::Lengths;
-use crate::condition::{ConditionRow, Facts, Known, When};
+use crate::condition::when::{ConditionRow, Facts, Known, When};
 use crate::field::{self, FieldKind, Row, Table, Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};

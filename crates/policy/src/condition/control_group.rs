@@ -5,7 +5,7 @@
 use crate::codes;
 use crate::condition::number::number;
 use crate::condition::user::forwarded;
-use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first};
 use crate::field::FieldKind;
 use std::fmt;
 use weirgate_document::{Span, Value};

@@ -5,7 +5,8 @@
 //! are of the pool for local use (`aqm/drt.c`).
 
 use crate::codes;
-use crate::condition::{ConditionRow, code_point};
+use crate::condition::code_point;
+use crate::condition::when::ConditionRow;
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of, understood_list};
 use weirgate_document::{Reader, Value};

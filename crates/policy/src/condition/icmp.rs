@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::protocol::Protocols;
-use crate::condition::{Carrier, ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, Known, When, first};
 use crate::field::{Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};

@@ -2,7 +2,7 @@
 //! `interface`: the device that an upstream packet came in through.
 
 use crate::codes;
-use crate::condition::{ConditionRow, Facts, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Known, When, first};
 use crate::field::FieldKind;
 use crate::read::device;
 use weirgate_document::{Span, Value};

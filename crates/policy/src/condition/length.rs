@@ -4,7 +4,7 @@
 use crate::codes;
 use crate::condition::address;
 use crate::condition::number::{Misread, range};
-use crate::condition::{ConditionRow, Facts, Finding, Known, When, first, within};
+use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first, within};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 

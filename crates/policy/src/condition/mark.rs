@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::number::{Misread, number};
-use crate::condition::{ConditionRow, Facts, Known, When};
+use crate::condition::when::{ConditionRow, Facts, Known, When};
 use crate::field::FieldKind;
 use crate::model::Rule;
 use weirgate_document::{Span, Value};

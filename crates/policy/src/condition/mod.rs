@@ -27,15 +27,12 @@ pub(crate) mod tcp;
 pub(crate) mod user;
 pub(crate) mod when;
 
-pub use when::When;
-
-use crate::field::{Row, Rows, Table};
+use crate::codes;
+use crate::condition::when::{ConditionRow, Facts, Kind, Known, When};
+use crate::field::{self, Rows, Table};
 use crate::named::group::Groups;
-use weirgate_document::{Span, Value};
-
-/// A condition's row in the registry of fields. Its reader adds the condition to
-/// a [`When`].
-pub(crate) type ConditionRow = Row<When, Groups>;
+use std::any::Any;
+use weirgate_document::{Reader, Span};
 
 /// Conditions that may also stand in `not`, because each is about one field of
 /// a packet.
@@ -90,24 +87,27 @@ macro_rules! conditions {
     ($($(#[$about:meta])* $name:ident($type:ty)),+ $(,)?) => {
         /// One condition of a rule or a service. Conditions stand in a [`When`],
         /// and matches in the kernel's rules, in the order of the variants.
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        pub enum Condition {
-            $($(#[$about])* $name($type)),+
+        #[derive(Debug, Clone, Copy)]
+        pub enum Condition<'a> {
+            $($(#[$about])* $name(&'a $type)),+
         }
 
-        #[derive(PartialEq, Eq, PartialOrd, Ord)]
         enum Order {
             $($name),+
         }
 
-        impl Condition {
-            const fn order(&self) -> Order {
-                match self {
-                    $(Self::$name(_) => Order::$name),+
-                }
+        impl<'a> Condition<'a> {
+            fn of(facts: &'a dyn Facts) -> Option<Self> {
+                let one: &dyn Any = facts;
+                $(
+                    if let Some(one) = one.downcast_ref() {
+                        return Some(Self::$name(one));
+                    }
+                )+
+                None
             }
 
-            fn facts(&self) -> &dyn Facts {
+            fn facts(self) -> &'a dyn Facts {
                 match self {
                     $(Self::$name(one) => one),+
                 }
@@ -115,19 +115,8 @@ macro_rules! conditions {
         }
 
         $(
-            impl From<$type> for Condition {
-                fn from(one: $type) -> Self {
-                    Self::$name(one)
-                }
-            }
-
             impl Kind for $type {
-                fn of(one: &Condition) -> Option<&Self> {
-                    match one {
-                        Condition::$name(one) => Some(one),
-                        _ => None,
-                    }
-                }
+                const ORDER: usize = Order::$name as usize;
             }
         )+
     };
@@ -180,109 +169,67 @@ conditions! {
     Port(port::EitherPorts),
 }
 
-/// A type of condition, by which [`When::find`] finds it.
-pub trait Kind: Into<Condition> {
-    /// The condition as this type, if it is of it.
-    fn of(one: &Condition) -> Option<&Self>;
-}
-
-/// From where on the path of a packet the kernel can tell a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    /// From the packet itself, everywhere.
-    Packet,
-    /// From connection tracking, once the packet has passed it.
-    Connection,
-    /// From the packet's mark, once somebody has set it.
-    Mark,
-    /// From where an upstream packet came in. The text is what a downstream one
-    /// does not show.
-    Input(&'static str),
-    /// From the socket on this machine that sends a packet; the text alike.
-    Sender(&'static str),
-}
-
-/// What an upper-layer protocol must be for a condition ever to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carrier {
-    /// TCP.
-    Tcp,
-    /// One with ports.
-    Ports,
-}
-
-/// Two conditions that exclude each other: the problem's code, its place, what
-/// is wrong, and what would be right.
-pub(crate) type Finding = (&'static str, Span, String, &'static str);
-
-/// What a condition says about itself.
-pub(crate) trait Facts {
-    /// Where it stands first.
-    fn span(&self) -> Option<&Span>;
-
-    /// From where on it is known.
-    fn known(&self) -> Known;
-
-    /// Whether it holds for every packet that `later` takes. Where that cannot
-    /// be told, it is false: the rule is then not reported as hidden.
-    fn covers(&self, later: &When) -> bool;
-
-    /// The protocol that it needs, where it needs one.
-    fn carrier(&self) -> Option<Carrier> {
-        None
-    }
-
-    /// How many values it lists; counted where they may be thousands.
-    fn elements(&self) -> usize {
-        0
-    }
-
-    /// The longest packet for which it holds, in bytes from the IP header on.
-    fn longest(&self) -> Option<u16> {
-        None
-    }
-
-    /// What of `when` excludes this condition, or a part of it.
-    fn contradictions(&self, _when: &When, _add: &mut dyn FnMut(Finding)) {}
-}
-
-impl Condition {
+impl<'a> Condition<'a> {
     /// Where it stands first in the policy's text.
     #[must_use]
-    pub fn span(&self) -> Option<&Span> {
+    pub fn span(self) -> Option<&'a Span> {
         self.facts().span()
     }
 
     /// From where on the kernel can tell it.
     #[must_use]
-    pub fn known(&self) -> Known {
+    pub fn known(self) -> Known {
         self.facts().known()
     }
 
     /// The longest packet for which it holds, in bytes from the IP header on;
     /// `None` where it sets no limit.
     #[must_use]
-    pub fn longest(&self) -> Option<u16> {
+    pub fn longest(self) -> Option<u16> {
         self.facts().longest()
     }
 }
 
-/// Where a list begins.
-fn first<T>(list: &[Value<T>]) -> Option<&Span> {
-    list.first().map(|one| &one.span)
+impl When {
+    /// The conditions, at most one of each kind, in the order of the kinds.
+    pub fn iter(&self) -> impl Iterator<Item = Condition<'_>> + Clone {
+        // Only kinds of the list can be added.
+        self.facts().filter_map(Condition::of)
+    }
 }
 
-/// Whether each value of the later list lies within one of the earlier.
-fn within<T: Copy>(
-    earlier: &[Value<T>],
-    later: Option<&[Value<T>]>,
-    contains: impl Fn(T, T) -> bool,
-) -> bool {
-    later.is_some_and(|later| {
-        later.iter().all(|inner| {
-            earlier
-                .iter()
-                .any(|outer| contains(outer.value, inner.value))
-        })
-    })
+/// Whether a table has any condition.
+pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
+    // `pure-ack = false` is none.
+    let written = |row: &ConditionRow| row.name() != "pure-ack" && table.has(row.name());
+    let written = PLAIN.iter().chain(MORE).any(written);
+    written || when.facts().next().is_some()
+}
+
+/// Reads the conditions of a rule or service.
+pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
+    let mut when = When::default();
+    field::read(table, PLAIN, groups, &mut when);
+    field::read(table, MORE, groups, &mut when);
+    for one in when.facts() {
+        one.contradictions(&when, &mut |(code, place, wrong, right)| {
+            table.problems().error(code, place, wrong, right);
+        });
+    }
+    when
+}
+
+/// Reads `not`: conditions each of which is about one field.
+pub(crate) fn read_never(mut table: Reader<'_, '_>, groups: &Groups) -> When {
+    let mut when = When::default();
+    field::read(&mut table, PLAIN, groups, &mut when);
+    if table.is_empty() {
+        table.problems().error(
+            codes::CONTRADICTION,
+            table.span(),
+            "`not` excludes nothing",
+            "name at least one condition, or leave `not` out",
+        );
+    }
+    when
 }

@@ -5,7 +5,7 @@
 pub(crate) type Misread = (String, String);
 
 /// `number` or `from-to`, up to 65535.
-pub(super) fn range(text: &str, what: &str, such_as: &str) -> Result<(u16, u16), Misread> {
+pub(crate) fn range(text: &str, what: &str, such_as: &str) -> Result<(u16, u16), Misread> {
     let (from, to) = text.split_once('-').unwrap_or((text, text));
     let number = |part: &str| digits(part.trim()).and_then(|number| u16::try_from(number).ok());
     let (Some(from), Some(to)) = (number(from), number(to)) else {
@@ -22,7 +22,7 @@ pub(super) fn range(text: &str, what: &str, such_as: &str) -> Result<(u16, u16),
 }
 
 /// A whole number written in digits alone; the standard library also takes `+`.
-pub(super) fn digits(text: &str) -> Option<u32> {
+pub(crate) fn digits(text: &str) -> Option<u32> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }

@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::protocol::{Protocol, Protocols};
-use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first};
 use crate::field::{Word, words};
 use crate::model::Rule;
 use crate::read::{choose, one_of};

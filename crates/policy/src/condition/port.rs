@@ -3,40 +3,11 @@
 //! outside host, or of either.
 
 use crate::codes;
-use crate::condition::number::{Misread, range};
-use crate::condition::{Carrier, ConditionRow, Facts, Known, When, first, within};
+use crate::condition::when::{Carrier, ConditionRow, Facts, Known, When, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
+use crate::named::member::Ports;
 use weirgate_document::{Span, Value};
-
-/// Ports from..=to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ports {
-    /// The first.
-    pub from: u16,
-    /// The last.
-    pub to: u16,
-}
-
-impl Ports {
-    /// Reads a port, or a range of them such as `5000-5010`.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, and what would be right.
-    pub fn read(text: &str) -> Result<Self, Misread> {
-        let (from, to) = range(text, "a port", "such as `22` or `5000-5010`")?;
-        if from == 0 {
-            let hint = "write ports from 1 to 65535".to_owned();
-            return Err(("no packet has port 0".to_owned(), hint));
-        }
-        Ok(Self { from, to })
-    }
-
-    pub(crate) fn contains(self, other: Self) -> bool {
-        self.from <= other.from && other.to <= self.to
-    }
-}
 
 /// Ports of the inside host, any of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::codes;
 use crate::condition::address::{self, LocalNames, RemoteNames};
 use crate::condition::number::{Misread, digits};
 use crate::condition::tcp::PureAck;
-use crate::condition::{Carrier, ConditionRow, Facts, Finding, Known, When, first, within};
+use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, Known, When, first, within};
 use crate::field::FieldKind;
 use crate::read::{choose, one_of};
 use std::fmt;

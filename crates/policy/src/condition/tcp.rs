@@ -5,7 +5,7 @@
 use crate::codes;
 use crate::condition::length::PacketLengths;
 use crate::condition::number::Misread;
-use crate::condition::{Carrier, ConditionRow, Facts, Finding, Known, When};
+use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, Known, When};
 use crate::field::FieldKind;
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};

@@ -7,7 +7,7 @@ use crate::condition::interface::Interfaces;
 use crate::condition::mac::Macs;
 use crate::condition::number::{Misread, digits};
 use crate::condition::sender::{Sender, SentBy};
-use crate::condition::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 

@@ -1,44 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The conditions of a rule or service together.
+//! The conditions of a rule or service together, and what each says about itself.
+//!
+//! Nothing here names a condition, so that each can be read by itself; the list
+//! of them is in the parent module.
 
-use crate::codes;
-use crate::condition::{Carrier, Condition, ConditionRow, Kind, MORE, PLAIN};
-use crate::field;
-use crate::model::Rule;
+use crate::field::Row;
 use crate::named::group::Groups;
-use weirgate_document::{Reader, Value};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use weirgate_document::{Span, Value};
+
+/// A condition's row in the registry of fields. Its reader adds the condition to
+/// a [`When`].
+pub(crate) type ConditionRow = Row<When, Groups>;
+
+/// A type of condition, by which [`When::find`] finds it: one of those that
+/// [`Condition`](crate::Condition) lists.
+pub trait Kind: Any {
+    /// Where among the conditions it stands.
+    const ORDER: usize;
+}
+
+/// From where on the path of a packet the kernel can tell a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// From the packet itself, everywhere.
+    Packet,
+    /// From connection tracking, once the packet has passed it.
+    Connection,
+    /// From the packet's mark, once somebody has set it.
+    Mark,
+    /// From where an upstream packet came in. The text is what a downstream one
+    /// does not show.
+    Input(&'static str),
+    /// From the socket on this machine that sends a packet; the text alike.
+    Sender(&'static str),
+}
+
+/// What an upper-layer protocol must be for a condition ever to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// TCP.
+    Tcp,
+    /// One with ports.
+    Ports,
+}
+
+/// Two conditions that exclude each other: the problem's code, its place, what
+/// is wrong, and what would be right.
+pub(crate) type Finding = (&'static str, Span, String, &'static str);
+
+/// What a condition says about itself.
+pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
+    /// Where it stands first.
+    fn span(&self) -> Option<&Span>;
+
+    /// From where on it is known.
+    fn known(&self) -> Known;
+
+    /// Whether it holds for every packet that `later` takes. Where that cannot
+    /// be told, it is false: the rule is then not reported as hidden.
+    fn covers(&self, later: &When) -> bool;
+
+    /// The protocol that it needs, where it needs one.
+    fn carrier(&self) -> Option<Carrier> {
+        None
+    }
+
+    /// How many values it lists; counted where they may be thousands.
+    fn elements(&self) -> usize {
+        0
+    }
+
+    /// The longest packet for which it holds, in bytes from the IP header on.
+    fn longest(&self) -> Option<u16> {
+        None
+    }
+
+    /// What of `when` excludes this condition, or a part of it.
+    fn contradictions(&self, _when: &When, _add: &mut dyn FnMut(Finding)) {}
+}
+
+/// Equality of conditions whose types are not known.
+pub(crate) trait Same {
+    fn same(&self, other: &dyn Facts) -> bool;
+}
+
+impl<T: Facts + PartialEq> Same for T {
+    fn same(&self, other: &dyn Facts) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref() == Some(self)
+    }
+}
 
 /// Conditions, all of which must hold; of a list any element. Without a
 /// condition it holds for every packet.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct When(Vec<Condition>);
+#[derive(Debug, Clone, Default)]
+pub struct When(Vec<(usize, Arc<dyn Facts>)>);
+
+impl PartialEq for When {
+    fn eq(&self, other: &Self) -> bool {
+        let pairs = || self.facts().zip(other.facts());
+        self.0.len() == other.0.len() && pairs().all(|(one, other)| one.same(other))
+    }
+}
+
+impl Eq for When {}
 
 impl When {
-    /// The conditions, at most one of each kind, in the order of the kinds.
-    pub fn iter(&self) -> impl Iterator<Item = &Condition> + Clone {
-        self.0.iter()
+    pub(crate) fn facts(&self) -> impl Iterator<Item = &dyn Facts> + Clone {
+        self.0.iter().map(|one| &*one.1)
     }
 
     /// The condition of a kind.
     #[must_use]
     pub fn find<T: Kind>(&self) -> Option<&T> {
-        self.0.iter().find_map(T::of)
+        self.facts().find_map(|one| {
+            let one: &dyn Any = one;
+            one.downcast_ref()
+        })
     }
 
     pub(crate) fn has<T: Kind>(&self) -> bool {
         self.find::<T>().is_some()
     }
 
-    pub(crate) fn add(&mut self, one: impl Into<Condition>) {
-        let one = one.into();
-        let at = self
-            .0
-            .partition_point(|before| before.order() <= one.order());
-        self.0.insert(at, one);
+    pub(crate) fn add<T: Kind + Facts>(&mut self, one: T) {
+        let at = self.0.partition_point(|before| before.0 <= T::ORDER);
+        self.0.insert(at, (T::ORDER, Arc::new(one)));
     }
 
     /// Adds a list, unless nothing of it could be read.
-    pub(crate) fn add_list<T, C: Into<Condition>>(
+    pub(crate) fn add_list<T, C: Kind + Facts>(
         &mut self,
         list: Vec<Value<T>>,
         condition: impl FnOnce(Vec<Value<T>>) -> C,
@@ -48,74 +142,43 @@ impl When {
         }
     }
 
-    /// The condition of a kind, to be extended.
+    /// Removes the condition of a kind, to be extended.
     pub(crate) fn take<T: Kind + Clone>(&mut self) -> Option<T> {
         let found = self.find::<T>().cloned();
-        self.0.retain(|one| T::of(one).is_none());
+        self.0.retain(|one| one.0 != T::ORDER);
         found
     }
 
     pub(crate) fn needs(&self, carrier: Carrier) -> bool {
-        let mut facts = self.0.iter().map(Condition::facts);
-        facts.any(|one| one.carrier() == Some(carrier))
+        self.facts().any(|one| one.carrier() == Some(carrier))
     }
 
     pub(crate) fn elements(&self) -> usize {
-        self.0.iter().map(|one| one.facts().elements()).sum()
+        self.facts().map(Facts::elements).sum()
     }
 
     /// Whether it holds for every packet that `later` takes.
     pub(crate) fn covers(&self, later: &Self) -> bool {
-        self.0.iter().all(|one| one.facts().covers(later))
+        self.facts().all(|one| one.covers(later))
     }
 }
 
-impl Rule {
-    /// Its own conditions, then those of its services; `never` is not among
-    /// them.
-    pub fn asked(&self) -> impl Iterator<Item = &When> + Clone {
-        std::iter::once(&self.when).chain(&self.services)
-    }
-
-    /// The conditions of a kind that it or one of its services has.
-    pub fn find<T: Kind + 'static>(&self) -> impl Iterator<Item = &T> {
-        self.asked().filter_map(When::find)
-    }
+/// Where a list begins.
+pub(super) fn first<T>(list: &[Value<T>]) -> Option<&Span> {
+    list.first().map(|one| &one.span)
 }
 
-/// Whether a table has any condition.
-pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
-    // `pure-ack = false` is none.
-    let written = |row: &ConditionRow| row.name() != "pure-ack" && table.has(row.name());
-    let written = PLAIN.iter().chain(MORE).any(written);
-    written || !when.0.is_empty()
-}
-
-/// Reads the conditions of a rule or service.
-pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
-    let mut when = When::default();
-    field::read(table, PLAIN, groups, &mut when);
-    field::read(table, MORE, groups, &mut when);
-    for one in &when.0 {
-        one.facts()
-            .contradictions(&when, &mut |(code, place, wrong, right)| {
-                table.problems().error(code, place, wrong, right);
-            });
-    }
-    when
-}
-
-/// Reads `not`: conditions each of which is about one field.
-pub(crate) fn read_never(mut table: Reader<'_, '_>, groups: &Groups) -> When {
-    let mut when = When::default();
-    field::read(&mut table, PLAIN, groups, &mut when);
-    if table.is_empty() {
-        table.problems().error(
-            codes::CONTRADICTION,
-            table.span(),
-            "`not` excludes nothing",
-            "name at least one condition, or leave `not` out",
-        );
-    }
-    when
+/// Whether each value of the later list lies within one of the earlier.
+pub(super) fn within<T: Copy>(
+    earlier: &[Value<T>],
+    later: Option<&[Value<T>]>,
+    contains: impl Fn(T, T) -> bool,
+) -> bool {
+    later.is_some_and(|later| {
+        later.iter().all(|inner| {
+            earlier
+                .iter()
+                .any(|outer| contains(outer.value, inner.value))
+        })
+    })
 }

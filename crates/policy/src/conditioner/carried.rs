@@ -3,10 +3,11 @@
 //! and `remote-port`, read as in a rule.
 
 use crate::codes;
-use crate::condition::port::{self, Ports};
+use crate::condition::port;
 use crate::condition::protocol::Protocol;
 use crate::field::Cell;
 use crate::named::group::Groups;
+use crate::named::member::Ports;
 use weirgate_document::{Problems, Value};
 
 /// Ranges of ports of each side (`CONDITION_PORTS` of

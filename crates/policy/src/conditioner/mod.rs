@@ -7,13 +7,14 @@ pub(crate) mod carried;
 mod nominal;
 
 use crate::codes;
-use crate::condition::address::{self, Prefix};
+use crate::condition::address;
 use crate::condition::drt::{self, Urgency};
 use crate::condition::protocol::Protocol;
 use crate::conditioner::carried::Carried;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, words};
 use crate::model::{in_kbit, whole_bytes};
 use crate::named::group::{Groups, USABLE, usable};
+use crate::named::member::Prefix;
 use crate::read::device;
 use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_state::{ColourAction, ColourMeter, DeviceName};

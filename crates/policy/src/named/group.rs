@@ -2,10 +2,8 @@
 //! Named groups: what rules list by one name.
 
 use crate::codes;
-use crate::condition::address::{Prefix, prefix};
-use crate::condition::mac::Mac;
-use crate::condition::port::Ports;
 use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::named::member::{Mac, Ports, Prefix, prefix};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
 use weirgate_units::Span;
@@ -171,7 +169,8 @@ pub(crate) fn read(name: Value<String>, mut table: Reader<'_, '_>) -> Group {
 fn addresses(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<Value<Prefix>> {
     let problems = cell.problems();
     let texts = cell.list(codes::ADDRESS, |text| Ok(text.to_owned()));
-    let found = |text: Value<String>| prefix(&text, problems).map(|found| text.map(|_| found));
+    let found =
+        |text: Value<String>| prefix(&text, problems, |hint| hint).map(|found| text.map(|_| found));
     texts.into_iter().filter_map(found).collect()
 }
 

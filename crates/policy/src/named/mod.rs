@@ -3,6 +3,7 @@
 //! schedules.
 
 pub(crate) mod group;
+pub(crate) mod member;
 pub(crate) mod schedule;
 mod season;
 pub(crate) mod service;

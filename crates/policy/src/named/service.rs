@@ -4,8 +4,8 @@
 //! those of the same name.
 
 use crate::codes;
-use crate::condition::When;
-use crate::condition::when;
+use crate::condition;
+use crate::condition::when::When;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
 use crate::named::group::{Groups, USABLE, usable};
@@ -84,8 +84,8 @@ pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Gro
 
 /// Reads `[[service.NAME.match]]`.
 fn conditions(mut table: Reader<'_, '_>, groups: &Groups) -> When {
-    let when = when::read(&mut table, groups);
-    if !when::has_any(&mut table, &when) {
+    let when = condition::read(&mut table, groups);
+    if !condition::has_any(&mut table, &when) {
         table.problems().error(
             codes::SERVICE,
             table.span(),

@@ -7,7 +7,8 @@ pub(crate) mod treatment;
 
 use crate::codes;
 use crate::condition::meter::{self, Meter};
-use crate::condition::{self, Condition, Known, When, protocol, when};
+use crate::condition::when::{Known, When};
+use crate::condition::{self, Condition, protocol};
 use crate::field::{self, Cell, FieldKind, Row, Table, Word};
 use crate::file::include::Env;
 use crate::model::{Directions, Rule, Ruleset};
@@ -145,7 +146,7 @@ const ROWS: &[RuleRow] = &[
         |cell, rule| {
             rule.never = cell
                 .table()
-                .map(|table| when::read_never(table, &cell.context.groups));
+                .map(|table| condition::read_never(table, &cell.context.groups));
         },
     ),
 ];
@@ -223,7 +224,7 @@ pub(crate) fn read(
             "name the `class` that packets go into, or write `set-dscp` or `segment`",
         );
     }
-    let when = when::read(&mut table, &env.groups);
+    let when = condition::read(&mut table, &env.groups);
     if let (true, Some(second)) = (table.has("rate"), &written.connections) {
         table.problems().error(
             codes::METER,
@@ -235,7 +236,7 @@ pub(crate) fn read(
     let meter = written.rate.or(written.connections);
     let limits = ["service", "rate", "connections", "during", "not"];
     let limited = limits.into_iter().any(|key| table.has(key));
-    let has_condition = when::has_any(&mut table, &when) || limited;
+    let has_condition = condition::has_any(&mut table, &when) || limited;
     // Without a class a rule leaves all to the next one.
     let default_last = last && table.has("class");
     let last = written.last.map_or(default_last, |flag| flag.value);
@@ -345,7 +346,7 @@ fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
         return;
     }
     for when in std::iter::once(&rule.when).chain(&rule.never) {
-        let inside = |one: &Condition| match one.known() {
+        let inside = |one: Condition<'_>| match one.known() {
             Known::Input(what) | Known::Sender(what) => Some((one.span()?.clone(), what)),
             _ => None,
         };

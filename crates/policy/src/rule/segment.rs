@@ -4,8 +4,8 @@
 //! to the longest IPv4 packet without its headers.
 
 use crate::codes;
-use crate::condition::When;
 use crate::condition::protocol::{Protocol, Protocols};
+use crate::condition::when::When;
 use crate::model::Rule;
 use weirgate_document::Reader;
 

@@ -94,7 +94,7 @@ impl Lowering {
     /// A condition for packets of a version, or for those of both.
     pub(super) fn lower<'p>(
         &self,
-        condition: &'p Condition,
+        condition: Condition<'p>,
         version: Option<IpVersion>,
     ) -> Lowered<'p> {
         use Lowered::{All, Either, Names, Values, Ways};

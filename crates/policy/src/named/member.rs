@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What groups have as members, and lists of conditions as elements: prefixes of
+//! addresses, ranges of ports, MAC addresses.
+
+use crate::codes;
+use crate::condition::number::{Misread, digits, range};
+use std::fmt;
+use std::net::IpAddr;
+use weirgate_document::{Problems, Value};
+
+/// An address prefix; a single address has its full length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// The network address, host bits clear.
+    pub address: IpAddr,
+    /// Its length in bits, 0 to 32 or 128.
+    pub length: u8,
+}
+
+/// Why a text is not a prefix: host bits have a code of their own.
+enum NotPrefix {
+    Unreadable(Misread),
+    HostBits(Misread),
+}
+
+impl Prefix {
+    fn read(text: &str) -> Result<Self, NotPrefix> {
+        let unreadable = |hint: &str| {
+            NotPrefix::Unreadable((
+                format!("`{text}` is not an address or prefix"),
+                hint.to_owned(),
+            ))
+        };
+        let hint =
+            "write an IPv4 or IPv6 address or prefix, such as `192.0.2.0/24` or `2001:db8::/32`";
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.trim().parse().map_err(|_| unreadable(hint))?;
+        let full = if address.is_ipv4() { 32 } else { 128 };
+        let length = match length {
+            None => full,
+            Some(length) => digits(length)
+                .and_then(|length| u8::try_from(length).ok())
+                .filter(|length| *length <= full)
+                .ok_or_else(|| unreadable(&format!("write a prefix length from 0 to {full}")))?,
+        };
+        let network = network(address, length);
+        if network != address {
+            return Err(NotPrefix::HostBits((
+                format!("`{text}` has bits set beyond its first {length}"),
+                format!(
+                    "write `{network}/{length}` for the network, or the address without a length"
+                ),
+            )));
+        }
+        Ok(Self { address, length })
+    }
+
+    /// Reads an address or a prefix without host bits.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    pub fn of_text(text: &str) -> Result<Self, Misread> {
+        Self::read(text).map_err(|error| match error {
+            NotPrefix::Unreadable(misread) | NotPrefix::HostBits(misread) => misread,
+        })
+    }
+
+    /// A single address.
+    #[must_use]
+    pub const fn single(address: IpAddr) -> Self {
+        let length = if address.is_ipv4() { 32 } else { 128 };
+        Self { address, length }
+    }
+
+    /// Whether it is of IPv4.
+    #[must_use]
+    pub const fn is_v4(self) -> bool {
+        self.address.is_ipv4()
+    }
+
+    /// Whether all of another's addresses are its own.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.is_v4() == other.is_v4()
+            && self.length <= other.length
+            && network(other.address, self.length) == self.address
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// The address with everything after the first `length` bits cleared.
+fn network(address: IpAddr, length: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            IpAddr::V4((u32::from(v4) & mask).into())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+            IpAddr::V6((u128::from(v6) & mask).into())
+        }
+    }
+}
+
+/// An address or prefix. `hint` may better what to write in place of a text that
+/// is none.
+pub(crate) fn prefix(
+    text: &Value<String>,
+    problems: &Problems,
+    hint: impl FnOnce(String) -> String,
+) -> Option<Prefix> {
+    match Prefix::read(&text.value) {
+        Ok(prefix) => return Some(prefix),
+        Err(NotPrefix::Unreadable((wrong, right))) => {
+            problems.error(codes::ADDRESS, text.span.clone(), wrong, hint(right));
+        }
+        Err(NotPrefix::HostBits((wrong, right))) => {
+            problems.error(codes::HOST_BITS, text.span.clone(), wrong, right);
+        }
+    }
+    None
+}
+
+/// Ports from..=to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    /// The first.
+    pub from: u16,
+    /// The last.
+    pub to: u16,
+}
+
+impl Ports {
+    /// Reads a port, or a range of them such as `5000-5010`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    pub fn read(text: &str) -> Result<Self, Misread> {
+        let (from, to) = range(text, "a port", "such as `22` or `5000-5010`")?;
+        if from == 0 {
+            let hint = "write ports from 1 to 65535".to_owned();
+            return Err(("no packet has port 0".to_owned(), hint));
+        }
+        Ok(Self { from, to })
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
+}
+
+/// A MAC address as a number of 48 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mac(pub u64);
+
+impl Mac {
+    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let byte = |part: &&str| {
+            let plain = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u64::from_str_radix(part, 16).ok().filter(|_| plain)
+        };
+        let bytes: Vec<u64> = parts.iter().filter_map(byte).collect();
+        if bytes.len() != 6 || parts.len() != 6 {
+            return Err((
+                format!("`{text}` is not a MAC address"),
+                "write six bytes, such as `02:00:5e:10:00:01`".to_owned(),
+            ));
+        }
+        Ok(Self(bytes.iter().fold(0, |all, byte| all << 8 | byte)))
+    }
+}

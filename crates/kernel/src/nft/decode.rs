@@ -7,19 +7,17 @@
 use super::encode::UDATA_COMMENT;
 use super::read::{self, Known, Read};
 use super::rule::End;
-use super::sets::{ConstantSet, Sets};
+use super::sets::Sets;
 use super::{HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, NFGENMSG};
 use crate::netlink::wire::Attrs;
 use libc::{NF_IP_PRI_MANGLE, NF_IP_PRI_RAW};
-use nlink::netlink::AttrIter;
 use nlink::netlink::nftables::{
     NF_ACCEPT, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE,
-    NFTA_DATA_VALUE, NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
-    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_RULE_USERDATA, NFTA_SET_ELEM_KEY,
-    NFTA_SET_ELEM_LIST_ELEMENTS, parse_expressions,
+    NFTA_HOOK_DEV, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS,
+    NFTA_RULE_TABLE, NFTA_RULE_USERDATA, parse_expressions,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, Set, Table, Verdict};
+use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, Table, Verdict};
 
 /// Where a base chain hangs, as the kernel says it.
 struct Head {

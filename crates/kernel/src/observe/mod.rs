@@ -355,7 +355,7 @@ impl Kernel {
                 }
                 Listed::Other(set) => {
                     let elements = self.nft.get(&listing(&set), &what, false).await?;
-                    let elements = nft::sets::elements(&elements);
+                    let elements = sets::elements(&elements);
                     let known = ConstantSet::ALL
                         .into_iter()
                         .find(|known| known.name() == set);

@@ -16,7 +16,7 @@ use nlink::netlink::nftables::{
     NFTA_SET_KEY_LEN, NFTA_SET_KEY_TYPE, NFTA_SET_NAME, NFTA_SET_TABLE, NFTA_SET_TIMEOUT,
     NFTA_VERDICT_CHAIN, NFTA_VERDICT_CODE,
 };
-use weirgate_state::{Content, PPPOE_SESSION, Refreshed, Set, switch_name};
+use weirgate_state::{Content, PPPOE_SESSION, Set, switch_name};
 use weirgate_units::Handle;
 
 /// Elements in one message; a nest holds less than 64 KiB.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests and checks, each part timed so that slow ones show.
 
+mod binaries;
+
 use crate::{docs, invariants, run};
 use anyhow::Result;
 use std::path::Path;
@@ -22,8 +24,9 @@ pub fn tests(root: &Path) -> Result<()> {
     })?;
     timed("checks", || checks(root))?;
     timed("disciplines under sanitizers", || crate::aqm::short(root))?;
-    timed("tests", || {
-        run(cargo(root).args(["test", "--release", "--workspace", "--no-fail-fast"]))
+    timed("tests", || binaries::run(root))?;
+    timed("examples of the documentation", || {
+        run(cargo(root).args(["test", "--release", "--workspace", "--doc"]))
     })
 }
 

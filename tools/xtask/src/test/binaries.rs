@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs the test binaries of the workspace side by side.
+//!
+//! `cargo test` runs one binary after the other, and most wait for a virtual
+//! machine or a namespace for half of their time. Here as many run at once as
+//! there are cores, those that took longest in the run before first. Each gets
+//! one thread for its tests, so that no more virtual machines run at once than
+//! there are cores.
+
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Instant;
+
+/// Where the time that each binary took is stored for the next run.
+const TIMES: &str = "target/test-times.json";
+
+/// A test binary that cargo has built.
+#[derive(Debug, Clone)]
+struct Binary {
+    /// The package and the target, such as `weirgate-cli probe`.
+    name: String,
+    executable: PathBuf,
+    /// The package's folder, in which cargo runs its tests.
+    folder: PathBuf,
+}
+
+/// What a binary did.
+struct Ran {
+    name: String,
+    output: String,
+    succeeded: bool,
+    seconds: f64,
+}
+
+/// Builds the test binaries, runs them all, prints the output of each when it
+/// ends, and fails where one failed.
+#[allow(clippy::print_stdout, reason = "the tests' output is the result")]
+pub(super) fn run(root: &Path) -> Result<()> {
+    let mut binaries = built(root)?;
+    let times = times(root);
+    let before = |binary: &Binary| times.get(&binary.name).copied().unwrap_or(f64::INFINITY);
+    // The queue is taken from its end.
+    binaries.sort_by(|a, b| before(a).total_cmp(&before(b)));
+    let workers = thread::available_parallelism().map_or(2, usize::from);
+    let queue = Mutex::new(binaries);
+    let (sender, results) = mpsc::channel();
+    let mut total = Total::default();
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            let (queue, sender) = (&queue, sender.clone());
+            scope.spawn(move || {
+                while let Some(binary) = next(queue) {
+                    if sender.send(execute(&binary)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for ran in results {
+            println!("-- {}: {:.1} s\n{}", ran.name, ran.seconds, ran.output);
+            total.add(ran);
+        }
+    });
+    fs::write(root.join(TIMES), serde_json::to_string(&total.seconds)?)?;
+    total.print();
+    if !total.failed.is_empty() {
+        bail!("failed: {}", total.failed.join(", "));
+    }
+    Ok(())
+}
+
+fn next(queue: &Mutex<Vec<Binary>>) -> Option<Binary> {
+    queue.lock().ok()?.pop()
+}
+
+fn execute(binary: &Binary) -> Ran {
+    let start = Instant::now();
+    let output = Command::new(&binary.executable)
+        .current_dir(&binary.folder)
+        .env("RUST_TEST_THREADS", "1")
+        .stdin(Stdio::null())
+        .output();
+    let (succeeded, output) = match output {
+        Ok(output) => {
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            (output.status.success(), text)
+        }
+        Err(error) => (false, format!("cannot be run: {error}")),
+    };
+    Ran {
+        name: binary.name.clone(),
+        output,
+        succeeded,
+        seconds: start.elapsed().as_secs_f64(),
+    }
+}
+
+/// The test binaries of the workspace, built where they are not.
+fn built(root: &Path) -> Result<Vec<Binary>> {
+    let words = ["test", "--release", "--workspace", "--no-run"];
+    let output = Command::new("cargo")
+        .current_dir(root)
+        .args(words)
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo test --no-run")?;
+    if !output.status.success() {
+        bail!("the tests do not build");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(binary).collect())
+}
+
+/// The test binary that a line of cargo's messages tells of
+/// (doc.rust-lang.org/cargo/reference/external-tools.html).
+fn binary(line: &str) -> Option<Binary> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?.to_owned();
+    let package = folder.file_name()?.to_string_lossy().into_owned();
+    let target = message["target"]["name"].as_str()?;
+    Some(Binary {
+        name: format!("{package} {target}"),
+        executable,
+        folder,
+    })
+}
+
+/// How long each binary took in the run before; nothing in the first.
+fn times(root: &Path) -> BTreeMap<String, f64> {
+    let text = fs::read_to_string(root.join(TIMES)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// What all binaries did together.
+#[derive(Default)]
+struct Total {
+    /// Tests that passed, failed and were ignored.
+    counts: [u32; 3],
+    failed: Vec<String>,
+    seconds: BTreeMap<String, f64>,
+}
+
+impl Total {
+    fn add(&mut self, ran: Ran) {
+        for (count, one) in self.counts.iter_mut().zip(counts(&ran.output)) {
+            *count += one;
+        }
+        self.seconds.insert(ran.name.clone(), ran.seconds);
+        if !ran.succeeded {
+            self.failed.push(ran.name);
+        }
+    }
+
+    /// The ten slowest binaries, then the counts.
+    #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
+    fn print(&self) {
+        let mut slowest: Vec<_> = self.seconds.iter().collect();
+        slowest.sort_by(|a, b| b.1.total_cmp(a.1));
+        for (name, seconds) in slowest.into_iter().take(10) {
+            println!("{seconds:7.1} s  {name}");
+        }
+        let [passed, failed, skipped] = self.counts;
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+    }
+}
+
+/// What the last line of a test binary counts: passed, failed, ignored.
+fn counts(output: &str) -> [u32; 3] {
+    let line = output
+        .lines()
+        .rev()
+        .find(|line| line.starts_with("test result:"));
+    let words: Vec<&str> = line.unwrap_or_default().split(' ').collect();
+    ["passed;", "failed;", "ignored;"].map(|kind| {
+        let at = words.iter().position(|word| *word == kind);
+        let number = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok());
+        number.unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_the_last_line() {
+        let output = "running 5 tests\n...\n\ntest result: FAILED. 3 passed; 1 failed; 1 ignored; \
+                      0 measured; 0 filtered out; finished in 0.01s\n\n";
+        assert_eq!(counts(output), [3, 1, 1]);
+        assert_eq!(counts("Segmentation fault"), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_message_names_a_test_binary() {
+        let line = |test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/cli/Cargo.toml",
+                "target":{{"name":"probe"}},"profile":{{"test":{test}}},"executable":"/w/probe-1"}}"#
+            )
+        };
+        let found = binary(&line(true)).unwrap();
+        assert_eq!(found.name, "cli probe");
+        assert_eq!(found.folder, Path::new("/w/crates/cli"));
+        assert!(binary(&line(false)).is_none());
+        assert!(binary("   Compiling").is_none());
+    }
+}

@@ -36,14 +36,22 @@
 //! one. [`Rule::guarded`] adds such matches.
 
 pub(crate) mod change;
+mod fault;
 pub(crate) mod field;
 pub(crate) mod frame;
 mod frame_text;
+mod guard;
+mod matches;
 mod set;
 mod set_text;
 mod text;
 
-use crate::classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
+pub use guard::{
+    EXTENSION_HEADERS, EXTENSIONS, PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, extension_headers,
+    port_protocols,
+};
+
+use crate::classify::field::{Field, IpVersion, Key};
 use crate::classify::frame::Frame;
 use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
@@ -358,222 +366,6 @@ impl Rule {
             _ => None,
         })
     }
-
-    /// The rule with what its matches presuppose stated before them: the IP
-    /// version and the upper-layer protocol. A port of any protocol is looked
-    /// up in the set [`PORT_PROTOCOLS`], which the table then needs.
-    #[must_use]
-    pub fn guarded(mut self) -> Self {
-        self.matches = guarded(self.matches);
-        self
-    }
-
-    /// The same rule in the one form in which rules are compared.
-    #[must_use]
-    pub fn canonical(&self) -> Self {
-        self.clone()
-    }
-}
-
-/// The set of protocols whose header begins with two ports.
-pub const PORT_PROTOCOLS: &str = "port_protocols";
-
-/// Upper-layer protocols whose header begins with two ports: TCP, UDP, DCCP,
-/// SCTP.
-pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
-
-/// The set of headers of IPv6 that stand between its own and the upper layer's.
-pub const EXTENSION_HEADERS: &str = "extension_headers";
-
-/// The numbers of those that the kernel looks behind: hop-by-hop options,
-/// routing, fragment, destination options (`ipv6_ext_hdr`,
-/// net/ipv6/exthdrs_core.c).
-pub const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
-
-/// The set that [`PORT_PROTOCOLS`] names.
-#[must_use]
-pub fn port_protocols() -> Set {
-    protocols(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS)
-}
-
-/// The set that [`EXTENSION_HEADERS`] names.
-#[must_use]
-pub fn extension_headers() -> Set {
-    protocols(EXTENSION_HEADERS, EXTENSIONS)
-}
-
-fn protocols(name: &str, numbers: [u8; 4]) -> Set {
-    let each = numbers.map(|number| (u128::from(number), u128::from(number)));
-    Set {
-        name: name.to_owned(),
-        key: Key::Byte,
-        content: Content::Fixed(each.to_vec()),
-        origin: Origin::default(),
-    }
-}
-
-fn guarded(matches: Vec<Match>) -> Vec<Match> {
-    let mut out: Vec<Match> = Vec::new();
-    let mut add = |guard: Match| {
-        if !matches.contains(&guard) && !out.contains(&guard) {
-            out.push(guard);
-        }
-    };
-    for version in [IpVersion::V4, IpVersion::V6] {
-        if matches.iter().any(|m| m.version() == Some(version)) {
-            add(Match::version_is(version));
-        }
-    }
-    let fields = || matches.iter().filter_map(Match::field);
-    if fields().any(|field| field == Field::SourceMac) {
-        add(Match::one(Field::InputKind, 1));
-    }
-    for protocol in [ICMP, TCP, ICMPV6] {
-        if matches.iter().any(|m| m.protocol() == Some(protocol)) {
-            add(Match::one(Field::Protocol, u128::from(protocol)));
-        }
-    }
-    let port = fields().any(|f| matches!(f, Field::SourcePort | Field::DestinationPort));
-    let named = matches.iter().any(Match::names_protocol);
-    if port && !named {
-        add(Match::within(Field::Protocol, PORT_PROTOCOLS));
-    }
-    // Conditions on the version and the protocol come before what they guard.
-    let first = |m: &Match| matches!(m.field(), Some(Field::Version | Field::Protocol));
-    let (early, late): (Vec<Match>, Vec<Match>) = matches.into_iter().partition(first);
-    out.extend(early);
-    out.extend(late);
-    let mut seen: Vec<Match> = Vec::new();
-    for candidate in out {
-        if matches!(candidate, Match::Meter(_)) || !seen.contains(&candidate) {
-            seen.push(candidate);
-        }
-    }
-    // A meter is charged by what all else holds for.
-    let (meters, tests): (Vec<Match>, Vec<Match>) =
-        seen.into_iter().partition(|m| matches!(m, Match::Meter(_)));
-    [tests, meters].concat()
-}
-
-impl Match {
-    /// The field has this value.
-    #[must_use]
-    pub fn one(field: Field, value: u128) -> Self {
-        Self::range(field, value, value)
-    }
-
-    /// The field has a value from..=to.
-    #[must_use]
-    pub fn range(field: Field, from: u128, to: u128) -> Self {
-        Self::Test {
-            field,
-            negated: false,
-            values: Values::Range(from, to),
-        }
-    }
-
-    /// The field's value is in a set.
-    #[must_use]
-    pub fn within(field: Field, set: &str) -> Self {
-        Self::Test {
-            field,
-            negated: false,
-            values: Values::Set(set.to_owned()),
-        }
-    }
-
-    /// The field is this text.
-    #[must_use]
-    pub fn text(field: Field, text: &str) -> Self {
-        Self::Test {
-            field,
-            negated: false,
-            values: Values::Text(text.to_owned()),
-        }
-    }
-
-    /// The packet is of this IP version.
-    #[must_use]
-    pub fn version_is(version: IpVersion) -> Self {
-        Self::one(Field::Version, version.number())
-    }
-
-    /// The flags of `mask` are as in `value`.
-    #[must_use]
-    pub fn tcp_flags(mask: u8, value: u8) -> Self {
-        Self::one(Field::TcpFlags { mask }, u128::from(value))
-    }
-
-    /// The opposite; meters turn round, what cannot be turned stays.
-    #[must_use]
-    pub fn negated(self) -> Self {
-        match self {
-            Self::Test {
-                field,
-                negated,
-                values,
-            } => Self::Test {
-                field,
-                negated: !negated,
-                values,
-            },
-            Self::TcpPayloadEmpty { version, negated } => Self::TcpPayloadEmpty {
-                version,
-                negated: !negated,
-            },
-            Self::Meter(meter) => Self::Meter(Meter {
-                over: !meter.over,
-                ..meter
-            }),
-            other @ Self::Other(_) => other,
-        }
-    }
-
-    /// The field that it looks at.
-    #[must_use]
-    pub fn field(&self) -> Option<Field> {
-        match self {
-            Self::Test { field, .. } | Self::Meter(Meter { field, .. }) => Some(*field),
-            _ => None,
-        }
-    }
-
-    /// The IP version without which this cannot hold.
-    #[must_use]
-    pub fn version(&self) -> Option<IpVersion> {
-        match self {
-            Self::TcpPayloadEmpty { version, .. } => Some(*version),
-            other => other.field().and_then(Field::version),
-        }
-    }
-
-    /// The upper-layer protocol without which this cannot hold.
-    #[must_use]
-    pub fn protocol(&self) -> Option<u8> {
-        match self {
-            Self::TcpPayloadEmpty { .. } => Some(TCP),
-            other => other.field().and_then(Field::protocol),
-        }
-    }
-
-    /// Whether it asks for the sender's control group.
-    pub(crate) fn of_control_group(&self) -> bool {
-        matches!(self.field(), Some(Field::ControlGroup { .. }))
-    }
-
-    /// Whether only packets of stated protocols fulfil it.
-    #[must_use]
-    pub fn names_protocol(&self) -> bool {
-        let stated = matches!(
-            self,
-            Self::Test {
-                field: Field::Protocol,
-                negated: false,
-                ..
-            }
-        );
-        stated || self.protocol().is_some()
-    }
 }
 
 impl Table {
@@ -629,34 +421,5 @@ impl Table {
         names.sort_unstable();
         names.dedup();
         names
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_matches_presuppose_is_stated_first() {
-        let rule = Rule::classify(
-            vec![
-                Match::range(Field::SourcePort, 1, 9),
-                Match::TcpPayloadEmpty {
-                    version: IpVersion::V4,
-                    negated: false,
-                },
-            ],
-            Handle::new(1, 0x10),
-            Origin::default(),
-        );
-        let matches = rule.guarded().matches;
-        assert_eq!(matches[0], Match::version_is(IpVersion::V4));
-        assert_eq!(matches[1], Match::one(Field::Protocol, 6));
-        assert_eq!(matches.len(), 4);
-        let port = vec![Match::one(Field::DestinationPort, 80)];
-        assert_eq!(
-            guarded(port)[0],
-            Match::within(Field::Protocol, PORT_PROTOCOLS)
-        );
     }
 }

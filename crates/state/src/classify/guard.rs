@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What matches presuppose: a port means something only where the protocol has
+//! ports, an address only in its IP version.
+
+use crate::Origin;
+use crate::classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
+use crate::classify::{Content, Match, Rule, Set};
+
+impl Rule {
+    /// The rule with what its matches presuppose stated before them: the IP
+    /// version and the upper-layer protocol. A port of any protocol is looked
+    /// up in the set [`PORT_PROTOCOLS`], which the table then needs.
+    #[must_use]
+    pub fn guarded(mut self) -> Self {
+        self.matches = guarded(self.matches);
+        self
+    }
+}
+
+/// The set of protocols whose header begins with two ports.
+pub const PORT_PROTOCOLS: &str = "port_protocols";
+
+/// Upper-layer protocols whose header begins with two ports: TCP, UDP, DCCP,
+/// SCTP.
+pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
+
+/// The set of headers of IPv6 that stand between its own and the upper layer's.
+pub const EXTENSION_HEADERS: &str = "extension_headers";
+
+/// The numbers of those that the kernel looks behind: hop-by-hop options,
+/// routing, fragment, destination options (`ipv6_ext_hdr`,
+/// net/ipv6/exthdrs_core.c).
+pub const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
+
+/// The set that [`PORT_PROTOCOLS`] names.
+#[must_use]
+pub fn port_protocols() -> Set {
+    protocols(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS)
+}
+
+/// The set that [`EXTENSION_HEADERS`] names.
+#[must_use]
+pub fn extension_headers() -> Set {
+    protocols(EXTENSION_HEADERS, EXTENSIONS)
+}
+
+fn protocols(name: &str, numbers: [u8; 4]) -> Set {
+    let each = numbers.map(|number| (u128::from(number), u128::from(number)));
+    Set {
+        name: name.to_owned(),
+        key: Key::Byte,
+        content: Content::Fixed(each.to_vec()),
+        origin: Origin::default(),
+    }
+}
+
+fn guarded(matches: Vec<Match>) -> Vec<Match> {
+    let mut out: Vec<Match> = Vec::new();
+    let mut add = |guard: Match| {
+        if !matches.contains(&guard) && !out.contains(&guard) {
+            out.push(guard);
+        }
+    };
+    for version in [IpVersion::V4, IpVersion::V6] {
+        if matches.iter().any(|m| m.version() == Some(version)) {
+            add(Match::version_is(version));
+        }
+    }
+    let fields = || matches.iter().filter_map(Match::field);
+    if fields().any(|field| field == Field::SourceMac) {
+        add(Match::one(Field::InputKind, 1));
+    }
+    for protocol in [ICMP, TCP, ICMPV6] {
+        if matches.iter().any(|m| m.protocol() == Some(protocol)) {
+            add(Match::one(Field::Protocol, u128::from(protocol)));
+        }
+    }
+    let port = fields().any(|f| matches!(f, Field::SourcePort | Field::DestinationPort));
+    let named = matches.iter().any(Match::names_protocol);
+    if port && !named {
+        add(Match::within(Field::Protocol, PORT_PROTOCOLS));
+    }
+    // Conditions on the version and the protocol come before what they guard.
+    let first = |m: &Match| matches!(m.field(), Some(Field::Version | Field::Protocol));
+    let (early, late): (Vec<Match>, Vec<Match>) = matches.into_iter().partition(first);
+    out.extend(early);
+    out.extend(late);
+    let mut seen: Vec<Match> = Vec::new();
+    for candidate in out {
+        if matches!(candidate, Match::Meter(_)) || !seen.contains(&candidate) {
+            seen.push(candidate);
+        }
+    }
+    // A meter is charged by what all else holds for.
+    let (meters, tests): (Vec<Match>, Vec<Match>) =
+        seen.into_iter().partition(|m| matches!(m, Match::Meter(_)));
+    [tests, meters].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_units::Handle;
+
+    #[test]
+    fn what_matches_presuppose_is_stated_first() {
+        let rule = Rule::classify(
+            vec![
+                Match::range(Field::SourcePort, 1, 9),
+                Match::TcpPayloadEmpty {
+                    version: IpVersion::V4,
+                    negated: false,
+                },
+            ],
+            Handle::new(1, 0x10),
+            Origin::default(),
+        );
+        let matches = rule.guarded().matches;
+        assert_eq!(matches[0], Match::version_is(IpVersion::V4));
+        assert_eq!(matches[1], Match::one(Field::Protocol, 6));
+        assert_eq!(matches.len(), 4);
+        let port = vec![Match::one(Field::DestinationPort, 80)];
+        assert_eq!(
+            guarded(port)[0],
+            Match::within(Field::Protocol, PORT_PROTOCOLS)
+        );
+    }
+}

@@ -4,13 +4,13 @@
 //! Crate kernel looks, crate doctor judges. Nothing is changed, and no
 //! privilege is needed; what could not be seen without one is said.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy;
-use crate::policy::apply::in_runtime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::runtime::in_runtime;
 use weirgate_doctor::{Finding, Question, Severity, examine};
 use weirgate_keep::{Memory, Site};
 use weirgate_kernel::{Kernel, Scope};

@@ -7,17 +7,13 @@
 mod aqm;
 mod doctor;
 mod domain;
-mod exit;
 mod explain;
 mod flows;
 mod keep;
 mod lab;
-mod output;
 mod policy;
 mod probe;
-mod progress;
 mod reference;
-mod source;
 mod survey;
 mod top;
 mod watch;
@@ -29,6 +25,7 @@ use lab::{advise, trial};
 use policy::{apply, change, check, import, rules, schema};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weirgate_console::{exit, time};
 
 /// Keeps the queue of a shared link under control, and proves it.
 #[derive(Parser)]
@@ -106,7 +103,7 @@ enum Command {
         #[arg(long)]
         adopt: bool,
         /// Return to the state before by itself after this time, unless `weirgate confirm` comes.
-        #[arg(long, value_name = "TIME", value_parser = change::duration)]
+        #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<std::time::Duration>,
     },
     /// Keep the change that `--confirm` made.
@@ -121,7 +118,7 @@ enum Command {
         #[arg(long, conflicts_with_all = ["number", "confirm"])]
         waiting: bool,
         /// Return by itself after this time, unless `weirgate confirm` comes.
-        #[arg(long, value_name = "TIME", value_parser = change::duration)]
+        #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<std::time::Duration>,
     },
     /// List the states that were applied, and what became of them.
@@ -189,7 +186,7 @@ enum Command {
         #[arg(value_parser = rules::on_or_off)]
         on: Option<bool>,
         /// Return by itself after this time, unless `weirgate confirm` comes.
-        #[arg(long, value_name = "TIME", value_parser = change::duration, requires = "name")]
+        #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "name")]
         confirm: Option<std::time::Duration>,
     },
     /// The process that takes a change back; started by others.

@@ -2,9 +2,6 @@
 //! `weirgate survey`: what passes a device, by protocol, port and size, when,
 //! and how full it makes the line.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::in_runtime;
 use crate::probe::folder::Kept;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,6 +10,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::{Framing, LinkLayer};
 use weirgate_state::DeviceName;

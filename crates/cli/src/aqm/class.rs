@@ -2,10 +2,10 @@
 //! What is said of a shaper's class: its place behind the gate and its queue.
 
 use crate::aqm::live::class_id;
-use crate::aqm::{discipline, set, wrong};
-use crate::exit::Failure;
+use crate::aqm::{discipline, set};
 use weirgate_aqm::Settings;
 use weirgate_bpf::Class;
+use weirgate_console::exit::{Failure, wrong};
 use weirgate_units::Rate;
 
 /// The largest weight and priority.

@@ -4,15 +4,15 @@
 
 use crate::aqm::live::{Target, failed};
 use crate::aqm::own;
-use crate::aqm::{Line, Load, apply_line, discipline, set, wrong};
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::in_runtime;
+use crate::aqm::{Line, Load, apply_line, discipline, set};
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use weirgate_aqm::{Discipline, Link, Settings, VirtualQueue};
 use weirgate_bpf::{FilterMaps, FilterSetup, IngressPlace, Store};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 
 /// The largest packet where the device does not tell, as Ethernet counts.
 const USUAL_MTU: u32 = 1_514;

@@ -9,8 +9,6 @@ pub mod own;
 mod record;
 mod show;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use crate::workshop::bench;
 use crate::workshop::capture;
 use crate::workshop::replay;
@@ -20,6 +18,8 @@ use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_units::Rate;
 
@@ -318,11 +318,6 @@ pub fn run(command: &Command) -> Outcome {
         } => ingress::unload(device),
         Command::Unload { device, .. } => live::unload(device),
     }
-}
-
-/// A mistake in the arguments.
-pub fn wrong(text: impl std::fmt::Display) -> Failure {
-    Failure::Input(format!("weirgate: {text}"))
 }
 
 /// The discipline of that name, of the kit or one's own.

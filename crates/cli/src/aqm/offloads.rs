@@ -4,11 +4,11 @@
 //! second to leave and is charged one packet's overhead.
 
 use crate::aqm::live::{Target, refused};
-use crate::exit::Failure;
-use crate::output;
 use anyhow::Context as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
 use weirgate_state::Offloads;
 
 /// Where it is kept what was on before.

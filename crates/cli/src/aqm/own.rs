@@ -3,9 +3,6 @@
 //! by a folder, a source, such a file, or once they are loaded by their name.
 
 use crate::aqm::live::failed;
-use crate::aqm::wrong;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use crate::workshop::kit::Subject;
 use anyhow::Context as _;
 use std::fs;
@@ -13,6 +10,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{Store, kit_number};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
 
 /// Files of those that are in the kernel; it ends with the running system, as
 /// they do.

@@ -2,10 +2,6 @@
 //! `weirgate aqm trace` and `record`: what a discipline in the kernel decides.
 
 use crate::aqm::live::{Loaded, Target, class_id, failed};
-use crate::aqm::wrong;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::in_runtime;
 use anyhow::Context;
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -17,6 +13,9 @@ use weirgate_aqm::{
     About, Action, Discipline, EventKind, Mirror, MirrorError, Record, Row, Taken, Writer, reasons,
 };
 use weirgate_bpf::{Qdisc, Recorder, Shaper, Store};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_units::Handle;
 
 /// Bytes of the ring between the kernel and this process: some 100,000 events.

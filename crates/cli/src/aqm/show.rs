@@ -4,14 +4,14 @@
 use crate::aqm::ingress::Arriving;
 use crate::aqm::live::{Loaded, Target, failed};
 use crate::aqm::own;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::in_runtime;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
 use weirgate_bpf::{Class, FilterSetup, Instance, MarkCount, Place};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_kernel::Kernel;
 use weirgate_units::{Handle, Rate};
 

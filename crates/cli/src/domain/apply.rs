@@ -8,12 +8,12 @@
 //! refuses, or one of the confirmations fails, all others are told to return.
 
 use crate::domain::ssh::{Answer, PATIENCE, Ssh};
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 use weirgate_domain::Domain;
 
 /// Texts by the names of routers.

@@ -6,8 +6,6 @@
 //! given at the beginning, so that nobody else can make it send.
 
 use crate::domain::transport::{Listening, Place, Way, payload};
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use anyhow::{Context as _, bail};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
@@ -18,6 +16,8 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 
 /// What an end is told.
 #[derive(Debug, Serialize, Deserialize)]

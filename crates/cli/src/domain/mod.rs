@@ -10,16 +10,16 @@ mod trial;
 mod verify;
 mod within;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::change;
-use crate::source;
 use apply::Texts;
 use clap::Subcommand;
 use ssh::Ssh;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::source;
+use weirgate_console::time;
 use weirgate_domain::{Check, Domain, Report, router_policies};
 use weirgate_units::Rate;
 
@@ -58,7 +58,7 @@ pub enum Command {
         #[arg(long, value_name = "FOLDER", conflicts_with_all = ["confirm", "adopt", "ssh", "remote"])]
         files: Option<PathBuf>,
         /// After which time a router returns that is not confirmed.
-        #[arg(long, value_name = "TIME", value_parser = change::duration, default_value = "60s")]
+        #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "60s")]
         confirm: Duration,
         /// Replace root qdiscs that weirgate did not make.
         #[arg(long)]
@@ -75,7 +75,7 @@ pub enum Command {
         /// The domain file.
         domain: PathBuf,
         /// For how long the traffic is sent.
-        #[arg(long, value_name = "TIME", value_parser = change::duration, default_value = "5s")]
+        #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "5s")]
         time: Duration,
         /// Send best-effort traffic of this rate beside, between the same customers.
         #[arg(long, value_name = "RATE")]

@@ -9,7 +9,6 @@
 //! that takes time goes through a bridge in a namespace of its own, at whose
 //! ports netem delays: the ports of the routers are their policies'.
 
-use crate::exit::Failure;
 use anyhow::{Context as _, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,6 +16,7 @@ use std::fs;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
+use weirgate_console::exit::Failure;
 use weirgate_domain::{Customer, Domain};
 use weirgate_policy::Prefix;
 use weirgate_units::Span;

@@ -8,9 +8,6 @@ use crate::domain::apply::{self, Texts};
 use crate::domain::namespaces;
 use crate::domain::ssh::Ssh;
 use crate::domain::verify::{self, Settings};
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::change;
 use anyhow::anyhow;
 use clap::Args;
 use std::collections::BTreeSet;
@@ -18,6 +15,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::time;
 use weirgate_domain::{Check, Domain};
 use weirgate_lab::{Limits, Options, prepare};
 use weirgate_units::Rate;
@@ -36,7 +36,7 @@ const CONFIRM: Duration = Duration::from_mins(10);
 #[derive(Args)]
 pub struct Measure {
     /// For how long the traffic is sent.
-    #[arg(long, value_name = "TIME", value_parser = change::duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "5s")]
     time: Duration,
     /// Send best-effort traffic of this rate beside, between the same customers.
     #[arg(long, value_name = "RATE")]

@@ -6,9 +6,6 @@ use crate::domain::apply::Texts;
 use crate::domain::end::{Answer, Arrived, Order, Sending, Trip};
 use crate::domain::ssh::{self, PATIENCE, Ssh};
 use crate::domain::transport::{Wanted, by_connection, pairs};
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::change::calendar;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +17,9 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::time::calendar;
 use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Quantity, Service, Since, State, Verification,
     code_point, verdicts,

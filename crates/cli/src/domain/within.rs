@@ -4,7 +4,6 @@
 //! one hides the BPF file system, by which routers on one kernel share the kit's
 //! disciplines.
 
-use crate::exit::{Failure, Outcome};
 use anyhow::Context as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::OsString;
@@ -13,6 +12,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+use weirgate_console::exit::{Failure, Outcome};
 
 /// Where `ip netns` keeps namespaces by name (ip-netns(8)).
 const SPACES: &str = "/run/netns";

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the packets of `weirgate explain` come from.
 
-use crate::exit::Failure;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
+use weirgate_console::exit::Failure;
 use weirgate_explain::{Direction, Line, Packet, When, is_capture, parse_line, read_capture};
 use weirgate_state::DeviceName;
 
@@ -314,7 +314,7 @@ impl Reading<'_> {
     fn capture(&mut self, name: &str, bytes: &[u8]) {
         let capture = read_capture(bytes);
         if let Some(trouble) = &capture.trouble {
-            crate::output::note(&format!(
+            weirgate_console::output::note(&format!(
                 "weirgate: warning: {name}: read up to packet {}: {trouble}",
                 capture.packets.len()
             ));

@@ -8,12 +8,12 @@
 mod input;
 pub mod show;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy;
 use input::Item;
 use show::Shown;
 use std::path::PathBuf;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
 use weirgate_explain::{Counting, Devices, Direction, SECOND, Simulator};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{Capabilities, DeviceName};

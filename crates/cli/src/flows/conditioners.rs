@@ -2,10 +2,10 @@
 //! `weirgate flows --conditioners`: what each conditioner has found green,
 //! yellow and red since it came, and what it did with it.
 
-use crate::exit::{Failure, Status};
-use crate::output;
 use serde::Serialize;
 use weirgate_bpf::ConditionCount;
+use weirgate_console::exit::{Failure, Status};
+use weirgate_console::output;
 use weirgate_keep::Site;
 use weirgate_kernel::Conditioned;
 use weirgate_state::{Arriving, ColourAction, Conditioner, Conditioning, State};

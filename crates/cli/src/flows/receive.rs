@@ -3,13 +3,13 @@
 //! to a rate, with what was measured of them, their windows and states (the
 //! reports of Shah 1999, section 5.3).
 
-use crate::exit::{Failure, Status};
-use crate::output;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weirgate_aqm::UdpState;
 use weirgate_compile::scheduler;
+use weirgate_console::exit::{Failure, Status};
+use weirgate_console::output;
 use weirgate_keep::Site;
 use weirgate_kernel::Received;
 use weirgate_policy::{Direction, Policy};

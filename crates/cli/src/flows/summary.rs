@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate flows --summary`: the table of connections in numbers.
 
-use crate::exit::Failure;
 use crate::flows::{Flow, protocol};
-use crate::output;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
 use weirgate_kernel::Connection;
 
 /// What the table holds.

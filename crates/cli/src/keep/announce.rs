@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate announce`: a session of high priority, as long as a program runs.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::{in_runtime, refused};
+use crate::policy::apply::refused;
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,6 +9,9 @@ use std::process::Command;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_keep::Place;
 
 /// Announces, runs the program or waits, and ends the session.

@@ -4,12 +4,13 @@
 pub mod announce;
 pub mod track;
 
-use crate::exit::{Outcome, Status};
-use crate::output;
-use crate::policy::apply::{in_runtime, refused, site};
+use crate::policy::apply::{refused, site};
 use std::path::Path;
 use std::str::FromStr;
 use tokio::signal::unix::{SignalKind, signal};
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Report, keep};
 
 /// A group of this machine, by its number.

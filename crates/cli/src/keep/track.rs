@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate track`: how a line's rate is followed, and records of it.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy;
-use crate::policy::apply::{in_runtime, refused, site};
-use crate::source;
+use crate::policy::apply::{refused, site};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::runtime::in_runtime;
+use weirgate_console::source;
 use weirgate_keep::{Entry, Following, KeepError, RatesNow, Site, record_file};
 use weirgate_policy::Policy;
 use weirgate_track::{Told, replay};

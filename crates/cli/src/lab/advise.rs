@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate advise`: settings compared in the laboratory, ranked by a goal.
 
-use crate::exit::{Failure, Outcome, Status};
 use crate::lab::campaign;
-use crate::output;
-use crate::policy;
-use crate::source;
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weirgate_advise::{Goal, Line, Match, Question, answer};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::source;
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Share, Size, Span};
 

@@ -2,19 +2,19 @@
 //! Runs experiments: every arm in its own machine, several at once; then
 //! measures, judges, prints and saves.
 
-use crate::exit::{Failure, Outcome, Status};
 use crate::lab::disciplines::Kits;
 use crate::lab::here;
 use crate::lab::result::{ArmResult, ExperimentResult};
 use crate::lab::saved;
 use crate::lab::{Run, load};
-use crate::output;
-use crate::policy;
-use crate::progress::Progress;
-use crate::source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::progress::Progress;
+use weirgate_console::source;
 use weirgate_experiment::{Arm, Experiment, Job, Recording};
 use weirgate_lab::{Lab, LabError, Limits, Options, Request};
 use weirgate_report::html::Section;
@@ -361,7 +361,7 @@ fn in_machines(
     experiment: &str,
     planned: &[Planned],
 ) -> Result<Vec<ArmResult>, Failure> {
-    let progress = Progress::new();
+    let progress = Progress::default();
     let requests: Vec<Request> = planned.iter().map(|plan| plan.request.clone()).collect();
     let title = |index: usize| label(experiment, &planned[index]);
     let outputs = lab.run_all(&requests, setting.jobs, &|index, step| {

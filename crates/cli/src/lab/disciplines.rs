@@ -3,10 +3,10 @@
 //! and those that are one's own built, for the guest to load.
 
 use crate::aqm::own::{self, Built};
-use crate::exit::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;
 use weirgate_aqm::{Discipline, Settings};
+use weirgate_console::exit::Failure;
 use weirgate_experiment::{Experiment, Kit};
 
 /// Where the lab puts programs in the guest.

@@ -11,12 +11,12 @@ mod result;
 mod saved;
 pub mod trial;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::source;
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::source;
 use weirgate_experiment::Experiment;
 use weirgate_report::html::Section;
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One experiment's recordings with everything that follows from them.
 
-use crate::exit::Status;
 use crate::lab::promises;
-use crate::policy;
 use std::collections::BTreeMap;
+use weirgate_compile::check_report;
+use weirgate_console::exit::Status;
 use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
-use weirgate_measure::predict::{Prediction, Shaper, predict};
+use weirgate_measure::predict::{Counting, Prediction, Shaper, ShaperClass, predict};
 use weirgate_measure::repeat::{Intervals, combine, margin};
 use weirgate_measure::{ArmFigures, Verdict, best, calculate, judge, measure, outcome};
+use weirgate_policy::Direction;
 use weirgate_report::{Findings, Tried};
 
 /// What one run of one arm gave.
@@ -187,7 +188,7 @@ impl ExperimentResult {
 /// What shapes the upstream in an arm, for predictions.
 fn shaper(arm: &Arm, files: &BTreeMap<String, String>) -> Option<Shaper> {
     if let Some(path) = &arm.policy {
-        return policy::shaper(files.get(path)?);
+        return policy_shaper(files.get(path)?);
     }
     let commands = arm.commands.iter().map(|command| command.argv.clone());
     Shaper::from_commands(&commands.collect::<Vec<_>>())
@@ -232,4 +233,24 @@ impl ExperimentResult {
             Status::Differs
         }
     }
+}
+
+/// The policy's upstream gate and classes, for predictions.
+fn policy_shaper(text: &str) -> Option<Shaper> {
+    let policy = weirgate_policy::parse(text).0?;
+    let report = check_report(&policy);
+    let up = report
+        .directions
+        .iter()
+        .find(|one| one.direction == Direction::Up)?;
+    let class = |class: &weirgate_compile::ClassReport| ShaperClass {
+        name: class.name.clone(),
+        rate_bits: class.guaranteed.wire.as_bits_per_second() as f64,
+        priority: u32::from(class.priority),
+    };
+    Some(Shaper {
+        rate_bits: up.gate.as_bits_per_second() as f64,
+        counting: Counting::Wire,
+        classes: up.classes.iter().map(class).collect(),
+    })
 }

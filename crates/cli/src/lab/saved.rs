@@ -11,10 +11,7 @@
 //! FOLDER/N.pcapng          its packets, where the experiment asks for a capture
 //! ```
 
-use crate::exit::Failure;
 use crate::lab::result::{ArmResult, ExperimentResult};
-use crate::output;
-use crate::source;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +21,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
+use weirgate_console::source;
 use weirgate_experiment::{Capture, Recording};
 use weirgate_measure::ArmFigures;
 use weirgate_report::html::{Section, page_with_failures};

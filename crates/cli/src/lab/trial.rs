@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate try`: an experiment that comes with the program.
 
-use crate::exit::Outcome;
 use crate::lab::campaign;
 use crate::lab::result::ExperimentResult;
 use crate::lab::saved;
-use crate::output;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weirgate_console::exit::Outcome;
+use weirgate_console::output;
 use weirgate_report::html::Section;
 use weirgate_report::try_summary;
 
@@ -32,7 +32,7 @@ pub struct Arguments {
 
 /// Runs it, prints the comparison, writes the report.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let experiment = crate::source::parse(
+    let experiment = weirgate_console::source::parse(
         std::path::Path::new("try.toml"),
         EXPERIMENT,
         weirgate_experiment::parse,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate plan`, `apply`, `remove`, `show`: a policy and this kernel.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy;
-use crate::policy::Loaded;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy::{self, Loaded};
+use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site};
 use weirgate_kernel::{ApplyError, Scope};
 use weirgate_plan::{Loss, Options, Plan, bare, plan_with, verify};
@@ -291,15 +291,4 @@ fn asked(failure: Failure) -> Failure {
         Failure::Refused(text) => Failure::Other(anyhow::Error::msg(text)),
         other => other,
     }
-}
-
-/// Runs work that speaks to the kernel.
-pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let outcome = runtime.block_on(work);
-    // A thread that still waits for a lock must not keep the program.
-    runtime.shutdown_background();
-    outcome
 }

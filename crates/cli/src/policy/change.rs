@@ -2,12 +2,14 @@
 //! `weirgate confirm`, `rollback`, `history`, `boot`, and the guard process:
 //! changes after they were made.
 
-use crate::exit::{Outcome, Status};
-use crate::output;
-use crate::policy::apply::{in_runtime, make, refused, site, take_away, unread};
+use crate::policy::apply::{make, refused, site, take_away, unread};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_console::time::calendar;
 use weirgate_keep::{Entry, Head, KeepError, Request, serve_guard};
 
 /// `weirgate confirm`.
@@ -128,12 +130,6 @@ fn first(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Seconds of Unix time as a date and time of day, UTC.
-pub fn calendar(time: u64) -> String {
-    let time = jiff::Timestamp::from_second(time as i64).unwrap_or(jiff::Timestamp::MAX);
-    time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
-}
-
 /// `weirgate boot`: the confirmed state, as far as its devices are there.
 pub fn boot(state: &Path) -> Outcome {
     in_runtime(async {
@@ -156,34 +152,4 @@ pub fn guard() -> Outcome {
         serve_guard(input).await.map_err(refused)?;
         Ok(Status::Done)
     })
-}
-
-/// A duration as it is written on the command line: at least a second.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let span: weirgate_units::Span = text
-        .parse()
-        .map_err(|error: weirgate_units::ParseError| error.to_string())?;
-    let duration = Duration::from_nanos(span.as_nanos());
-    if duration < Duration::from_secs(1) {
-        return Err("at least 1s".to_owned());
-    }
-    Ok(duration)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_right() {
-        for (time, expected) in [
-            (0, "1970-01-01 00:00:00Z"),
-            (951_782_399, "2000-02-28 23:59:59Z"),
-            (951_782_400, "2000-02-29 00:00:00Z"),
-            (1_798_761_599, "2026-12-31 23:59:59Z"),
-            (4_107_542_400, "2100-03-01 00:00:00Z"),
-        ] {
-            assert_eq!(calendar(time), expected);
-        }
-    }
 }

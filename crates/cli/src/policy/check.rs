@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate check`: what a policy promises, in a few lines, in full, or as JSON.
 
-use crate::exit::{Outcome, Status};
-use crate::output;
-use crate::policy;
-use crate::source;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -12,6 +8,10 @@ use std::path::PathBuf;
 use weirgate_compile::{
     Bound, CheckReport, ClassReport, DirectionReport, FullQueue, Wire, check_report,
 };
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::source;
 use weirgate_policy::{Policy, in_kbit};
 use weirgate_state::Capabilities;
 use weirgate_units::Span;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate import`: other tools' files.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::source;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::source;
 use weirgate_import::{ImportError, libreqos, sqm};
 
 /// Whose files.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading policies for commands, and `weirgate export`.
+//! What is done with a policy: check, export, apply and all that follows.
 
 pub mod apply;
 pub mod change;
@@ -8,200 +8,12 @@ pub mod import;
 pub mod rules;
 pub mod schema;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::source;
-use std::cell::RefCell;
 use std::path::Path;
-use weirgate_compile::check_report;
-use weirgate_keep::{KeepError, Source};
-use weirgate_measure::predict::{Counting, Shaper, ShaperClass};
-use weirgate_policy::{Direction, Policy};
-use weirgate_state::{Capabilities, DeviceName, State};
-
-/// The policies of a file, one for each link, with the texts they were read
-/// from.
-pub struct Loaded {
-    /// The file as it was named.
-    name: String,
-    /// At least one.
-    policies: Vec<Policy>,
-    /// The policy's own file first.
-    pub sources: Vec<Source>,
-}
-
-/// The name that stands for standard input.
-const STDIN: &str = "-";
-
-/// How problems and the history call it.
-const STDIN_NAME: &str = "standard input";
-
-/// Reads a policy file, or standard input for `-`, and what it includes; all
-/// problems become one failure.
-pub fn read(path: &Path) -> Result<Loaded, Failure> {
-    if path == Path::new(STDIN) {
-        return parse(Path::new(STDIN_NAME), &source::read_stdin()?);
-    }
-    parse(path, &source::read(path)?)
-}
-
-/// Parses a policy and reads what it includes from its folder; all problems
-/// become one failure.
-pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
-    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let sources = RefCell::new(vec![Source {
-        path: whole.display().to_string(),
-        text: text.to_owned(),
-    }]);
-    let load = |name: &str| {
-        let file = path.parent().unwrap_or(Path::new(".")).join(name);
-        let text = source::included(&file)?;
-        let path = file.canonicalize().unwrap_or(file).display().to_string();
-        let source = Source {
-            path,
-            text: text.clone(),
-        };
-        let mut sources = sources.borrow_mut();
-        // Several links may include one file.
-        if !sources.contains(&source) {
-            sources.push(source);
-        }
-        Ok(text)
-    };
-    let name = path.display().to_string();
-    let policies = policies(&name, text, &load)?;
-    Ok(Loaded {
-        name,
-        policies,
-        sources: sources.into_inner(),
-    })
-}
-
-/// Reads the policies of a text, each with its problems at their places.
-fn policies(
-    name: &str,
-    text: &str,
-    load: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Vec<Policy>, Failure> {
-    let mut policies = Vec::new();
-    let mut wrong = Vec::new();
-    for part in weirgate_domain::divide(text) {
-        let parsed = weirgate_policy::parse_with(name, &part, load);
-        let policy = source::judge(name, parsed.policy, &parsed.problems, |problem| {
-            parsed.sources.render(problem)
-        });
-        match policy {
-            Ok(policy) => policies.push(policy),
-            Err(Failure::Input(text)) => wrong.push(text),
-            Err(other) => return Err(other),
-        }
-    }
-    let several = policies.len() > 1;
-    if let Some(policy) = policies.iter().find(|one| several && one.track.is_some()) {
-        wrong.push(format!(
-            "weirgate: {name}: a line that is followed by `[track]`, as that of `{}`, has a \
-             policy file of its own",
-            policy.link.device.value
-        ));
-    }
-    if wrong.is_empty() {
-        Ok(policies)
-    } else {
-        Err(Failure::Input(wrong.join("\n\n")))
-    }
-}
-
-/// The policy of texts that were kept, its own first, and the texts it
-/// includes by the path that each was read from.
-pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
-    let Some((own, others)) = sources.split_first() else {
-        return Err(Failure::Input(
-            "weirgate: the applied state was kept without its policy; apply the policy again"
-                .to_owned(),
-        ));
-    };
-    let folder = Path::new(&own.path).parent().unwrap_or(Path::new("."));
-    let load = |name: &str| {
-        let path = folder.join(name);
-        // The files were kept under their true paths.
-        let whole = path.canonicalize().unwrap_or(path).display().to_string();
-        let same = |source: &&Source| source.path == whole || source.path.ends_with(name);
-        let found = others.iter().find(same);
-        found
-            .map(|source| source.text.clone())
-            .ok_or_else(|| format!("`{name}` was not kept"))
-    };
-    let policies = policies(&own.path, &own.text, &load)?;
-    Ok(Loaded {
-        name: own.path.clone(),
-        policies,
-        sources: sources.to_vec(),
-    })
-}
-
-impl Loaded {
-    /// The file as it was named.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The policies, at least one.
-    pub fn policies(&self) -> &[Policy] {
-        &self.policies
-    }
-
-    /// The policy of a link, for a command that looks at one; its device need
-    /// not be named where there is one.
-    pub fn link(&self, device: Option<&DeviceName>) -> Result<&Policy, Failure> {
-        let links = self.policies.iter().map(|one| &one.link.device.value);
-        let links: Vec<&str> = links.map(DeviceName::as_str).collect();
-        match (&self.policies[..], device) {
-            ([policy], None) => Ok(policy),
-            (all, Some(device)) => {
-                let mut all = all.iter();
-                let found = all.find(|one| one.link.device.value == *device);
-                found.ok_or_else(|| {
-                    Failure::Input(format!(
-                        "weirgate: {}: has no link on {device}; its links are on {}",
-                        self.name,
-                        links.join(", ")
-                    ))
-                })
-            }
-            (_, None) => Err(Failure::Input(format!(
-                "weirgate: {}: has the policies of {} links; name one, such as `--link {}`, of {}",
-                self.name,
-                links.len(),
-                links.first().unwrap_or(&"DEVICE"),
-                links.join(", ")
-            ))),
-        }
-    }
-
-    /// Compiles them for a kernel; all problems become one failure.
-    pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
-        let mut parts = Vec::new();
-        for policy in &self.policies {
-            let (state, problems) = weirgate_compile::compile(policy, kernel);
-            let state = source::judge(&self.name, state, &problems, |problem| {
-                policy.sources.render(problem)
-            })?;
-            parts.push((policy.link.device.value.clone(), state));
-        }
-        weirgate_domain::together(parts).map_err(|problems| {
-            let lines = problems
-                .iter()
-                .map(|problem| format!("weirgate: {}: {problem}", self.name));
-            Failure::Input(lines.collect::<Vec<_>>().join("\n"))
-        })
-    }
-}
-
-/// A device's name, as an option's value.
-pub fn device(text: &str) -> Result<DeviceName, String> {
-    DeviceName::new(text)
-        .ok_or_else(|| "a device's name has 1 to 15 bytes, without spaces, `/` and `:`".to_owned())
-}
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy::read;
+use weirgate_keep::KeepError;
+use weirgate_state::Capabilities;
 
 /// `weirgate export`: for a kernel that has everything.
 pub fn export(path: &Path) -> Outcome {
@@ -232,24 +44,4 @@ pub fn export(path: &Path) -> Outcome {
     }
     output::data(&export.script)?;
     Ok(Status::Done)
-}
-
-/// The policy's upstream gate and classes, for predictions.
-pub fn shaper(text: &str) -> Option<Shaper> {
-    let policy = weirgate_policy::parse(text).0?;
-    let report = check_report(&policy);
-    let up = report
-        .directions
-        .iter()
-        .find(|one| one.direction == Direction::Up)?;
-    let class = |class: &weirgate_compile::ClassReport| ShaperClass {
-        name: class.name.clone(),
-        rate_bits: class.guaranteed.wire.as_bits_per_second() as f64,
-        priority: u32::from(class.priority),
-    };
-    Some(Shaper {
-        rate_bits: up.gate.as_bits_per_second() as f64,
-        counting: Counting::Wire,
-        classes: up.classes.iter().map(class).collect(),
-    })
 }

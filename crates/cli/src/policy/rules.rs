@@ -2,14 +2,15 @@
 //! `weirgate rules` and `weirgate ruleset`: what each rule counted, and rule
 //! sets switched on and off.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::{in_runtime, make, refused, site, unread};
+use crate::policy::apply::{make, refused, site, unread};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use weirgate_compile::ruleset_chain;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{KeepError, Memory, Request};
 use weirgate_policy::Direction;
 use weirgate_state::{Hook, State, Table};

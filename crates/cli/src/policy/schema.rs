@@ -5,9 +5,9 @@
 //! read too. It accepts more than they do: what depends on other fields is
 //! theirs alone.
 
-use crate::exit::{Outcome, Status};
-use crate::output;
 use serde_json::{Map, Value, json};
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
 use weirgate_policy::{Field, FieldKind, TABLES, Table};
 
 /// Prints the schema.

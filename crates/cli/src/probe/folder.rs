@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A folder in which all that belongs to one run is kept together.
 
-use crate::exit::Failure;
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use weirgate_console::exit::Failure;
 
 /// The folder.
 pub struct Kept(PathBuf);

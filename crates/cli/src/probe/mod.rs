@@ -7,8 +7,6 @@ mod script;
 mod sequence;
 mod transcript;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use clap::Args;
 use folder::Kept;
 use serde_json::{Value, json};
@@ -17,6 +15,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 use transcript::{Log, captured};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 use weirgate_linklayer::{Framing, LinkLayer, ack};
 use weirgate_probe::{
     BulkServer, Client, Cut, Direction, FULL, Fit, Icmp, Inference, Mtu, Progress, Server, Way,

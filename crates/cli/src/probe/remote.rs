@@ -2,7 +2,6 @@
 //! `weirgate probe` with hosts that merely answer: ICMP or irtt for round trips,
 //! iperf3 or a web server's file to fill the line.
 
-use crate::exit::Failure;
 use crate::probe::folder::Kept;
 use crate::probe::transcript::{Log, captured};
 use crate::probe::{Found, framing, grade, mtu_words, named, resolve};
@@ -11,6 +10,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use weirgate_console::exit::Failure;
 use weirgate_linklayer::{LinkLayer, ack};
 use weirgate_probe::{
     Bulk, Cut, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded, Reflector,

@@ -2,9 +2,9 @@
 //! An experiment of the lab as a sequence for real hosts: what of it can be
 //! played from here towards one host, and where it says what cannot.
 
-use crate::exit::Failure;
 use std::path::Path;
 use std::time::Duration;
+use weirgate_console::exit::Failure;
 use weirgate_document::{Problems, parse_with_parameters};
 use weirgate_experiment::{
     Amount, Experiment, Node, ProbeKind, Random, ShortFlowSchedule, TcpSettings, Traffic,

@@ -2,9 +2,7 @@
 //! `weirgate probe --sequence`: plays an experiment of the lab on real hosts, and
 //! keeps set-up, capture, logs and results of the run in one folder.
 
-use crate::exit::Failure;
 use crate::lab;
-use crate::output;
 use crate::probe::folder::Kept;
 use crate::probe::script;
 use crate::probe::transcript::{Log, captured};
@@ -14,6 +12,8 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
 use weirgate_experiment::{Experiment, Phase};
 use weirgate_measure::stats::Sorted;
 use weirgate_probe::{Counted, Doing, Played, Sequence, Stop, Transferred, Way, play};

@@ -2,7 +2,6 @@
 //! What is kept of a probe's run while it lasts: what was said, and the beginning of
 //! every packet.
 
-use crate::output;
 use crate::probe::folder::Kept;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,6 +9,7 @@ use std::io::BufWriter;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use weirgate_console::output;
 use weirgate_probe::Capture;
 
 /// What is said while it runs, with the time since it began.

@@ -3,12 +3,12 @@
 //! same as a manual page. The words of a page are written by hand, up to [`MARK`].
 //! What follows it is written here, from the discipline's own tables.
 
-use crate::exit::Failure;
 use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use weirgate_aqm::{Discipline, Row, SLOT_BYTES};
+use weirgate_console::exit::Failure;
 
 /// Qdiscs of a kind that its maps have room for (`INSTANCES`, bpf/qdisc/qdisc.bpf.h).
 const INSTANCES: usize = 16;

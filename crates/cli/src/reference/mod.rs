@@ -5,13 +5,13 @@ mod disciplines;
 mod seam;
 
 use crate::Arguments;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use clap::CommandFactory;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 use weirgate_linklayer::LinkLayer;
 
 /// Writes the reference into a folder, or, to check, says which files differ.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who may look at `weirgate watch`: names into its file, and out of it.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use std::io::{self, BufRead as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 use weirgate_watch::{Access, password, token};
 
 /// Whom to let in.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the kernel's numbers stand for under a policy, for `watch` and `top`.
 
-use crate::exit::Failure;
-use crate::output;
-use crate::policy;
-use crate::policy::Loaded;
 use crate::policy::apply::{self, site};
 use std::collections::BTreeSet;
 use std::path::Path;
 use weirgate_compile::{FullQueue, check_report, compile};
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::policy::Loaded;
 use weirgate_keep::{History, Place, RatesNow, WayRate};
 use weirgate_state::Capabilities;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};

@@ -5,15 +5,15 @@ mod access;
 pub mod legend;
 mod send;
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::in_runtime;
 use access::{Admit, Dismiss};
 use legend::{legend, tracked};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_history::{csv, json};
 use weirgate_keep::Place;
 use weirgate_units::{ParseError, Span};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whom `weirgate watch` sends numbers to.
 
-use crate::exit::Failure;
 use std::path::PathBuf;
 use std::time::Duration;
+use weirgate_console::exit::Failure;
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Kind, Receiver, Sending};
 

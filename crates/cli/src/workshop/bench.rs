@@ -2,14 +2,13 @@
 //! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
 
 use crate::aqm::own::{self, Built};
-use crate::aqm::wrong;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use crate::workshop::bench_inside::{self as inside_of, Figure, Way, all, is_named};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
 use weirgate_lab::{Lab, Limits, Options};
 use weirgate_units::Rate;
 

@@ -20,10 +20,6 @@
 //! which is taken off.
 
 use crate::aqm::live::failed;
-use crate::aqm::wrong;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
-use crate::policy::apply::in_runtime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +30,9 @@ use weirgate_aqm::{Discipline, Link, Settings};
 use weirgate_bpf::{
     Attached, Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
 };
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
 use weirgate_state::{
     Cake, CakeAckFilter, CakeFlowMode, CakeTins, Device, DeviceName, FqCodel, Htb, HtbClass,

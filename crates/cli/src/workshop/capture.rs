@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm record --capture`: packets of a capture as a recording.
 
-use crate::exit::{Outcome, Status};
-use crate::output;
 use crate::workshop::frames::each;
 use crate::workshop::replay::unreadable;
 use anyhow::Context;
@@ -11,6 +9,8 @@ use std::io::{BufReader, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use weirgate_aqm::{About, Record, Writer};
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
 
 /// `weirgate aqm record --capture`.
 pub fn record(capture: &Path, path: &Path) -> Outcome {

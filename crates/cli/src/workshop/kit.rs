@@ -3,8 +3,6 @@
 //! compiling it for this machine and for the kernel. The kit's own headers are
 //! in this program; the compiler is the machine's.
 
-use crate::aqm::wrong;
-use crate::exit::Failure;
 use crate::workshop::lint as sight;
 use anyhow::Context;
 use std::ffi::OsString;
@@ -14,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{kit_number, source_number, sources};
+use weirgate_console::exit::{Failure, wrong};
 
 /// The program that runs a discipline on this machine.
 const DRIVER: &str = include_str!("../../kit/driver.c");

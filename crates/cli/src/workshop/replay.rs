@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm replay`: a discipline of this machine driven by a recording.
 
-use crate::aqm::{Line, apply_line, discipline, set, wrong};
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
+use crate::aqm::{Line, apply_line, discipline, set};
 use std::fmt::Write as _;
 use std::path::Path;
 use weirgate_aqm::{
     Discipline, EventKind, Link, Mirror, MirrorError, Packet, Queue, Recording, Settings, Taken,
     reasons,
 };
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
 
 /// Bytes of the largest recording that is read, which is held in memory whole:
 /// some 30 million events.

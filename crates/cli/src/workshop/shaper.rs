@@ -3,8 +3,6 @@
 //! under sanitizers, with every discipline of the kit in its classes.
 
 use crate::aqm::class::class;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use crate::workshop::kit::{Build, SHAPER, Subject};
 use crate::workshop::replay::Chance;
 use crate::workshop::script::Script;
@@ -15,6 +13,8 @@ use std::fs;
 use std::path::Path;
 use weirgate_aqm::{Discipline, Settings};
 use weirgate_bpf::CLASSES;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 
 /// What it must do.
 const SCRIPT: &str = include_str!("../../kit/shaper.script");

@@ -2,8 +2,6 @@
 //! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
 //! every program that weirgate loads.
 
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use crate::workshop::kit::Subject;
 use anyhow::Context;
 use std::collections::BTreeSet;
@@ -11,6 +9,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weirgate_bpf::{Cost, Refused, programs, verify as load_once};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
 use weirgate_lab::{Lab, Limits, Options};
 
 /// `weirgate aqm verify`.

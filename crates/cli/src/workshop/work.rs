@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm new`, `test` and `fuzz`: someone's own discipline.
 
-use crate::aqm::wrong;
-use crate::exit::{Failure, Outcome, Status};
-use crate::output;
 use crate::workshop::kit::{Build, SHAPER, Subject, check_name};
 use crate::workshop::replay::Chance;
 use crate::workshop::script::Script;
@@ -16,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weirgate_aqm::{Discipline, Recording, Row};
 use weirgate_bpf::sources;
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
 use weirgate_units::Rate;
 
 /// The scripted test that a new discipline begins with.

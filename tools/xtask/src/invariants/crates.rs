@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Crates in order of purity: a crate may depend only on crates of a lower
 /// level, or on those of its own level listed before it.
-pub(super) const LEVELS: [&[&str]; 6] = [
+pub(super) const LEVELS: [&[&str]; 7] = [
     &[
         "units",
         "signatures",
@@ -30,6 +30,7 @@ pub(super) const LEVELS: [&[&str]; 6] = [
     ],
     &["compile", "bpf", "kernel", "report"],
     &["domain", "lab", "keep", "guest", "probe", "watch"],
+    &["console"],
     &["cli"],
     // For tests alone: no crate depends on it but for its own.
     &["testing"],
@@ -58,7 +59,7 @@ pub const PURE: [&str; 18] = [
 ];
 
 /// Crates that are binaries: anyhow, printing and exit codes belong there.
-pub(super) const BINARIES: [&str; 2] = ["cli", "guest"];
+pub(super) const BINARIES: [&str; 3] = ["cli", "console", "guest"];
 
 /// Ways to change a kernel by its own interfaces, and the crates that may have
 /// them as dependencies: kernel, which alone does it on a user's machine; guest,

@@ -15,15 +15,17 @@ pub struct Progress {
     arms: Mutex<BTreeMap<String, f64>>,
 }
 
-impl Progress {
+impl Default for Progress {
     /// A display on standard error.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             terminal: io::stderr().is_terminal(),
             arms: Mutex::new(BTreeMap::new()),
         }
     }
+}
 
+impl Progress {
     /// An arm has come to `at_s` of `of_s` virtual seconds and does `what`.
     pub fn update(&self, arm: &str, at_s: f64, of_s: f64, what: &str) {
         let Ok(mut arms) = self.arms.lock() else {

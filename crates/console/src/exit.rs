@@ -32,6 +32,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// A mistake in the arguments.
+pub fn wrong(text: impl std::fmt::Display) -> Failure {
+    Failure::Input(format!("weirgate: {text}"))
+}
+
 impl Failure {
     /// What is said about it.
     pub fn text(&self) -> String {

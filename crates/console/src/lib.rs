@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the programs `weirgate` and `weirgate-lab` do alike at a terminal: exit
+//! statuses, output, problems of files, policy files, progress and times.
+//!
+//! ```
+//! use weirgate_console::exit::{Failure, wrong};
+//!
+//! let failure = wrong("name the file to write");
+//! assert!(matches!(failure, Failure::Input(_)));
+//! assert_eq!(failure.text(), "weirgate: name the file to write");
+//! ```
+
+pub mod exit;
+pub mod output;
+pub mod policy;
+pub mod progress;
+pub mod runtime;
+pub mod source;
+pub mod time;

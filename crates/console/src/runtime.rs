@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The asynchronous runtime of a command.
+
+use crate::exit::Outcome;
+
+/// Runs work that speaks to the kernel, on one thread.
+pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(work);
+    // A thread that still waits for a lock must not keep the program.
+    runtime.shutdown_background();
+    outcome
+}

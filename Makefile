@@ -4,7 +4,7 @@
 .PHONY: try test check experiments bench fuzz setup build install deb docs
 
 build: setup
-	cargo build --release -p weirgate-cli -p weirgate-guest
+	cargo build --release -p weirgate-cli -p weirgate-lab-cli -p weirgate-guest
 
 setup:
 	@command -v cargo >/dev/null || { \
@@ -14,8 +14,8 @@ setup:
 	@cargo xtask setup
 
 try: build
-	@target/release/weirgate lab prepare
-	@target/release/weirgate try
+	@target/release/weirgate-lab lab prepare
+	@target/release/weirgate-lab try
 
 test: setup
 	@cargo xtask test
@@ -24,8 +24,8 @@ check:
 	@cargo xtask check
 
 experiments: build
-	@target/release/weirgate lab prepare
-	@target/release/weirgate lab run experiments/*.toml --report reports/experiments.html
+	@target/release/weirgate-lab lab prepare
+	@target/release/weirgate-lab lab run experiments/*.toml --report reports/experiments.html
 
 bench: setup
 	@cargo xtask bench
@@ -33,8 +33,11 @@ bench: setup
 fuzz:
 	@cargo xtask fuzz --seconds 600
 
+# What a router needs is `weirgate` alone; it is built as packages hold it.
 install: build
-	install -D -m 755 target/release/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
+	cargo build --profile dist -p weirgate-cli
+	install -D -m 755 target/dist/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
+	install -D -m 755 target/release/weirgate-lab $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-lab
 	install -D -m 755 target/release/weirgate-guest $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-guest
 	install -d -m 755 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate
 	cp -r experiments policies domains $(DESTDIR)$(or $(PREFIX),/usr/local)/share/weirgate/

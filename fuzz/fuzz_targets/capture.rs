@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use weirgate_aqm::Packet;
 use weirgate_explain::{is_capture, read_capture};
 
-#[path = "../../crates/cli/src/workshop/frames.rs"]
+#[path = "../../crates/workshop/src/frames.rs"]
 mod frames;
 
 /// More packets than any input has room for, at 16 bytes each.

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use weirgate_aqm::{Discipline, Row};
 use weirgate_units::Handle;
 
-#[path = "../../crates/cli/src/workshop/script.rs"]
+#[path = "../../crates/workshop/src/script.rs"]
 #[allow(dead_code)]
 mod aqm_script;
 

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `weirgate` command: arguments, files, terminal and exit codes.
+//! The `weirgate` command, which a router installs: arguments, files, terminal
+//! and exit codes.
 //!
 //! Everything else is in the libraries; each subcommand has a module here that
-//! reads files, calls them and prints.
+//! reads files, calls them and prints. The laboratory and the workshop are
+//! `weirgate-lab` (crate `lab-cli`), to which [`handed`] hands over.
 
 mod aqm;
 mod doctor;
 mod domain;
 mod explain;
 mod flows;
+mod handed;
 mod keep;
-mod lab;
 mod policy;
 mod probe;
-mod reference;
 mod survey;
 mod top;
 mod watch;
-mod workshop;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use handed::Handed;
 use keep::{announce, track};
-use lab::{advise, trial};
 use policy::{apply, change, check, import, rules, schema};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weirgate_console::{exit, time};
+use weirgate_console::policy::SITE;
+use weirgate_console::{exit, reference, time};
 
 /// Keeps the queue of a shared link under control, and proves it.
 #[derive(Parser)]
@@ -43,8 +44,8 @@ struct Arguments {
 enum Command {
     /// Show what weirgate does: an emulated ADSL line, before and after.
     ///
-    /// Needs no root and changes nothing on this machine.
-    Try(trial::Arguments),
+    /// Done by `weirgate-lab`.
+    Try(Handed),
     /// Check a policy; say what it promises to each class and what the link layer costs.
     Check(check::Arguments),
     /// Say what this kernel and machine offer, and what disturbs the shaping.
@@ -57,6 +58,7 @@ enum Command {
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Plan {
         /// The policy file.
+        #[arg(default_value = SITE)]
         policy: PathBuf,
         /// Plan as if a root qdisc that weirgate did not make may be replaced.
         #[arg(long)]
@@ -84,6 +86,7 @@ enum Command {
     /// It needs no weirgate. What tc cannot express is named.
     Export {
         /// The policy file.
+        #[arg(default_value = SITE)]
         policy: PathBuf,
     },
     /// Print the fields of a policy as a JSON Schema, for editors.
@@ -98,6 +101,7 @@ enum Command {
     /// Needs CAP_NET_ADMIN. What was there before is kept for `remove`.
     Apply {
         /// The policy file.
+        #[arg(default_value = SITE)]
         policy: PathBuf,
         /// Replace a root qdisc that weirgate did not make; warns if it could not be restored.
         #[arg(long)]
@@ -193,10 +197,9 @@ enum Command {
     #[command(hide = true)]
     Guard,
     /// Run experiments in the laboratory.
-    Lab {
-        #[command(subcommand)]
-        command: lab::Command,
-    },
+    ///
+    /// Done by `weirgate-lab`.
+    Lab(Handed),
     /// Queueing disciplines of one C source each: list, load, watch, write, test them.
     Aqm {
         #[command(subcommand)]
@@ -204,9 +207,8 @@ enum Command {
     },
     /// Compare settings for a link in the laboratory, and give the best one's policy.
     ///
-    /// Asks nobody and changes nothing; needs no root. Every setting runs in a virtual machine with
-    /// the same traffic. Exit status 1 if no setting does what is asked for.
-    Advise(advise::Arguments),
+    /// Done by `weirgate-lab`.
+    Advise(Handed),
     /// Describe several routers as one DiffServ domain: check, apply and verify it.
     Domain {
         #[command(subcommand)]
@@ -222,21 +224,16 @@ enum Command {
     /// Looks only. Needs CAP_BPF and CAP_PERFMON, and a kernel with type information.
     Survey(survey::Arguments),
     /// Draw the report of saved results.
-    Report {
-        /// Folders that `lab run --out` wrote.
-        #[arg(required = true)]
-        folders: Vec<PathBuf>,
-        /// The HTML file to write.
-        #[arg(long, default_value = "report.html")]
-        output: PathBuf,
-    },
+    ///
+    /// Done by `weirgate-lab`.
+    Report(Handed),
     /// Print the completions of a shell.
     #[command(hide = true)]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Write the reference and the manual pages into a folder.
+    /// Write the manual pages into a folder.
     #[command(hide = true)]
     Reference {
         /// The folder.
@@ -254,7 +251,6 @@ fn main() -> ExitCode {
     };
     let state = arguments.state_dir;
     let outcome = match arguments.command {
-        Command::Try(arguments) => trial::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&state, &arguments),
         Command::Plan {
@@ -292,15 +288,18 @@ fn main() -> ExitCode {
             None => rules::sets(&state),
         },
         Command::Guard => change::guard(),
-        Command::Lab { command } => lab::run(command),
         Command::Aqm { command } => aqm::run(&command),
-        Command::Advise(arguments) => advise::run(arguments),
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Survey(arguments) => survey::run(&arguments),
-        Command::Completions { shell } => reference::completions(shell),
-        Command::Reference { folder, check } => reference::run(&folder, check),
-        Command::Report { folders, output } => lab::report(&folders, &output),
+        Command::Completions { shell } => reference::completions(shell, Arguments::command()),
+        Command::Reference { folder, check } => {
+            let pages = reference::manual_pages(Arguments::command());
+            pages.and_then(|pages| reference::write(&folder, pages, check))
+        }
+        Command::Try(_) | Command::Lab(_) | Command::Advise(_) | Command::Report(_) => {
+            handed::over()
+        }
     };
     exit::code(outcome)
 }

@@ -2,7 +2,6 @@
 //! `weirgate survey`: what passes a device, by protocol, port and size, when,
 //! and how full it makes the line.
 
-use crate::probe::folder::Kept;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_bpf::{SIZE_STEP, Spread, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::measurement::RunFolder;
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_kernel::Kernel;
@@ -121,7 +121,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             Failure::Input(format!("weirgate: {first}\n  {hint}"))
         })?;
         // Before anything is seen that could not be kept.
-        let kept = arguments.write.as_deref().map(Kept::make).transpose()?;
+        let kept = arguments
+            .write
+            .as_deref()
+            .map(RunFolder::make)
+            .transpose()?;
         output::note(&format!(
             "weirgate: looks at {device} for {:.0} s; Ctrl-C ends it",
             arguments.time.as_secs_f64()

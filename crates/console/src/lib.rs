@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the programs `weirgate` and `weirgate-lab` do alike at a terminal: exit
-//! statuses, output, problems of files, policy files, progress and times.
+//! statuses, output, problems of files, policy files, disciplines by name,
+//! measurements that are kept, progress and times; and how the one hands over to
+//! the other.
 //!
 //! ```
 //! use weirgate_console::exit::{Failure, wrong};
@@ -10,10 +12,14 @@
 //! assert_eq!(failure.text(), "weirgate: name the file to write");
 //! ```
 
+pub mod discipline;
 pub mod exit;
+pub mod handover;
+pub mod measurement;
 pub mod output;
 pub mod policy;
 pub mod progress;
+pub mod reference;
 pub mod runtime;
 pub mod source;
 pub mod time;

@@ -20,6 +20,9 @@ pub struct Loaded {
     pub sources: Vec<Source>,
 }
 
+/// The policy that commands take where none is named.
+pub const SITE: &str = "/etc/weirgate/site.toml";
+
 /// The name that stands for standard input.
 const STDIN: &str = "-";
 

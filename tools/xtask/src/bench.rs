@@ -62,7 +62,14 @@ impl Figure {
 pub fn run_all(root: &Path) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--release"]);
-    run(build.args(["-p", "weirgate-cli", "-p", "weirgate-guest"]))?;
+    run(build.args([
+        "-p",
+        "weirgate-cli",
+        "-p",
+        "weirgate-lab-cli",
+        "-p",
+        "weirgate-guest",
+    ]))?;
     run(weirgate(root).args(["lab", "prepare"]))?;
     let before = load();
     let mut figures = of_experiment(root)?;
@@ -82,7 +89,7 @@ pub fn run_all(root: &Path) -> Result<()> {
 pub fn run_policy(root: &Path) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--release"]);
-    run(build.args(["-p", "weirgate-cli"]))?;
+    run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
     report(&bench_policy::figures(root)?, &before)
 }
@@ -91,7 +98,7 @@ pub fn run_policy(root: &Path) -> Result<()> {
 pub fn run_watch(root: &Path) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--release"]);
-    run(build.args(["-p", "weirgate-cli"]))?;
+    run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
     report(&bench_watch::figures(root)?, &before)
 }

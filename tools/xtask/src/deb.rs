@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Debian package: builds the programs, lays the files out, calls
+//! The Debian packages: builds the programs, lays the files out, calls
 //! dpkg-deb.
+//!
+//! By hand, because cargo-deb would not make this shorter: it takes no list of
+//! manual pages by program, no completions that a program writes, and builds for
+//! minutes where it is not installed.
 
 use crate::run;
 use anyhow::{Context, Result, ensure};
@@ -9,69 +13,179 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Shells with the places of their completions in a package.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "usr/share/bash-completion/completions/weirgate"),
-    ("zsh", "usr/share/zsh/vendor-completions/_weirgate"),
-    ("fish", "usr/share/fish/vendor_completions.d/weirgate.fish"),
+/// The version of the packages that first came as two: `weirgate-lab` takes over
+/// files that `weirgate` had before.
+const SPLIT: &str = "0.1.0-2";
+
+/// The revision of the packages, which the version of the programs lacks.
+const REVISION: &str = "2";
+
+/// One package.
+struct Package {
+    name: &'static str,
+    /// The cargo packages and profile that it is built of.
+    build: &'static [&'static str],
+    /// Its programs, the first with completions.
+    programs: &'static [&'static str],
+    /// Folders of the repository that go to `usr/share/weirgate`.
+    data: &'static [&'static str],
+    /// Whether it has the units, the policies, the documents and the scripts.
+    service: bool,
+    /// What else stands in its control file: relations and description.
+    control: &'static str,
+}
+
+/// The guest keeps the profile of the laboratory: its instructions are the
+/// clock there.
+const PACKAGES: [Package; 2] = [
+    Package {
+        name: "weirgate",
+        build: &["--profile", "dist", "-p", "weirgate-cli"],
+        programs: &["weirgate"],
+        data: &[],
+        service: true,
+        control: "Recommends: nftables, iproute2\nSuggests: weirgate-lab\n\
+                  Description: keeps the queue of a shared link under control\n \
+                  Shapes a link by one policy file, shows and proves what it promises, and\n \
+                  changes a live router without cutting it off.\n",
+    },
+    Package {
+        name: "weirgate-lab",
+        build: &[
+            "--release",
+            "-p",
+            "weirgate-lab-cli",
+            "-p",
+            "weirgate-guest",
+        ],
+        programs: &["weirgate-lab", "weirgate-guest"],
+        data: &["experiments", "policies", "domains"],
+        service: false,
+        control: "Recommends: qemu-system-x86, clang-19\n\
+                  Description: laboratory for policies of weirgate\n \
+                  Runs experiments on stock kernels in virtual machines under virtual time,\n \
+                  draws reports, compares settings, and has the workshop for disciplines.\n",
+    },
 ];
 
-/// Builds `target/weirgate_VERSION_ARCH.deb` and prints its place.
-#[allow(clippy::print_stdout, reason = "the package is this task's result")]
+/// Shells with the folders of their completions, and how a file is called there.
+const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions", "", ""),
+    ("zsh", "usr/share/zsh/vendor-completions", "_", ""),
+    ("fish", "usr/share/fish/vendor_completions.d", "", ".fish"),
+];
+
+/// Builds `target/NAME_VERSION_ARCH.deb` of each package and prints its place.
 pub fn build(root: &Path) -> Result<()> {
-    let cargo = [
-        "build",
-        "--release",
-        "-p",
-        "weirgate-cli",
-        "-p",
-        "weirgate-guest",
-    ];
-    run(Command::new("cargo").args(cargo).current_dir(root))?;
-    let target = target(root);
-    let tree = target.join("deb");
-    if tree.exists() {
-        fs::remove_dir_all(&tree)?;
+    PACKAGES.iter().try_for_each(|package| package.make(root))
+}
+
+impl Package {
+    #[allow(clippy::print_stdout, reason = "the package is this task's result")]
+    fn make(&self, root: &Path) -> Result<()> {
+        let mut cargo = Command::new("cargo");
+        run(cargo.arg("build").args(self.build).current_dir(root))?;
+        let target = target(root);
+        let tree = target.join("deb").join(self.name);
+        if tree.exists() {
+            fs::remove_dir_all(&tree)?;
+        }
+        let profile = if self.build.contains(&"dist") {
+            "dist"
+        } else {
+            "release"
+        };
+        for program in self.programs {
+            let built = target.join(profile).join(program);
+            put(&built, &tree.join("usr/bin").join(program), 0o755)?;
+        }
+        let program = self.programs[0];
+        for (shell, folder, before, after) in COMPLETIONS {
+            let mut command = Command::new(tree.join("usr/bin").join(program));
+            let script = text(command.args(["completions", shell]))?;
+            let place = tree.join(folder).join(format!("{before}{program}{after}"));
+            write(&place, script.as_bytes(), 0o644)?;
+        }
+        self.manual(root, &tree)?;
+        for folder in self.data {
+            let place = tree.join("usr/share/weirgate").join(folder);
+            put_all(&root.join(folder), &place)?;
+        }
+        let documents = tree.join("usr/share/doc").join(self.name);
+        let copyright = copyright(root)?;
+        write(&documents.join("copyright"), copyright.as_bytes(), 0o644)?;
+        if self.service {
+            service(root, &tree, &documents)?;
+        }
+        let version = format!("{}-{REVISION}", version(root)?);
+        let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
+        let arch = arch.trim();
+        let control = self.control(&tree, &version, arch)?;
+        write(&tree.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
+        let package = target.join(format!("{}_{version}_{arch}.deb", self.name));
+        run(Command::new("dpkg-deb")
+            .args(["--root-owner-group", "--build"])
+            .arg(&tree)
+            .arg(&package))?;
+        println!("{}", package.display());
+        Ok(())
     }
-    for program in ["weirgate", "weirgate-guest"] {
-        let built = target.join("release").join(program);
-        put(&built, &tree.join("usr/bin").join(program), 0o755)?;
+
+    /// Manual pages of the program; those of section 5 and 7 go with the router's.
+    fn manual(&self, root: &Path, tree: &Path) -> Result<()> {
+        for entry in fs::read_dir(root.join("docs/reference/man"))? {
+            let page = entry?.path();
+            let name = page.file_name().unwrap_or_default().to_string_lossy();
+            let (stem, section) = name.rsplit_once('.').unwrap_or((&name, ""));
+            let lab = stem == "weirgate-lab" || stem.starts_with("weirgate-lab-");
+            if lab == self.service {
+                continue;
+            }
+            let place = tree.join(format!("usr/share/man/man{section}/{name}"));
+            put(&page, &place, 0o644)?;
+            run(Command::new("gzip").args(["-9n"]).arg(&place))?;
+        }
+        Ok(())
     }
-    let weirgate = tree.join("usr/bin/weirgate");
-    for (shell, place) in COMPLETIONS {
-        let script = text(Command::new(&weirgate).args(["completions", shell]))?;
-        write(&tree.join(place), script.as_bytes(), 0o644)?;
+
+    /// The C library that the programs were linked with is what they need.
+    fn control(&self, tree: &Path, version: &str, arch: &str) -> Result<String> {
+        let libc = text(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "libc6"]))?;
+        let libc = libc.split('-').next().unwrap_or_default().to_owned();
+        let size = text(Command::new("du").arg("-sk").arg(tree))?;
+        let size = size.split_whitespace().next().unwrap_or("0").to_owned();
+        let libraries = format!("libc6 (>= {libc}), libelf1 | libelf1t64, zlib1g");
+        let relations = if self.service {
+            format!("Depends: {libraries}\n")
+        } else {
+            // Before, one package had what is here now (Debian policy 7.6.1).
+            format!(
+                "Depends: {libraries}, weirgate (= {version})\n\
+                 Breaks: weirgate (<< {SPLIT})\nReplaces: weirgate (<< {SPLIT})\n"
+            )
+        };
+        Ok(format!(
+            "Package: {}\nVersion: {version}\nArchitecture: {arch}\nSection: net\n\
+             Priority: optional\nInstalled-Size: {size}\n\
+             Maintainer: The weirgate maintainers <weirgate@localhost>\n{relations}{}",
+            self.name, self.control
+        ))
     }
-    for entry in fs::read_dir(root.join("docs/reference/man"))? {
-        let page = entry?.path();
-        // The section is what the name ends in: 1 for commands, 7 for others.
-        let section = page.extension().unwrap_or_default().to_string_lossy();
-        let place = tree
-            .join(format!("usr/share/man/man{section}"))
-            .join(page.file_name().unwrap_or_default());
-        put(&page, &place, 0o644)?;
-        run(Command::new("gzip").args(["-9n"]).arg(&place))?;
-    }
+}
+
+/// Units, policies, documents, and the scripts that start and stop the service.
+fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
     for unit in ["weirgate.service", "weirgate-watch.service"] {
-        put(
-            &root.join("packaging/systemd").join(unit),
-            &tree.join("lib/systemd/system").join(unit),
-            0o644,
-        )?;
+        let from = root.join("packaging/systemd").join(unit);
+        put(&from, &tree.join("lib/systemd/system").join(unit), 0o644)?;
     }
-    let documents = tree.join("usr/share/doc/weirgate");
+    // As in the repository, so that the README's links work.
     let mut pages = crate::docs::pages(root)?;
     pages.extend(["docs/before-after.svg", "docs/inbound-campaign.svg"].map(PathBuf::from));
     for page in pages {
         put(&root.join(&page), &documents.join(&page), 0o644)?;
     }
-    for entry in fs::read_dir(root.join("policies"))? {
-        let policy = entry?.path();
-        if policy.is_file() {
-            let name = policy.file_name().unwrap_or_default().to_owned();
-            put(&policy, &documents.join("policies").join(name), 0o644)?;
-        }
-    }
+    put_all(&root.join("policies"), &documents.join("policies"))?;
     for file in ["names.conf", "track.conf"] {
         let from = root.join("packaging/systemd").join(file);
         put(&from, &documents.join("systemd").join(file), 0o644)?;
@@ -80,48 +194,29 @@ pub fn build(root: &Path) -> Result<()> {
         let from = root.join("packaging/monitoring").join(file);
         put(&from, &documents.join("monitoring").join(file), 0o644)?;
     }
-    write(
-        &documents.join("copyright"),
-        copyright(root)?.as_bytes(),
-        0o644,
-    )?;
     for script in ["postinst", "prerm", "postrm"] {
         let from = root.join("packaging/debian").join(script);
         put(&from, &tree.join("DEBIAN").join(script), 0o755)?;
     }
-    let version = version(root)?;
-    let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
-    let arch = arch.trim();
-    let control = control(&tree, &version, arch)?;
-    write(&tree.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
-    let package = target.join(format!("weirgate_{version}_{arch}.deb"));
-    run(Command::new("dpkg-deb")
-        .args(["--root-owner-group", "--build"])
-        .arg(&tree)
-        .arg(&package))?;
-    println!("{}", package.display());
+    Ok(())
+}
+
+/// A folder with all that is in it.
+fn put_all(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let path = entry?.path();
+        let place = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            put_all(&path, &place)?;
+        } else {
+            put(&path, &place, 0o644)?;
+        }
+    }
     Ok(())
 }
 
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
-/// The C library that the programs were linked with is what they need.
-fn control(tree: &Path, version: &str, arch: &str) -> Result<String> {
-    let libc = text(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "libc6"]))?;
-    let libc = libc.split('-').next().unwrap_or_default().to_owned();
-    let size = text(Command::new("du").arg("-sk").arg(tree))?;
-    let size = size.split_whitespace().next().unwrap_or("0").to_owned();
-    Ok(format!(
-        "Package: weirgate\nVersion: {version}\nArchitecture: {arch}\nSection: net\n\
-         Priority: optional\nInstalled-Size: {size}\nDepends: libc6 (>= {libc}), libelf1 | libelf1t64, zlib1g\n\
-         Recommends: nftables, iproute2\nSuggests: qemu-system-x86\n\
-         Maintainer: The weirgate maintainers <weirgate@localhost>\n\
-         Description: keeps the queue of a shared link under control\n \
-         Shapes a link by one policy file, shows and proves what it promises, and\n \
-         changes a live router without cutting it off.\n"
-    ))
 }
 
 fn copyright(root: &Path) -> Result<String> {

@@ -2,14 +2,15 @@
 //! `weirgate aqm load --ingress` and what follows it: a discipline on a virtual
 //! queue of a device's arriving packets, which wait nowhere.
 
-use crate::aqm::live::{Target, failed};
+use crate::aqm::Load;
+use crate::aqm::live::Target;
 use crate::aqm::own;
-use crate::aqm::{Line, Load, apply_line, discipline, set};
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use weirgate_aqm::{Discipline, Link, Settings, VirtualQueue};
 use weirgate_bpf::{FilterMaps, FilterSetup, IngressPlace, Store};
+use weirgate_console::discipline::{Line, apply_line, discipline, failed, known, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -34,7 +35,7 @@ impl Arriving {
         let Some(one) = store.ingress_at(target.place) else {
             return Ok(None);
         };
-        let Some(discipline) = own::known(&one.discipline) else {
+        let Some(discipline) = known(&one.discipline) else {
             return Ok(None);
         };
         let maps = store.ingress_maps(&one, discipline).map_err(failed)?;

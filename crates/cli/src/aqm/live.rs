@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
 
-use crate::aqm::class;
-use crate::aqm::class::class;
+use crate::aqm::Load;
 use crate::aqm::offloads;
 use crate::aqm::own;
-use crate::aqm::{Line, Load, apply_line, discipline, set};
 use weirgate_aqm::{Link, ONLY_MARKS, Settings};
 use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Marks, Place, Qdisc, Setup, Shaper, Store};
+use weirgate_console::discipline::class::{self, class, class_id};
+use weirgate_console::discipline::{Line, apply_line, discipline, failed, known, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -55,7 +55,7 @@ impl Loaded {
         if kind == Shaper::KIND {
             return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
         }
-        let name = kind.strip_prefix("weir_").and_then(own::known);
+        let name = kind.strip_prefix("weir_").and_then(known);
         let Some(discipline) = name else {
             return Ok(None);
         };
@@ -156,13 +156,6 @@ impl Loaded {
 pub fn refused(error: KernelError) -> Failure {
     match error {
         KernelError::NoDevice(_) => wrong(error),
-        error => Failure::Refused(error.to_string()),
-    }
-}
-
-pub fn failed(error: BpfError) -> Failure {
-    match error {
-        BpfError::Classes(text) => wrong(text),
         error => Failure::Refused(error.to_string()),
     }
 }
@@ -271,14 +264,6 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
         other: classes.len() - 1,
         classes,
     }))
-}
-
-/// The number of a class as tc writes it: `1:10`.
-pub fn class_id(text: &str) -> Result<u32, Failure> {
-    let handle: Result<Handle, _> = text.parse();
-    handle
-        .map(Handle::as_u32)
-        .map_err(|error| wrong(format!("`{text}` names no class: {error}")))
 }
 
 /// `weirgate aqm load`.

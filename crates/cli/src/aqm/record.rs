@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm trace` and `record`: what a discipline in the kernel decides.
 
-use crate::aqm::live::{Loaded, Target, class_id, failed};
+use crate::aqm::live::{Loaded, Target};
 use anyhow::Context;
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -13,6 +13,8 @@ use weirgate_aqm::{
     About, Action, Discipline, EventKind, Mirror, MirrorError, Record, Row, Taken, Writer, reasons,
 };
 use weirgate_bpf::{Qdisc, Recorder, Shaper, Store};
+use weirgate_console::discipline::class::class_id;
+use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;

@@ -2,13 +2,14 @@
 //! `weirgate aqm show`: what disciplines on devices do, by name and unit.
 
 use crate::aqm::ingress::Arriving;
-use crate::aqm::live::{Loaded, Target, failed};
+use crate::aqm::live::{Loaded, Target};
 use crate::aqm::own;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
 use weirgate_bpf::{Class, FilterSetup, Instance, MarkCount, Place};
+use weirgate_console::discipline::{failed, known};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -51,7 +52,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
         } else {
             let names = places().await?;
             let store = own::store()?;
-            for discipline in store.names().iter().filter_map(|name| own::known(name)) {
+            for discipline in store.names().iter().filter_map(|name| known(name)) {
                 if let Some(qdisc) = store.qdisc(discipline).map_err(failed)? {
                     collect(&Loaded::One(qdisc), &names, &mut shown, &mut elsewhere)?;
                 }

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate probe`: a real link, measured from its ends.
 
-pub mod folder;
 mod remote;
-mod script;
-mod sequence;
-mod transcript;
 
+use crate::handed;
 use clap::Args;
-use folder::Kept;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use transcript::{Log, captured};
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::measurement::{Found, Log, PORT, RunFolder, captured, named, resolve, told};
 use weirgate_console::output;
 use weirgate_linklayer::{Framing, LinkLayer, ack};
 use weirgate_probe::{
@@ -24,8 +20,7 @@ use weirgate_probe::{
 };
 use weirgate_units::Rate;
 
-/// The port that nobody has to name, and where others are served unless told.
-const PORT: u16 = 7887;
+/// Where others are served unless told.
 const EVERYWHERE: &str = "[::]:7887";
 
 /// Round trips on the idle line.
@@ -44,7 +39,7 @@ pub struct Arguments {
     serve: Option<SocketAddr>,
     /// Play the traffic and probes of an experiment of the lab between this machine, which is
     /// its hosts, and the host of --to, which is its servers; what belongs to the run is kept in
-    /// the folder of --write, else in a new one here.
+    /// the folder of --write, else in a new one here. Done by `weirgate-lab`.
     #[arg(long, value_name = "FILE", requires = "to")]
     #[arg(conflicts_with_all = ["host", "serve", "icmp", "irtt", "iperf3", "bulk"])]
     sequence: Option<PathBuf>,
@@ -67,13 +62,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(address) = arguments.serve {
         return serve(address);
     }
-    if let Some((file, to)) = arguments.sequence.as_deref().zip(arguments.to.as_deref()) {
-        let server = resolve(to, PORT)?;
-        let found = sequence::run(file, server, arguments.write.as_deref())?;
-        return told(&found, arguments.json);
+    if arguments.sequence.is_some() {
+        return handed::over();
     }
     // Before anything is measured that could not be kept.
-    let folder = arguments.write.as_deref().map(Kept::make).transpose()?;
+    let folder = arguments
+        .write
+        .as_deref()
+        .map(RunFolder::make)
+        .transpose()?;
     let mut log = Log::default();
     let found = match &arguments.host {
         Some(host) => {
@@ -95,25 +92,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
     }
     told(&found, arguments.json)
-}
-
-fn told(found: &Found, json: bool) -> Outcome {
-    if json {
-        output::data(&format!("{:#}\n", found.json))?;
-    } else {
-        output::text(&found.text)?;
-    }
-    Ok(Status::Done)
-}
-
-/// The result of a measurement.
-pub struct Found {
-    /// For people.
-    pub text: String,
-    /// For programs.
-    pub json: Value,
-    /// Every echo, as CSV, where there were any.
-    pub echoes: Option<String>,
 }
 
 fn serve(address: SocketAddr) -> Outcome {
@@ -170,31 +148,6 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
         json: measured.json(),
         echoes: None,
     })
-}
-
-/// The address of a host; with several, the first that the system names.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let wrong = |why: String| Failure::Input(format!("weirgate: {host}: {why}"));
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let with_port = match (host.parse::<SocketAddr>(), bare.parse()) {
-        (Ok(address), _) => return Ok(address),
-        (_, Ok(address)) => return Ok(SocketAddr::new(address, port)),
-        _ if host.contains(':') => host.to_owned(),
-        _ => format!("{host}:{port}"),
-    };
-    let mut found = with_port
-        .to_socket_addrs()
-        .map_err(|error| wrong(error.to_string()))?;
-    found
-        .next()
-        .ok_or_else(|| wrong("the name has no address".to_owned()))
-}
-
-pub fn named(way: Way) -> &'static str {
-    match way {
-        Way::Up => "up",
-        Way::Down => "down",
-    }
 }
 
 fn said(progress: Progress) -> String {

@@ -2,15 +2,16 @@
 //! `weirgate probe` with hosts that merely answer: ICMP or irtt for round trips,
 //! iperf3 or a web server's file to fill the line.
 
-use crate::probe::folder::Kept;
-use crate::probe::transcript::{Log, captured};
-use crate::probe::{Found, framing, grade, mtu_words, named, resolve};
+use crate::probe::{framing, grade, mtu_words};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_console::exit::Failure;
+use weirgate_console::measurement::RunFolder;
+use weirgate_console::measurement::{Found, named, resolve};
+use weirgate_console::measurement::{Log, captured};
 use weirgate_linklayer::{LinkLayer, ack};
 use weirgate_probe::{
     Bulk, Cut, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded, Reflector,
@@ -26,6 +27,7 @@ const USUAL: u32 = 1500;
 
 /// Whom to ask.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Measure with a host that answers ICMP echoes: round trips, the largest packet, cells.
     #[arg(long, value_name = "HOST", conflicts_with = "irtt")]
@@ -60,7 +62,11 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 /// Measures.
-pub fn ask(arguments: &Arguments, folder: Option<&Kept>, log: &mut Log) -> Result<Found, Failure> {
+pub fn ask(
+    arguments: &Arguments,
+    folder: Option<&RunFolder>,
+    log: &mut Log,
+) -> Result<Found, Failure> {
     let wrong = |error: weirgate_probe::RemoteError| Failure::Input(format!("weirgate: {error}"));
     let load = match (&arguments.iperf3, &arguments.bulk) {
         (Some(host), _) => Some(Load::Iperf3(resolve(host, IPERF3_PORT)?)),

@@ -9,6 +9,7 @@ use weirgate_watch::{Kind, Receiver, Sending};
 
 /// What `weirgate watch` takes of it.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Send all numbers to Prometheus or what reads its remote write 1.0; FILE holds what to show
     /// as `Authorization`, such as `Bearer TOKEN`; may be repeated.

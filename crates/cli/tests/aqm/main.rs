@@ -16,6 +16,9 @@ use std::path::Path;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
+/// The laboratory's program, which the other one hands over to.
+const LAB: &str = concat!(env!("CARGO_BIN_EXE_weirgate"), "-lab");
+
 fn in_the_guest(name: &str) -> String {
     bringing(name, Limits::default(), &[])
 }
@@ -31,7 +34,7 @@ fn bringing(name: &str, limits: Limits, files: &[String]) -> String {
 
 /// The test of this path.
 fn run(path: &str, limits: Limits, files: &[String]) -> String {
-    let mut programs = vec![env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"];
+    let mut programs = vec![env!("CARGO_BIN_EXE_weirgate"), LAB, "ip", "tc"];
     programs.extend(files.iter().map(String::as_str));
     let own = OwnTests {
         programs: &programs,

@@ -96,13 +96,13 @@ fn wrong_arguments() {
     for (arguments, part) in [
         (&[][..], "Usage: weirgate [OPTIONS] <COMMAND>"),
         (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
-        (&["check"], "<POLICY>"),
+        (&["check"], "/etc/weirgate/site.toml: No such file"),
         (&["check", "a", "b"], "unexpected argument 'b'"),
         (
             &["check", "--strict", "a"],
             "unexpected argument '--strict'",
         ),
-        (&["lab"], "Usage: weirgate lab [OPTIONS] <COMMAND>"),
+        (&["lab"], "Usage: weirgate-lab lab <COMMAND>"),
         (&["lab", "run"], "<FILES>"),
         (
             &["lab", "run", "--jobs", "0", "a"],
@@ -132,7 +132,7 @@ fn wrong_arguments() {
         2,
         &["tests/cli/tiny.toml: there is no arm `modem`; it has modem-only"],
     );
-    for arguments in [&["--version"][..], &["--help"], &["help", "lab", "run"]] {
+    for arguments in [&["--version"][..], &["--help"], &["lab", "run", "--help"]] {
         weirgate(place.path(), arguments).says(0, &[]);
     }
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
@@ -160,6 +160,7 @@ fn experiments_are_found_without_their_folder() {
     fs::create_dir_all(place.path().join("bin")).unwrap();
     let program = place.path().join("bin/weirgate");
     fs::copy(crate::program::WEIRGATE, &program).unwrap();
+    fs::copy(crate::program::LAB, place.path().join("bin/weirgate-lab")).unwrap();
     let list = |program: &std::path::Path| {
         let mut command = std::process::Command::new(program);
         let output = command.args(["lab", "list"]).current_dir("/").output();
@@ -180,6 +181,29 @@ fn experiments_are_found_without_their_folder() {
         listed.out.contains("Ten seconds of short flows"),
         "{listed:?}"
     );
+}
+
+/// A router without the laboratory says so, and says how to get it.
+#[test]
+fn without_the_laboratory_it_is_told_how_to_get_it() {
+    let place = TempDir::new().unwrap();
+    let program = place.path().join("weirgate");
+    fs::copy(crate::program::WEIRGATE, &program).unwrap();
+    for arguments in [
+        &["lab", "run", "a.toml"][..],
+        &["try"],
+        &["report", "folder"],
+        &["advise", "voice"],
+        &["aqm", "new", "mine"],
+        &["aqm", "build", "mine"],
+        &["domain", "try", "d.toml"],
+        &["probe", "--sequence", "a.toml", "--to", "::1"],
+    ] {
+        let mut command = std::process::Command::new(&program);
+        let output = command.args(arguments).env("PATH", "/nowhere").output();
+        let ended = crate::program::Ended::of(&output.unwrap());
+        ended.says(1, &["install the Debian package weirgate-lab"]);
+    }
 }
 
 #[test]

@@ -10,6 +10,10 @@ use tempfile::TempDir;
 /// The program under test.
 pub const WEIRGATE: &str = env!("CARGO_BIN_EXE_weirgate");
 
+/// The laboratory's program beside it, to which it hands over:
+/// `cargo build -p weirgate-lab-cli` makes it.
+pub const LAB: &str = concat!(env!("CARGO_BIN_EXE_weirgate"), "-lab");
+
 /// Carried by every process that the program starts, so that one that outlives
 /// it is found.
 const MARK: &str = "WEIRGATE_TEST_MARK";

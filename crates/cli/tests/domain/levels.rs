@@ -83,7 +83,7 @@ fn whole() -> String {
 fn beyond_contracts() {
     let file = "/run/levels.toml";
     fs::write(file, whole()).unwrap();
-    run(&format!("weirgate domain inside {file} --only-build"));
+    run(&format!("weirgate-lab domain inside {file} --only-build"));
     let (status, text) = domain(&["check", file]);
     assert_eq!(status, 0, "{text}");
     let (status, text) = domain(&["apply", file, "--ssh", SSH]);

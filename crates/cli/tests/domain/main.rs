@@ -25,6 +25,7 @@ fn in_the_guest(function: &str) {
     let own = OwnTests {
         programs: &[
             env!("CARGO_BIN_EXE_weirgate"),
+            concat!(env!("CARGO_BIN_EXE_weirgate"), "-lab"),
             "ip",
             "tc",
             "nft",

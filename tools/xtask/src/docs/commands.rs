@@ -45,7 +45,7 @@ fn command(manual: &str) -> String {
             section = name;
         } else if section == "NAME" {
             let (name, _) = line.split_once(" \\- ").unwrap_or((line, ""));
-            let _ = write!(text, "\n## {}\n\n", plain(name).replace('-', " "));
+            let _ = write!(text, "\n## {}\n\n", title(&plain(name)));
         } else if section == "DESCRIPTION" {
             text.push_str(match line {
                 ".PP" => "\n",
@@ -68,6 +68,15 @@ fn command(manual: &str) -> String {
         }
     }
     text
+}
+
+/// A command as it is typed: `weirgate-lab` is a program, and dashes after a
+/// program's name are spaces.
+fn title(name: &str) -> String {
+    match name.strip_prefix("weirgate-lab") {
+        Some(rest) => format!("weirgate-lab{}", rest.replace('-', " ")),
+        None => name.replace('-', " "),
+    }
 }
 
 /// Text of a manual page without its markup.

@@ -30,8 +30,8 @@ pub(super) const LEVELS: [&[&str]; 7] = [
     ],
     &["compile", "bpf", "kernel", "report"],
     &["domain", "lab", "keep", "guest", "probe", "watch"],
-    &["console"],
-    &["cli"],
+    &["console", "rollout", "workshop", "campaign"],
+    &["cli", "lab-cli"],
     // For tests alone: no crate depends on it but for its own.
     &["testing"],
 ];
@@ -58,8 +58,11 @@ pub const PURE: [&str; 18] = [
     "explain",
 ];
 
-/// Crates that are binaries: anyhow, printing and exit codes belong there.
-pub(super) const BINARIES: [&str; 3] = ["cli", "console", "guest"];
+/// Crates of programs, and what they are made of: anyhow, printing and exit codes
+/// belong there.
+pub(super) const BINARIES: [&str; 7] = [
+    "campaign", "cli", "console", "guest", "lab-cli", "rollout", "workshop",
+];
 
 /// Ways to change a kernel by its own interfaces, and the crates that may have
 /// them as dependencies: kernel, which alone does it on a user's machine; guest,

@@ -18,9 +18,12 @@ pub fn tests(root: &Path) -> Result<()> {
         run(Command::new(root.join("target/release/weirgate")).args(["lab", "prepare"]))
     })?;
     timed("reference", || {
-        let reference = ["reference", "docs/reference", "--check"];
-        let weirgate = root.join("target/release/weirgate");
-        run(Command::new(weirgate).current_dir(root).args(reference))
+        for program in ["weirgate", "weirgate-lab"] {
+            let reference = ["reference", "docs/reference", "--check"];
+            let program = root.join("target/release").join(program);
+            run(Command::new(program).current_dir(root).args(reference))?;
+        }
+        Ok(())
     })?;
     timed("checks", || checks(root))?;
     timed("disciplines under sanitizers", || crate::aqm::short(root))?;

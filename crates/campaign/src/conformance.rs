@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether an experiment's traffic keeps to what a class is guaranteed, which
+//! the bounds of `weirgate check` for such traffic ask for.
+//!
+//! Decided from the experiment and the policy alone, before anything is
+//! measured, and only where everything is known: every sender says its class,
+//! and those of the class send at fixed intervals.
+
+use weirgate_compile::{ClassReport, Cost, DirectionReport};
+use weirgate_experiment::{Arm, Buffer, Experiment, Node, TrafficKind};
+use weirgate_policy::Direction;
+use weirgate_units::Span;
+
+/// How the traffic of a class keeps to its guarantee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// It does not, or that cannot be told.
+    Unknown,
+    /// It keeps to the rate and the burst.
+    Within,
+    /// And every packet is gone before the next arrives.
+    Alone,
+}
+
+/// Packets of one size that come at an interval, or later by up to `late`.
+struct Stream {
+    wire_bytes: f64,
+    interval: f64,
+    late: f64,
+}
+
+/// How the traffic of a class keeps to its guarantee from the start until
+/// `end`.
+///
+/// In any time t a stream brings at most `(t + late) / interval + 1` packets.
+/// They keep to rate r and burst b, and one packet more as HTB lets, where
+/// `sum of L / interval <= r` and `sum of L (1 + late / interval) <= b + L`.
+pub fn keeping(
+    experiment: &Experiment,
+    arm: &Arm,
+    directions: &[DirectionReport],
+    class: &ClassReport,
+    direction: &DirectionReport,
+    end: Span,
+) -> Keeping {
+    let known = Known {
+        experiment,
+        arm,
+        directions,
+        end,
+    };
+    let Some(streams) = known.streams(class, direction) else {
+        return Keeping::Unknown;
+    };
+    let largest = streams.iter().map(|s| s.wire_bytes).fold(0.0, f64::max);
+    let rate: f64 = streams
+        .iter()
+        .map(|s| s.wire_bytes * 8.0 / s.interval)
+        .sum();
+    let at_once: f64 = streams
+        .iter()
+        .map(|s| s.wire_bytes * (1.0 + s.late / s.interval))
+        .sum();
+    let guaranteed = class.guaranteed.wire.as_bits_per_second() as f64;
+    if streams.is_empty() || rate > guaranteed || at_once > class.burst.as_bytes() as f64 + largest
+    {
+        return Keeping::Unknown;
+    }
+    match streams.as_slice() {
+        [one] if one.interval - one.late > class.lone.wait.as_secs_f64() => Keeping::Alone,
+        _ => Keeping::Within,
+    }
+}
+
+struct Known<'a> {
+    experiment: &'a Experiment,
+    arm: &'a Arm,
+    directions: &'a [DirectionReport],
+    end: Span,
+}
+
+impl Known<'_> {
+    /// What the class gets; `None` where that is not known.
+    fn streams(&self, class: &ClassReport, direction: &DirectionReport) -> Option<Vec<Stream>> {
+        let mut streams = Vec::new();
+        let stream = |packet: u16, interval: Span, late: f64| Stream {
+            wire_bytes: f64::from(direction.layer.wire_bytes(u32::from(packet))),
+            interval: interval.as_secs_f64(),
+            late,
+        };
+        let here = direction.direction;
+        for traffic in &self.experiment.traffic {
+            let begins = traffic.runs.iter().any(|run| run.0 < self.end);
+            if !begins || self.arm.without.contains(&traffic.name) {
+                continue;
+            }
+            if traffic.class.as_ref()? != &class.name {
+                continue;
+            }
+            let way = way(traffic.from);
+            match &traffic.kind {
+                TrafficKind::Udp {
+                    interval, packet, ..
+                } => {
+                    if way == here {
+                        let late = self.late_first(here);
+                        separate(&traffic.runs, *interval)?;
+                        for _ in 0..traffic.count {
+                            streams.push(stream(*packet, *interval, late));
+                        }
+                    }
+                }
+                TrafficKind::Voice { interval, packet } => {
+                    let late = self.late_first(here);
+                    separate(&traffic.runs, *interval)?;
+                    for _ in 0..traffic.count {
+                        streams.push(stream(*packet, *interval, late));
+                    }
+                }
+                _ => return None,
+            }
+        }
+        for probe in &self.experiment.probes {
+            let begins = probe.runs.iter().any(|run| run.0 < self.end);
+            if !begins || self.arm.without.contains(&probe.name) {
+                continue;
+            }
+            if probe.class.as_ref()? != &class.name {
+                continue;
+            }
+            separate(&probe.runs, probe.interval)?;
+            let late = match (way(probe.from), here) {
+                (from, here) if from == here => self.late_first(here),
+                (Direction::Up, Direction::Down) => self.late_answers(&class.name)?,
+                _ => return None,
+            };
+            streams.push(stream(probe.packet, probe.interval, late));
+        }
+        Some(streams)
+    }
+
+    /// How late a packet may come to the gateway that was sent on time.
+    fn late_first(&self, direction: Direction) -> f64 {
+        match direction {
+            Direction::Up => 0.0,
+            Direction::Down => self.exchange(),
+        }
+    }
+
+    /// The same of an answer: its question waited upstream, behind the gate at
+    /// most for one packet in the modem.
+    fn late_answers(&self, class: &str) -> Option<f64> {
+        let up = self
+            .directions
+            .iter()
+            .find(|one| one.direction == Direction::Up)?;
+        let class = up.classes.iter().find(|one| one.name == class)?;
+        let wait = match keeping(
+            self.experiment,
+            self.arm,
+            self.directions,
+            class,
+            up,
+            self.end,
+        ) {
+            Keeping::Unknown => return None,
+            Keeping::Alone => class.lone.wait,
+            Keeping::Within => class.within.as_ref().ok()?.wait,
+        };
+        let packet = up.costs.iter().map(|cost| cost.time).max()?;
+        Some(wait.as_secs_f64() + packet.as_secs_f64() + self.exchange())
+    }
+
+    /// The longest wait in the exchange.
+    fn exchange(&self) -> f64 {
+        let down = self
+            .directions
+            .iter()
+            .find(|one| one.direction == Direction::Down);
+        let Some(down) = down else {
+            return 0.0;
+        };
+        let full = down.costs.iter().map(|cost| cost.time).max();
+        let full = full.unwrap_or_default().as_secs_f64();
+        let waiting = match self.experiment.topology.line.down.buffer {
+            // Small packets hold the line longest for their bytes.
+            Buffer::Bytes(size) => {
+                let each = |cost: &Cost| cost.time.as_secs_f64() / f64::from(cost.ip);
+                size.as_bytes() as f64 * down.costs.iter().map(each).fold(0.0, f64::max)
+            }
+            Buffer::Packets(packets) => f64::from(packets) * full,
+        };
+        waiting + full
+    }
+}
+
+fn way(from: Node) -> Direction {
+    match from {
+        Node::Host(_) | Node::Gateway => Direction::Up,
+        Node::Provider | Node::Server(_) => Direction::Down,
+    }
+}
+
+/// Runs that follow each other sooner than the interval would bring two
+/// packets at once.
+fn separate(runs: &[(Span, Span)], interval: Span) -> Option<()> {
+    let apart = |pair: &[(Span, Span)]| pair[1].0.saturating_sub(pair[0].1) >= interval;
+    runs.windows(2).all(apart).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_compile::check_report;
+
+    const POLICY: &str = include_str!("../../../experiments/policies/adsl-three-classes-both.toml");
+
+    const LINE: &str = "version = 1\nname = \"t\"\ntitle = \"T\"\n[topology]\n[topology.line]\n\
+        framing = \"atm\"\noverhead = 28\nup = { rate = \"512kbit\", buffer = \"187kB\" }\n\
+        down = { rate = \"2000kbit\", buffer = \"40kB\" }\n\
+        [[phase]]\nname = \"a\"\nend = \"20s\"\n[[phase]]\nname = \"b\"\nend = \"40s\"\n\
+        [[arm]]\nname = \"weirgate\"\npolicy = \"p.toml\"\n";
+
+    /// A probe of the class `interactive`, and what a test adds.
+    fn of(class: &str, way: Direction, interval: &str, more: &str, end: u64) -> Keeping {
+        let text = format!(
+            "{LINE}[[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\n\
+             interval = \"{interval}\"\nclass = \"interactive\"\n{more}"
+        );
+        let (experiment, problems) = weirgate_experiment::parse(&text);
+        let experiment = experiment.unwrap_or_else(|| panic!("{problems:?}"));
+        let report = check_report(&weirgate_policy::parse(POLICY).0.unwrap());
+        let shaped = &report.directions;
+        let direction = shaped.iter().find(|one| one.direction == way).unwrap();
+        let named = |one: &&ClassReport| one.name == class;
+        let class = direction.classes.iter().find(named).unwrap();
+        let (arm, end) = (&experiment.arms[0], Span::from_secs(end));
+        keeping(&experiment, arm, shaped, class, direction, end)
+    }
+
+    fn stream(class: &str, interval: &str, phase: &str) -> String {
+        format!(
+            "[[traffic]]\nname = \"s{phase}\"\nkind = \"udp\"\nfrom = \"host1\"\nto = \"server1\"\n\
+             packet = 40\ninterval = \"{interval}\"\nduring = \"{phase}\"\n{class}"
+        )
+    }
+
+    #[test]
+    fn a_probe_slower_than_its_bound_is_alone() {
+        let of = |way, interval| of("interactive", way, interval, "", 40);
+        assert_eq!(of(Direction::Up, "61ms"), Keeping::Alone);
+        // 159 bytes every 20 ms are 63.6 of 102 kbit/s, but the next one may
+        // come before the gate is free.
+        assert_eq!(of(Direction::Up, "20ms"), Keeping::Within);
+        assert_eq!(of(Direction::Up, "10ms"), Keeping::Unknown);
+        // Answers may come together from a full exchange.
+        assert_eq!(of(Direction::Down, "100ms"), Keeping::Within);
+        assert_eq!(of(Direction::Down, "30ms"), Keeping::Unknown);
+    }
+
+    #[test]
+    fn a_sender_without_a_class_may_be_in_any() {
+        let more = stream("", "1s", "b");
+        let up = |more: &str, end| of("interactive", Direction::Up, "61ms", more, end);
+        assert_eq!(up(&more, 40), Keeping::Unknown);
+        assert_eq!(up(&more, 20), Keeping::Alone);
+        let more = stream("class = \"stream\"\n", "1ms", "b");
+        assert_eq!(up(&more, 40), Keeping::Alone);
+    }
+
+    #[test]
+    fn what_was_beyond_stays_so() {
+        // 848 kbit/s in the first phase leave a queue for the second.
+        let class = "class = \"stream\"\n";
+        let more = stream(class, "1ms", "a") + &stream(class, "10ms", "b");
+        let ends = |more: &str, end| of("stream", Direction::Up, "61ms", more, end);
+        assert_eq!(ends(&more, 20), Keeping::Unknown);
+        assert_eq!(ends(&more, 40), Keeping::Unknown);
+        let more = stream(class, "10ms", "a") + &stream(class, "1ms", "b");
+        assert_eq!(ends(&more, 20), Keeping::Within);
+        assert_eq!(ends(&more, 40), Keeping::Unknown);
+    }
+
+    #[test]
+    fn tcp_keeps_to_nothing() {
+        let more = "[[traffic]]\nname = \"t\"\nkind = \"tcp\"\nfrom = \"server1\"\nto = \"host1\"\n\
+                    class = \"interactive\"\n";
+        for way in Direction::BOTH {
+            assert_eq!(of("interactive", way, "61ms", more, 40), Keeping::Unknown);
+        }
+    }
+}

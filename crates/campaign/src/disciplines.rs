@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an experiment's arms say of disciplines: checked before a machine boots,
+//! and those that are one's own built, for the guest to load.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use weirgate_aqm::{Discipline, Settings};
+use weirgate_console::discipline::{self as own, Built};
+use weirgate_console::exit::Failure;
+use weirgate_experiment::{Experiment, Kit};
+
+/// Where the lab puts programs in the guest.
+const IN_THE_GUEST: &str = "/usr/sbin";
+
+/// The disciplines of one's own that an experiment's arms name.
+#[derive(Default)]
+pub struct Kits {
+    /// By what is written in the experiment.
+    own: BTreeMap<String, Built>,
+}
+
+impl Kits {
+    /// Finds and builds them, and checks what every arm sets; all mistakes at
+    /// once. Paths are relative to the experiment's file.
+    pub fn of(file: &Path, experiment: &Experiment) -> Result<Self, Failure> {
+        let mut kits = Self::default();
+        let mut mistakes = Vec::new();
+        for arm in &experiment.arms {
+            let Some(kit) = &arm.kit else {
+                continue;
+            };
+            for what in kits.add(file, kit) {
+                let file = file.display();
+                mistakes.push(format!("weirgate: {file}: arm `{}`: {what}", arm.name));
+            }
+        }
+        if mistakes.is_empty() {
+            Ok(kits)
+        } else {
+            Err(Failure::Input(mistakes.join("\n")))
+        }
+    }
+
+    /// Takes what an arm names; what is wrong with it.
+    fn add(&mut self, file: &Path, kit: &Kit) -> Vec<String> {
+        let discipline = match Discipline::named(&kit.discipline) {
+            Some(discipline) => discipline,
+            None => match self.find(file, &kit.discipline) {
+                Ok(discipline) => discipline,
+                Err(failure) => return vec![failure.text()],
+            },
+        };
+        let mut mistakes = Vec::new();
+        let mut settings = Settings::new(discipline);
+        for word in &kit.set {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            if let Err(error) = settings.set_text(name.trim(), value.trim()) {
+                mistakes.push(error.to_string());
+            }
+        }
+        mistakes
+    }
+
+    fn find(&mut self, file: &Path, word: &str) -> Result<Discipline, Failure> {
+        if let Some(built) = self.own.get(word) {
+            return own::open(&built.path);
+        }
+        let folder = file.parent().unwrap_or_else(|| Path::new("."));
+        let Some(built) = own::file(&folder.join(word).to_string_lossy())? else {
+            let all: Vec<&str> = Discipline::all()
+                .into_iter()
+                .map(Discipline::name)
+                .collect();
+            return Err(Failure::Input(format!(
+                "there is no discipline `{word}`: the kit has {}, and one of your own is named by \
+                 its folder, beside this file",
+                all.join(", ")
+            )));
+        };
+        let discipline = own::open(&built.path)?;
+        let name = built.path.file_name();
+        if let Some((other, _)) = self.own.iter().find(|it| it.1.path.file_name() == name) {
+            return Err(Failure::Input(format!(
+                "`{word}` and `{other}` have the same name"
+            )));
+        }
+        self.own.insert(word.to_owned(), built);
+        Ok(discipline)
+    }
+
+    /// The files, for the guest's image.
+    pub fn programs(&self) -> impl Iterator<Item = String> {
+        let files = self.own.values();
+        files.map(|built| built.path.to_string_lossy().into_owned())
+    }
+
+    /// Where the guest finds each, or this machine where there is no guest.
+    pub fn places(&self, here: bool) -> BTreeMap<String, String> {
+        let place = |(word, built): (&String, &Built)| {
+            let path = if here {
+                built.path.clone()
+            } else {
+                Path::new(IN_THE_GUEST).join(built.path.file_name().unwrap_or_default())
+            };
+            (word.clone(), path.to_string_lossy().into_owned())
+        };
+        self.own.iter().map(place).collect()
+    }
+}

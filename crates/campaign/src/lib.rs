@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A campaign of experiments: every arm run in the laboratory, its recordings
+//! measured and judged, compared with what `weirgate check` promises, and saved.
+
+mod conformance;
+mod disciplines;
+mod here;
+mod promises;
+pub mod result;
+mod run;
+pub mod saved;
+
+pub use run::{Run, bundled, load, run, unusable};

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `weirgate check` states about an arm's policy, beside what was measured.
+//!
+//! Every run under a policy thereby tests the bounds that are printed for it:
+//! that of a full queue always, and the shorter ones of a class wherever the
+//! experiment's traffic keeps to what they ask for ([`Keeping`]).
+
+use crate::conformance::{Keeping, keeping};
+use std::collections::BTreeMap;
+use weirgate_compile::{ClassReport, DirectionReport, FullQueue, check_report};
+use weirgate_experiment::{Arm, Expectation, Experiment, Metric, Promise, Quantity, Statistic};
+use weirgate_measure::ArmFigures;
+use weirgate_units::Span;
+
+/// Adds the figures `bound.CLASS-up.max_ms` (a full queue),
+/// `promise.CLASS-up.max_ms` (traffic within its guarantee and burst) and
+/// `lone.CLASS-up.max_ms` (a packet with none of its class before it) for every
+/// class and direction, and returns the expectations that no packet waited longer
+/// than it may, wherever waits were measured.
+///
+/// Of an arm that changes its policy while it runs, a class has the bounds that
+/// all of its `policies` state for it, the longest of each: its packets may
+/// have waited under any.
+pub fn of(
+    experiment: &Experiment,
+    arm: &Arm,
+    policies: &[&str],
+    figures: &mut ArmFigures,
+) -> Vec<Expectation> {
+    let mut stated: Option<(BTreeMap<String, f64>, Vec<Expectation>)> = None;
+    for policy in policies {
+        let mut own = figures.clone();
+        let before = own.metrics.clone();
+        let expectations = of_one(experiment, arm, policy, &mut own);
+        let mut bounds = own.metrics;
+        bounds.retain(|name, _| !before.contains_key(name));
+        stated = Some(match stated {
+            None => (bounds, expectations),
+            Some((others, earlier)) => (longest(&others, &bounds), common(&earlier, &expectations)),
+        });
+    }
+    let (bounds, expectations) = stated.unwrap_or_default();
+    figures.metrics.extend(bounds);
+    expectations
+}
+
+/// The bounds that both have, the longer of each.
+fn longest(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let both = one.iter().filter_map(|(name, bound)| {
+        let longer = bound.max(*other.get(name)?);
+        Some((name.clone(), longer))
+    });
+    both.collect()
+}
+
+/// The promises that both make, with the longer bound.
+fn common(one: &[Expectation], other: &[Expectation]) -> Vec<Expectation> {
+    let both = one.iter().filter_map(|expectation| {
+        let alike = |twin: &&Expectation| {
+            (&twin.metric, &twin.source) == (&expectation.metric, &expectation.source)
+        };
+        let twin = other.iter().find(alike)?;
+        let (Promise::AtMost(a), Promise::AtMost(b)) = (expectation.promise, twin.promise) else {
+            return None;
+        };
+        Some(Expectation {
+            promise: Promise::AtMost(a.max(b)),
+            ..expectation.clone()
+        })
+    });
+    both.collect()
+}
+
+fn of_one(
+    experiment: &Experiment,
+    arm: &Arm,
+    policy: &str,
+    figures: &mut ArmFigures,
+) -> Vec<Expectation> {
+    let Some(policy) = weirgate_policy::parse(policy).0 else {
+        return Vec::new();
+    };
+    let report = check_report(&policy);
+    let mut expectations = Vec::new();
+    for direction in &report.directions {
+        for class in &direction.classes {
+            let one = One {
+                experiment,
+                arm,
+                directions: &report.directions,
+                direction,
+                class,
+            };
+            one.state(&mut figures.metrics);
+            expectations.extend(one.expected(&figures.metrics));
+        }
+    }
+    expectations
+}
+
+/// A class in one direction.
+struct One<'a> {
+    experiment: &'a Experiment,
+    arm: &'a Arm,
+    directions: &'a [DirectionReport],
+    direction: &'a DirectionReport,
+    class: &'a ClassReport,
+}
+
+/// Milliseconds, rounded up to a microsecond.
+fn milliseconds(span: Span) -> f64 {
+    (span.as_millis_f64() * 1e3).ceil() / 1e3
+}
+
+impl One<'_> {
+    fn name(&self, quantity: Quantity) -> String {
+        let subject = format!("{}-{}", self.class.name, self.direction.direction);
+        Metric::new(quantity, &subject, Statistic::Max).to_string()
+    }
+
+    /// The stated bounds as figures.
+    fn state(&self, metrics: &mut BTreeMap<String, f64>) {
+        let mut put = |quantity, wait| {
+            metrics.insert(self.name(quantity), milliseconds(wait));
+        };
+        put(Quantity::Lone, self.class.lone.wait);
+        if let Ok(within) = &self.class.within {
+            put(Quantity::Promise, within.wait);
+        }
+        if let FullQueue::Bound(bound) = &self.class.full {
+            put(Quantity::Bound, bound.wait);
+        }
+    }
+
+    fn expected(&self, metrics: &BTreeMap<String, f64>) -> Vec<Expectation> {
+        let sojourn = self.name(Quantity::Sojourn);
+        let mut list = Vec::new();
+        let mut expect = |metric: String, bound: Span, what: &str| {
+            if metrics.contains_key(&metric) {
+                list.push(Expectation {
+                    arm: self.arm.name.clone(),
+                    metric,
+                    promise: Promise::AtMost(milliseconds(bound)),
+                    formula: None,
+                    source: format!("weirgate check: {what}"),
+                });
+            }
+        };
+        if let FullQueue::Bound(bound) = &self.class.full {
+            expect(
+                sojourn.clone(),
+                bound.wait,
+                "the longest wait in a full queue",
+            );
+        }
+        let mut shorter = |metric: String, keeping: Keeping| match (keeping, &self.class.within) {
+            (Keeping::Alone, _) => expect(
+                metric,
+                self.class.lone.wait,
+                "a packet that finds none of its class, as here all do",
+            ),
+            (Keeping::Within, Ok(within)) => expect(
+                metric,
+                within.wait,
+                "a packet of a class that keeps to its guarantee and burst, as here",
+            ),
+            _ => {}
+        };
+        let until = |end| {
+            keeping(
+                self.experiment,
+                self.arm,
+                self.directions,
+                self.class,
+                self.direction,
+                end,
+            )
+        };
+        let whole = until(self.experiment.duration());
+        if whole != Keeping::Unknown {
+            shorter(sojourn, whole);
+            return list;
+        }
+        for phase in &self.experiment.phases {
+            shorter(format!("{}.{sojourn}", phase.name), until(phase.end));
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{common, longest};
+    use std::collections::BTreeMap;
+    use weirgate_experiment::{Expectation, Promise};
+
+    #[test]
+    fn of_several_policies_the_longest_bound_holds_for_what_all_state() {
+        let bounds = |pairs: &[(&str, f64)]| -> BTreeMap<String, f64> {
+            let owned = pairs.iter().map(|&(name, bound)| (name.to_owned(), bound));
+            owned.collect()
+        };
+        let (one, other) = (
+            bounds(&[("bound.a-up.max_ms", 5.0), ("bound.b-up.max_ms", 7.0)]),
+            bounds(&[("bound.a-up.max_ms", 6.0)]),
+        );
+        let both = bounds(&[("bound.a-up.max_ms", 6.0)]);
+        assert_eq!(longest(&one, &other), both);
+        assert_eq!(longest(&other, &one), both);
+
+        let promise = |metric: &str, source: &str, bound| Expectation {
+            arm: "x".into(),
+            metric: metric.into(),
+            promise: Promise::AtMost(bound),
+            formula: None,
+            source: source.into(),
+        };
+        let one = [
+            promise("a", "full", 5.0),
+            promise("a", "short", 1.0),
+            promise("b", "full", 1.0),
+        ];
+        let other = [promise("a", "full", 4.0), promise("b", "short", 2.0)];
+        assert_eq!(common(&one, &other), [promise("a", "full", 5.0)]);
+    }
+}

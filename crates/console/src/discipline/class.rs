@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said of a shaper's class: its place behind the gate and its queue.
+
+use super::{discipline, set};
+use crate::exit::{Failure, wrong};
+use weirgate_aqm::Settings;
+use weirgate_bpf::Class;
+use weirgate_units::{Handle, Rate};
+
+/// The largest weight and priority.
+const MOST_WEIGHT: u64 = 1 << 20;
+const LAST_PRIORITY: u64 = 7;
+
+/// The number of a class as tc writes it: `1:10`.
+pub fn class_id(text: &str) -> Result<u32, Failure> {
+    let handle: Result<Handle, _> = text.parse();
+    handle
+        .map(Handle::as_u32)
+        .map_err(|error| wrong(format!("`{text}` names no class: {error}")))
+}
+
+/// `1:10,priority=0,guarantee=102kbit,queue=codel,target_ns=5ms`; `queue` is
+/// what it has where it names none.
+pub fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
+    let mut words = text.split(',').map(str::trim);
+    let mut class = Class {
+        classid: class_id(words.next().unwrap_or_default())?,
+        guarantee_bytes_s: 0,
+        ceiling_bytes_s: 0,
+        weight: 1,
+        credit_ns: 0,
+        priority: 0,
+        settings: queue.clone(),
+    };
+    let mut rest = Vec::new();
+    for word in words {
+        match word.split_once('=') {
+            Some(("queue", name)) => class.settings = Settings::new(discipline(name)?),
+            _ => rest.push(word.to_owned()),
+        }
+    }
+    said(&mut class, &rest).map_err(|failure| about(text, failure))?;
+    Ok(class)
+}
+
+/// Takes over what is said of a class that is there; what it has queued stays.
+pub fn change(class: &mut Class, words: &[String]) -> Result<(), Failure> {
+    if words.iter().any(|word| word.starts_with("queue=")) {
+        return Err(wrong(
+            "another discipline empties the queue, and `change` never does; load again with \
+             --replace",
+        ));
+    }
+    said(class, words)
+}
+
+/// The class's own words, then its queue's parameters; every mistake of those
+/// is told.
+fn said(class: &mut Class, words: &[String]) -> Result<(), Failure> {
+    let mut params = Vec::new();
+    for word in words {
+        match word.split_once('=') {
+            Some(("guarantee", value)) => class.guarantee_bytes_s = rate("guarantee", value)?,
+            Some(("ceiling", value)) => class.ceiling_bytes_s = rate("ceiling", value)?,
+            Some(("weight", value)) => class.weight = number("weight", value, 1, MOST_WEIGHT)?,
+            Some(("priority", value)) => {
+                class.priority = number("priority", value, 0, LAST_PRIORITY)? as u32;
+            }
+            // What has the name of one of those.
+            Some(("queue.weight", value)) => params.push(format!("weight={value}")),
+            _ => params.push(word.clone()),
+        }
+    }
+    set(&mut class.settings, &params)
+}
+
+fn rate(name: &str, value: &str) -> Result<u64, Failure> {
+    let rate: Result<Rate, _> = value.parse();
+    rate.map(Rate::as_bytes_per_second)
+        .map_err(|error| wrong(format!("{name} is `{value}`: {error}")))
+}
+
+fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Failure> {
+    let number: Option<u64> = value.parse().ok();
+    number
+        .filter(|number| (least..=most).contains(number))
+        .ok_or_else(|| wrong(format!("{name} is `{value}`; write {least} to {most}")))
+}
+
+/// The same mistakes, with the class in which they are.
+fn about(text: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Input(said) => Failure::Input(format!("{said}\n  in --class {text}")),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_aqm::Discipline;
+
+    fn red() -> Settings {
+        Settings::new(Discipline::named("red").expect("red"))
+    }
+
+    #[test]
+    fn a_change_keeps_what_is_not_named() {
+        let text = "1:10,weight=3,guarantee=80kbit,queue.weight=0.25,limit_bytes=30kB";
+        let mut own = class(text, &red()).expect("a class");
+        let before = own.settings.clone();
+        let words = ["weight=5", "priority=2"].map(str::to_owned);
+        change(&mut own, &words).expect("a change");
+        assert_eq!(
+            (own.weight, own.priority, own.guarantee_bytes_s),
+            (5, 2, 10_000)
+        );
+        assert_eq!(own.settings, before);
+    }
+
+    #[test]
+    fn mistakes_are_told_and_what_is_right() {
+        let said = |text: &str| match class(text, &red()) {
+            Err(Failure::Input(said)) => said,
+            _ => panic!("{text}"),
+        };
+        assert!(said("1:10,weight=0").contains("write 1 to 1048576"));
+        assert!(said("1:10,priority=8").contains("in --class 1:10,priority=8"));
+        assert!(said("1:10,guarantee=fast").contains("guarantee is `fast`"));
+        let mut own = class("1:10", &red()).expect("a class");
+        assert!(change(&mut own, &["queue=codel".to_owned()]).is_err());
+    }
+}

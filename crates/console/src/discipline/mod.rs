@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Disciplines as commands name them: of the kit, or one's own by a folder, a
+//! source, a file that was built, or by name once it is loaded.
+
+pub mod class;
+mod line;
+
+pub use line::{Line, apply_line, set};
+
+use crate::exit::{Failure, wrong};
+use crate::handover;
+use anyhow::Context as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use weirgate_aqm::Discipline;
+use weirgate_bpf::{BpfError, kit_number};
+
+/// The folder with the files of disciplines that are in the kernel. It ends
+/// with the running system, as they do.
+pub const LOADED: &str = "/run/weirgate/aqm";
+
+/// The discipline of that name, of the kit or one's own.
+pub fn discipline(name: &str) -> Result<Discipline, Failure> {
+    if let Some(found) = Discipline::named(name) {
+        return Ok(found);
+    }
+    find(name)?.ok_or_else(|| {
+        let all = Discipline::all();
+        let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
+        wrong(format!(
+            "there is no discipline `{name}`; there are {}, and your own by its folder",
+            names.join(", ")
+        ))
+    })
+}
+
+/// A file that was built, here or before.
+pub struct Built {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The folder that holds it, where it was built for this command alone.
+    _folder: Option<TempDir>,
+}
+
+/// The file of a discipline of one's own: that which the word names, what was
+/// built in the folder, or made of the folder or the source. `None` where the word is none of these.
+pub fn file(word: &str) -> Result<Option<Built>, Failure> {
+    let path = Path::new(word);
+    let is = |extension: &str| path.extension().is_some_and(|kind| kind == extension);
+    if is("so") && path.is_file() {
+        return Ok(Some(Built {
+            path: path.to_owned(),
+            _folder: None,
+        }));
+    }
+    if !path.is_dir() && !is("c") {
+        return Ok(None);
+    }
+    if let Some(path) = built_in(path) {
+        return Ok(Some(Built {
+            path,
+            _folder: None,
+        }));
+    }
+    compiled(path).map(Some)
+}
+
+/// Has the laboratory's program build one for this command alone: compilers are
+/// its business.
+fn compiled(source: &Path) -> Result<Built, Failure> {
+    let folder = tempfile::tempdir().context("a folder for what is built")?;
+    // Its file name is the discipline's.
+    let name = fs::canonicalize(source).unwrap_or_else(|_| source.to_owned());
+    let name = name.file_stem().unwrap_or_default();
+    let path = folder.path().join(name).with_extension("so");
+    let mut build = Command::new(handover::lab()?);
+    build.args(["aqm", "build"]).arg(source);
+    let output = build.arg("--output").arg(&path).output()?;
+    if output.status.success() {
+        return Ok(Built {
+            path,
+            _folder: Some(folder),
+        });
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim_end();
+    Err(match output.status.code() {
+        Some(2) => Failure::Input(said.to_owned()),
+        _ => Failure::Other(anyhow::anyhow!(
+            "{}",
+            said.trim_start_matches("weirgate: ").to_owned()
+        )),
+    })
+}
+
+/// What was built in a folder, unless the source is newer or weirgate is of
+/// another version by now.
+fn built_in(folder: &Path) -> Option<PathBuf> {
+    let name = fs::canonicalize(folder).ok()?.file_name()?.to_owned();
+    let place = folder.join(name);
+    let changed = |extension: &str| {
+        let file = fs::metadata(place.with_extension(extension)).ok()?;
+        file.modified().ok()
+    };
+    let (built, source) = (changed("so")?, changed("c"));
+    let file = place.with_extension("so");
+    let current = source.is_none_or(|source| source <= built);
+    (current && (source.is_none() || open(&file).is_ok())).then_some(file)
+}
+
+/// The discipline of one's own that a word names: a folder or a source, which
+/// is compiled; a file that was built; the name of one that is loaded. `None`
+/// where it is none of these.
+pub fn find(word: &str) -> Result<Option<Discipline>, Failure> {
+    let own = if let Some(built) = file(word)? {
+        open(&built.path)?
+    } else if stored(word).is_some_and(|file| file.is_file()) {
+        return named(word).map(Some);
+    } else {
+        return Ok(None);
+    };
+    if Discipline::named(own.name()).is_some() {
+        let name = own.name();
+        return Err(wrong(format!(
+            "`{name}` is a discipline of the kit; call yours otherwise"
+        )));
+    }
+    Ok(Some(own))
+}
+
+/// One that is loaded.
+fn named(name: &str) -> Result<Discipline, Failure> {
+    let file = stored(name).ok_or_else(|| wrong(format!("`{name}` names no discipline")))?;
+    open(&file)
+}
+
+/// Opens a file that was built.
+pub fn open(path: &Path) -> Result<Discipline, Failure> {
+    Discipline::open(path, kit_number()).map_err(wrong)
+}
+
+/// The discipline of the kit or of one's own that has this name in the kernel.
+pub fn known(name: &str) -> Option<Discipline> {
+    Discipline::named(name).or_else(|| named(name).ok())
+}
+
+/// Where the file of a loaded one is; `None` where the word is no name.
+pub fn stored(name: &str) -> Option<PathBuf> {
+    check_name(name).ok()?;
+    Some(Path::new(LOADED).join(name).with_extension("so"))
+}
+
+/// Words of C of up to ten small letters.
+const KEYWORDS: [&str; 29] = [
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return",
+    "short", "signed", "sizeof", "static", "struct", "switch", "void", "while",
+];
+
+/// A C name that may follow `weir_` in a qdisc's.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if KEYWORDS.contains(&name) {
+        return Err(wrong(format!("`{name}` is a word of C; call it otherwise")));
+    }
+    if begins && name.chars().all(plain) && name.len() <= 10 {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}` cannot be a discipline's name: write up to 10 small letters, digits and \
+         underscores, a letter first"
+    )))
+}
+
+/// What exit status an error of the programs in the kernel has.
+pub fn failed(error: BpfError) -> Failure {
+    match error {
+        BpfError::Classes(text) => wrong(text),
+        error => Failure::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Pages that a program writes about itself: manual pages, completions.
+
+use crate::exit::{Failure, Outcome, Status};
+use crate::output;
+use clap::Command;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Pages by their paths below the folder of the reference.
+pub type Pages = BTreeMap<String, Vec<u8>>;
+
+/// Writes pages into a folder, or, to check, says which files there differ.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
+    let mut status = Status::Done;
+    for (name, content) in pages {
+        let path = folder.join(&name);
+        if !check {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(&path, content)?;
+        } else if fs::read(&path).ok().as_ref() != Some(&content) {
+            output::note(&format!(
+                "{} is not what the program writes",
+                path.display()
+            ));
+            status = Status::Differs;
+        }
+    }
+    Ok(status)
+}
+
+/// One manual page for each command of a program, but those that another
+/// program does: they have an argument `ARGUMENTS`, and their pages are that
+/// program's.
+///
+/// # Errors
+/// There is no room for temporary files.
+pub fn manual_pages(program: Command) -> Result<Pages, Failure> {
+    let folder = tempfile::tempdir()?;
+    let mut handed = Vec::new();
+    let name = program.get_name().to_owned();
+    handed_over(&program, &name, &mut handed);
+    clap_mangen::generate_to(program, folder.path())?;
+    let mut pages = Pages::new();
+    for entry in fs::read_dir(folder.path())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !handed.contains(&name) {
+            pages.insert(format!("man/{name}"), fs::read(entry.path())?);
+        }
+    }
+    Ok(pages)
+}
+
+fn handed_over(command: &Command, name: &str, found: &mut Vec<String>) {
+    for part in command.get_subcommands() {
+        let name = format!("{name}-{}", part.get_name());
+        if part
+            .get_arguments()
+            .any(|one| one.is_trailing_var_arg_set() && one.get_id() == "arguments")
+        {
+            found.push(format!("{name}.1"));
+        }
+        handed_over(part, &name, found);
+    }
+}
+
+/// Prints the completions of a shell.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn completions(shell: clap_complete::Shell, mut program: Command) -> Outcome {
+    let mut script = Vec::new();
+    let name = program.get_name().to_owned();
+    clap_complete::generate(shell, &mut program, name, &mut script);
+    output::data(&String::from_utf8_lossy(&script))?;
+    Ok(Status::Done)
+}

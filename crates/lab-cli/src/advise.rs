@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate advise`: settings compared in the laboratory, ranked by a goal.
+
+use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weirgate_advise::{Goal, Line, Match, Question, answer};
+use weirgate_campaign::bundled;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::source;
+use weirgate_linklayer::LinkLayer;
+use weirgate_units::{Rate, Share, Size, Span};
+
+/// What is asked.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    goal: Wanted,
+}
+
+/// What is wanted of a link.
+#[derive(Subcommand)]
+enum Wanted {
+    /// Hold a stream of datagrams to a rate, with the shortest delay.
+    Cap {
+        /// What it may have, on the wire.
+        #[arg(long, value_name = "RATE")]
+        limit: Rate,
+        /// What it sends when nothing holds it, on the wire.
+        #[arg(long, value_name = "RATE")]
+        stream: Rate,
+        /// The length of its IP packets.
+        #[arg(long, value_name = "BYTES", default_value_t = 1400)]
+        packet: u16,
+        /// TCP connections beside it.
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+        tcp: u16,
+        /// Hold it also where nobody else sends.
+        #[arg(long)]
+        always: bool,
+        /// How its packets are told: `udp`, `dscp=AF41`, `port=5004` or `address=PREFIX`.
+        #[arg(long = "match", value_name = "WHAT", default_value = "udp")]
+        chosen: Match,
+        #[command(flatten)]
+        of: Common,
+    },
+    /// Give a department as much as it can have, and leave a part to the others.
+    Prefer {
+        /// Its TCP connections.
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+        tcp: u16,
+        /// The others', each of a host of its own.
+        #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=100))]
+        others: u16,
+        /// What the others must get, as a part of the link.
+        #[arg(long, value_name = "SHARE", default_value = "10%")]
+        leave: Share,
+        /// How its packets are told: `address=PREFIX`, `dscp=AF21` or `port=443`.
+        #[arg(long = "match", value_name = "WHAT")]
+        chosen: Match,
+        #[command(flatten)]
+        of: Common,
+    },
+    /// Let calls wait as shortly as possible beside TCP.
+    Voice {
+        /// Calls at once, each 50 packets of 200 bytes a second.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        calls: u16,
+        /// TCP connections beside them.
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+        tcp: u16,
+        /// How their packets are told: `dscp=EF`, `udp`, `port=5004` or `address=PREFIX`.
+        #[arg(long = "match", value_name = "WHAT", default_value = "dscp=EF")]
+        chosen: Match,
+        #[command(flatten)]
+        of: Common,
+    },
+}
+
+/// The link, and how the answer is given.
+#[derive(Args)]
+struct Common {
+    /// The link's rate, on the wire, in the direction that is asked about.
+    #[arg(long, value_name = "RATE")]
+    rate: Rate,
+    /// What a packet costs; a name as in a policy.
+    #[arg(long, value_name = "LAYER", default_value = "ethernet", value_parser = layer)]
+    layer: LinkLayer,
+    /// How long a bit travels, one way.
+    #[arg(long, value_name = "TIME", default_value = "5ms")]
+    delay: Span,
+    /// The queue of the modem, which counts where nothing shapes.
+    #[arg(long, value_name = "SIZE", default_value = "100kB")]
+    buffer: Size,
+    /// The router's device to the link, for the policy.
+    #[arg(long, default_value = "wan")]
+    device: String,
+    /// Its device to the inside.
+    #[arg(long, default_value = "lan")]
+    lan: String,
+    /// Runs of each setting.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    seeds: u16,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write the experiment and its policies here, for `weirgate lab run`.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    #[arg(long)]
+    kernel: Option<PathBuf>,
+}
+
+fn layer(name: &str) -> Result<LinkLayer, String> {
+    LinkLayer::named(name).map_err(|error| error.to_string())
+}
+
+/// Measures and answers. Exit status 1 where no setting does what was asked for.
+pub fn run(arguments: Arguments) -> Outcome {
+    let (goal, chosen, of) = match arguments.goal {
+        Wanted::Cap {
+            limit,
+            stream,
+            packet,
+            tcp,
+            always,
+            chosen,
+            of,
+        } => {
+            let goal = Goal::Cap {
+                limit,
+                stream,
+                packet,
+                tcp,
+                always,
+            };
+            (goal, chosen, of)
+        }
+        Wanted::Prefer {
+            tcp,
+            others,
+            leave,
+            chosen,
+            of,
+        } => (Goal::Prefer { tcp, others, leave }, chosen, of),
+        Wanted::Voice {
+            calls,
+            tcp,
+            chosen,
+            of,
+        } => (Goal::Voice { calls, tcp }, chosen, of),
+    };
+    let question = Question {
+        line: Line {
+            rate: of.rate,
+            layer: of.layer,
+            delay: of.delay,
+            buffer: of.buffer,
+        },
+        goal,
+        chosen,
+        device: of.device,
+        lan: of.lan,
+        seeds: of.seeds,
+    };
+    question
+        .check()
+        .map_err(|error| Failure::Input(format!("weirgate: {error}")))?;
+    let text = question.experiment();
+    let files = question.policies();
+    let experiment = source::parse(Path::new("advise.toml"), &text, weirgate_experiment::parse)?;
+    for (path, text) in &files {
+        policy::parse(Path::new(path), text)?;
+    }
+    if let Some(folder) = &of.out {
+        write(folder, &text, &files)?;
+    }
+    let arms = experiment.arms.len();
+    output::note(&format!(
+        "Comparing {arms} settings in the laboratory, each in a virtual machine of its own."
+    ));
+    let result = bundled(&text, experiment, files, of.kernel)?;
+    let answer = answer(&question, &result.figures);
+    if let Some(text) = &answer.policy {
+        policy::parse(Path::new("the best setting's policy"), text)?;
+    }
+    if of.json {
+        output::data(&serde_json::to_string_pretty(&answer)?)?;
+    } else {
+        output::data(&answer.to_string())?;
+    }
+    let answered = answer.settings.first().is_some_and(|one| one.missed() == 0);
+    Ok(if answered {
+        Status::Done
+    } else {
+        Status::Differs
+    })
+}
+
+fn write(folder: &Path, text: &str, files: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let named = |path: &Path, error: std::io::Error| {
+        Failure::Input(format!("weirgate: {}: {error}", path.display()))
+    };
+    let experiment = ("advise.toml", text);
+    let policies = files.iter().map(|(path, text)| (&**path, &**text));
+    for (path, text) in [experiment].into_iter().chain(policies) {
+        let path = folder.join(path);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(|error| named(parent, error))?;
+        fs::write(&path, text).map_err(|error| named(&path, error))?;
+    }
+    Ok(())
+}

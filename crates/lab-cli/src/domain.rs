@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate-lab domain try`: the whole domain in the lab's machine, before any
+//! router is touched. This program packs itself, `weirgate` and the domain file
+//! into the machine. There, as `domain inside`, it makes a namespace of every
+//! router and customer, has `weirgate` apply the domain to them and measures what
+//! was promised.
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::time;
+use weirgate_console::{output, source};
+use weirgate_domain::Domain;
+use weirgate_lab::{Limits, Options, prepare};
+use weirgate_rollout::apply;
+use weirgate_rollout::ssh::Ssh;
+use weirgate_rollout::verify::{self, Settings};
+use weirgate_rollout::{Sound, namespaces, sound};
+use weirgate_units::Rate;
+
+/// Where the machine has the domain file.
+const FILE: &str = "/domain.toml";
+
+/// Where it remembers what is kept; nobody reads it.
+const RECORD: &str = "/run/verified.json";
+
+/// A router that is not confirmed would return after this; everything there
+/// takes longer than on a router.
+const CONFIRM: Duration = Duration::from_mins(10);
+
+/// What can be done with a domain here.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Try the domain in a virtual machine: apply it there and measure what was promised.
+    ///
+    /// Every router and customer is a network namespace of a stock kernel, with the links and
+    /// their delays; nothing of this machine is changed, and no router is contacted. Time there is
+    /// virtual, so that a slow machine measures what a fast one does. Exit status 1 if something is
+    /// broken.
+    Try {
+        /// The domain file.
+        domain: PathBuf,
+        #[command(flatten)]
+        arguments: Arguments,
+    },
+    /// The part of `try` in the machine.
+    #[command(hide = true)]
+    Inside {
+        /// The domain file.
+        domain: PathBuf,
+        /// Make the namespaces only.
+        #[arg(long)]
+        only_build: bool,
+        #[command(flatten)]
+        measure: Measure,
+    },
+}
+
+/// Runs one of them.
+pub fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Try {
+            domain: path,
+            arguments,
+        } => match sound(path)? {
+            Some((domain, ..)) => boot(&domain, &source::read(path)?, arguments),
+            None => Ok(Status::Differs),
+        },
+        Command::Inside {
+            domain,
+            only_build,
+            measure,
+        } => match sound(domain)? {
+            Some(all) => inside(all, (!only_build).then_some(measure)),
+            None => Ok(Status::Differs),
+        },
+    }
+}
+
+/// What is measured, and for how long.
+#[derive(Args)]
+pub struct Measure {
+    /// For how long the traffic is sent.
+    #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "5s")]
+    time: Duration,
+    /// Send best-effort traffic of this rate beside, between the same customers.
+    #[arg(long, value_name = "RATE")]
+    beside: Option<Rate>,
+}
+
+/// Arguments of `try`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    measure: Measure,
+    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    #[arg(long)]
+    kernel: Option<PathBuf>,
+    /// Wall-clock limit, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    limit: u64,
+}
+
+/// Boots the machine with the domain file, and prints what it says.
+fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
+    // What does not go there is said here.
+    namespaces::settle(&mut domain.clone())?;
+    let own = std::env::current_exe()?;
+    let name = own.file_name().unwrap_or_default().to_string_lossy();
+    let time = format!("{}ms", arguments.measure.time.as_millis());
+    let mut words = vec![&*name, "domain", "inside", FILE, "--time", &time];
+    let beside = arguments.measure.beside.map(|rate| rate.to_string());
+    if let Some(rate) = &beside {
+        words.extend(["--beside", rate]);
+    }
+    // What the routers and customers run; beside this program or in PATH.
+    let beside = own.with_file_name("weirgate");
+    let router = if beside.is_file() {
+        beside.to_string_lossy().into_owned()
+    } else {
+        "weirgate".to_owned()
+    };
+    let programs = ["ip", "tc", "sysctl"].map(str::to_owned).into_iter();
+    let options = Options {
+        kernel: arguments.kernel.clone(),
+        programs: programs
+            .chain([own.to_string_lossy().into_owned(), router])
+            .collect::<BTreeSet<_>>(),
+        ..Options::default()
+    };
+    let lab = prepare(&options, false, &mut |note| output::note(note)).map_err(|e| anyhow!(e))?;
+    let limits = Limits {
+        wall: Duration::from_secs(arguments.limit),
+        memory_mib: memory(domain),
+        ..Limits::default()
+    };
+    let files = [(FILE, text.as_bytes())];
+    let output = lab
+        .execute(&words, &files, (1, limits), &mut |step| {
+            output::note(&step.what);
+        })
+        .map_err(anyhow::Error::from)?;
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let status = match status {
+        "status: 0" => Status::Done,
+        "status: 1" => Status::Differs,
+        _ => return Err(Failure::Other(anyhow!("{}", said.trim_end()))),
+    };
+    output::data(&format!("kernel {}\n{}", output.kernel, said.trim_end()))?;
+    Ok(status)
+}
+
+/// Memory of the machine in MiB: the programs that it starts at once are one
+/// for each customer and router, each of 8 MiB beside what they share.
+fn memory(domain: &Domain) -> u32 {
+    let processes = domain.routers.len() + domain.customers.len();
+    512 + 8 * u32::try_from(processes).unwrap_or(u32::MAX / 16)
+}
+
+/// Tells the program outside of the machine what is done.
+fn tell(what: &str) {
+    let console = fs::File::options().write(true).open("/dev/console");
+    // Without a console nobody waits to be told.
+    let _ = console.and_then(|mut console| writeln!(console, "@progress 0 0 {what}"));
+}
+
+/// The part in the machine: builds the domain, and applies and measures it
+/// where something is to be measured.
+fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outcome {
+    namespaces::settle(&mut domain)?;
+    let Some(measure) = measure else {
+        namespaces::build(&domain)?;
+        return Ok(Status::Done);
+    };
+    tell(&format!(
+        "building {} routers and {} customers",
+        domain.routers.len(),
+        domain.customers.len()
+    ));
+    namespaces::build(&domain)?;
+    tell("applying the routers' policies");
+    let ssh = Ssh::namespaces();
+    match apply::apply(&domain, &texts, &ssh, CONFIRM, false)? {
+        Status::Done => (),
+        Status::Differs => return Ok(Status::Differs),
+    }
+    tell(&format!("measuring {} services", domain.services.len()));
+    let settings = Settings {
+        time: measure.time,
+        beside: measure.beside,
+        ask: true,
+        record: Path::new(RECORD),
+    };
+    verify::run(&domain, &check, &texts, &ssh, &settings)
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate lab`: run, list, prepare; and `weirgate report`.
+
+use clap::Subcommand;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use weirgate_campaign::{Run, load, saved, unusable};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_report::html::Section;
+
+/// What is asked of the laboratory.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run experiments on a stock kernel in a virtual machine under virtual time.
+    ///
+    /// Needs no root. Exit status 1 if a figure differs from what its
+    /// experiment expects.
+    Run(Run),
+    /// Describe experiments.
+    List {
+        /// Experiment files, or folders of them; those that come with weirgate unless given.
+        paths: Vec<PathBuf>,
+    },
+    /// Make the laboratory ready: fetch a guest kernel, build the guest image.
+    Prepare {
+        /// Fetch the kernel even if one is there.
+        #[arg(long)]
+        refresh: bool,
+        /// A kernel to use instead: a bzImage, or a folder with `vmlinuz` and modules.
+        #[arg(long)]
+        kernel: Option<PathBuf>,
+    },
+}
+
+/// Runs the subcommand.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Run(arguments) => weirgate_campaign::run(&arguments),
+        Command::List { paths } => list(&paths),
+        Command::Prepare { refresh, kernel } => prepare(refresh, kernel),
+    }
+}
+
+fn prepare(refresh: bool, kernel: Option<PathBuf>) -> Outcome {
+    let options = weirgate_lab::Options {
+        kernel,
+        ..weirgate_lab::Options::default()
+    };
+    weirgate_lab::prepare(&options, refresh, &mut |note| output::note(note))
+        .map_err(|error| unusable(error, options.kernel.as_deref()))?;
+    Ok(Status::Done)
+}
+
+fn list(paths: &[PathBuf]) -> Outcome {
+    let own;
+    let paths = if paths.is_empty() {
+        own = [own_experiments()?];
+        &own[..]
+    } else {
+        paths
+    };
+    let mut text = String::new();
+    for file in experiment_files(paths)? {
+        let experiment = load(&file, &[])?.1;
+        let arms: Vec<&str> = experiment
+            .arms
+            .iter()
+            .map(|arm| arm.name.as_str())
+            .collect();
+        let _ = writeln!(text, "{}  {}", experiment.name, experiment.title);
+        let _ = writeln!(text, "    from  {}", experiment.source);
+        if !experiment.covers.is_empty() {
+            let _ = writeln!(text, "    also  {}", experiment.covers.join(", "));
+        }
+        let _ = writeln!(text, "    arms  {}", arms.join(", "));
+        let seconds = experiment.duration().as_secs_f64();
+        if seconds > 0.0 {
+            let _ = writeln!(text, "    takes {seconds:.0} virtual seconds for each arm");
+        }
+    }
+    output::data(&text)?;
+    Ok(Status::Done)
+}
+
+/// The folder of the experiments that come with weirgate: of this folder, of
+/// the place where the program is installed, or of the tree where it was built.
+fn own_experiments() -> Result<PathBuf, Failure> {
+    let program = std::env::current_exe()?;
+    let beside = program.parent().unwrap_or_else(|| Path::new("/"));
+    let looked = [
+        PathBuf::from("experiments"),
+        above(beside, 1).join("share/weirgate/experiments"),
+        above(beside, 2).join("experiments"),
+    ];
+    if let Some(found) = looked.iter().find(|folder| folder.is_dir()) {
+        return Ok(found.clone());
+    }
+    let looked: Vec<String> = looked
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    Err(Failure::Input(format!(
+        "weirgate: no experiments found; looked at {}; name files or folders",
+        looked.join(", ")
+    )))
+}
+
+/// So many folders up.
+fn above(folder: &Path, levels: usize) -> &Path {
+    folder.ancestors().nth(levels).unwrap_or(folder)
+}
+
+/// The named files, and the `.toml` files of named folders in order of name.
+fn experiment_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let unreadable = |error: std::io::Error| {
+            Failure::Input(format!("weirgate: {}: {error}", path.display()))
+        };
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
+            let file = entry.map_err(unreadable)?.path();
+            if file
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
+                inside.push(file);
+            }
+        }
+        inside.sort();
+        if inside.is_empty() {
+            let message = format!("weirgate: {}: no experiment files (*.toml)", path.display());
+            return Err(Failure::Input(message));
+        }
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// `weirgate report`: draws saved results again.
+pub fn report(folders: &[PathBuf], file: &Path) -> Outcome {
+    let mut sections = Vec::new();
+    for folder in folders {
+        sections.push(saved::read(folder)?.findings(Section::new));
+    }
+    saved::write_report("weirgate: experiments", &sections, &[], file)?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The `weirgate-lab` command: the laboratory, its reports and advice, and the
+//! workshop for disciplines.
+//!
+//! `weirgate` hands its commands of the same names over to this program.
+
+mod advise;
+mod aqm;
+mod domain;
+mod lab;
+mod reference;
+mod sequence;
+mod trial;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weirgate_console::exit;
+
+/// Measures policies and disciplines in a laboratory, on stock kernels.
+#[derive(Parser)]
+#[command(name = "weirgate-lab", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show what weirgate does: an emulated ADSL line, before and after.
+    ///
+    /// Needs no root and changes nothing on this machine.
+    Try(trial::Arguments),
+    /// Run experiments in the laboratory.
+    Lab {
+        #[command(subcommand)]
+        command: lab::Command,
+    },
+    /// Compare settings for a link in the laboratory, and give the best one's policy.
+    ///
+    /// Asks nobody and changes nothing; needs no root. Every setting runs in a virtual machine with
+    /// the same traffic. Exit status 1 if no setting does what is asked for.
+    Advise(advise::Arguments),
+    /// Draw the report of saved results.
+    Report {
+        /// Folders that `lab run --out` wrote.
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+        /// The HTML file to write.
+        #[arg(long, default_value = "report.html")]
+        output: PathBuf,
+    },
+    /// Queueing disciplines of one C source each: write, test and measure them.
+    Aqm {
+        #[command(subcommand)]
+        command: aqm::Command,
+    },
+    /// A DiffServ domain in the laboratory.
+    Domain {
+        #[command(subcommand)]
+        command: domain::Command,
+    },
+    /// Play an experiment of the laboratory between this machine and a real host.
+    Probe(sequence::Arguments),
+    /// Print the completions of a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the reference and the manual pages into a folder.
+    #[command(hide = true)]
+    Reference {
+        /// The folder.
+        folder: PathBuf,
+        /// Write nothing; exit status 1 if a file there differs.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return exit::usage(&error),
+    };
+    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
+    let outcome = match arguments.command {
+        Command::Try(arguments) => trial::run(&arguments),
+        Command::Lab { command } => lab::run(command),
+        Command::Advise(arguments) => advise::run(arguments),
+        Command::Report { folders, output } => lab::report(&folders, &output),
+        Command::Aqm { command } => aqm::run(&command),
+        Command::Domain { command } => domain::run(&command),
+        Command::Probe(arguments) => sequence::run(&arguments),
+        Command::Completions { shell } => {
+            weirgate_console::reference::completions(shell, Arguments::command())
+        }
+        Command::Reference { folder, check } => reference::run(&folder, check),
+    };
+    exit::code(outcome)
+}

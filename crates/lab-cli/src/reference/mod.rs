@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The reference, written from the tables that the programs themselves work
+//! with.
+
+mod disciplines;
+mod seam;
+
+use crate::Arguments;
+use clap::CommandFactory as _;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use weirgate_console::exit::Outcome;
+use weirgate_console::reference;
+use weirgate_linklayer::LinkLayer;
+
+/// Writes the reference into a folder, or, to check, says which files differ.
+pub fn run(folder: &Path, check: bool) -> Outcome {
+    let mut pages = reference::manual_pages(Arguments::command())?;
+    pages.insert("messages.md".to_owned(), messages().into_bytes());
+    pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
+    pages.insert("metrics.md".to_owned(), metrics().into_bytes());
+    for (name, page) in disciplines::pages(folder)? {
+        pages.insert(name, page.into_bytes());
+    }
+    let (name, page) = seam::page();
+    pages.insert(name, page.into_bytes());
+    reference::write(folder, pages, check)
+}
+
+fn messages() -> String {
+    let mut text = String::from(
+        "# Messages\n\nEvery problem of a policy, an experiment or a domain file has a code that keeps its \
+         meaning.\n\n| code | meaning |\n|---|---|\n",
+    );
+    let policy = weirgate_policy::CODES
+        .iter()
+        .map(|code| (code.code, code.meaning));
+    let compile = weirgate_compile::CODES
+        .iter()
+        .map(|code| (code.code, code.meaning));
+    let plain = weirgate_document::CODES
+        .iter()
+        .chain(weirgate_experiment::CODES)
+        .chain(weirgate_domain::CODES)
+        .copied();
+    let all: BTreeMap<&str, &str> = policy.chain(compile).chain(plain).collect();
+    for (code, meaning) in all {
+        let _ = writeln!(text, "| {code} | {meaning} |");
+    }
+    text
+}
+
+fn link_layers() -> String {
+    let mut text = String::from(
+        "# Link layers\n\nNames for `layer` in a policy. Overhead and least size are bytes \
+         beside the IP packet, before framing.\n\n\
+         | name | overhead | least | framing | 40 B | 1500 B | what |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (name, what) in LinkLayer::names() {
+        let Ok(layer) = LinkLayer::named(name) else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "| `{name}` | {} | {} | {:?} | {} | {} | {what} |",
+            layer.overhead(),
+            layer.mpu(),
+            layer.framing(),
+            layer.wire_bytes(40),
+            layer.wire_bytes(1500),
+        );
+    }
+    text
+}
+
+fn metrics() -> String {
+    let mut text = String::from(
+        "# Metrics\n\nA name is `[PHASE.]QUANTITY.SUBJECT.ENDING`, such as \
+         `upload1.rtt.interactive.max_ms`; without a phase it speaks of the whole run. How each is \
+         computed stands at the head of `crates/measure/src/lib.rs`.\n\n\
+         | quantity | subject | endings |\n|---|---|---|\n",
+    );
+    for (word, subject, endings) in weirgate_experiment::grammar() {
+        let _ = writeln!(text, "| `{word}` | {subject} | `{}` |", endings.join("` `"));
+    }
+    text
+}

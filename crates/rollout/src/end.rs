@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate domain end`: one end of a measurement, on a customer's machine,
+//! told by lines of JSON what to do.
+//!
+//! It answers and counts only datagrams that hold the number which it was
+//! given at the beginning, so that nobody else can make it send.
+
+use crate::transport::{Listening, Place, Way, payload};
+use anyhow::{Context as _, bail};
+use rustix::net::sockopt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+
+/// What an end is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Listen at the address, for datagrams with the number.
+    Listen {
+        /// The own address.
+        address: IpAddr,
+        /// What every datagram holds.
+        number: u64,
+        /// Places beside a port for all.
+        places: Vec<Place>,
+    },
+    /// What to send; round trips are measured at once.
+    Prepare(Vec<Sending>),
+    /// Send now.
+    Send,
+    /// Tell what arrived.
+    Tell,
+}
+
+/// What an end answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It listens at the first port, and at these of the places; at none where
+    /// all of a place's ports are taken.
+    Listening(u16, Vec<Option<u16>>),
+    /// The round trips by flow, in nanoseconds; none where no echo came.
+    Prepared(BTreeMap<u32, Option<Trip>>),
+    /// Packets that were sent, by flow, and for how long, in nanoseconds.
+    Sent(BTreeMap<u32, (u64, u64)>),
+    /// What arrived, by flow.
+    Arrived(BTreeMap<u32, Arrived>),
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// The shortest of some round trips.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Trip {
+    /// There and back.
+    pub round_ns: u64,
+    /// The other end's clock at arrival less the own at sending.
+    pub there_ns: i64,
+}
+
+/// A flow to send.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sending {
+    /// Its number, whose lowest six bits are its code point, for the answers to
+    /// echoes.
+    pub flow: u32,
+    /// To whom.
+    pub to: SocketAddr,
+    /// Whether by a connection.
+    pub tcp: bool,
+    /// Ports that it may come from, from..=to; none is any.
+    pub from: Vec<(u16, u16)>,
+    /// The code point.
+    pub dscp: u8,
+    /// Bytes of each IP packet.
+    pub packet: u16,
+    /// Bits of IP packets a second.
+    pub rate: u64,
+    /// IP bytes that are sent at once at the beginning.
+    pub burst: u64,
+    /// For how long.
+    pub milliseconds: u64,
+}
+
+/// What arrived of a flow.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Arrived {
+    /// Packets.
+    pub packets: u64,
+    /// The own clock at arrival less the sender's at sending, the least.
+    pub least_ns: i64,
+    /// The same, the most.
+    pub most_ns: i64,
+}
+
+/// What a datagram begins with: number, kind, flow, place, time of sending.
+pub const HEAD: usize = 8 + 1 + 4 + 8 + 8;
+/// A packet that is counted, one that is answered, and the answer.
+const COUNTED: u8 = 0;
+const ECHO: u8 = 1;
+const ANSWER: u8 = 2;
+/// Round trips before anything is sent, and how long each is waited for.
+const ECHOES: u64 = 10;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs until standard input ends.
+pub fn run() -> Outcome {
+    let mut end = End::default();
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let order: Order = serde_json::from_str(&line).map_err(|error| {
+            Failure::Input(format!(
+                "weirgate: `domain end` is spoken to by `domain verify`: {error}"
+            ))
+        })?;
+        let answer = end
+            .carry_out(order)
+            .unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
+        output::data(&serde_json::to_string(&answer)?)?;
+    }
+    Ok(Status::Done)
+}
+
+#[derive(Default)]
+struct End {
+    arrivals: Arrivals,
+    own: Option<SocketAddr>,
+    listening: Listening,
+    ready: Vec<(Sending, Way)>,
+}
+
+/// What arrived by flow, of datagrams and messages with one number.
+#[derive(Clone, Default)]
+pub struct Arrivals {
+    number: u64,
+    flows: Arc<Mutex<BTreeMap<u32, Arrived>>>,
+}
+
+impl Arrivals {
+    /// Nothing yet of those with this number.
+    pub fn of(number: u64) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arrived>> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl End {
+    fn carry_out(&mut self, order: Order) -> anyhow::Result<Answer> {
+        match order {
+            Order::Listen {
+                address,
+                number,
+                places,
+            } => self.listen(address, number, &places),
+            Order::Prepare(flows) => self.prepare(flows),
+            Order::Send => Ok(self.send()),
+            Order::Tell => Ok(Answer::Arrived(self.arrivals.lock().clone())),
+        }
+    }
+
+    fn listen(&mut self, address: IpAddr, number: u64, places: &[Place]) -> anyhow::Result<Answer> {
+        self.arrivals = Arrivals::of(number);
+        let any = Place {
+            tcp: false,
+            ports: Vec::new(),
+        };
+        let mut at = |place: &Place| self.listening.at(address, place, &self.arrivals);
+        let port = at(&any)
+            .with_context(|| format!("listen at {address}, the `address` of the customer"))?;
+        self.own = Some(SocketAddr::new(address, port));
+        Ok(Answer::Listening(port, places.iter().map(at).collect()))
+    }
+
+    /// Opens each flow's socket and measures its way while it is empty.
+    fn prepare(&mut self, flows: Vec<Sending>) -> anyhow::Result<Answer> {
+        let Some(own) = self.own else {
+            bail!("`prepare` comes after `listen`");
+        };
+        let mut trips = BTreeMap::new();
+        for flow in flows {
+            // One without a way sends nothing, and is told apart by that.
+            let Ok(mut way) = Way::open(own.ip(), &flow, PATIENCE) else {
+                continue;
+            };
+            trips.insert(flow.flow, self.trip(&flow, &mut way));
+            self.ready.push((flow, way));
+        }
+        // What the echoes took of the profiles comes back.
+        let refilled = self.ready.iter().map(|(flow, _)| gap(flow, flow.burst));
+        thread::sleep(refilled.max().unwrap_or_default().min(PATIENCE));
+        Ok(Answer::Prepared(trips))
+    }
+
+    fn trip(&self, flow: &Sending, way: &mut Way) -> Option<Trip> {
+        let number = self.arrivals.number;
+        let mut best: Option<Trip> = None;
+        let mut packet = vec![0; payload(flow)];
+        for place in 0..ECHOES {
+            // Within the profile, as a router measures it.
+            thread::sleep(gap(flow, u64::from(flow.packet)).min(PATIENCE));
+            let sent = now();
+            head(&mut packet, number, ECHO, flow.flow, place, sent);
+            if way.send(&packet).is_err() {
+                continue;
+            }
+            let mut answer = vec![0; packet.len()];
+            let mut read = |way: &mut Way| -> io::Result<Option<Trip>> {
+                let length = way.hear(&mut answer)?;
+                let Some(told) = Told::of(&answer[..length], number, ANSWER) else {
+                    return Ok(None);
+                };
+                let same = told.place == place && told.flow == flow.flow;
+                Ok(same.then(|| Trip {
+                    round_ns: now().saturating_sub(sent),
+                    there_ns: difference(told.time, sent),
+                }))
+            };
+            // A late answer to an earlier echo is none; a lost one is one fewer.
+            if let Ok(Some(trip)) = read(way) {
+                let shorter = best.is_none_or(|best| trip.round_ns < best.round_ns);
+                best = if shorter { Some(trip) } else { best };
+            } else if place >= 2 && best.is_none() {
+                break;
+            }
+        }
+        best
+    }
+
+    fn send(&mut self) -> Answer {
+        let number = self.arrivals.number;
+        let started: Vec<_> = self
+            .ready
+            .drain(..)
+            .map(|(flow, mut way)| {
+                let id = flow.flow;
+                (id, thread::spawn(move || stream(&flow, &mut way, number)))
+            })
+            .collect();
+        let ended = started
+            .into_iter()
+            .map(|(flow, thread)| (flow, thread.join().unwrap_or_default()));
+        Answer::Sent(ended.collect())
+    }
+}
+
+/// Sends a flow: its burst at once, then at its rate. A sender that is late
+/// catches up by at most its burst, so that the profile is kept to; so it is
+/// late by as little as the kernel can.
+///
+/// What a connection did not take in time counts as sent, and so as lost.
+fn stream(flow: &Sending, way: &mut Way, number: u64) -> (u64, u64) {
+    // Without it, timers are up to 50 us late (prctl(2), PR_SET_TIMERSLACK).
+    let exact = NonZeroU64::new(1);
+    let _ = rustix::thread::set_current_timer_slack(exact);
+    let size = u64::from(flow.packet).max(1);
+    let gap = gap(flow, size);
+    // One packet's worth of the burst is left for what the network does to
+    // their distances before the router that measures them.
+    let ahead = u32::try_from((flow.burst / size).saturating_sub(2)).unwrap_or(u32::MAX);
+    let length = Duration::from_millis(flow.milliseconds);
+    let begin = Instant::now();
+    let mut packet = vec![0; payload(flow)];
+    let mut sent = 0;
+    // When the bucket is full again, as a theoretical arrival time.
+    let mut full = Duration::ZERO;
+    loop {
+        let due = full.saturating_sub(gap * ahead);
+        if due >= length {
+            break;
+        }
+        let passed = begin.elapsed();
+        if due > passed {
+            thread::sleep(due.checked_sub(passed).unwrap_or_default());
+        }
+        head(&mut packet, number, COUNTED, flow.flow, sent, now());
+        // A packet that cannot be sent is as one that is lost on the way.
+        let waited = way.send(&packet).unwrap_or_default();
+        let missed = waited.as_nanos() / gap.as_nanos().max(1);
+        sent += 1 + u64::try_from(missed).unwrap_or(u64::MAX);
+        full = full.max(begin.elapsed()) + gap;
+    }
+    (sent, nanoseconds(begin.elapsed()))
+}
+
+/// Answers echoes and counts the rest, until the socket fails.
+pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
+    let mut packet = [0; 2048];
+    let mut tos = None;
+    loop {
+        let (length, from) = match socket.recv_from(&mut packet) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // An earlier answer found no port.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            Err(_) => return,
+        };
+        let packet = &mut packet[..length];
+        if let Some(point) = answered(packet, arrivals) {
+            if tos != Some(point) {
+                let set = if from.is_ipv6() {
+                    sockopt::set_ipv6_tclass(socket, u32::from(point) << 2)
+                } else {
+                    sockopt::set_ip_tos(socket, point << 2)
+                };
+                tos = set.is_ok().then_some(point);
+            }
+            // An answer that cannot be sent is as one that is lost.
+            let _ = socket.send_to(packet, from);
+        }
+    }
+}
+
+/// Counts a packet, or makes an echo its answer, to be sent back with this code
+/// point.
+pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
+    let came = now();
+    if let Some(told) = Told::of(packet, arrivals.number, COUNTED) {
+        let took = difference(came, told.time);
+        let mut arrived = arrivals.lock();
+        let flow = arrived.entry(told.flow).or_insert(Arrived {
+            packets: 0,
+            least_ns: took,
+            most_ns: took,
+        });
+        flow.packets += 1;
+        flow.least_ns = flow.least_ns.min(took);
+        flow.most_ns = flow.most_ns.max(took);
+        return None;
+    }
+    let told = Told::of(packet, arrivals.number, ECHO)?;
+    head(packet, arrivals.number, ANSWER, told.flow, told.place, came);
+    Some(told.point)
+}
+
+/// Makes a packet one that is answered.
+#[cfg(test)]
+pub fn echo(packet: &mut [u8], number: u64, flow: u32) {
+    head(packet, number, ECHO, flow, 0, now());
+}
+
+/// What a datagram says.
+struct Told {
+    flow: u32,
+    place: u64,
+    time: u64,
+    point: u8,
+}
+
+impl Told {
+    fn of(packet: &[u8], number: u64, kind: u8) -> Option<Self> {
+        let (own, rest) = packet.split_first_chunk()?;
+        let ([found], rest) = rest.split_first_chunk()?;
+        if u64::from_be_bytes(*own) != number || *found != kind {
+            return None;
+        }
+        let (flow, rest) = rest.split_first_chunk()?;
+        let (place, rest) = rest.split_first_chunk()?;
+        let (time, _) = rest.split_first_chunk()?;
+        let flow = u32::from_be_bytes(*flow);
+        Some(Self {
+            flow,
+            place: u64::from_be_bytes(*place),
+            time: u64::from_be_bytes(*time),
+            point: (flow & 63) as u8,
+        })
+    }
+}
+
+fn head(packet: &mut [u8], number: u64, kind: u8, flow: u32, place: u64, time: u64) {
+    let mut head = Vec::with_capacity(HEAD);
+    head.extend(number.to_be_bytes());
+    head.push(kind);
+    head.extend(flow.to_be_bytes());
+    head.extend(place.to_be_bytes());
+    head.extend(time.to_be_bytes());
+    if let Some(place) = packet.get_mut(..HEAD) {
+        place.copy_from_slice(&head);
+    }
+}
+
+/// How long so many bytes take at a flow's rate.
+fn gap(flow: &Sending, bytes: u64) -> Duration {
+    let bits = u128::from(bytes) * 8 * 1_000_000_000;
+    let time = bits / u128::from(flow.rate.max(1));
+    Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    nanoseconds(since.unwrap_or_default())
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn difference(later: u64, earlier: u64) -> i64 {
+    later.wrapping_sub(earlier).cast_signed()
+}

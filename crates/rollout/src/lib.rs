@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rolls a DiffServ domain out over ssh: plans and applies each router's
+//! policy, and measures from end to end what was promised.
+
+pub mod apply;
+pub mod end;
+pub mod namespaces;
+pub mod ssh;
+mod transport;
+pub mod verify;
+pub mod within;
+
+use std::path::Path;
+use weirgate_console::exit::Failure;
+use weirgate_console::{output, source};
+use weirgate_domain::{Check, Domain, Report, router_policies};
+
+/// A domain whose promises can be kept, what each is worth at worst, and the
+/// policy of each router.
+pub type Sound = (Domain, Check, apply::Texts);
+
+/// Reads a domain file and checks what it promises.
+///
+/// # Errors
+/// The file cannot be read or is wrong; every problem is told.
+pub fn read(path: &Path) -> Result<(Domain, Check), Failure> {
+    let domain = source::parse(path, &source::read(path)?, weirgate_domain::parse)?;
+    let check = weirgate_domain::check(&domain);
+    Ok((domain, check))
+}
+
+/// A domain whose promises can be kept, with each router's policy; otherwise
+/// says what cannot.
+///
+/// # Errors
+/// The file cannot be read or is wrong; every problem is told.
+pub fn sound(path: &Path) -> Result<Option<Sound>, Failure> {
+    let (domain, check) = read(path)?;
+    if !check.findings.is_empty() {
+        let report = Report {
+            domain: &domain,
+            check: &check,
+            details: false,
+        };
+        output::note(&report.to_string());
+        return Ok(None);
+    }
+    let texts = router_policies(&domain, &check);
+    Ok(Some((domain, check, texts)))
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the two ends of a measurement reach one another: datagrams or a
+//! connection, from and to the ports that a service asks for.
+//!
+//! A connection carries messages of one size, told in its first two bytes, each
+//! in a segment of its own while nothing is lost.
+
+use crate::end::{Arrivals, Sending, answered};
+use anyhow::{Context as _, bail};
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+use weirgate_domain::Service;
+use weirgate_policy::{Ports, Protocol};
+
+/// Where a service's packets go that are selected by what they carry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Whether it is a connection.
+    pub tcp: bool,
+    /// The ports that will do, from..=to; none is any.
+    pub ports: Vec<(u16, u16)>,
+}
+
+/// What a customer's machine is to do.
+pub struct Wanted {
+    /// Where it listens.
+    pub address: IpAddr,
+    /// Services with a place of their own.
+    pub services: Vec<usize>,
+    /// Those places.
+    pub places: Vec<Place>,
+}
+
+impl Wanted {
+    /// To listen, and no more.
+    pub fn at(address: IpAddr) -> Self {
+        Self {
+            address,
+            services: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// The place of a service whose packets are selected, here at its end.
+    pub fn add(&mut self, number: usize, service: &Service) {
+        let tcp = by_connection(service);
+        if tcp || !service.select.ports.is_empty() {
+            let ports = pairs(&service.select.ports);
+            self.services.push(number);
+            self.places.push(Place { tcp, ports });
+        }
+    }
+}
+
+/// Whether a service's packets can only be those of a connection.
+pub fn by_connection(service: &Service) -> bool {
+    service.select.protocols == [Protocol::TCP]
+}
+
+/// Ports from..=to, as they are told.
+pub fn pairs(ports: &[Ports]) -> Vec<(u16, u16)> {
+    ports.iter().map(|one| (one.from, one.to)).collect()
+}
+
+/// What is tried in order until one is free: the ports of a list, or any.
+fn each(ports: &[(u16, u16)]) -> Box<dyn Iterator<Item = u16> + '_> {
+    if ports.is_empty() {
+        return Box::new(std::iter::once(0));
+    }
+    Box::new(ports.iter().flat_map(|(from, to)| *from..=*to))
+}
+
+/// What listens at the places of services, each socket once.
+#[derive(Default)]
+pub struct Listening {
+    open: Vec<(bool, u16)>,
+}
+
+impl Listening {
+    /// Listens at a place, and tells the port; none where all are taken.
+    pub fn at(&mut self, address: IpAddr, place: &Place, to: &Arrivals) -> Option<u16> {
+        each(&place.ports).find_map(|port| {
+            if port != 0 && self.open.contains(&(place.tcp, port)) {
+                return Some(port);
+            }
+            let at = SocketAddr::new(address, port);
+            let bound = if place.tcp {
+                TcpListener::bind(at).and_then(|socket| {
+                    let own = socket.local_addr()?.port();
+                    accept(socket, to.clone());
+                    Ok(own)
+                })
+            } else {
+                UdpSocket::bind(at).and_then(|socket| {
+                    let own = socket.local_addr()?.port();
+                    receive(socket, to.clone())?;
+                    Ok(own)
+                })
+            };
+            let own = bound.ok()?;
+            self.open.push((place.tcp, own));
+            Some(own)
+        })
+    }
+}
+
+/// Answers echoes and counts the rest, on a thread that ends with the process.
+fn receive(socket: UdpSocket, to: Arrivals) -> io::Result<()> {
+    sockopt::set_socket_recv_buffer_size(&socket, 4 << 20)?;
+    thread::spawn(move || crate::end::receive(&socket, &to));
+    Ok(())
+}
+
+/// Takes connections, each on a thread of its own.
+fn accept(socket: TcpListener, to: Arrivals) {
+    thread::spawn(move || {
+        for stream in socket.incoming().flatten() {
+            let to = to.clone();
+            // One that breaks off has sent what it has sent.
+            thread::spawn(move || read(stream, &to));
+        }
+    });
+}
+
+fn read(mut stream: TcpStream, to: &Arrivals) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut size = [0; 2];
+    stream.read_exact(&mut size)?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(size))];
+    loop {
+        stream.read_exact(&mut message)?;
+        if answered(&mut message, to).is_some() {
+            stream.write_all(&message)?;
+        }
+    }
+}
+
+/// A flow's own socket, connected.
+#[derive(Debug)]
+pub enum Way {
+    Datagrams(UdpSocket),
+    Connection(TcpStream),
+}
+
+impl Way {
+    /// Opens it from this address.
+    pub fn open(own: IpAddr, flow: &Sending, patience: Duration) -> anyhow::Result<Self> {
+        let mut tried = None;
+        for port in each(&flow.from) {
+            match Self::of(SocketAddr::new(own, port), flow, patience) {
+                Ok(way) => return Ok(way),
+                Err(error) => tried = Some(error),
+            }
+        }
+        match tried {
+            Some(error) => Err(error).context("open a socket for a service's packets"),
+            None => bail!("a service's packets come from no port"),
+        }
+    }
+
+    fn of(own: SocketAddr, flow: &Sending, patience: Duration) -> anyhow::Result<Self> {
+        let way = if flow.tcp {
+            let family = match own {
+                SocketAddr::V4(_) => AddressFamily::INET,
+                SocketAddr::V6(_) => AddressFamily::INET6,
+            };
+            let socket = net::socket(family, SocketType::STREAM, None)?;
+            // A port of an earlier measurement will do.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            net::bind(&socket, &own)?;
+            // Connecting and sending wait for no longer.
+            sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
+            sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience))?;
+            Self::mark(&socket, flow)?;
+            net::connect(&socket, &flow.to)?;
+            let mut stream = TcpStream::from(socket);
+            stream.set_nodelay(true)?;
+            let size = u16::try_from(payload(flow)).unwrap_or(u16::MAX);
+            stream.write_all(&size.to_be_bytes())?;
+            Self::Connection(stream)
+        } else {
+            let socket = UdpSocket::bind(own)?;
+            socket.connect(flow.to)?;
+            socket.set_read_timeout(Some(patience))?;
+            Self::mark(&socket, flow)?;
+            Self::Datagrams(socket)
+        };
+        Ok(way)
+    }
+
+    fn mark(socket: &impl std::os::fd::AsFd, flow: &Sending) -> anyhow::Result<()> {
+        if flow.to.is_ipv6() {
+            sockopt::set_ipv6_tclass(socket, u32::from(flow.dscp) << 2)?;
+        } else {
+            sockopt::set_ip_tos(socket, flow.dscp << 2)?;
+        }
+        Ok(())
+    }
+
+    /// Sends one packet; how long a connection made it wait that had not sent
+    /// what came before.
+    pub fn send(&mut self, packet: &[u8]) -> io::Result<Duration> {
+        match self {
+            Self::Datagrams(socket) => socket.send(packet).map(|_| Duration::ZERO),
+            Self::Connection(stream) => {
+                let begin = Instant::now();
+                stream.write_all(packet)?;
+                Ok(begin.elapsed())
+            }
+        }
+    }
+
+    /// Takes an answer of the size of what was sent.
+    pub fn hear(&mut self, answer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Datagrams(socket) => socket.recv(answer),
+            Self::Connection(stream) => stream.read_exact(answer).map(|()| answer.len()),
+        }
+    }
+}
+
+/// Bytes that a packet of a flow carries behind its headers: those of IP, and of
+/// UDP, or of TCP with a time stamp.
+pub fn payload(flow: &Sending) -> usize {
+    let network = if flow.to.is_ipv6() { 40 } else { 20 };
+    let transport = if flow.tcp { 32 } else { 8 };
+    let headers = network + transport;
+    usize::from(flow.packet)
+        .saturating_sub(headers)
+        .max(crate::end::HEAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn flow(to: u16, tcp: bool, from: Vec<(u16, u16)>) -> Sending {
+        Sending {
+            flow: 7 << 6,
+            to: SocketAddr::new(HERE, to),
+            tcp,
+            from,
+            dscp: 0,
+            packet: 200,
+            rate: 1_000_000,
+            burst: 400,
+            milliseconds: 100,
+        }
+    }
+
+    /// Both kinds on this machine: one port for two services, the next where the
+    /// first is taken, and echoes come back.
+    #[test]
+    fn places_are_found_and_answer() {
+        let arrivals = Arrivals::of(99);
+        let mut listening = Listening::default();
+        let taken = UdpSocket::bind((HERE, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let only = |tcp, ports| Place { tcp, ports };
+        assert_eq!(
+            listening.at(HERE, &only(false, vec![(port, port)]), &arrivals),
+            None
+        );
+        let next = port.checked_add(1).unwrap();
+        let range = only(false, vec![(port, port), (next, next.saturating_add(40))]);
+        let found = listening.at(HERE, &range, &arrivals).unwrap();
+        assert_eq!(listening.at(HERE, &range, &arrivals), Some(found));
+        let stream = listening
+            .at(HERE, &only(true, Vec::new()), &arrivals)
+            .unwrap();
+        for (tcp, to) in [(false, found), (true, stream)] {
+            let flow = flow(to, tcp, Vec::new());
+            let mut way = Way::open(HERE, &flow, Duration::from_secs(5)).unwrap();
+            let mut packet = vec![0; payload(&flow)];
+            crate::end::echo(&mut packet, 99, flow.flow);
+            way.send(&packet).unwrap();
+            let mut answer = vec![0; packet.len()];
+            assert_eq!(way.hear(&mut answer).unwrap(), packet.len());
+            assert_ne!(packet, answer);
+        }
+        // From a port that was asked for.
+        let free = UdpSocket::bind((HERE, 0))
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let from = flow(found, false, vec![(port, port), (free, free)]);
+        let Way::Datagrams(socket) = Way::open(HERE, &from, Duration::from_secs(5)).unwrap() else {
+            panic!("datagrams");
+        };
+        assert_eq!(socket.local_addr().unwrap().port(), free);
+    }
+}

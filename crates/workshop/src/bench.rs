@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
+
+use crate::bench_inside::{self as inside_of, Figure, Way, all, is_named};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weirgate_console::discipline::{self as own, Built};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_lab::{Lab, Limits, Options};
+use weirgate_units::Rate;
+
+/// Of what there is a goal: the most that a packet of drop tail may cost, and
+/// of meredt with shaper and classes, as a part of cake.
+const DROPTAIL: (&str, f64) = ("droptail", 1_600.0);
+const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake+tins", 0.5);
+
+/// The rates that can be held: sending takes a packet's time at the faster one,
+/// and the lab's patience at the slower.
+const SLOWEST: Rate = Rate::kbit(20_000);
+const FASTEST: Rate = Rate::kbit(500_000);
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    kernel: &'a str,
+    figures: &'a [Figure],
+}
+
+/// How to measure.
+#[derive(clap::Args)]
+pub struct Run {
+    /// Packets of the shorter of two runs; the longer one has three times as many. Where a
+    /// rate is held, a quarter of them.
+    #[arg(long, default_value_t = 25_600, value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    packets: u64,
+    /// The rate where one is held, from 20mbit to 500mbit: a packet of 1,250 bytes must leave
+    /// time enough to be sent.
+    #[arg(long, default_value = "250mbit", value_name = "RATE")]
+    rate: Rate,
+    /// Say what each program of a BPF qdisc takes, in a further run of each.
+    #[arg(long)]
+    programs: bool,
+}
+
+/// `weirgate aqm bench`.
+pub fn bench(
+    words: &[String],
+    run: &Run,
+    kernel: Option<&Path>,
+    json: bool,
+    inside: bool,
+) -> Outcome {
+    let all = all();
+    let mut own = Vec::new();
+    for word in words.iter().filter(|_| !inside) {
+        if all.iter().any(|(name, _)| is_named(name, word)) {
+            continue;
+        }
+        own.push(own::file(word)?.ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+            wrong(format!(
+                "there is nothing called `{word}` to measure; there are {}, and your own by its \
+                 folder",
+                names.join(", ")
+            ))
+        })?);
+    }
+    if !(SLOWEST..=FASTEST).contains(&run.rate) {
+        let rate = run.rate;
+        return Err(wrong(format!(
+            "{rate} cannot be measured: write from {SLOWEST} to {FASTEST}"
+        )));
+    }
+    if inside {
+        return inside_of::run(words, run.packets, run.rate, run.programs);
+    }
+    let bare = |name: &str| name.starts_with("noqueue");
+    let named = |name: &str| words.is_empty() || words.iter().any(|word| is_named(name, word));
+    let mut chosen: Vec<String> = all
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| bare(name) || named(name))
+        .collect();
+    chosen.extend(own.iter().flat_map(|built| inside_of::own(&built.path)));
+    let (kernel, figures) = in_the_lab(&chosen, &own, run, kernel)?;
+    if json {
+        let report = Report {
+            kernel: &kernel,
+            figures: &figures,
+        };
+        let text = serde_json::to_string_pretty(&report).map_err(anyhow::Error::from)?;
+        output::data(&format!("{text}\n"))?;
+    } else {
+        output::data(&format!(
+            "kernel {kernel}, instructions for a packet\n{}",
+            table(&figures, run.rate)
+        ))?;
+    }
+    Ok(Status::Done)
+}
+
+fn table(figures: &[Figure], rate: Rate) -> String {
+    let cost = |name: &str| figures.iter().find(|it| it.name == name).map(|it| it.cost);
+    let mut text = String::new();
+    for (way, what) in [
+        (
+            Way::Bursts,
+            "no rate; bursts of 32 and 96 into a device that takes 16".to_owned(),
+        ),
+        (Way::Paced, format!("held to {rate}")),
+    ] {
+        let mut rows = figures.iter().filter(|it| it.way == way).peekable();
+        if rows.peek().is_none() {
+            continue;
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{what}:");
+        for one in rows {
+            let _ = write!(text, "  {:<22}{:>8.0}", one.name, one.cost);
+            if one.name.starts_with("noqueue") {
+                let _ = write!(
+                    text,
+                    "  of {:.0}, which the others exceed by theirs",
+                    one.whole
+                );
+            }
+            if one.lost > 0 {
+                let _ = write!(text, "  ({} packets lost)", one.lost);
+            }
+            text.push('\n');
+            for (name, program) in &one.programs {
+                let _ = writeln!(
+                    text,
+                    "    {name:<20}{:>8.0}, {:.2} times",
+                    program.instructions, program.runs
+                );
+            }
+        }
+    }
+    if let Some(cost) = cost(DROPTAIL.0) {
+        let _ = writeln!(
+            text,
+            "goal: {} at most {:.0}: {}",
+            DROPTAIL.0,
+            DROPTAIL.1,
+            met(cost <= DROPTAIL.1)
+        );
+    }
+    if let (Some(own), Some(cake)) = (cost(CLASSES.0), cost(CLASSES.1)) {
+        let _ = writeln!(
+            text,
+            "goal: {} at most {} of {}: {:.2}, {}",
+            CLASSES.0,
+            CLASSES.2,
+            CLASSES.1,
+            own / cake,
+            met(own <= CLASSES.2 * cake)
+        );
+    }
+    text
+}
+
+fn met(is: bool) -> &'static str {
+    if is { "met" } else { "missed" }
+}
+
+/// Runs this very program in the lab's kernel, a new one for each: what one has
+/// left behind, memory that is still being freed most of all, would be counted
+/// as the next one's.
+fn in_the_lab(
+    words: &[String],
+    files: &[Built],
+    run: &Run,
+    kernel: Option<&Path>,
+) -> Result<(String, Vec<Figure>), Failure> {
+    let own = std::env::current_exe()?;
+    let base = own.file_name().unwrap_or_default().to_string_lossy();
+    let options = Options {
+        kernel: kernel.map(PathBuf::from),
+        programs: files
+            .iter()
+            .map(|built| &built.path)
+            .chain([&own])
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect(),
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
+    let packets = run.packets.to_string();
+    let rate = run.rate.to_string();
+    let mut all = (String::new(), Vec::new());
+    for word in words {
+        let mut line = vec![
+            &*base,
+            "aqm",
+            "bench",
+            "--inside",
+            "--packets",
+            &packets,
+            "--rate",
+            &rate,
+        ];
+        if run.programs {
+            line.push("--programs");
+        }
+        line.push(word);
+        let limits = Limits {
+            wall: Duration::from_mins(30),
+            ..Limits::default()
+        };
+        let output = lab
+            .execute(&line, &[], (1, limits), &mut |_| ())
+            .map_err(anyhow::Error::from)?;
+        let text = String::from_utf8_lossy(&output.result).into_owned();
+        let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+        if status != "status: 0" {
+            return Err(Failure::Refused(said.trim_end().to_owned()));
+        }
+        let figures = said
+            .lines()
+            .find_map(|line| serde_json::from_str::<Vec<Figure>>(line).ok());
+        let figures = figures
+            .ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
+        all.0 = output.kernel;
+        all.1.extend(figures.into_iter().map(inside_of::shown));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn figure(name: &str, way: Way, cost: f64) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            way,
+            whole: cost,
+            cost,
+            lost: 0,
+            programs: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn goals_are_judged() {
+        let text = table(
+            &[
+                figure("droptail", Way::Bursts, 1_601.0),
+                figure("kernel-cake+tins", Way::Paced, 10_000.0),
+                figure("meredt+classes", Way::Paced, 5_000.0),
+            ],
+            FASTEST,
+        );
+        assert!(text.contains("droptail at most 1600: missed"), "{text}");
+        assert!(
+            text.contains("0.5 of kernel-cake+tins: 0.50, met"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_discipline_names_all_that_it_is_in() {
+        assert!(is_named("meredt+classes", "meredt"));
+        assert!(is_named("kernel-cake", "cake"));
+        assert!(!is_named("mered", "meredt"));
+    }
+}

@@ -1,0 +1,660 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of `weirgate aqm bench` that runs in the lab's kernel, where one
+//! instruction is one nanosecond of the clock.
+//!
+//! Packets come from inside of the kernel ([`Sender`]), and leave by an IFB,
+//! which is emptied by a softirq. Two ways to keep queues from being empty:
+//!
+//! - **Bursts.** One run of the sender puts packets on the device with softirqs
+//!   held off. The device takes [`BATCH`] and stops its queue, so the rest is
+//!   queued; then softirqs empty it, [`BATCH`] packets each. As many bursts of
+//!   each of two sizes are sent: what the larger have more was all queued,
+//!   where the first [`BATCH`] of each may have passed the queue by.
+//! - **Paced**, for what holds a rate. [`STANDING`] packets are queued, then as
+//!   many come as leave, at the line's rate but each at another moment between
+//!   two departures; a timer lets each go. Time in which there is nothing to do
+//!   is spent on turns of known length, and what is missing of them is what was
+//!   done. It is done for two counts of packets, and the difference counts.
+//!
+//! In either, making ready cancels out; and each is done without a qdisc too,
+//! which is taken off.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_bpf::{
+    Attached, Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
+};
+use weirgate_console::discipline::failed;
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
+use weirgate_state::{
+    Cake, CakeAckFilter, CakeFlowMode, CakeTins, Device, DeviceName, FqCodel, Htb, HtbClass,
+    Origin, Pfifo, QdiscKind, Red, Sfq, State,
+};
+use weirgate_units::{Handle, Rate, Size, Span};
+
+/// Packets of the smaller and the larger bursts, and those that the device takes
+/// before it stops.
+const BURSTS: [u32; 2] = [32, 96];
+const BATCH: u32 = 16;
+
+/// Bytes of a packet with its header, and the flows that they are of.
+const BYTES: usize = 1_250;
+const FLOWS: u8 = 16;
+
+/// Packets that stand in the queue of what is paced.
+const STANDING: u32 = 32;
+
+/// Turns by which the length of one is measured.
+const TURNS: u64 = 2_000_000;
+
+/// Paced packets take their time, so there are fewer: one for so many others.
+const FEWER: u64 = 4;
+
+/// The devices: what is measured, and where an IFB puts what it was given.
+const DEVICE: &str = "bench";
+const SINK: &str = "sink";
+
+/// The major number of classes, and the first of four minor ones.
+const MAJOR: u16 = 1;
+const MINOR: u16 = 0x10;
+const CLASSES: u16 = 4;
+
+/// Bytes of the field of code points, by class: CS1, none, CS4 and EF, each of
+/// another of cake's four tins (`diffserv4`, net/sched/sch_cake.c).
+const CODES: [u8; 4] = [0x20, 0x00, 0x80, 0xb8];
+
+/// What is measured: its name in the table and how packets come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    Bursts,
+    Paced,
+}
+
+/// What was found of one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    pub name: String,
+    pub way: Way,
+    /// Instructions for a packet, sending it included.
+    pub whole: f64,
+    /// The same, less those without a qdisc.
+    pub cost: f64,
+    /// Packets that did not leave the device in the end; some spoil a figure.
+    pub lost: u64,
+    /// Where that was asked for: what its programs take, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub programs: BTreeMap<String, Program>,
+}
+
+/// A program of a qdisc.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// How often it runs for a packet.
+    pub runs: f64,
+    /// Instructions of a run, with what it calls and with the taking of its
+    /// time, some 100.
+    pub instructions: f64,
+}
+
+/// Without a qdisc.
+const BARE: &str = "noqueue";
+const BARE_PACED: &str = "noqueue-paced";
+
+/// Names of rivals, beside the kit's disciplines.
+const RIVALS: [(&str, Way); 10] = [
+    (BARE, Way::Bursts),
+    ("kernel-pfifo", Way::Bursts),
+    ("least-bpf", Way::Bursts),
+    ("kernel-fq_codel", Way::Bursts),
+    ("kernel-red", Way::Bursts),
+    ("kernel-sfq", Way::Bursts),
+    (BARE_PACED, Way::Paced),
+    ("kernel-cake", Way::Paced),
+    ("kernel-cake+tins", Way::Paced),
+    ("kernel-htb+fq_codel", Way::Paced),
+];
+
+/// Disciplines of the kit behind a gate, and behind a gate and classes.
+const GATED: &str = "+rate";
+const CLASSED: &str = "+classes";
+
+/// Everything that can be measured, in the order of the table.
+pub fn all() -> Vec<(String, Way)> {
+    let rival = |way| {
+        let found = RIVALS.into_iter().filter(move |(_, its)| *its == way);
+        found.map(|(name, way)| (name.to_owned(), way))
+    };
+    let kit = |suffix: &'static str, way| {
+        let all = Discipline::all().into_iter();
+        all.map(move |it| (format!("{}{suffix}", it.name()), way))
+    };
+    let mut all: Vec<_> = rival(Way::Bursts).chain(kit("", Way::Bursts)).collect();
+    all.extend(rival(Way::Paced));
+    all.extend(kit(GATED, Way::Paced).filter(|(name, _)| name.starts_with("droptail")));
+    all.extend(kit(CLASSED, Way::Paced));
+    all
+}
+
+/// Whether an argument names one: itself, or the discipline that it is of.
+pub fn is_named(name: &str, word: &str) -> bool {
+    let own = name.split('+').next().unwrap_or(name);
+    name == word || own == word || own.strip_prefix("kernel-") == Some(word)
+}
+
+/// Where the lab puts what is packed.
+const PACKED: &str = "/usr/sbin";
+
+/// What is measured of a discipline of one's own, by the place that its file
+/// has in the lab: without a rate and with one.
+pub fn own(file: &Path) -> [String; 2] {
+    let base = file.file_name().unwrap_or_default().to_string_lossy();
+    let place = format!("{PACKED}/{base}");
+    [place.clone(), place + GATED]
+}
+
+/// A figure by the discipline's name in place of its file's.
+pub fn shown(figure: Figure) -> Figure {
+    let name = figure.name.trim_start_matches(PACKED);
+    Figure {
+        name: name.trim_start_matches('/').replace(".so", ""),
+        ..figure
+    }
+}
+
+/// `weirgate aqm bench --inside`: JSON, for the part outside.
+pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcome {
+    in_runtime(async {
+        let mut bench = Bench::set_up(rate).await?;
+        let mut figures = Vec::new();
+        let files = words.iter().filter(|word| word.starts_with(PACKED));
+        let of_files = files.map(|word| {
+            let gated = word.ends_with(GATED);
+            (word.clone(), if gated { Way::Paced } else { Way::Bursts })
+        });
+        let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
+        let chosen = chosen.chain(of_files);
+        for (name, way) in chosen {
+            let bare = match way {
+                Way::Bursts => BARE,
+                Way::Paced => BARE_PACED,
+            };
+            let (sending, _) = bench.measure(bare, way, packets).await?;
+            let (whole, lost) = bench.measure(&name, way, packets).await?;
+            let programs = if programs {
+                bench.programs(&name, way, packets).await?
+            } else {
+                BTreeMap::new()
+            };
+            figures.push(Figure {
+                cost: whole - sending,
+                name,
+                way,
+                whole,
+                lost,
+                programs,
+            });
+        }
+        let text = serde_json::to_string(&figures).map_err(anyhow::Error::from)?;
+        output::data(&format!("{text}\n"))?;
+        Ok(Status::Done)
+    })
+}
+
+struct Bench {
+    kernel: Kernel,
+    sender: Sender,
+    name: DeviceName,
+    device: DeviceIndex,
+    sink: DeviceIndex,
+    applied: State,
+    /// What is held, and one packet's time at that rate.
+    rate: Rate,
+    gap: Duration,
+    /// Nanoseconds of an idle turn.
+    turn: f64,
+    /// Where programs' times are taken, and what was taken last.
+    timed: Option<Timed>,
+    ran: BTreeMap<String, Spent>,
+}
+
+/// What holds a kind of the kit in the kernel while it is measured.
+#[expect(dead_code, reason = "the kind is there as long as this is")]
+enum Held {
+    Nothing,
+    Least(Least),
+    /// With what marks for it, where it does.
+    One(Qdisc, Option<Attached>),
+    Shaper(Shaper, Option<Attached>),
+}
+
+fn refused(error: &KernelError) -> Failure {
+    Failure::Refused(error.to_string())
+}
+
+fn origin() -> Origin {
+    Origin::new(0, "measures costs")
+}
+
+/// Nanoseconds of a turn that does nothing but look at the clock.
+fn turn() -> f64 {
+    let start = Instant::now();
+    let mut turns = 0_u64;
+    while turns < TURNS {
+        turns += u64::from(start.elapsed() < Duration::from_hours(1));
+    }
+    start.elapsed().as_nanos() as f64 / TURNS as f64
+}
+
+/// Both devices; one with a root.
+fn state(root: Option<QdiscKind>) -> Result<State, Failure> {
+    let device = |root: Option<QdiscKind>| Device {
+        owned_ifb: true,
+        offloads: None,
+        root: root.map(|kind| qdisc(Handle::new(MAJOR, 0), kind)),
+        origin: origin(),
+    };
+    let name = |text| DeviceName::new(text).ok_or_else(|| wrong(text));
+    Ok(State {
+        devices: [(name(DEVICE)?, device(root)), (name(SINK)?, device(None))].into(),
+        tables: Vec::new(),
+        ..State::default()
+    })
+}
+
+fn qdisc(handle: Handle, kind: QdiscKind) -> weirgate_state::Qdisc {
+    weirgate_state::Qdisc {
+        handle,
+        stab: None,
+        kind,
+        origin: origin(),
+    }
+}
+
+impl Bench {
+    async fn set_up(rate: Rate) -> Result<Self, Failure> {
+        let gap = rate
+            .time_for(Size::bytes(BYTES as u64))
+            .ok_or_else(|| wrong("no packet leaves at this rate"))?;
+        let kernel = Kernel::open().map_err(|error| refused(&error))?;
+        let sender = Sender::load().map_err(failed)?;
+        let empty = State::default();
+        let desired = state(None)?;
+        apply(&kernel, &empty, &desired).await?;
+        let find = |text: &'static str| {
+            DeviceName::new(text).ok_or_else(|| wrong(format!("{text} is no name")))
+        };
+        let (name, sink) = (find(DEVICE)?, find(SINK)?);
+        let device = kernel
+            .device(&name)
+            .await
+            .map_err(|error| refused(&error))?;
+        let far = kernel
+            .device(&sink)
+            .await
+            .map_err(|error| refused(&error))?;
+        kernel
+            .put_root(&sink, far, "noqueue")
+            .await
+            .map_err(|error| refused(&error))?;
+        Ok(Self {
+            kernel,
+            sender,
+            name,
+            device,
+            sink: far,
+            applied: desired,
+            rate,
+            gap: Duration::from_nanos(gap.as_nanos()),
+            turn: turn(),
+            timed: None,
+            ran: BTreeMap::new(),
+        })
+    }
+
+    /// Instructions for a packet, and packets that were lost.
+    async fn measure(&mut self, name: &str, way: Way, packets: u64) -> Result<(f64, u64), Failure> {
+        self.ran.clear();
+        // Without a qdisc a stopped device drops, so it must not stop.
+        let bare = name.starts_with("noqueue");
+        let room = if bare { 2 * BURSTS[1] } else { BATCH };
+        let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
+        fs::write(&path, room.to_string()).map_err(|error| wrong(format!("{path}: {error}")))?;
+        let held = self.put(name).await?;
+        let packets = match way {
+            Way::Bursts => packets,
+            Way::Paced => packets / FEWER,
+        };
+        let before = through()?;
+        let mut spent = [0.0; 2];
+        let standing = if bare { 0 } else { STANDING };
+        let bursts = packets / u64::from(BURSTS[0]);
+        let packets = bursts * u64::from(BURSTS[0]);
+        for (number, of) in [packets, 3 * packets].into_iter().enumerate() {
+            spent[number] = match way {
+                Way::Bursts => self.bursts(bursts, BURSTS[number])?,
+                Way::Paced => self.paced(of, standing)?,
+            };
+        }
+        // What stands in the queue leaves within this.
+        thread::sleep(2 * STANDING * self.gap);
+        if let Some(timed) = &self.timed {
+            self.ran = timed.spent();
+        }
+        let due = 4 * packets
+            + if way == Way::Paced {
+                u64::from(standing)
+            } else {
+                0
+            };
+        let lost = due.saturating_sub(through()? - before);
+        self.clear(name, &held).await?;
+        Ok(((spent[1] - spent[0]) / (2 * packets) as f64, lost))
+    }
+
+    /// What the programs of a qdisc take, in a run of their own.
+    async fn programs(
+        &mut self,
+        name: &str,
+        way: Way,
+        packets: u64,
+    ) -> Result<BTreeMap<String, Program>, Failure> {
+        self.timed = Some(Timed::begin().map_err(failed)?);
+        let measured = self.measure(name, way, packets).await;
+        self.timed = None;
+        measured?;
+        let all = match way {
+            Way::Bursts => 4 * packets,
+            Way::Paced => 4 * (packets / FEWER),
+        };
+        let ran = std::mem::take(&mut self.ran).into_iter();
+        let ran = ran.filter(|(_, spent)| spent.runs > 1);
+        Ok(ran
+            .map(|(name, spent)| {
+                let program = Program {
+                    runs: spent.runs as f64 / all as f64,
+                    instructions: spent.nanos as f64 / spent.runs as f64,
+                };
+                (name, program)
+            })
+            .collect())
+    }
+
+    /// Nanoseconds for so many bursts of so many packets.
+    fn bursts(&mut self, bursts: u64, size: u32) -> Result<f64, Failure> {
+        let flows: Vec<Vec<u8>> = (0..FLOWS).map(packet).collect();
+        let start = Instant::now();
+        for number in 0..bursts {
+            let flow = &flows[number as usize % flows.len()];
+            self.send(flow, number, size)?;
+        }
+        Ok(start.elapsed().as_nanos() as f64)
+    }
+
+    /// Nanoseconds of work for so many packets, one at a time.
+    fn paced(&mut self, packets: u64, standing: u32) -> Result<f64, Failure> {
+        let flows: Vec<Vec<u8>> = (0..FLOWS).map(packet).collect();
+        for number in 0..u64::from(standing) {
+            self.send(&flows[number as usize % flows.len()], number, 1)?;
+        }
+        let start = Instant::now();
+        let (mut sent, mut turns, mut due) = (0, 0_u64, Duration::ZERO);
+        while sent < packets {
+            if start.elapsed() < due {
+                turns += 1;
+            } else {
+                self.send(&flows[sent as usize % flows.len()], sent, 1)?;
+                sent += 1;
+                due = self.gap * u32::try_from(sent).unwrap_or(u32::MAX) + moment(sent, self.gap);
+            }
+        }
+        Ok(start.elapsed().as_nanos() as f64 - turns as f64 * self.turn)
+    }
+
+    fn send(&mut self, packet: &[u8], number: u64, count: u32) -> Result<(), Failure> {
+        let class = MINOR + (number % u64::from(CLASSES)) as u16;
+        self.sender
+            .send(&Copies {
+                packet,
+                priority: Handle::new(MAJOR, class).as_u32(),
+                from: self.sink.number(),
+                to: self.device.number(),
+                count,
+            })
+            .map_err(failed)
+    }
+
+    /// Puts what is to be measured on the device.
+    async fn put(&mut self, name: &str) -> Result<Held, Failure> {
+        if let Some(kind) = rival(name, self.rate) {
+            let desired = state(Some(kind))?;
+            apply(&self.kernel, &self.applied, &desired).await?;
+            self.applied = desired;
+            return Ok(Held::Nothing);
+        }
+        let (held, kind) = self.kit(name)?;
+        let put = self.kernel.put_root(&self.name, self.device, &kind);
+        put.await.map_err(|error| refused(&error))?;
+        Ok(held)
+    }
+
+    fn kit(&self, name: &str) -> Result<(Held, String), Failure> {
+        let place = Place::root(self.device.number()).map_err(failed)?;
+        let rate = self.rate.as_bits_per_second() / 8;
+        let link = Link {
+            rate_bytes_s: rate,
+            queue_packets: 1_000,
+            ..Link::default()
+        };
+        if name.starts_with("noqueue") {
+            return Ok((Held::Nothing, "noqueue".to_owned()));
+        }
+        if name == "least-bpf" {
+            let least = Least::load().map_err(failed)?;
+            return Ok((Held::Least(least), Least::KIND.to_owned()));
+        }
+        let own = name.split('+').next().unwrap_or(name);
+        let settings = Settings::new(weirgate_console::discipline::discipline(own)?);
+        let marks = settings.marks();
+        if name.ends_with(CLASSED) {
+            let shaper = Shaper::load().map_err(failed)?;
+            let class = |number: u16| Class {
+                classid: Handle::new(MAJOR, MINOR + number).as_u32(),
+                guarantee_bytes_s: rate / u64::from(CLASSES) / 2,
+                ceiling_bytes_s: 0,
+                weight: 1,
+                credit_ns: 0,
+                priority: u32::from(number),
+                settings: settings.clone(),
+            };
+            let classes = Classes {
+                link,
+                gate_bytes_s: rate,
+                classes: (0..CLASSES).map(class).collect(),
+                other: 0,
+            };
+            shaper.set(place, &classes).map_err(failed)?;
+            let marker = marks.then(|| shaper.mark(place)).transpose();
+            let held = Held::Shaper(shaper, marker.map_err(failed)?);
+            return Ok((held, Shaper::KIND.to_owned()));
+        }
+        let qdisc = Qdisc::load(settings.discipline()).map_err(failed)?;
+        let setup = Setup {
+            settings,
+            link,
+            gate_bytes_s: if name.ends_with(GATED) { rate } else { 0 },
+        };
+        qdisc.set(place, &setup).map_err(failed)?;
+        let kind = qdisc.kind();
+        let marker = marks.then(|| qdisc.mark(place)).transpose();
+        Ok((Held::One(qdisc, marker.map_err(failed)?), kind))
+    }
+
+    /// The device without a qdisc again.
+    async fn clear(&mut self, name: &str, held: &Held) -> Result<(), Failure> {
+        if rival(name, self.rate).is_some() {
+            let desired = state(None)?;
+            apply(&self.kernel, &self.applied, &desired).await?;
+            self.applied = desired;
+        }
+        if matches!(held, Held::Nothing) {
+            return Ok(());
+        }
+        let dropped = self.kernel.drop_root(&self.name, self.device);
+        dropped.await.map_err(|error| refused(&error))
+    }
+}
+
+/// When within a gap a packet comes: everywhere alike often, over and over.
+/// Packets that came always at the same time before a departure would measure
+/// what that time happens to be.
+fn moment(number: u64, gap: Duration) -> Duration {
+    // The multiples of 2^64 over the golden ratio.
+    let turn = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let nanos = (u128::from(turn) * gap.as_nanos()) >> 64;
+    Duration::from_nanos(nanos as u64)
+}
+
+/// Packets that came to the other device, which drops them.
+fn through() -> Result<u64, Failure> {
+    let path = format!("/sys/class/net/{SINK}/statistics/rx_dropped");
+    let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{path}: {error}")))?;
+    text.trim()
+        .parse()
+        .map_err(|error| wrong(format!("{path}: {error}")))
+}
+
+async fn apply(kernel: &Kernel, former: &State, desired: &State) -> Result<(), Failure> {
+    let scope = Scope::of([former, desired]);
+    let observed = kernel
+        .observe(&scope)
+        .await
+        .map_err(|error| refused(&error))?;
+    let options = weirgate_plan::Options {
+        previous: Some(former),
+        ..weirgate_plan::Options::default()
+    };
+    let steps = weirgate_plan::plan_with(&observed, desired, &options)
+        .map_err(|problems| wrong(format!("there is no plan: {problems:?}")))?;
+    let applied = kernel.apply(&steps).await;
+    applied.map_err(|error| Failure::Refused(error.to_string()))?;
+    Ok(())
+}
+
+/// Ethernet, IPv4, UDP of one of the flows.
+fn packet(flow: u8) -> Vec<u8> {
+    let mut packet = vec![0; BYTES];
+    packet[..6].fill(0xff);
+    packet[12..14].copy_from_slice(&[0x08, 0x00]);
+    let length = (BYTES - 14) as u16;
+    packet[14] = 0x45;
+    // Every fourth packet is of one class, and so are its flow's others.
+    packet[15] = CODES[usize::from(flow % 4)];
+    packet[16..18].copy_from_slice(&length.to_be_bytes());
+    packet[22..24].copy_from_slice(&[64, 17]);
+    packet[26..30].copy_from_slice(&[10, 0, 0, 1]);
+    packet[30..34].copy_from_slice(&[10, 0, 1, flow]);
+    packet[34..38].copy_from_slice(&[0x10, flow, 0, 9]);
+    packet[38..40].copy_from_slice(&(length - 20).to_be_bytes());
+    packet
+}
+
+/// The kernel's own disciplines, with the defaults of tc where it has any.
+fn rival(name: &str, rate: Rate) -> Option<QdiscKind> {
+    Some(match name {
+        "kernel-pfifo" => QdiscKind::Pfifo(Pfifo { limit: 1_000 }),
+        "kernel-fq_codel" => QdiscKind::FqCodel(fq_codel()),
+        "kernel-red" => QdiscKind::Red(Red {
+            limit: Size::bytes(1 << 20),
+            min: Size::bytes(60_000),
+            max: Size::bytes(180_000),
+            probability_millionths: 20_000,
+            wlog: 7,
+            plog: 23,
+            scell_log: 10,
+            ecn: false,
+            adaptive: false,
+            bandwidth: rate,
+            avpkt: 1_000,
+        }),
+        "kernel-sfq" => QdiscKind::Sfq(Sfq {
+            limit: 127,
+            perturb: 0,
+            quantum: 1_514,
+        }),
+        "kernel-cake" => QdiscKind::Cake(cake(rate, CakeTins::BestEffort)),
+        "kernel-cake+tins" => QdiscKind::Cake(cake(rate, CakeTins::Diffserv4)),
+        "kernel-htb+fq_codel" => QdiscKind::Htb(htb(rate)),
+        _ => return None,
+    })
+}
+
+fn cake(rate: Rate, tins: CakeTins) -> Cake {
+    Cake {
+        bandwidth: Some(rate),
+        rtt: Span::from_nanos(100_000_000),
+        flow_mode: CakeFlowMode::Triple,
+        nat: false,
+        ack_filter: CakeAckFilter::No,
+        ingress: false,
+        split_gso: true,
+        memory_limit: 4 << 20,
+        tins,
+        wire: None,
+    }
+}
+
+fn fq_codel() -> FqCodel {
+    FqCodel {
+        limit: 10_240,
+        flows: 1_024,
+        target: Span::from_nanos(5_000_000),
+        interval: Span::from_nanos(100_000_000),
+        quantum: 1_514,
+        ecn: true,
+        memory_limit: 32 << 20,
+    }
+}
+
+/// A root class of the line's rate, and four below it with an `fq_codel` each.
+fn htb(rate: Rate) -> Htb {
+    let root = Handle::new(MAJOR, 1);
+    let class = |minor: u16, parent, own: u64, leaf| HtbClass {
+        id: Handle::new(MAJOR, minor),
+        parent,
+        rate: Rate::bits_per_second(own),
+        ceil: rate,
+        buffer: Span::from_millis(1),
+        cbuffer: Span::from_millis(1),
+        prio: (minor % MINOR) as u8,
+        quantum: 1_514,
+        leaf,
+        origin: origin(),
+    };
+    let leaf = |minor: u16| {
+        let queue = qdisc(Handle::new(minor, 0), QdiscKind::FqCodel(fq_codel()));
+        let share = rate.as_bits_per_second() / u64::from(CLASSES) / 2;
+        class(minor, root, share, Some(Box::new(queue)))
+    };
+    let mut classes = vec![class(
+        1,
+        Handle::new(MAJOR, 0),
+        rate.as_bits_per_second(),
+        None,
+    )];
+    classes.extend((0..CLASSES).map(|number| leaf(MINOR + number)));
+    Htb {
+        default_minor: MINOR,
+        r2q: 10,
+        direct: Some(0),
+        classes,
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The workshop for disciplines: begin one, test and fuzz it as an ordinary
+//! program, measure it, have kernels' verifiers judge it, replay recordings.
+//!
+//! Sources are checked by [`lint`] before a compiler sees them:
+//!
+//! ```
+//! let mistakes = weirgate_workshop::lint::mistakes("static float gain;\n");
+//! assert_eq!(mistakes.len(), 1);
+//! assert_eq!(mistakes[0].0, 1, "its line");
+//! ```
+
+pub mod bench;
+mod bench_inside;
+pub mod capture;
+pub mod frames;
+pub mod kit;
+pub mod lint;
+pub mod replay;
+pub mod script;
+mod shaper;
+pub mod verify;
+pub mod work;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm replay`: a discipline of this machine driven by a recording.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use weirgate_aqm::{
+    Discipline, EventKind, Link, Mirror, MirrorError, Packet, Queue, Recording, Settings, Taken,
+    reasons,
+};
+use weirgate_console::discipline::{Line, apply_line, discipline, set};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+
+/// Bytes of the largest recording that is read, which is held in memory whole:
+/// some 30 million events.
+const LARGEST: u64 = 2 << 30;
+
+/// `weirgate aqm replay`.
+pub fn run(name: &str, path: &Path, words: &[String], said: &Line, seed: u64) -> Outcome {
+    let one = discipline(name)?;
+    let at = |error: String| wrong(format!("{}: {error}", path.display()));
+    let about = std::fs::metadata(path).map_err(|error| at(error.to_string()))?;
+    if !about.is_file() || about.len() > LARGEST {
+        return Err(at(format!(
+            "no recording: a file of at most {} MiB",
+            LARGEST >> 20
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| at(error.to_string()))?;
+    let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
+    let same = recording.about.verdicts && recording.about.discipline == one.name();
+    if same && words.is_empty() && said.rate.is_none() {
+        return compare(one, &recording);
+    }
+    let mut settings = Settings::new(one);
+    set(&mut settings, words)?;
+    let mut link = Link::default();
+    let mut gate = 0;
+    apply_line(said, &mut link, &mut gate)?;
+    if gate == 0 {
+        return Err(wrong(
+            "say with --rate how fast packets leave: the recording is of another discipline, or \
+             of packets only",
+        ));
+    }
+    simulate(&settings, link, &recording, seed)
+}
+
+/// Verdict by verdict.
+fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
+    let mut mirror = Mirror::new(one);
+    let (mut packets, mut events, mut states) = (0_u64, 0_u64, 0_u64);
+    for bytes in &recording.records {
+        match mirror.take(bytes) {
+            Ok(Taken::Event(record)) => {
+                events += 1;
+                packets += u64::from(record.kind() == Some(EventKind::Arrive));
+            }
+            Ok(Taken::Compared) => states += 1,
+            Ok(_) => {}
+            Err(error @ MirrorError::Malformed { .. }) => return Err(wrong(error)),
+            Err(error) => {
+                output::data(&format!("differs: {error}"))?;
+                return Ok(Status::Differs);
+            }
+        }
+    }
+    let about = &recording.about;
+    output::data(&format!(
+        "{packets} packets, {events} events of {} on {} (kernel {}): the same verdict for every \
+         one, and the same state at {states} later times",
+        about.discipline, about.device, about.kernel
+    ))?;
+    Ok(Status::Done)
+}
+
+/// Packets come as recorded and leave one after the other at the link's rate.
+fn simulate(settings: &Settings, mut link: Link, recording: &Recording<'_>, seed: u64) -> Outcome {
+    let arrivals = recording.arrivals();
+    if link.mtu_bytes == 0 {
+        link.mtu_bytes = arrivals.iter().map(|one| one.len).max().unwrap_or(1_514);
+    }
+    let mut queue = Queue::new(settings, &link);
+    let mut chance = Chance(seed);
+    let mut free_ns = 0;
+    let mut last_ns = 0;
+    let mut waits = Vec::new();
+    let mut send_until = |queue: &mut Queue<()>, now: u64, free: &mut u64| {
+        while *free <= now && queue.packets() > 0 {
+            let Some((_, packet, ())) = queue.depart(*free).sent else {
+                break;
+            };
+            waits.push(*free - packet.arrived_ns);
+            *free += u64::from(packet.wire) * 1_000_000_000 / link.rate_bytes_s;
+        }
+    };
+    for arrival in &arrivals {
+        // Times of a capture may step back; a queue's do not.
+        last_ns = arrival.now_ns.max(last_ns);
+        send_until(&mut queue, last_ns, &mut free_ns);
+        free_ns = free_ns.max(last_ns);
+        let packet = Packet {
+            arrived_ns: last_ns,
+            wire: link.wire_bytes(arrival.len),
+            ..arrival.packet()
+        };
+        let random = match arrival.random {
+            0 => chance.word(),
+            random => random,
+        };
+        queue.arrive(&packet, random, ());
+    }
+    send_until(&mut queue, u64::MAX / 2, &mut free_ns);
+    waits.sort_unstable();
+    output::data(&summary(settings, &queue, &waits))?;
+    Ok(Status::Done)
+}
+
+fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
+    let mut text = format!("{}\n", settings.discipline().name());
+    for row in Discipline::counters() {
+        let value = row.format(queue.count(row.name).unwrap_or_default());
+        let _ = writeln!(text, "  {:<22}{value:<22}{}", row.name, row.help);
+    }
+    for row in settings.discipline().stats() {
+        let value = row.format(queue.stat(row.name).unwrap_or_default());
+        let _ = writeln!(text, "  {:<22}{value:<22}{}", row.name, row.help);
+    }
+    for row in reasons() {
+        let found = [
+            ("drops", queue.drops(row.name)),
+            ("marks", queue.marks(row.name)),
+        ];
+        for (what, count) in found {
+            if let Some(count) = count.filter(|count| *count > 0) {
+                let _ = writeln!(
+                    text,
+                    "  {:<22}{count:<22}{}",
+                    format!("{what} {}", row.name),
+                    row.help
+                );
+            }
+        }
+    }
+    for (name, share) in [("p50", 50), ("p99", 99), ("p100", 100)] {
+        let at = (waits.len() * share).div_ceil(100).saturating_sub(1);
+        if let Some(wait) = waits.get(at) {
+            let name = format!("wait {name}");
+            let _ = writeln!(text, "  {name:<22}{:.3} ms", *wait as f64 / 1e6);
+        }
+    }
+    text
+}
+
+/// Steele's splitmix64: uniform words from a seed.
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// The next of them.
+    pub fn word(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 32) as u32
+    }
+}
+
+/// What a failure of reading a file is.
+pub fn unreadable(path: &Path, error: &impl std::fmt::Display) -> Failure {
+    wrong(format!("{}: {error}", path.display()))
+}

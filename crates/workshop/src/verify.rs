@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
+//! every program that weirgate loads.
+
+use crate::kit::Subject;
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weirgate_aqm::Discipline;
+use weirgate_bpf::{Cost, Refused, programs, verify as load_once};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_lab::{Lab, Limits, Options};
+
+/// `weirgate aqm verify`.
+pub fn verify(what: &[PathBuf], lab: bool, kernels: &[PathBuf]) -> Outcome {
+    let is_object = |path: &&PathBuf| path.extension().is_some_and(|kind| kind == "o");
+    let (objects, named): (Vec<&PathBuf>, Vec<&PathBuf>) = what.iter().partition(is_object);
+    let subjects = named.into_iter().map(|path| Subject::find(path));
+    // What is compiled lies in the subjects' folders, which go with them.
+    let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
+    let mut objects: Vec<PathBuf> = objects.into_iter().cloned().collect();
+    for subject in &subjects {
+        subject.look()?;
+        for host in subject.hosts()? {
+            objects.push(subject.bpf(host)?);
+        }
+    }
+    if !lab && kernels.is_empty() {
+        return if objects.is_empty() {
+            everything()
+        } else {
+            each(&objects)
+        };
+    }
+    // Every kernel is asked, so that one run says which of them take it.
+    let own = lab.then_some(None);
+    let named = kernels.iter().map(|kernel| Some(kernel.as_path()));
+    let mut refusals = Vec::new();
+    let mut all = Status::Done;
+    for kernel in own.into_iter().chain(named) {
+        match in_the_lab(&objects, kernel) {
+            Err(Failure::Input(said)) => {
+                let place = kernel.map(|kernel| format!("{}: ", kernel.display()));
+                refusals.push(place.unwrap_or_default() + &said);
+            }
+            Ok(Status::Done) => {}
+            other => all = other?,
+        }
+    }
+    if refusals.is_empty() {
+        Ok(all)
+    } else {
+        Err(Failure::Input(refusals.join("\n")))
+    }
+}
+
+/// Loads each into the running kernel.
+fn each(objects: &[PathBuf]) -> Outcome {
+    let mut text = String::new();
+    for object in objects {
+        let bytes = fs::read(object).with_context(|| object.display().to_string())?;
+        let costs = load_once(&bytes)
+            .map_err(|refused| Failure::Input(format!("{}{}", refusal(&refused), refused.log)))?;
+        told(&mut text, costs);
+    }
+    output::data(&text)?;
+    Ok(Status::Done)
+}
+
+/// A line for each program.
+fn told(text: &mut String, costs: Vec<Cost>) {
+    for cost in costs {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<24}{:>8} instructions, {:>8} verified of 1,000,000 allowed",
+            cost.program, cost.instructions, cost.verified
+        );
+    }
+}
+
+/// Loads every program that weirgate carries into the running kernel, one after
+/// the other: instructions of each object's programs together, and what the
+/// verifier goes through for the one that costs it most.
+fn everything() -> Outcome {
+    let mut status = Status::Done;
+    for (name, object) in programs() {
+        let line = match load_once(object) {
+            Ok(costs) => {
+                let instructions: usize = costs.iter().map(|cost| cost.instructions).sum();
+                let verified = costs.iter().map(|cost| cost.verified).max();
+                format!(
+                    "{name:<18}{instructions:>8} instructions, {:>8} verified at most of 1,000,000 \
+                     allowed",
+                    verified.unwrap_or(0)
+                )
+            }
+            Err(refused) => {
+                status = Status::Differs;
+                let older = if Discipline::named(name).is_some() || name == "shaper" {
+                    "; disciplines are qdiscs of BPF programs (CONFIG_NET_SCH_BPF, Linux 6.16)"
+                } else {
+                    ""
+                };
+                format!("{name:<18}not taken: {}{older}", refusal(&refused))
+            }
+        };
+        output::data(&line)?;
+    }
+    Ok(status)
+}
+
+/// Where the verifier refuses, and why.
+fn refusal(refused: &Refused) -> String {
+    let place = refused.line.as_deref().unwrap_or("the kernel");
+    let code = match refused.code.as_str() {
+        "" => String::new(),
+        code => format!("\n  {code}"),
+    };
+    format!("{place}: the verifier refuses it: {}{code}", refused.why)
+}
+
+/// Has this very program do it in the lab's kernel.
+fn in_the_lab(objects: &[PathBuf], kernel: Option<&Path>) -> Outcome {
+    let own = std::env::current_exe()?.to_string_lossy().into_owned();
+    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut words = vec![base(&own), "aqm".to_owned(), "verify".to_owned()];
+    let brought = BTreeSet::from([own]);
+    // Where the lab's machine finds each, and what is in it.
+    let mut packed = Vec::new();
+    for (number, path) in objects.iter().enumerate() {
+        let content = fs::read(path).with_context(|| path.display().to_string())?;
+        packed.push((format!("/verified{number}.bpf.o"), content));
+    }
+    words.extend(packed.iter().map(|(place, _)| place.clone()));
+    let files: Vec<(&str, &[u8])> = packed.iter().map(|(at, it)| (&**at, &it[..])).collect();
+    let options = Options {
+        kernel: kernel.map(Path::to_owned),
+        programs: brought,
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = lab
+        .execute(&words, &files, (1, Limits::default()), &mut |_| ())
+        .map_err(anyhow::Error::from)?;
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let status = match status {
+        "status: 0" => Status::Done,
+        "status: 1" if objects.is_empty() => Status::Differs,
+        _ => return Err(Failure::Input(said.trim_end().to_owned())),
+    };
+    output::data(&format!("kernel {}\n{said}", output.kernel))?;
+    Ok(status)
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm new`, `test` and `fuzz`: someone's own discipline.
+
+use crate::kit::{Build, SHAPER, Subject};
+use crate::replay::Chance;
+use crate::script::Script;
+use crate::shaper;
+use anyhow::Context;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use weirgate_aqm::{Discipline, Recording, Row};
+use weirgate_bpf::sources;
+use weirgate_console::discipline::check_name;
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_units::Rate;
+
+/// The scripted test that a new discipline begins with.
+const SCRIPT: &str = include_str!("../kit/template.script");
+
+/// The experiment that a new discipline begins with.
+const TWO_WAY: &str = include_str!("../kit/two-way.toml");
+
+/// Seconds after which a discipline is taken to be without end.
+const PATIENCE: &str = "120";
+
+/// What a planted mistake makes AddressSanitizer say.
+const PLANTED: &str = "use-after-poison";
+
+/// `weirgate aqm new`.
+pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
+    check_name(name)?;
+    if Discipline::named(name).is_some() {
+        return Err(wrong(format!(
+            "`{name}` is a discipline of the kit; call yours otherwise"
+        )));
+    }
+    let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
+    if folder.exists() {
+        return Err(wrong(format!("{}: it is there already", folder.display())));
+    }
+    let last = folder.file_name().unwrap_or_default();
+    if last != name {
+        return Err(wrong(format!(
+            "{}: the folder must be called `{name}`, as the discipline and its file",
+            folder.display()
+        )));
+    }
+    let template = sources().iter().find(|(path, _)| *path == "aqm/droptail.c");
+    let template = template.map(|(_, text)| *text).unwrap_or_default();
+    let text = template
+        .replace("droptail", name)
+        .replace("DROPTAIL", &name.to_uppercase());
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    fs::write(folder.join(name).with_extension("c"), text)?;
+    fs::write(folder.join("first.script"), SCRIPT.replace("NAME", name))?;
+    fs::write(folder.join("two-way.toml"), TWO_WAY.replace("NAME", name))?;
+    let place = folder.display();
+    output::data(&format!(
+        "{place}/{name}.c        drop tail, commented: change it\n\
+         {place}/first.script  what it must do\n\
+         {place}/two-way.toml  TCP both ways over it, in the lab\n\
+         next: weirgate aqm test {place}; weirgate aqm verify {place} --lab; \
+         weirgate lab run {place}/two-way.toml"
+    ))?;
+    Ok(Status::Done)
+}
+
+/// `weirgate aqm build`.
+pub fn build(what: &Path, output: Option<&Path>) -> Outcome {
+    let subject = Subject::find(what)?;
+    subject.look()?;
+    let library = subject.library()?;
+    let folder = subject.file.parent().unwrap_or(Path::new("."));
+    let beside = folder.join(&subject.name).with_extension("so");
+    let place = output.map_or(beside, Path::to_owned);
+    fs::copy(&library, &place).with_context(|| place.display().to_string())?;
+    let shown = if output.is_none() && what.is_dir() {
+        what.join(&subject.name).with_extension("so")
+    } else {
+        place
+    };
+    output::data(&format!(
+        "{}: for `weirgate aqm load` on any machine of this kind and weirgate of this version",
+        shown.display()
+    ))?;
+    Ok(Status::Done)
+}
+
+/// `weirgate aqm source`.
+pub fn source(file: Option<&str>) -> Outcome {
+    let own = |path: &&str| path.starts_with("aqm/");
+    let Some(file) = file else {
+        let paths = sources().iter().map(|(path, _)| *path).filter(own);
+        let paths: Vec<&str> = paths.collect();
+        output::data(&paths.join("\n"))?;
+        return Ok(Status::Done);
+    };
+    let is_it = |path: &str| path == file || path.rsplit('/').next() == Some(file);
+    let found = sources().iter().find(|(path, _)| own(path) && is_it(path));
+    let (_, text) = found.ok_or_else(|| {
+        wrong(format!(
+            "the kit has no source `{file}`; `weirgate aqm source` names them"
+        ))
+    })?;
+    output::data(text)?;
+    Ok(Status::Done)
+}
+
+/// `weirgate aqm test`.
+pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcome {
+    if what == Path::new(SHAPER) || what.extension().is_some_and(|kind| kind == "script") {
+        return shaper::test(what);
+    }
+    let subject = Subject::find(what)?;
+    subject.look()?;
+    let driver = subject.native(Build::Sanitized)?;
+    let params = describe(&subject, &driver)?;
+    let mut failed = false;
+    for path in &subject.scripts {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let script = Script::read(&text, &params).map_err(|mistakes| {
+            let told = mistakes.iter().map(|it| format!("{}:{it}", path.display()));
+            Failure::Input(told.collect::<Vec<_>>().join("\n"))
+        })?;
+        let calls = format!("{}z\n", script.calls);
+        let said = drive(&subject, &driver, &calls)?;
+        let differences = script.compare(&said);
+        failed |= !differences.is_empty();
+        for difference in &differences {
+            output::data(&format!("{}:{difference}", path.display()))?;
+        }
+        if differences.is_empty() {
+            output::data(&format!("{}: as expected", path.display()))?;
+        }
+    }
+    let (calls, what) = traffic(recording, rate)?;
+    let said = drive(&subject, &driver, &calls)?;
+    let number = |name: &str| {
+        let line = said
+            .lines()
+            .rfind(|line| line.starts_with(&format!("n {name} ")));
+        line.and_then(|line| line.rsplit(' ').next())
+            .unwrap_or("?")
+            .to_owned()
+    };
+    output::data(&format!(
+        "{what}: {} packets came, {} left; no mistake found by sanitizers",
+        number("arrived_packets"),
+        number("sent_packets")
+    ))?;
+    Ok(if failed {
+        Status::Differs
+    } else {
+        Status::Done
+    })
+}
+
+/// Calls of recorded traffic, or of traffic made up: bursts of several flows
+/// above and below the link's rate.
+fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, String), Failure> {
+    let rate = rate.map_or(125_000, Rate::as_bytes_per_second).max(1);
+    let mut calls = format!("q\nl {rate} 1514 0 0 0\nb\n");
+    let what = if let Some(path) = recording {
+        let at = |error: String| wrong(format!("{}: {error}", path.display()));
+        let bytes = fs::read(path).map_err(|error| at(error.to_string()))?;
+        let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
+        for one in recording.arrivals() {
+            let (now, len, random) = (one.now_ns, one.len, one.random);
+            let _ = writeln!(calls, "p {now} {len} {} {} {random}", one.flow, one.ecn);
+        }
+        path.display().to_string()
+    } else {
+        let mut chance = Chance(1);
+        let mut now = 0_u64;
+        for number in 0..20_000_u64 {
+            // The load goes from half the rate to twice, and back.
+            let load = 50 + (number / 20 % 300).abs_diff(150);
+            let len = [40_u32, 120, 576, 1_500][chance.word() as usize % 4];
+            now += u64::from(len) * 1_000_000_000 / rate * 100 / load;
+            let flow = chance.word() % 12;
+            let (ecn, random) = (chance.word() % 4, chance.word());
+            let _ = writeln!(calls, "p {now} {len} {flow} {ecn} {random}");
+        }
+        "20,000 packets of 12 flows".to_owned()
+    };
+    calls.push_str("z\ns\n");
+    Ok((calls, what))
+}
+
+/// Parameters as the driver describes them.
+fn describe(subject: &Subject, driver: &Path) -> Result<Vec<Row>, Failure> {
+    let said = drive(subject, driver, "?\n")?;
+    let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+    let rows = said.lines().filter_map(|line| {
+        let words: Vec<&str> = line.strip_prefix("param\t")?.split('\t').collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+        Some(Row {
+            name: leak(words.first()?),
+            unit: leak(words.get(1)?),
+            help: "",
+            default: number(2)?,
+            least: number(3)?,
+            most: number(4)?,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Gives the driver calls; what it said, or what is wrong with the discipline.
+pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
+    let mut input = tempfile::tempfile()?;
+    input.write_all(calls.as_bytes())?;
+    std::io::Seek::rewind(&mut input)?;
+    // ABRT, so that AddressSanitizer says where it was.
+    let output = Command::new("timeout")
+        .args(["--signal=ABRT", PATIENCE])
+        .arg(driver)
+        .env("UBSAN_OPTIONS", "print_stacktrace=1")
+        .env("ASAN_OPTIONS", "handle_abort=1")
+        .stdin(Stdio::from(input))
+        .output()
+        .context("the driver (by `timeout`, package coreutils)")?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let report = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(124) {
+        let place = place(subject, driver, &report);
+        return Err(Failure::Input(format!(
+            "{place}: it does not come to an end within {PATIENCE} s"
+        )));
+    }
+    Err(finding(subject, driver, &report))
+}
+
+/// The line of the discipline that a report is about, or else the file.
+fn place(subject: &Subject, driver: &Path, report: &str) -> String {
+    let own = subject.file.display().to_string();
+    let named = |text: &str| {
+        let mut words = text.split_whitespace();
+        let found = words.find_map(|word| Some(format!("{own}{}", word.split_once(&own)?.1)))?;
+        Some(found.trim_end_matches([':', ')']).to_owned())
+    };
+    if let Some(place) = named(report) {
+        return place;
+    }
+    // Without a symbolizer frames are offsets: `(/tmp/x/driver+0x12ab)`.
+    let program = format!("({}+", driver.display());
+    let offsets = report.split_whitespace().filter_map(|word| {
+        let rest = word.strip_prefix(&program)?;
+        Some(rest.split(')').next().unwrap_or_default().to_owned())
+    });
+    let told = Command::new("addr2line")
+        .arg("--inlines")
+        .arg("--exe")
+        .arg(driver)
+        .args(offsets)
+        .output();
+    let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    told.ok().and_then(|lines| named(&lines)).unwrap_or(own)
+}
+
+/// A sanitizer's or the driver's report, with the line that it is about first.
+fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
+    let broken = report.lines().find_map(|line| line.strip_prefix("broken "));
+    if let Some((function, what)) = broken.and_then(|rest| rest.split_once(' ')) {
+        if subject.is_shaper() {
+            return Failure::Input(format!("aqm/host/shaper.h: the shaper {what}"));
+        }
+        let place = subject.line_of(function);
+        return Failure::Input(format!("{place}: {}_{function}() {what}", subject.name));
+    }
+    let place = place(subject, driver, report);
+    let what = report
+        .lines()
+        .find_map(|line| {
+            line.split_once("runtime error: ")
+                .or_else(|| line.split_once("ERROR: "))
+        })
+        .map_or("the driver was ended", |(_, what)| what);
+    Failure::Input(format!("{place}: {what}\n{}", report.trim_end()))
+}
+
+/// `weirgate aqm fuzz`.
+pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
+    let subject = Subject::find(what)?;
+    if !subject.is_shaper() {
+        subject.look()?;
+    }
+    let planted = subject.native(Build::Fuzzer { planted: true })?;
+    let report = fuzzed(&planted, seconds.max(60))?;
+    let mistaken = |report: &str| {
+        let words = ["broken ", "runtime error: ", "ERROR: "];
+        words.iter().any(|word| report.contains(word))
+    };
+    if !report.contains(PLANTED) {
+        // One of the discipline's own came first.
+        if mistaken(&report) {
+            return Err(finding(&subject, &planted, &report));
+        }
+        output::data("the planted mistake was not found: the fuzzer proves nothing here")?;
+        return Ok(Status::Differs);
+    }
+    let driver = subject.native(Build::Fuzzer { planted: false })?;
+    let report = fuzzed(&driver, seconds)?;
+    if mistaken(&report) {
+        return Err(finding(&subject, &driver, &report));
+    }
+    let status = report.lines().find(|line| line.contains("DONE"));
+    let covered = status.and_then(|line| line.split("cov: ").nth(1)?.split(' ').next());
+    let covered: Option<u32> = covered.and_then(|number| number.parse().ok());
+    let edges = covered.map_or_else(String::new, |edges| format!(", {edges} branches"));
+    output::data(&format!(
+        "{}: found the planted mistake; {seconds} s without another{edges}",
+        subject.name
+    ))?;
+    if let (Some(floor), covered) = (floor, covered.unwrap_or(0))
+        && covered < floor
+    {
+        output::data(&format!(
+            "{covered} branches; at least {floor} are expected"
+        ))?;
+        return Ok(Status::Differs);
+    }
+    Ok(Status::Done)
+}
+
+fn fuzzed(driver: &Path, seconds: u32) -> Result<String, Failure> {
+    let folder = tempfile::tempdir()?;
+    // libFuzzer's words; the driver without it takes the seconds alone.
+    let text = fs::read(driver)?;
+    let libfuzzer = text.windows(14).any(|part| part == b"max_total_time");
+    let mut command = Command::new(driver);
+    command.current_dir(folder.path());
+    if libfuzzer {
+        command.arg(format!("-max_total_time={seconds}"));
+        command.args(["-max_len=4096", "-len_control=0", "-seed=1", "-timeout=60"]);
+    } else {
+        command.arg(seconds.to_string());
+    }
+    let output = command.output().context("the fuzzer")?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout))
+}

@@ -375,6 +375,21 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
+    /// A required or optional table whose tables have names that the author
+    /// chooses: `[key.NAME]`.
+    pub fn named_tables(&mut self, key: &'static str) -> Option<Reader<'d, 'i>> {
+        let (value, span) = self.field(key)?;
+        match value {
+            DeValue::Table(table) => Some(self.nested(key, table, span)),
+            other => self.wrong(
+                key,
+                other,
+                span,
+                &format!("a table for each, `[{key}.NAME]`"),
+            ),
+        }
+    }
+
     /// A table under a key from [`Reader::keys`].
     pub fn table_named(&mut self, key: &Value<String>) -> Option<Reader<'d, 'i>> {
         let entry = self.table.get(key.value.as_str())?;

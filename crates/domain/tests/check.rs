@@ -539,3 +539,13 @@ proptest! {
 fn snapshot(name: &str, text: &str) {
     weirgate_testing::golden(format!("crates/domain/tests/snapshots/{name}.txt"), text);
 }
+
+/// A list of routers, which `[[router]]` makes, is told the form that is right.
+#[test]
+fn the_form_of_a_router_is_told() {
+    let (_, problems) = parse("version = 1\n[[router]]\nhost = \"a\"\n");
+    let told = problems
+        .iter()
+        .any(|one| format!("{one:?}").contains("[router.NAME]"));
+    assert!(told, "{problems:?}");
+}

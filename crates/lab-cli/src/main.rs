@@ -84,7 +84,6 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };
-    weirgate_kernel::provide(|lowest: u8| Ok(weirgate_bpf::Payload::attachable(lowest)?));
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
         Command::Lab { command } => lab::run(command),

@@ -69,7 +69,8 @@ fn summary(policy: &Policy, report: &CheckReport) -> String {
     let rules = policy.rules.len();
     let _ = writeln!(
         text,
-        "\n{rules} rules. Rates are those on the wire. `--all` derives each bound."
+        "\n{rules} rule{}. Rates are those on the wire. `--all` derives each bound.",
+        if rules == 1 { "" } else { "s" }
     );
     text
 }

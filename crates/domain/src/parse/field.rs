@@ -27,7 +27,7 @@ pub(super) fn named_tables<'d, 'i>(
     key: &'static str,
     most: usize,
 ) -> Vec<(Value<String>, Reader<'d, 'i>)> {
-    let Some(mut all) = root.table(key) else {
+    let Some(mut all) = root.named_tables(key) else {
         if !root.has(key) {
             root.missing::<()>(key, &format!("add a table `[{key}.NAME]`"));
         }

@@ -91,8 +91,9 @@ impl fmt::Display for Action {
                 let rules: usize = table.chains.iter().map(|chain| chain.rules.len()).sum();
                 write!(
                     f,
-                    "set table {}: {rules} rules",
-                    table_name(table.netdev, &table.name)
+                    "set table {}: {rules} rule{}",
+                    table_name(table.netdev, &table.name),
+                    if rules == 1 { "" } else { "s" }
                 )
             }
             Self::ChangeTable { before, after } => describe_change(f, before, after),
@@ -140,7 +141,13 @@ fn describe_change(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) ->
         go += only_in(old, new);
     }
     if come + go > 0 {
-        parts.push(format!("{come} rules come, {go} go"));
+        let comes = if come == 1 {
+            "rule comes"
+        } else {
+            "rules come"
+        };
+        let goes = if go == 1 { "goes" } else { "go" };
+        parts.push(format!("{come} {comes}, {go} {goes}"));
     }
     if !change.sets.is_empty() {
         parts.push(format!("{} lists or meters made anew", change.sets.len()));

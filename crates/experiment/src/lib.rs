@@ -23,7 +23,7 @@ mod recording;
 pub use envelope::{EnvelopeError, seal, unseal};
 pub use formula::{FUNCTIONS, Formula, FormulaError, NoValue};
 pub use job::Job;
-pub use metric::{Metric, MetricError, Quantity, Statistic, Subject, grammar};
+pub use metric::{Described, Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
     Amount, Arm, Buffer, Change, Command, DropEnd, Emulator, Expectation, Experiment, Figure,
     Framing, Line, LineSide, LineStep, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep,

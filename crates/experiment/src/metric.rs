@@ -3,45 +3,8 @@
 //!
 //! A name is `[PHASE.]QUANTITY.SUBJECT.STATISTIC`, for example
 //! `upload1.rtt.interactive.max_ms`. Without a phase it speaks of the whole
-//! run. This module owns the names; what they mean is computed in
-//! `weirgate-measure`.
-//!
-//! | quantity | subject | statistics |
-//! |---|---|---|
-//! | `rtt` | probe | `min mean p50 p95 p99 p999 max variation` `_ms`, `within_N_ms.ratio` |
-//! | `iprate`, `goodput` | flow | `mean min p50` `_kbit` (of seconds) |
-//! | `pps` | flow | `mean` |
-//! | `loss` | flow or probe | `ratio` |
-//! | `reordered` | flow | `packets` |
-//! | `jitter` | flow | `mean_ms` |
-//! | `cwnd` | flow | `max_bytes` |
-//! | `outstanding` | flow | `mean max` `_bytes` |
-//! | `retransmitted` | flow | `segments` |
-//! | `connect`, `response` | flow | `mean p95` `_s` |
-//! | `slowdown` | flow | `mean p95` `_ratio` |
-//! | `started`, `unfinished` | flow | `connections` |
-//! | `late` | flow | `max_ms` |
-//! | `average` | place | `min mean p50 max` `_bytes` |
-//! | `util` | link (`up`, `down`) | `ratio` |
-//! | `queue` | place | `mean p95 max` `_bytes` |
-//! | `sojourn` | class | `mean p99 max` `_ms` |
-//! | `drops`, `marks` | place | `packets` |
-//! | `jain` | group (a flow with several members, or several flows of one `group`) | `index` |
-//! | `ahead` | flow or probe | `mean max` `_packets` |
-//! | `ackspacing` | flow | `mean p50` `_ms` |
-//! | `ackcompressed` | flow | `ratio` |
-//! | `sackrelease` | flow | `mean_segments` |
-//! | `overtaken` | flow whose data go up | `segments` |
-//! | `gapped` | flow | `acks` |
-//! | `burst` | flow | `max_ratio` |
-//! | `recovery` | probe | `s` |
-//! | `change` | change (`1`, `2`..., of an arm with `then`) | `ms`, `writing_ms`, `writes`, `steps`, `failures`, `unshaped_packets` |
-//! | `gap` | flow | `max_ms` |
-//! | `silence` | link (`up`, `down`) | `max_ms` |
-//! | `unshaped` | link (`up`) | `packets` |
-//! | `sent` | place | `packets` |
-//! | `tracked` | connections (`all`, `answered`, `unanswered`, `kept`) | `connections` |
-//! | `calculated` | figure | `value` |
+//! run. The quantities stand in `metric_grammar.rs`; `weirgate-measure` computes
+//! them.
 //!
 //! A flow of kind `short-flows` with `sizes` has parts by size: `mice:5000` are
 //! those of at most 5000 bytes, `mice:more` those above all bounds.
@@ -50,6 +13,7 @@
 //! buffer), a device of the gateway (`wan`: its root), or a device and a handle
 //! (`wan-1:50`).
 
+pub use crate::metric_grammar::Quantity;
 use crate::metric_grammar::{GRAMMAR, Row};
 use std::fmt;
 use std::str::FromStr;
@@ -66,96 +30,6 @@ pub struct Metric {
     pub subject: String,
     /// Which number of it.
     pub statistic: Statistic,
-}
-
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quantity {
-    /// Round-trip time of a probe.
-    Rtt,
-    /// IP bytes per time that passed the line.
-    IpRate,
-    /// Payload per time that reached the receiver.
-    Goodput,
-    /// Packets per second that passed the line.
-    PacketRate,
-    /// Lost packets over sent packets.
-    Loss,
-    /// Packets that came after a later one.
-    Reordered,
-    /// Interarrival jitter of RFC 3550.
-    Jitter,
-    /// Congestion window.
-    Cwnd,
-    /// Bytes sent and not acknowledged.
-    Outstanding,
-    /// Smoothed round trip, as the sender has it.
-    Srtt,
-    /// Segments sent again.
-    Retransmitted,
-    /// Time until a connection was established.
-    Connect,
-    /// Time until a response was complete.
-    Response,
-    /// Time until a response was complete, over what an idle line takes.
-    Slowdown,
-    /// Connections that were started.
-    Started,
-    /// Connections whose last byte did not come.
-    Unfinished,
-    /// How long after its time a connection was started.
-    Late,
-    /// The average queue by which a discipline of the kit decides.
-    Average,
-    /// Wire bytes over wire capacity.
-    Util,
-    /// Bytes waiting at a place.
-    Queue,
-    /// Time a class's own packets waited in the gateway.
-    Sojourn,
-    /// What `weirgate check` states as a class's worst wait in a full queue.
-    Bound,
-    /// The same for traffic that keeps to the class's guarantee and burst.
-    Promise,
-    /// The same for a packet within the guarantee with none of its class before it.
-    Lone,
-    /// Packets dropped at a place.
-    Drops,
-    /// Packets marked at a place.
-    Marks,
-    /// Jain's fairness index of a group.
-    Jain,
-    /// Packets found at the line on arrival.
-    Ahead,
-    /// Time between consecutive pure ACKs on the line.
-    AckSpacing,
-    /// ACKs that follow each other faster than the data did.
-    AckCompressed,
-    /// Segments released per ACK with a SACK block.
-    SackRelease,
-    /// Segments that came to the line after later ones of their connection.
-    Overtaken,
-    /// ACKs that say that a segment has come before an earlier one.
-    Gapped,
-    /// Data that comes to the line in a short time, over what the line takes.
-    Burst,
-    /// Time until a probe's round trip is back down.
-    Recovery,
-    /// Connections that the gateway tracked when the run ended.
-    Tracked,
-    /// A change of the policy while traffic ran.
-    Change,
-    /// Longest time between two datagrams at the receiver, beyond their
-    /// interval.
-    Gap,
-    /// Longest time that the line sent nothing.
-    Silence,
-    /// Packets that came to the line faster than it takes them.
-    Unshaped,
-    /// Packets that left a place.
-    Sent,
-    /// A figure of a calculation.
-    Calculated,
 }
 
 /// Which number of a quantity.
@@ -231,19 +105,33 @@ pub struct MetricError {
     pub hint: String,
 }
 
-/// Every quantity as the reference lists it: its word, what its subject is, and
-/// the endings its names have.
-pub fn grammar() -> Vec<(&'static str, &'static str, Vec<String>)> {
-    let endings = |row: &Row| {
-        let statistics = row.statistics.iter();
-        statistics
-            .map(|statistic| statistic.suffix(row.quantity))
-            .collect()
+/// A quantity as the reference lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Its word in names.
+    pub word: &'static str,
+    /// What its subject is.
+    pub subject: &'static str,
+    /// The endings that its names have.
+    pub endings: Vec<String>,
+    /// How it is computed.
+    pub meaning: &'static str,
+}
+
+/// Every quantity, for the reference.
+pub fn grammar() -> Vec<Described> {
+    let described = |row: &Row| Described {
+        word: row.word,
+        subject: row.subject.word(),
+        endings: {
+            let statistics = row.statistics.iter();
+            statistics
+                .map(|statistic| statistic.suffix(row.quantity))
+                .collect()
+        },
+        meaning: row.meaning.trim(),
     };
-    GRAMMAR
-        .iter()
-        .map(|row| (row.word, row.subject.word(), endings(row)))
-        .collect()
+    GRAMMAR.iter().map(described).collect()
 }
 
 impl Subject {
@@ -292,12 +180,7 @@ impl Quantity {
     }
 
     fn row(self) -> &'static Row {
-        // The table has a row for each variant; a test proves it. The first
-        // row stands in so that no path can panic.
-        GRAMMAR
-            .iter()
-            .find(|row| row.quantity == self)
-            .unwrap_or(&GRAMMAR[0])
+        &GRAMMAR[self as usize]
     }
 }
 
@@ -546,7 +429,7 @@ mod tests {
 
     #[test]
     fn every_name_of_the_grammar_parses_and_prints() {
-        for row in &GRAMMAR {
+        for row in GRAMMAR {
             assert_eq!(
                 row.quantity.word(),
                 row.word,

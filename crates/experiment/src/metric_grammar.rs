@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The grammar of metric names as a table: which quantities there are, of what,
-//! and which numbers of them.
+//! The quantities, as a table: what each measures, of what, and which numbers of
+//! it there are. The type, the grammar of names and the reference follow from it.
 
-use crate::metric::{Quantity, Statistic, Subject};
+use crate::metric::{Statistic, Subject};
 
 /// One row: a quantity.
 pub(crate) struct Row {
     pub(crate) quantity: Quantity,
+    /// How it is computed; a recording without data for it has no figure.
+    pub(crate) meaning: &'static str,
     pub(crate) word: &'static str,
     pub(crate) subject: Subject,
     /// What follows the statistic's name and `_`; the whole last part where
@@ -15,20 +17,24 @@ pub(crate) struct Row {
     pub(crate) statistics: &'static [Statistic],
 }
 
-const fn row(
-    quantity: Quantity,
-    word: &'static str,
-    subject: Subject,
-    unit: &'static str,
-    statistics: &'static [Statistic],
-) -> Row {
-    Row {
-        quantity,
-        word,
-        subject,
-        unit,
-        statistics,
-    }
+macro_rules! quantities {
+    ($($(#[doc = $doc:literal])+ $id:ident: $word:literal $subject:ident $unit:literal $statistics:expr;)*) => {
+        /// What is measured.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Quantity {
+            $($(#[doc = $doc])+ $id),*
+        }
+
+        /// Every quantity, in the order of [`Quantity`].
+        pub(crate) static GRAMMAR: &[Row] = &[$(Row {
+            quantity: Quantity::$id,
+            meaning: concat!($($doc),+),
+            word: $word,
+            subject: Subject::$subject,
+            unit: $unit,
+            statistics: $statistics,
+        }),*];
+    };
 }
 
 const ONLY: &[Statistic] = &[Statistic::Only];
@@ -65,49 +71,138 @@ const TIMES: &[Statistic] = &[
     Statistic::Variation,
 ];
 
-/// Every quantity: its word, what its subject is, and which numbers it has.
-#[rustfmt::skip]
-pub(crate) const GRAMMAR: [Row; 42] = [
-    row(Quantity::Rtt,           "rtt",           Subject::Probe,       "ms",           TIMES),
-    row(Quantity::IpRate,        "iprate",        Subject::Flow,        "kbit",         RATES),
-    row(Quantity::Goodput,       "goodput",       Subject::Flow,        "kbit",         RATES),
-    row(Quantity::PacketRate,    "pps",           Subject::Flow,        "mean",         ONLY),
-    row(Quantity::Loss,          "loss",          Subject::FlowOrProbe, "ratio",        ONLY),
-    row(Quantity::Reordered,     "reordered",     Subject::Flow,        "packets",      ONLY),
-    row(Quantity::Jitter,        "jitter",        Subject::Flow,        "ms",           MEAN),
-    row(Quantity::Cwnd,          "cwnd",          Subject::Flow,        "bytes",        &[Statistic::Max]),
-    row(Quantity::Outstanding,   "outstanding",   Subject::Flow,        "bytes",        MEAN_MAX),
-    row(Quantity::Srtt,          "srtt",          Subject::Flow,        "ms",           MEAN_MAX),
-    row(Quantity::Retransmitted, "retransmitted", Subject::Flow,        "segments",     ONLY),
-    row(Quantity::Connect,       "connect",       Subject::Flow,        "s",            MEAN_P95),
-    row(Quantity::Response,      "response",      Subject::Flow,        "s",            MEAN_P95),
-    row(Quantity::Slowdown,      "slowdown",      Subject::Flow,        "ratio",        MEAN_P95),
-    row(Quantity::Started,       "started",       Subject::Flow,        "connections",  ONLY),
-    row(Quantity::Unfinished,    "unfinished",    Subject::Flow,        "connections",  ONLY),
-    row(Quantity::Late,          "late",          Subject::Flow,        "ms",           MAX),
-    row(Quantity::Average,       "average",       Subject::Place,       "bytes",        AVERAGES),
-    row(Quantity::Util,          "util",          Subject::Link,        "ratio",        ONLY),
-    row(Quantity::Queue,         "queue",         Subject::Place,       "bytes",        MEAN_P95_MAX),
-    row(Quantity::Sojourn,       "sojourn",       Subject::Class,       "ms",           MEAN_P99_MAX),
-    row(Quantity::Bound,         "bound",         Subject::Class,       "ms",           &[Statistic::Max]),
-    row(Quantity::Promise,       "promise",       Subject::Class,       "ms",           &[Statistic::Max]),
-    row(Quantity::Lone,          "lone",          Subject::Class,       "ms",           &[Statistic::Max]),
-    row(Quantity::Drops,         "drops",         Subject::Place,       "packets",      ONLY),
-    row(Quantity::Marks,         "marks",         Subject::Place,       "packets",      ONLY),
-    row(Quantity::Jain,          "jain",          Subject::Flow,        "index",        ONLY),
-    row(Quantity::Ahead,         "ahead",         Subject::FlowOrProbe, "packets",      MEAN_MAX),
-    row(Quantity::AckSpacing,    "ackspacing",    Subject::Flow,        "ms",           MEAN_P50),
-    row(Quantity::AckCompressed, "ackcompressed", Subject::Flow,        "ratio",        ONLY),
-    row(Quantity::SackRelease,   "sackrelease",   Subject::Flow,        "segments",     MEAN),
-    row(Quantity::Overtaken,     "overtaken",     Subject::Flow,        "segments",     ONLY),
-    row(Quantity::Gapped,        "gapped",        Subject::Flow,        "acks",         ONLY),
-    row(Quantity::Burst,         "burst",         Subject::Flow,        "ratio",        &[Statistic::Max]),
-    row(Quantity::Recovery,      "recovery",      Subject::Probe,       "s",            ONLY),
-    row(Quantity::Tracked,       "tracked",       Subject::Connections, "connections",  ONLY),
-    row(Quantity::Change,        "change",        Subject::Change,      "ms",           CHANGE),
-    row(Quantity::Gap,           "gap",           Subject::Flow,        "ms",           MAX),
-    row(Quantity::Silence,       "silence",       Subject::Link,        "ms",           MAX),
-    row(Quantity::Unshaped,      "unshaped",      Subject::Link,        "packets",      ONLY),
-    row(Quantity::Sent,          "sent",          Subject::Place,       "packets",      ONLY),
-    row(Quantity::Calculated,    "calculated",    Subject::Figure,      "value",        ONLY),
-];
+quantities! {
+    /// Round-trip time of a probe: of answered probes sent in the window; percentiles are
+    /// nearest rank; `variation_ms`: p99.9 minus minimum (Y.1541), from 1000 answers on;
+    /// `within_N_ms.ratio`: answers of at most N ms over probes sent.
+    Rtt: "rtt" Probe "ms" TIMES;
+    /// IP bytes per time that passed the line: IP bytes of the flow's data direction that
+    /// left the line, over the active time; `min` and `p50` over full active seconds.
+    IpRate: "iprate" Flow "kbit" RATES;
+    /// Payload per time that reached the receiver: as `iprate`, of payload that receivers
+    /// read.
+    Goodput: "goodput" Flow "kbit" RATES;
+    /// Packets per second that passed the line: packets of the data direction that left the
+    /// line per active second.
+    PacketRate: "pps" Flow "mean" ONLY;
+    /// Lost packets over sent packets: unanswered over sent; one that the run's end cut off
+    /// is neither; of datagrams: sequence numbers missing between the first and the last
+    /// received.
+    Loss: "loss" FlowOrProbe "ratio" ONLY;
+    /// Packets that came after a later one: datagrams received after one with a larger
+    /// number (RFC 4737 section 3).
+    Reordered: "reordered" Flow "packets" ONLY;
+    /// Interarrival jitter of RFC 3550: mean of the interarrival jitter of RFC 3550 section
+    /// 6.4.1 after each datagram.
+    Jitter: "jitter" Flow "ms" MEAN;
+    /// Congestion window: of samples of the sender's TCP state; of a group the sum over its
+    /// members; not of short flows, whose samples are not told apart.
+    Cwnd: "cwnd" Flow "bytes" &[Statistic::Max];
+    /// Bytes sent and not acknowledged: of samples of the sender's TCP state; of a group
+    /// the sum over its members; not of short flows, whose samples are not told apart.
+    Outstanding: "outstanding" Flow "bytes" MEAN_MAX;
+    /// Smoothed round trip, as the sender has it: the smoothed round trip of samples of the
+    /// sender's TCP state, each connection's by itself; not of short flows.
+    Srtt: "srtt" Flow "ms" MEAN_MAX;
+    /// Segments sent again: segments that senders sent again in the window; not of short
+    /// flows.
+    Retransmitted: "retransmitted" Flow "segments" ONLY;
+    /// Time until a connection was established: of connections started in the window, to
+    /// established and to the last byte.
+    Connect: "connect" Flow "s" MEAN_P95;
+    /// Time until a response was complete: of connections started in the window, to
+    /// established and to the last byte.
+    Response: "response" Flow "s" MEAN_P95;
+    /// Time until a response was complete, over what an idle line takes: response over the
+    /// time that the same bytes take, handshake included, where the line has nothing else
+    /// to do and the sender waits for nothing.
+    Slowdown: "slowdown" Flow "ratio" MEAN_P95;
+    /// Connections that were started: short flows started in the window, and those of them
+    /// whose last byte did not come.
+    Started: "started" Flow "connections" ONLY;
+    /// Connections whose last byte did not come: short flows started in the window, and
+    /// those of them whose last byte did not come.
+    Unfinished: "unfinished" Flow "connections" ONLY;
+    /// How long after its time a connection was started: longest time from when a short
+    /// flow was to start to when it did.
+    Late: "late" Flow "ms" MAX;
+    /// The average queue by which a discipline of the kit decides: of samples of the
+    /// average by which the kit's discipline there decides.
+    Average: "average" Place "bytes" AVERAGES;
+    /// Wire bytes over wire capacity: time in which the line transmitted over the window's
+    /// length.
+    Util: "util" Link "ratio" ONLY;
+    /// Bytes waiting at a place: IP bytes; `modem` and `exchange` from the line's log with
+    /// the packet in transmission, weighted by time; other places from samples, each
+    /// holding until the next.
+    Queue: "queue" Place "bytes" MEAN_P95_MAX;
+    /// Time a class's own packets waited in the gateway: of stamped packets that left the
+    /// gateway in the window; of `CLASS` in both directions, of `CLASS-up` and `CLASS-down`
+    /// in one.
+    Sojourn: "sojourn" Class "ms" MEAN_P99_MAX;
+    /// What `weirgate check` states as a class's worst wait in a full queue.
+    Bound: "bound" Class "ms" &[Statistic::Max];
+    /// The same for traffic that keeps to the class's guarantee and burst.
+    Promise: "promise" Class "ms" &[Statistic::Max];
+    /// The same for a packet within the guarantee with none of its class before it.
+    Lone: "lone" Class "ms" &[Statistic::Max];
+    /// Packets dropped at a place: counted in the window.
+    Drops: "drops" Place "packets" ONLY;
+    /// Packets marked at a place: counted in the window.
+    Marks: "marks" Place "packets" ONLY;
+    /// Jain's fairness index of a group: (sum x)^2 / (n sum x^2) of the members' goodput;
+    /// of a group of entries, of what each entry got.
+    Jain: "jain" Flow "index" ONLY;
+    /// Packets found at the line on arrival: packets waiting or in transmission upstream
+    /// when a packet of the flow or probe came.
+    Ahead: "ahead" FlowOrProbe "packets" MEAN_MAX;
+    /// Time between consecutive pure ACKs on the line: between the ends of transmission of
+    /// consecutive pure ACKs of the flow.
+    AckSpacing: "ackspacing" Flow "ms" MEAN_P50;
+    /// ACKs that follow each other faster than the data did: ACK pairs closer than half the
+    /// time that the data acknowledged by the second took on the line.
+    AckCompressed: "ackcompressed" Flow "ratio" ONLY;
+    /// Segments released per ACK with a SACK block: data segments that came to the line
+    /// between an ACK with a SACK block reaching the sender and the next ACK doing so.
+    SackRelease: "sackrelease" Flow "segments" MEAN;
+    /// Segments that came to the line after later ones of their connection: data segments
+    /// that came up to the line below others of their connection that had come before, with
+    /// bytes that had not: overtaken in the gateway, or lost there and sent again.
+    Overtaken: "overtaken" Flow "segments" ONLY;
+    /// ACKs that say that a segment has come before an earlier one: pure ACKs of the flow's
+    /// data with a SACK block: a segment had come before an earlier one, or twice.
+    Gapped: "gapped" Flow "acks" ONLY;
+    /// Data that comes to the line in a short time, over what the line takes: most wire
+    /// time of the flow's data that came to the line within 100 ms, over 100 ms.
+    Burst: "burst" Flow "ratio" &[Statistic::Max];
+    /// Time until a probe's round trip is back down: from the phase's start to the last RTT
+    /// above minimum + 10 % of the phase's range; only where the phase begins above and
+    /// ends below.
+    Recovery: "recovery" Probe "s" ONLY;
+    /// Connections that the gateway tracked when the run ended: that connection tracking
+    /// knew at the end of the whole run, in an arm with a policy; `answered` where a packet
+    /// came back, `unanswered` where none did, `kept` where a rule with `keep` has left a
+    /// mark.
+    Tracked: "tracked" Connections "connections" ONLY;
+    /// A change of the policy while traffic ran: of the arm's N-th change of policy: from
+    /// reading its text to what was read back; `writing_ms` from the plan on; `writes`
+    /// requests that change something, `steps` of the plan, `failures` 0 or 1;
+    /// `unshaped_packets`: as `unshaped.up.packets`, from when a root of weirgate's is on
+    /// the line's device to 1 s after the change.
+    Change: "change" Change "ms" CHANGE;
+    /// Longest time between two datagrams at the receiver, beyond their interval: longest
+    /// time between two datagrams of a member at the receiver, less their interval; never
+    /// below 0.
+    Gap: "gap" Flow "ms" MAX;
+    /// Longest time that the line sent nothing: longest time within the window in which the
+    /// line transmitted nothing.
+    Silence: "silence" Link "ms" MAX;
+    /// Packets that came to the line faster than it takes them: packets that came to the
+    /// line when a bucket that fills at the line's rate and holds one and a quarter full
+    /// packets of line bytes was too empty for them; they take nothing from it.
+    Unshaped: "unshaped" Link "packets" ONLY;
+    /// Packets that left a place: that left the place, counted in the window.
+    Sent: "sent" Place "packets" ONLY;
+    /// A figure of a calculation.
+    Calculated: "calculated" Figure "value" ONLY;
+}

@@ -77,12 +77,19 @@ fn link_layers() -> String {
 fn metrics() -> String {
     let mut text = String::from(
         "# Metrics\n\nA name is `[PHASE.]QUANTITY.SUBJECT.ENDING`, such as \
-         `upload1.rtt.interactive.max_ms`; without a phase it speaks of the whole run. How each is \
-         computed stands at the head of `crates/measure/src/lib.rs`.\n\n\
-         | quantity | subject | endings |\n|---|---|---|\n",
+         `upload1.rtt.interactive.max_ms`; without a phase it speaks of the whole run. What windows, \
+         activity and rounding are stands at the head of `crates/measure/src/lib.rs`.\n\n\
+         | quantity | subject | endings | what it is |\n|---|---|---|---|\n",
     );
-    for (word, subject, endings) in weirgate_experiment::grammar() {
-        let _ = writeln!(text, "| `{word}` | {subject} | `{}` |", endings.join("` `"));
+    for one in weirgate_experiment::grammar() {
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | `{}` | {} |",
+            one.word,
+            one.subject,
+            one.endings.join("` `"),
+            one.meaning
+        );
     }
     text
 }

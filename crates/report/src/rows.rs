@@ -183,6 +183,19 @@ pub(crate) fn label(metric: &Metric) -> String {
     parts.join(" ")
 }
 
+/// A whole metric in words, for who does not know its name: its phase and what it
+/// is, such as `uploads: round trip interactive mean`.
+pub(crate) fn in_words(metric: &Metric) -> String {
+    let mut words = label(metric);
+    if let Some(rest) = words.strip_prefix("rtt ") {
+        words = format!("round trip {rest}");
+    }
+    match &metric.phase {
+        Some(phase) => format!("{phase}: {words}"),
+        None => words,
+    }
+}
+
 fn within(metric: &Metric, bound: u32) -> String {
     format!(
         "{} {} <= {bound} ms",

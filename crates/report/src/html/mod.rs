@@ -78,7 +78,7 @@ fn index(out: &mut String, sections: &[Section]) {
     let all: usize = sections.iter().map(|section| section.expected).sum();
     let _ = writeln!(
         out,
-        "<p class=\"lead\">{} experiments. {}</p>\n<table class=\"wide\">\n<caption>Experiments\
+        "<p class=\"lead\">{} experiments. {}</p>\n<div class=\"scroll\"><table class=\"wide\">\n<caption>Experiments\
          </caption>\n<thead><tr><th scope=\"col\">name</th><th scope=\"col\">what</th>\
          <th scope=\"col\">expectations</th></tr></thead>\n<tbody>",
         sections.len(),
@@ -94,5 +94,5 @@ fn index(out: &mut String, sections: &[Section]) {
             section.badge()
         );
     }
-    *out += "</tbody>\n</table>\n";
+    *out += "</tbody>\n</table></div>\n";
 }

@@ -88,7 +88,6 @@ impl Section {
             escaped(&covers)
         );
         happened(out, findings);
-        expectations(out, findings);
         if let Some(drawing) = svg::comparison(findings) {
             figure(out, &id, &drawing);
         }
@@ -106,6 +105,7 @@ impl Section {
         for drawing in plots.iter().flatten() {
             figure(out, &id, drawing);
         }
+        expectations(out, findings);
         details::write(out, findings);
         *out += "</section>\n";
     }

@@ -2,6 +2,7 @@
 //! HTML tables with headings that a screen reader can follow.
 
 use crate::markup::escaped;
+use crate::rows;
 use std::fmt::Write as _;
 
 /// A cell: text that is escaped, or markup of this crate.
@@ -15,13 +16,21 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// A metric's name, which may break after its dots.
+    /// A metric in words, and below them its name, which may break after its dots.
     pub(super) fn metric(name: &str) -> Self {
+        let words = name.parse().map(|metric| rows::in_words(&metric));
+        let words = words.map_or_else(
+            |_| String::new(),
+            |words| format!("{}<br>", escaped(&words)),
+        );
         let parts: Vec<String> = name
             .split('.')
             .map(|part| escaped(part).to_string())
             .collect();
-        Self::Markup(format!("<code>{}</code>", parts.join(".<wbr>")))
+        Self::Markup(format!(
+            "{words}<code class=\"soft\">{}</code>",
+            parts.join(".<wbr>")
+        ))
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {

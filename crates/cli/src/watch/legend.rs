@@ -13,6 +13,9 @@ use weirgate_keep::{History, Place, RatesNow, WayRate};
 use weirgate_state::Capabilities;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
 
+/// Where the policy is installed.
+pub const SITE: &str = "/etc/weirgate/site.toml";
+
 /// The legend of a policy's file, else of the policy that is applied. Where
 /// that cannot be read, classes have only numbers, and that is said.
 pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
@@ -45,12 +48,28 @@ fn named(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
         Ok(None) => Ok(Legend::default()),
         Err(failure) => {
             output::note(&failure.text());
-            output::note(
-                "weirgate: the applied policy cannot be read, so classes are called by their \
-                 numbers; name it with --policy",
-            );
-            Ok(Legend::default())
+            Ok(installed(Path::new(SITE)))
         }
+    }
+}
+
+/// The legend of the installed policy, for who may not read what is applied: the
+/// packaged `watch` runs as a user without rights, and the policy is no secret
+/// unless its owner makes it one.
+fn installed(site: &Path) -> Legend {
+    let name = site.display();
+    if let Some(Ok(loaded)) = site.is_file().then(|| policy::read(site)) {
+        output::note(&format!(
+            "weirgate: names and promises are those of {name}, which may be newer than the \
+                 policy that is applied"
+        ));
+        of(&loaded, &name.to_string())
+    } else {
+        output::note(
+            "weirgate: the applied policy cannot be read, so classes are called by their \
+                 numbers; name it with --policy",
+        );
+        Legend::default()
     }
 }
 
@@ -139,4 +158,18 @@ pub fn tracked(place: &Place) -> Vec<LineNow> {
         blind: rates.blind,
     };
     rates.ways.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_what_is_applied_has_the_names_of_what_is_installed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+        let legend = installed(&folder.join("home.toml"));
+        assert!(legend.source.ends_with("home.toml"));
+        assert!(legend.classes.iter().any(|class| class.name == "urgent"));
+        assert!(installed(&folder.join("none.toml")).classes.is_empty());
+    }
 }

@@ -179,6 +179,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
                 .iter()
                 .cloned()
                 .chain(here.as_ref().map(|place| place.state.clone()))
+                .chain([PathBuf::from(legend::SITE)])
                 .collect(),
         };
         let mut term = signal(SignalKind::terminate())?;

@@ -3,6 +3,7 @@
 //! with.
 
 mod disciplines;
+mod fields;
 mod seam;
 
 use crate::Arguments;
@@ -20,6 +21,9 @@ pub fn run(folder: &Path, check: bool) -> Outcome {
     pages.insert("messages.md".to_owned(), messages().into_bytes());
     pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
     pages.insert("metrics.md".to_owned(), metrics().into_bytes());
+    pages.insert("fields.md".to_owned(), fields::page().into_bytes());
+    let manual = fields::manual().into_bytes();
+    pages.insert("man/weirgate-policy.5".to_owned(), manual);
     for (name, page) in disciplines::pages(folder)? {
         pages.insert(name, page.into_bytes());
     }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fields of a policy, as a page and as the manual page weirgate-policy(5), from
+//! the registry that policies are read by.
+
+use crate::reference::disciplines::escaped;
+use std::fmt::Write as _;
+use weirgate_policy::{Field, FieldKind, TABLES};
+
+/// The page below the reference.
+pub fn page() -> String {
+    let mut text = String::from(
+        "# Fields\n\nEvery table and field of a policy. [The policy file](../policy.md) explains \
+         them. A file's own fields are those of `policy`.\n",
+    );
+    for table in TABLES {
+        let (name, about) = (table.name, table.about);
+        let _ = write!(
+            text,
+            "\n## `{name}`\n\n{about}.\n\n| field | what may be written | default | meaning |\n\
+             |---|---|---|---|\n"
+        );
+        for field in table.fields() {
+            let cells = [written(field.kind), absent(&field), about_of(&field)];
+            let cells = cells.map(|cell| cell.replace('|', "\\|"));
+            let _ = writeln!(text, "| `{}` | {} |", field.name, cells.join(" | "));
+        }
+    }
+    text
+}
+
+/// The manual page.
+pub fn manual() -> String {
+    let mut text = String::from(
+        ".TH \"weirgate-policy\" 5 \"\" \"weirgate\" \"Policy file\"\n.SH NAME\n\
+         weirgate\\-policy \\- who gets what of a shared link\n.SH DESCRIPTION\n\
+         A policy is a TOML file. It describes one link, classes, and rules that put packets into \
+         them. \\fBweirgate check\\fR reports every mistake at once, and what each class gets.\n\
+         .SH TABLES\n",
+    );
+    for table in TABLES {
+        let (name, about) = (escaped(table.name), escaped(table.about));
+        let _ = write!(text, ".SS {name}\n{about}.\n");
+        for field in table.fields() {
+            let mut note = written(field.kind);
+            match absent(&field).as_str() {
+                "" => {}
+                default => note = format!("{note}; {default}"),
+            }
+            let (name, note) = (escaped(field.name), escaped(&note));
+            let about = escaped(&about_of(&field));
+            let _ = write!(text, ".TP\n\\fB{name}\\fR ({note})\n{about}\n");
+        }
+    }
+    text + ".SH SEE ALSO\n\\fBweirgate\\-check\\fR(1), \\fBweirgate\\-explain\\fR(1)\n"
+}
+
+/// What a field means, with the names that it had before.
+fn about_of(field: &Field) -> String {
+    match field.former {
+        [] => field.about.to_owned(),
+        names => format!("{} (once {})", field.about, quoted(names)),
+    }
+}
+
+/// What holds where the field is absent.
+fn absent(field: &Field) -> String {
+    match (field.required, field.default) {
+        (Some(_), _) => "required".to_owned(),
+        (None, Some(default)) => default.to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+/// What may be written in a field.
+fn written(kind: FieldKind) -> String {
+    match kind {
+        FieldKind::Text(example) => format!("a text, such as `\"{example}\"`"),
+        FieldKind::Word(words) => quoted(words),
+        FieldKind::Integer(least, most) if least == most => format!("{least}"),
+        FieldKind::Integer(least, most) => format!("a whole number from {least} to {most}"),
+        FieldKind::Number => "a number".to_owned(),
+        FieldKind::Boolean => "true or false".to_owned(),
+        FieldKind::BooleanOrRate => "`true`, `false` or a rate".to_owned(),
+        FieldKind::Rate => "a rate".to_owned(),
+        FieldKind::Share => "a share".to_owned(),
+        FieldKind::Amount => "a rate or a share".to_owned(),
+        FieldKind::Size => "a size".to_owned(),
+        FieldKind::Time => "a time".to_owned(),
+        FieldKind::List(example) => format!("one value or a list, such as `\"{example}\"`"),
+        FieldKind::Words(words) => format!("one or a list of {}", quoted(words)),
+        FieldKind::Table(table) => format!("the table `{table}`"),
+        FieldKind::TextOrTable(table, example) => {
+            format!("a text, such as `\"{example}\"`, or the table `{table}`")
+        }
+        FieldKind::Tables(table) => format!("tables `{table}`"),
+        FieldKind::Named(table) => format!("a table `{table}` for each name"),
+        FieldKind::Map => "a table from texts to texts".to_owned(),
+        FieldKind::Setting(example) => format!("a setting, such as `{example}`"),
+    }
+}
+
+/// Words as a policy has them.
+fn quoted(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+    quoted.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_row_and_an_entry() {
+        let (page, manual) = (page(), manual());
+        for table in TABLES {
+            assert!(
+                page.contains(&format!("\n## `{}`\n", table.name)),
+                "{table:?}"
+            );
+            for field in table.fields() {
+                assert!(
+                    page.contains(&format!("\n| `{}` |", field.name)),
+                    "{field:?}"
+                );
+                let entry = format!(".TP\n\\fB{}\\fR (", escaped(field.name));
+                assert!(manual.contains(&entry), "{field:?}");
+            }
+        }
+    }
+}

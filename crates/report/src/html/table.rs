@@ -21,7 +21,7 @@ impl Cell {
         let words = name.parse().map(|metric| rows::in_words(&metric));
         let words = words.map_or_else(
             |_| String::new(),
-            |words| format!("{}<br>", escaped(&words)),
+            |words| format!("{}<br/>", escaped(&words)),
         );
         let parts: Vec<String> = name
             .split('.')

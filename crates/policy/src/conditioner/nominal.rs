@@ -2,7 +2,8 @@
 //! `nominal`: the importance of DRT by the nominal bit rate of a sender, in
 //! place of a meter and colours.
 
-use super::{Kind, MOST_RATE, OWNERS, Written, or_usual, size};
+use super::meter::{or_usual, size};
+use super::written::{Kind, MOST_RATE, OWNERS, Written};
 use crate::codes;
 use crate::condition::drt::{MOST, Urgency};
 use weirgate_document::Reader;

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fields of `[[conditioner]]` as they are written.
+
+use super::carried::{self, Carried};
+use crate::codes;
+use crate::condition::address;
+use crate::condition::drt::{self, Urgency};
+use crate::condition::protocol::Protocol;
+use crate::field::{Cell, FieldKind, Row, Table, Word, words};
+use crate::model::{in_kbit, whole_bytes};
+use crate::named::group::{Groups, USABLE, usable};
+use crate::named::member::Prefix;
+use crate::read::device;
+use weirgate_document::Value;
+use weirgate_state::{ColourAction, DeviceName};
+use weirgate_units::{Dscp, Rate, Size, Span};
+
+/// Networks of each side of a conditioner (`CONDITION_NETS` of
+/// `bpf/inbound/condition.bpf.c`).
+const MOST_NETS: usize = 8;
+
+/// The largest burst of a meter, and the fastest rate (`METER_MOST_BURST`,
+/// `METER_MOST_BYTES_S`).
+pub(super) const MOST_BURST: u64 = (1 << 29) - 1;
+pub(super) const MOST_RATE: Rate = Rate::bits_per_second(100_000_000_000);
+
+/// What smaller packets may be measured as: an IP header to the largest packet.
+pub(super) const SMALLEST: (u64, u64) = (20, 65_535);
+/// The kinds of meters, and which fields each has beside `rate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Bucket,
+    SingleRate,
+    TwoRate,
+    Average,
+    Moving,
+}
+
+words!(Kind:
+    "bucket" => Self::Bucket,
+    "srtcm" => Self::SingleRate,
+    "trtcm" => Self::TwoRate,
+    "average" => Self::Average,
+    "moving" => Self::Moving,
+);
+
+/// Whether packets that enter a device are conditioned, or those that leave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Enter,
+    Leave,
+}
+
+words!(Side: "enter" => Self::Enter, "leave" => Self::Leave);
+
+/// The fields of meters, and whose they are.
+pub(super) const OWNERS: [(&str, &[Kind]); 7] = [
+    (
+        "rate",
+        &[
+            Kind::Bucket,
+            Kind::SingleRate,
+            Kind::TwoRate,
+            Kind::Average,
+            Kind::Moving,
+        ],
+    ),
+    ("burst", &[Kind::Bucket, Kind::SingleRate, Kind::TwoRate]),
+    ("excess", &[Kind::SingleRate]),
+    ("peak", &[Kind::TwoRate]),
+    ("peak-burst", &[Kind::TwoRate]),
+    ("interval", &[Kind::Average, Kind::Moving]),
+    ("gain", &[Kind::Moving]),
+];
+
+/// The table.
+pub(crate) const TABLE: Table = Table {
+    name: "conditioner",
+    about: "Which packets are measured, by what, and what is done with each colour",
+    rows: &[&ROWS],
+};
+
+/// The fields as they are written.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) name: Option<Value<String>>,
+    pub(super) enters: bool,
+    pub(super) device: Option<Value<DeviceName>>,
+    pub(super) classes: Vec<Value<String>>,
+    pub(super) local: Vec<Value<Prefix>>,
+    pub(super) remote: Vec<Value<Prefix>>,
+    pub(super) carried: Carried,
+    pub(super) dscp: Vec<Value<Dscp>>,
+    pub(super) meter: Option<Value<Kind>>,
+    pub(super) nominal: Option<Value<Rate>>,
+    pub(super) urgency: Option<Value<Urgency>>,
+    pub(super) importance: Option<Value<u8>>,
+    pub(super) rate: Option<Value<Rate>>,
+    pub(super) burst: Option<Value<Size>>,
+    pub(super) excess: Option<Value<Size>>,
+    pub(super) peak: Option<Value<Rate>>,
+    pub(super) peak_burst: Option<Value<Size>>,
+    pub(super) smallest: Option<Value<Size>>,
+    pub(super) interval: Option<Value<Span>>,
+    pub(super) gain: Option<Value<f64>>,
+    pub(super) aware: bool,
+    pub(super) green: Option<Value<ColourAction>>,
+    pub(super) yellow: Option<Value<ColourAction>>,
+    pub(super) red: Option<Value<ColourAction>>,
+}
+
+type ConditionerRow = Row<Written, Groups>;
+type Field<'r, 'd, 'i> = Cell<'r, 'd, 'i, Groups>;
+
+pub(super) const ROWS: &[ConditionerRow] = &[
+    ConditionerRow::new(
+        "name",
+        FieldKind::Text("gold"),
+        "Its name, by which it is counted",
+        |cell, condition| {
+            condition.name = name(cell);
+        },
+    )
+    .needed("name the conditioner: its packets are counted by it"),
+    ConditionerRow::new(
+        "at",
+        Side::KIND,
+        "Whether packets that enter the device or those that leave it",
+        |cell, condition| {
+            condition.enters = cell
+                .word::<Side>()
+                .is_some_and(|at| at.value == Side::Enter);
+        },
+    )
+    .default("\"leave\""),
+    ConditionerRow::new(
+        "device",
+        FieldKind::Text("wan"),
+        "The device: that of the link, or one of `lan`",
+        |cell, condition| {
+            condition.device = cell.understood(codes::DEVICE, device);
+        },
+    )
+    .default("that of the link"),
+    ConditionerRow::new(
+        "class",
+        FieldKind::List("interactive"),
+        "Classes that it is about, where packets have one",
+        |cell, condition| {
+            condition.classes = cell.texts();
+        },
+    ),
+    ConditionerRow::new(
+        "local-address",
+        FieldKind::List("192.0.2.7"),
+        "Addresses of the inside host, prefixes or @groups",
+        |cell, condition| {
+            condition.local = nets(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "remote-address",
+        FieldKind::List("198.51.100.0/24"),
+        "Addresses of the outside host, prefixes or @groups",
+        |cell, condition| {
+            condition.remote = nets(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "protocol",
+        FieldKind::List("udp"),
+        "What packets carry: names or numbers",
+        |cell, condition| {
+            condition.carried.protocols = cell.list(codes::PROTOCOL, Protocol::read);
+        },
+    ),
+    ConditionerRow::new(
+        "local-port",
+        FieldKind::List("5060"),
+        "Ports of the inside host, ranges or @groups",
+        |cell, condition| {
+            condition.carried.local_ports = carried::ports(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "remote-port",
+        FieldKind::List("10000-20000"),
+        "Ports of the outside host, ranges or @groups",
+        |cell, condition| {
+            condition.carried.remote_ports = carried::ports(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "dscp",
+        FieldKind::List("EF"),
+        "Code points: names or numbers",
+        |cell, condition| {
+            condition.dscp = cell.parsed_list();
+        },
+    ),
+    ConditionerRow::new(
+        "meter",
+        Kind::KIND,
+        "What it measures by; without one every packet is green",
+        |cell, condition| {
+            condition.meter = cell.word();
+        },
+    ),
+    ConditionerRow::new(
+        "nominal",
+        FieldKind::Rate,
+        "DRT's nominal bit rate, of IP packets, in place of a meter and colours",
+        |cell, condition| {
+            condition.nominal = rate(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "urgency",
+        Urgency::KIND,
+        "With nominal: the delay class that packets get",
+        |cell, condition| {
+            condition.urgency = cell.understood(codes::CONDITIONER, drt::urgency);
+        },
+    ),
+    ConditionerRow::new(
+        "importance",
+        FieldKind::Integer(1, 6),
+        "With nominal: what packets within it get; beyond it less",
+        |cell, condition| {
+            condition.importance = cell.integer();
+        },
+    )
+    .default("6"),
+    ConditionerRow::new(
+        "rate",
+        FieldKind::Rate,
+        "The rate (CIR), of IP packets",
+        |cell, condition| {
+            condition.rate = rate(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "burst",
+        FieldKind::Size,
+        "What may come at once (CBS), in IP bytes",
+        |cell, condition| {
+            condition.burst = cell.size();
+        },
+    )
+    .default("100 ms at the rate"),
+    ConditionerRow::new(
+        "excess",
+        FieldKind::Size,
+        "What may come beyond that (EBS); srtcm",
+        |cell, condition| {
+            condition.excess = cell.size();
+        },
+    ),
+    ConditionerRow::new(
+        "peak",
+        FieldKind::Rate,
+        "The peak rate (PIR); trtcm",
+        |cell, condition| {
+            condition.peak = rate(cell);
+        },
+    ),
+    ConditionerRow::new(
+        "peak-burst",
+        FieldKind::Size,
+        "What may come at once at the peak rate (PBS); trtcm",
+        |cell, condition| {
+            condition.peak_burst = cell.size();
+        },
+    ),
+    ConditionerRow::new(
+        "mpu",
+        FieldKind::Size,
+        "What a smaller packet is measured as, in IP bytes (minimum policed unit)",
+        |cell, condition| {
+            condition.smallest = cell.size();
+        },
+    )
+    .formerly(&["smallest"]),
+    ConditionerRow::new(
+        "interval",
+        FieldKind::Time,
+        "What is averaged over; average, moving",
+        |cell, condition| {
+            condition.interval = cell.parsed();
+        },
+    )
+    .default("\"100ms\""),
+    ConditionerRow::new(
+        "gain",
+        FieldKind::Number,
+        "The weight of the last interval; moving",
+        |cell, condition| {
+            condition.gain = cell.number();
+        },
+    )
+    .default("0.5"),
+    ConditionerRow::new(
+        "aware",
+        FieldKind::Boolean,
+        "Whether the drop precedences that packets bring count",
+        |cell, condition| {
+            condition.aware = cell.flag();
+        },
+    )
+    .default("false"),
+    ConditionerRow::new(
+        "green",
+        FieldKind::Text("AF11"),
+        "`pass`, `drop` or a code point",
+        |cell, condition| {
+            condition.green = action(cell);
+        },
+    )
+    .default("\"pass\""),
+    ConditionerRow::new(
+        "yellow",
+        FieldKind::Text("AF12"),
+        "`pass`, `drop` or a code point",
+        |cell, condition| {
+            condition.yellow = action(cell);
+        },
+    )
+    .default("\"pass\""),
+    ConditionerRow::new(
+        "red",
+        FieldKind::Text("drop"),
+        "`pass`, `drop` or a code point",
+        |cell, condition| {
+            condition.red = action(cell);
+        },
+    )
+    .default("\"drop\""),
+];
+
+fn name(cell: &mut Field<'_, '_, '_>) -> Option<Value<String>> {
+    let name = cell.text()?;
+    // The program keeps 31 bytes of it.
+    if !usable(&name.value) || name.value.len() > 31 {
+        let wrong = format!("`{}` cannot be the name of a conditioner", name.value);
+        let right = USABLE.replace("32", "31");
+        cell.error(codes::CONDITIONER, name.span.clone(), wrong, right);
+    }
+    Some(name)
+}
+
+fn nets(cell: &mut Field<'_, '_, '_>) -> Vec<Value<Prefix>> {
+    let (nets, names) = address::addresses(cell);
+    if let Some(names) = names {
+        cell.error(
+            codes::CONDITIONER,
+            names.span,
+            "a conditioner does not look names up",
+            "name a group of addresses, or let a rule put its packets into a `class`",
+        );
+    }
+    if let Some(one) = nets.get(MOST_NETS) {
+        cell.error(
+            codes::CONDITIONER,
+            one.span.clone(),
+            format!("`{}` has {} networks", cell.key, nets.len()),
+            format!(
+                "write at most {MOST_NETS}, or let a rule put their packets into a `class` and \
+                 name that"
+            ),
+        );
+    }
+    nets
+}
+
+fn rate(cell: &mut Field<'_, '_, '_>) -> Option<Value<Rate>> {
+    let rate: Value<Rate> = cell.parsed()?;
+    let rate = rate.map(whole_bytes);
+    if rate.value < Rate::kbit(1) || rate.value > MOST_RATE {
+        cell.error(
+            codes::CONDITIONER,
+            rate.span,
+            format!("`{}` of {} is out of range", cell.key, in_kbit(rate.value)),
+            "write from 1kbit to 100gbit",
+        );
+        return None;
+    }
+    Some(rate)
+}
+
+fn action(cell: &mut Field<'_, '_, '_>) -> Option<Value<ColourAction>> {
+    let key = cell.key;
+    cell.understood(codes::CONDITIONER, |text| match text {
+        "pass" => Ok(ColourAction::Pass),
+        "drop" => Ok(ColourAction::Drop),
+        _ => text.parse().map(ColourAction::Mark).map_err(|_| {
+            (
+                format!("`{key}` cannot be `{text}`"),
+                "write `pass`, `drop`, or the code point that such packets get, such as `AF12`"
+                    .to_owned(),
+            )
+        }),
+    })
+}

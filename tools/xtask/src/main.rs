@@ -42,6 +42,8 @@ enum Task {
     Structure,
     /// Build, then run every test, printing how long each part takes.
     Test,
+    /// Run the test binaries side by side, and nothing else of `test`.
+    Binaries,
     /// Formatting, lints, invariants, licences of dependencies.
     Check,
     /// Measure the lab's speed, boot and memory against their goals, on a quiet machine.
@@ -150,6 +152,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(),
         Task::Invariants => invariants::run(&root()),
         Task::Structure => invariants::structure(&root()),
+        Task::Binaries => test::binaries::run(&root()),
         Task::Test => test::tests(&root()),
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),

@@ -40,7 +40,7 @@ struct Ran {
 /// Builds the test binaries, runs them all, prints the output of each when it
 /// ends, and fails where one failed.
 #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
-pub(super) fn run(root: &Path) -> Result<()> {
+pub fn run(root: &Path) -> Result<()> {
     let mut binaries = built(root)?;
     let times = times(root);
     let before = |binary: &Binary| times.get(&binary.name).copied().unwrap_or(f64::INFINITY);

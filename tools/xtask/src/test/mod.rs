@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests and checks, each part timed so that slow ones show.
 
-mod binaries;
+pub mod binaries;
 
 use crate::{docs, invariants, run};
 use anyhow::Result;

@@ -186,7 +186,7 @@ fn small_packets_are_reckoned_where_they_are_measured() {
         text.contains(
             "# telephone, more.\n[[conditioner]]\nname = \"in-ef-beta\"\nat = \"enter\"\n\
              local-address = [\"10.2.0.0/24\", \"2001:db8:2::/48\"]\ndscp = [\"EF\"]\n\
-             meter = \"bucket\"\nrate = \"500kbit\"\nburst = 3000\nsmallest = 100\n"
+             meter = \"bucket\"\nrate = \"500kbit\"\nburst = 3000\nmpu = 100\n"
         ),
         "{text}"
     );

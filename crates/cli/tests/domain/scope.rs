@@ -140,7 +140,7 @@ fn sender() {
 #[ignore = "runs in the guest"]
 fn receivers_and_ports() {
     fs::write(FILE, DOMAIN).unwrap();
-    run(&format!("weirgate domain inside {FILE} --only-build"));
+    run(&format!("weirgate-lab domain inside {FILE} --only-build"));
     let (status, text) = domain(&["apply", FILE, "--ssh", SSH]);
     assert_eq!(status, 0, "{text}");
     for customer in ["beta", "gamma"] {

@@ -76,6 +76,6 @@ impl Plan {
     /// Writes it into a file and has it built.
     pub fn build(&self, file: &str) {
         fs::write(file, &self.text).unwrap();
-        run(&format!("weirgate domain inside {file} --only-build"));
+        run(&format!("weirgate-lab domain inside {file} --only-build"));
     }
 }

@@ -11,6 +11,7 @@ use weirgate_compile::{
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
+use weirgate_console::policy::SITE;
 use weirgate_console::source;
 use weirgate_policy::{Policy, in_kbit};
 use weirgate_state::Capabilities;
@@ -20,6 +21,7 @@ use weirgate_units::Span;
 #[derive(Args)]
 pub struct Arguments {
     /// The policy file.
+    #[arg(default_value = SITE)]
     policy: PathBuf,
     /// Show what packets cost, and how each bound comes about.
     #[arg(long, conflicts_with = "json")]

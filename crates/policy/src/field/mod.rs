@@ -203,6 +203,21 @@ impl<const N: usize> Rows for [Field; N] {
     }
 }
 
+/// Rows that count for one kind of a table alone, such as a kind of queue: the
+/// table as a whole requires none of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfKind<R: 'static>(pub(crate) &'static R);
+
+impl<R: Rows> Rows for OfKind<R> {
+    fn fields(&self) -> Vec<Field> {
+        let optional = |field| Field {
+            required: None,
+            ..field
+        };
+        self.0.fields().into_iter().map(optional).collect()
+    }
+}
+
 /// A table of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {

@@ -5,7 +5,7 @@
 pub(crate) mod kit;
 
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::field::{self, Cell, FieldKind, OfKind, Row, Table};
 use crate::queue::kit::{KitQueue, KitRows};
 use crate::read::one_of;
 use weirgate_aqm::Discipline;
@@ -104,12 +104,12 @@ pub(crate) const TABLE: Table = Table {
     about: "The queue",
     rows: &[
         &kit::KindRow,
-        &BFIFO,
-        &PFIFO,
-        &SFQ,
-        &RED,
-        &FQ_CODEL,
-        &CAKE,
+        &OfKind(&BFIFO),
+        &OfKind(&PFIFO),
+        &OfKind(&SFQ),
+        &OfKind(&RED),
+        &OfKind(&FQ_CODEL),
+        &OfKind(&CAKE),
         &KitRows,
     ],
 };

@@ -5,9 +5,9 @@
 //! Sources are checked by [`lint`] before a compiler sees them:
 //!
 //! ```
-//! let mistakes = weirgate_workshop::lint::mistakes("static float gain;\n");
+//! let mistakes = weirgate_workshop::lint::mistakes("int spin(void)\n{\n\tfor (;;)\n\t\t;\n}\n");
 //! assert_eq!(mistakes.len(), 1);
-//! assert_eq!(mistakes[0].0, 1, "its line");
+//! assert_eq!(mistakes[0].0, 3, "its line");
 //! ```
 
 pub mod bench;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Thin: the logic is in tools/xtask.
 
-.PHONY: try test check experiments bench fuzz setup build install deb docs
+.PHONY: try test test-all check experiments bench fuzz setup build install deb docs
 
 build: setup
 	cargo build --release -p weirgate-cli -p weirgate-lab-cli -p weirgate-guest
@@ -19,6 +19,10 @@ try: build
 
 test: setup
 	@cargo xtask test
+
+# Also what takes longer than a change should wait for.
+test-all: setup
+	@cargo xtask test-all
 
 check:
 	@cargo xtask check

@@ -63,13 +63,13 @@ pub fn parity(root: &Path, packets: u64) -> Result<()> {
     let name = "kernel_and_native_host_agree_on_many_packets";
     let packets = packets.to_string();
     let size = [("WEIRGATE_PARITY_PACKETS", packets.as_str())];
-    test::long(root, "weirgate-bpf", "guest", name, &size)
+    test::long(root, "guest", name, &size)
 }
 
 /// A thousand times on and off.
 pub fn cycles(root: &Path) -> Result<()> {
     let name = "nothing_stays_behind_a_thousand_cycles";
-    test::long(root, "weirgate-cli", "aqm", name, &[])
+    test::long(root, "aqm", name, &[])
 }
 
 /// Compares every file of aqm/ and bpf/ with what the formatter makes of it.

@@ -24,6 +24,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use test::binaries::Extent;
 
 #[derive(Parser)]
 #[command(about = "Tasks of the weirgate project")]
@@ -38,11 +39,13 @@ enum Task {
     Setup,
     /// Check what ARCHITECTURE.md forbids: dependencies, purity, unsafe, licences.
     Invariants,
-    /// Find circles of imports within a crate, and lines that stand twice.
+    /// Find circles of imports, lines that stand twice, and files and sentences that are too long.
     Structure,
-    /// Build, then run every test, printing how long each part takes.
+    /// Build, check and test, but for the long tests; print how long each part takes.
     Test,
-    /// Run the test binaries side by side, and nothing else of `test`.
+    /// Build, check and run every test, the long ones too; then compare explain with this kernel.
+    TestAll,
+    /// Run the tests side by side, and nothing else of `test`.
     Binaries,
     /// Formatting, lints, invariants, licences of dependencies.
     Check,
@@ -152,8 +155,9 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(),
         Task::Invariants => invariants::run(&root()),
         Task::Structure => invariants::structure(&root()),
-        Task::Binaries => test::binaries::run(&root()),
-        Task::Test => test::tests(&root()),
+        Task::Binaries => test::binaries::run(&root(), Extent::Short),
+        Task::Test => test::tests(&root(), Extent::Short),
+        Task::TestAll => test::all(&root()),
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),

@@ -4,7 +4,9 @@
 mod algorithm;
 mod circles;
 mod crates;
+mod prose;
 mod repeats;
+mod size;
 mod source;
 
 pub use crates::PURE;
@@ -40,13 +42,17 @@ pub fn run(root: &Path) -> Result<()> {
     report(root, findings)
 }
 
-/// Finds circles of imports within a crate, and runs of lines that stand twice.
+/// Finds circles of imports within a crate, runs of lines that stand twice, and
+/// files and sentences that are too long.
 pub fn structure(root: &Path) -> Result<()> {
     let mut findings = Vec::new();
     for entry in fs::read_dir(root.join("crates")).context("crates/")? {
         circles::check(root, &entry?.path().join("src"), &mut findings)?;
     }
-    repeats::check(&tracked(root)?, &mut findings);
+    let sources = tracked(root, repeats::counts)?;
+    repeats::check(&sources, &mut findings);
+    size::check(&sources, &mut findings);
+    prose::check(&tracked(root, prose::counts)?, &mut findings);
     report(root, findings)
 }
 
@@ -62,15 +68,15 @@ fn report(root: &Path, mut findings: Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The source files that git tracks, from the project's root, with their text.
-fn tracked(root: &Path) -> Result<Vec<(String, String)>> {
+/// The files that git tracks and that count, from the project's root, with their text.
+fn tracked(root: &Path, counts: impl Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
     let mut git = Command::new("git");
     let listed = git.current_dir(root).args(["ls-files", "-z"]).output();
     let listed = listed.context("git ls-files")?.stdout;
     let mut files = Vec::new();
     for place in String::from_utf8_lossy(&listed).split('\0') {
         // A file that was deleted and not yet committed is still tracked.
-        if repeats::counts(place) && root.join(place).is_file() {
+        if counts(place) && root.join(place).is_file() {
             files.push((place.to_owned(), fs::read_to_string(root.join(place))?));
         }
     }

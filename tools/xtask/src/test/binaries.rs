@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the test binaries of the workspace side by side.
+//! Runs the tests of the workspace side by side, each in a process of its own.
 //!
 //! `cargo test` runs one binary after the other, and most wait for a virtual
 //! machine or a namespace for half of their time. Here as many run at once as
-//! there are cores, those that took longest in the run before first. Each gets
-//! one thread for its tests, so that no more virtual machines run at once than
-//! there are cores.
+//! there are cores, those that took longest in the run before first. The unit
+//! tests of a crate are one run. Each test of a folder `tests` is a run, so that
+//! the cores share a long binary. A run has one thread, so that no more virtual
+//! machines run at once than there are cores.
+//!
+//! Tests of a module `long` are left to `make test-all`.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -16,20 +19,43 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
-/// Where the time that each binary took is stored for the next run.
+/// Where the time that each run took is stored for the next run.
 const TIMES: &str = "target/test-times.json";
+
+/// The module of tests that only `make test-all` runs.
+const LONG: &str = "long";
+
+/// Which tests run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All but the long ones.
+    Short,
+    /// Every test.
+    All,
+}
 
 /// A test binary that cargo has built.
 #[derive(Debug, Clone)]
 struct Binary {
-    /// The package and the target, such as `weirgate-cli probe`.
+    /// The package and the target, such as `cli probe`.
     name: String,
     executable: PathBuf,
     /// The package's folder, in which cargo runs its tests.
     folder: PathBuf,
+    /// Whether it stands in a folder `tests`.
+    integration: bool,
 }
 
-/// What a binary did.
+/// Tests of one binary that run in one process.
+#[derive(Debug, Clone)]
+struct Run {
+    name: String,
+    binary: Binary,
+    /// The test; every one of the binary without.
+    test: Option<String>,
+}
+
+/// What a run did.
 struct Ran {
     name: String,
     output: String,
@@ -37,25 +63,28 @@ struct Ran {
     seconds: f64,
 }
 
-/// Builds the test binaries, runs them all, prints the output of each when it
-/// ends, and fails where one failed.
+/// Builds the tests, runs them, prints what those that failed printed, and fails
+/// where one failed.
 #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
-pub fn run(root: &Path) -> Result<()> {
-    let mut binaries = built(root)?;
+pub fn run(root: &Path, extent: Extent) -> Result<()> {
+    let mut runs = Vec::new();
+    for binary in built(root)? {
+        runs.extend(binary.runs(extent)?);
+    }
     let times = times(root);
-    let before = |binary: &Binary| times.get(&binary.name).copied().unwrap_or(f64::INFINITY);
+    let before = |run: &Run| times.get(&run.name).copied().unwrap_or(f64::INFINITY);
     // The queue is taken from its end.
-    binaries.sort_by(|a, b| before(a).total_cmp(&before(b)));
+    runs.sort_by(|a, b| before(a).total_cmp(&before(b)));
     let workers = thread::available_parallelism().map_or(2, usize::from);
-    let queue = Mutex::new(binaries);
+    let queue = Mutex::new(runs);
     let (sender, results) = mpsc::channel();
     let mut total = Total::default();
     thread::scope(|scope| {
         for _ in 0..workers {
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
-                while let Some(binary) = next(queue) {
-                    if sender.send(execute(&binary)).is_err() {
+                while let Some(run) = next(queue) {
+                    if sender.send(run.execute()).is_err() {
                         break;
                     }
                 }
@@ -63,7 +92,10 @@ pub fn run(root: &Path) -> Result<()> {
         }
         drop(sender);
         for ran in results {
-            println!("-- {}: {:.1} s\n{}", ran.name, ran.seconds, ran.output);
+            println!("{:7.1} s  {}", ran.seconds, ran.name);
+            if !ran.succeeded {
+                println!("{}", ran.output);
+            }
             total.add(ran);
         }
     });
@@ -75,30 +107,75 @@ pub fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn next(queue: &Mutex<Vec<Binary>>) -> Option<Binary> {
+fn next(queue: &Mutex<Vec<Run>>) -> Option<Run> {
     queue.lock().ok()?.pop()
 }
 
-fn execute(binary: &Binary) -> Ran {
-    let start = Instant::now();
-    let output = Command::new(&binary.executable)
-        .current_dir(&binary.folder)
-        .env("RUST_TEST_THREADS", "1")
-        .stdin(Stdio::null())
-        .output();
-    let (succeeded, output) = match output {
-        Ok(output) => {
-            let text = [output.stdout, output.stderr].concat();
-            let text = String::from_utf8_lossy(&text).into_owned();
-            (output.status.success(), text)
+impl Binary {
+    /// Its tests, as they are run.
+    fn runs(&self, extent: Extent) -> Result<Vec<Run>> {
+        if !self.integration {
+            return Ok(vec![Run {
+                name: self.name.clone(),
+                binary: self.clone(),
+                test: None,
+            }]);
         }
-        Err(error) => (false, format!("cannot be run: {error}")),
-    };
-    Ran {
-        name: binary.name.clone(),
-        output,
-        succeeded,
-        seconds: start.elapsed().as_secs_f64(),
+        // An ignored test runs inside a virtual machine, or by a command of its own.
+        let ignored = self.listed(&["--ignored"])?;
+        let mut tests = self.listed(&[])?;
+        tests.retain(|test| !ignored.contains(test));
+        if extent == Extent::Short {
+            tests.retain(|test| test.split("::").all(|module| module != LONG));
+        }
+        let run = |test: String| Run {
+            name: format!("{} {test}", self.name),
+            binary: self.clone(),
+            test: Some(test),
+        };
+        Ok(tests.into_iter().map(run).collect())
+    }
+
+    /// The paths of its tests.
+    fn listed(&self, words: &[&str]) -> Result<Vec<String>> {
+        let output = Command::new(&self.executable)
+            .args(["--list", "--format", "terse"])
+            .args(words)
+            .current_dir(&self.folder)
+            .output()
+            .with_context(|| self.name.clone())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let name = |line: &str| line.strip_suffix(": test").map(str::to_owned);
+        Ok(text.lines().filter_map(name).collect())
+    }
+}
+
+impl Run {
+    fn execute(&self) -> Ran {
+        let start = Instant::now();
+        let mut command = Command::new(&self.binary.executable);
+        if let Some(test) = &self.test {
+            command.args(["--exact", test]);
+        }
+        let output = command
+            .current_dir(&self.binary.folder)
+            .env("RUST_TEST_THREADS", "1")
+            .stdin(Stdio::null())
+            .output();
+        let (succeeded, output) = match output {
+            Ok(output) => {
+                let text = [output.stdout, output.stderr].concat();
+                let text = String::from_utf8_lossy(&text).into_owned();
+                (output.status.success(), text)
+            }
+            Err(error) => (false, format!("cannot be run: {error}")),
+        };
+        Ran {
+            name: self.name.clone(),
+            output,
+            succeeded,
+            seconds: start.elapsed().as_secs_f64(),
+        }
     }
 }
 
@@ -135,16 +212,17 @@ fn binary(line: &str) -> Option<Binary> {
         name: format!("{package} {target}"),
         executable,
         folder,
+        integration: message["target"]["kind"][0] == "test",
     })
 }
 
-/// How long each binary took in the run before; nothing in the first.
+/// How long each run took in the one before; nothing in the first.
 fn times(root: &Path) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(root.join(TIMES)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// What all binaries did together.
+/// What all runs did together.
 #[derive(Default)]
 struct Total {
     /// Tests that passed, failed and were ignored.
@@ -164,7 +242,7 @@ impl Total {
         }
     }
 
-    /// The ten slowest binaries, then the counts.
+    /// The ten slowest runs, then the counts.
     #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
     fn print(&self) {
         let mut slowest: Vec<_> = self.seconds.iter().collect();
@@ -208,12 +286,13 @@ mod tests {
         let line = |test: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/cli/Cargo.toml",
-                "target":{{"name":"probe"}},"profile":{{"test":{test}}},"executable":"/w/probe-1"}}"#
+                "target":{{"name":"probe","kind":["test"]}},"profile":{{"test":{test}}},"executable":"/w/probe-1"}}"#
             )
         };
         let found = binary(&line(true)).unwrap();
         assert_eq!(found.name, "cli probe");
         assert_eq!(found.folder, Path::new("/w/crates/cli"));
+        assert!(found.integration);
         assert!(binary(&line(false)).is_none());
         assert!(binary("   Compiling").is_none());
     }

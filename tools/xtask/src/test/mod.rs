@@ -5,12 +5,13 @@ pub mod binaries;
 
 use crate::{docs, invariants, run};
 use anyhow::Result;
+use binaries::Extent;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Builds, prepares the lab's kernel and image, then runs every test.
-pub fn tests(root: &Path) -> Result<()> {
+/// Builds, prepares the lab's kernel and image, then runs the tests.
+pub fn tests(root: &Path, extent: Extent) -> Result<()> {
     timed("build", || {
         run(cargo(root).args(["build", "--release", "--workspace", "--all-targets"]))
     })?;
@@ -27,27 +28,27 @@ pub fn tests(root: &Path) -> Result<()> {
     })?;
     timed("checks", || checks(root))?;
     timed("disciplines under sanitizers", || crate::aqm::short(root))?;
-    timed("tests", || binaries::run(root))?;
+    timed("tests", || binaries::run(root, extent))?;
     timed("examples of the documentation", || {
         run(cargo(root).args(["test", "--release", "--workspace", "--doc"]))
     })
 }
 
+/// Every test, and what has a command of its own because it takes long.
+pub fn all(root: &Path) -> Result<()> {
+    tests(root, Extent::All)?;
+    timed("explain on random sequences", || explain_random(root, 1000))?;
+    timed("forty lines", || probe_lines(root))?;
+    timed("disciplines under load", || crate::aqm::cycles(root))?;
+    timed("parity of disciplines", || crate::aqm::parity(root, 20_000))
+}
+
 /// The random test of explain, longer than `tests` runs it.
 pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
-    timed("explain on random sequences", || {
-        let words = [
-            "test",
-            "--release",
-            "-p",
-            "weirgate-kernel",
-            "--test",
-            "explain",
-        ];
-        let mut command = cargo(root);
-        command.args(words).args(["random", "--", "--nocapture"]);
-        run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
-    })
+    let mut command = cargo(root);
+    command.args(["test", "--release", "--workspace", "--test", "explain"]);
+    command.args(["random", "--", "--nocapture"]);
+    run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
 }
 
 /// Formatting, lints, invariants, that fuzz targets compile; dependencies where cargo-deny is installed.
@@ -127,14 +128,9 @@ fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// Runs a test that is ignored otherwise, and shows what it prints.
-pub fn long(
-    root: &Path,
-    package: &str,
-    target: &str,
-    name: &str,
-    variables: &[(&str, &str)],
-) -> Result<()> {
-    let words = ["test", "--release", "-p", package, "--test", target, "--"];
+pub fn long(root: &Path, target: &str, name: &str, variables: &[(&str, &str)]) -> Result<()> {
+    // Of the whole workspace, as what is built already.
+    let words = ["test", "--release", "--workspace", "--test", target, "--"];
     let how = ["--exact", name, "--ignored", "--nocapture"];
     let mut command = Command::new("cargo");
     command.current_dir(root).args(words).args(how);
@@ -148,7 +144,7 @@ pub fn probe_lines(root: &Path) -> Result<()> {
         "forty_lines_are_measured",
         "forty_lines_are_measured_by_echoes",
     ] {
-        long(root, "weirgate-cli", "probe", name, &[])?;
+        long(root, "probe", name, &[])?;
     }
     Ok(())
 }

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_long_sentence_is_named() {
-        let long = "word ".repeat(46);
+        let long = "Word ".repeat(46);
         let text = format!("fn f() {{}}\n/// Short one. {long}\n/// end.\n");
         let findings = found("a.rs", &text);
         assert!(findings[0].starts_with("a.rs:2: a sentence of 47 words"));
@@ -155,13 +155,13 @@ mod tests {
 
     #[test]
     fn the_mean_counts_too() {
-        let findings = found("a.md", &"word ".repeat(30));
+        let findings = found("a.md", &"Word ".repeat(30));
         assert!(findings[0].starts_with("comments and pages: 30 words in 1 sentences"));
     }
 
     #[test]
     fn lists_tables_and_code_are_no_sentences() {
-        let half = "word ".repeat(20);
+        let half = "Word ".repeat(20);
         let text = format!("{half}\n- {half}\n1. {half}\n\n| {half}{half}{half} |\n");
         assert!(found("a.md", &text).is_empty());
         let code = format!("```\n{half}{half}{half}\n```\n    {half}{half}{half}\n");

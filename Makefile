@@ -4,7 +4,7 @@
 .PHONY: try test test-all check experiments bench fuzz setup build install deb docs
 
 build: setup
-	cargo build --release -p weirgate-cli -p weirgate-lab-cli -p weirgate-guest
+	cargo build --release --workspace --bin weirgate --bin weirgate-lab --bin weirgate-guest
 
 setup:
 	@command -v cargo >/dev/null || { \

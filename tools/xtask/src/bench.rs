@@ -60,8 +60,8 @@ impl Figure {
 
 /// Builds, prepares and measures; fails when a goal is missed.
 pub fn run_all(root: &Path) -> Result<()> {
-    let mut build = Command::new("cargo");
-    build.current_dir(root).args(["build", "--release"]);
+    let mut build = crate::cargo(root);
+    build.args(["build", "--release"]);
     run(build.args([
         "-p",
         "weirgate-cli",
@@ -79,16 +79,16 @@ pub fn run_all(root: &Path) -> Result<()> {
     figures.extend(bench_watch::figures(root)?);
     report(&figures, &before)?;
     let folder = tempfile::tempdir()?;
-    let mut day = Command::new("cargo");
-    day.current_dir(root).args(["run", "--release"]);
+    let mut day = crate::cargo(root);
+    day.args(["run", "--release"]);
     day.args(["-p", "weirgate-history", "--example", "day"]);
     run(day.arg(folder.path().join("history")))
 }
 
 /// Builds and measures a large policy alone, which needs no lab.
 pub fn run_policy(root: &Path) -> Result<()> {
-    let mut build = Command::new("cargo");
-    build.current_dir(root).args(["build", "--release"]);
+    let mut build = crate::cargo(root);
+    build.args(["build", "--release"]);
     run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
     report(&bench_policy::figures(root)?, &before)
@@ -96,8 +96,8 @@ pub fn run_policy(root: &Path) -> Result<()> {
 
 /// Builds and measures what watch costs, which needs no lab but root.
 pub fn run_watch(root: &Path) -> Result<()> {
-    let mut build = Command::new("cargo");
-    build.current_dir(root).args(["build", "--release"]);
+    let mut build = crate::cargo(root);
+    build.args(["build", "--release"]);
     run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
     report(&bench_watch::figures(root)?, &before)

@@ -23,7 +23,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -111,8 +111,8 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
         .spawn();
     let _inside = Ended(inside.context("what sends")?);
     let history = folder.path().join("history");
-    let mut before = Command::new("cargo");
-    before.current_dir(root).args(["run", "--release"]);
+    let mut before = crate::cargo(root);
+    before.args(["run", "--release"]);
     before.args(["-p", "weirgate-history", "--example", "day"]);
     run(before.arg(&history).arg("--nearly"))?;
     let mut watch = place.command(&format!(

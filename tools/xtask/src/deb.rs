@@ -83,8 +83,7 @@ pub fn build(root: &Path) -> Result<()> {
 impl Package {
     #[allow(clippy::print_stdout, reason = "the package is this task's result")]
     fn make(&self, root: &Path) -> Result<()> {
-        let mut cargo = Command::new("cargo");
-        run(cargo.arg("build").args(self.build).current_dir(root))?;
+        run(crate::cargo(root).arg("build").args(self.build))?;
         let target = target(root);
         let tree = target.join("deb").join(self.name);
         if tree.exists() {

@@ -94,8 +94,7 @@ fn fuzz(root: &Path, target: &str, seconds: u32, features: &[&str]) -> Result<St
     };
     std::fs::create_dir_all(&keep)?;
     // The targets have no unsafe code that a sanitizer would watch.
-    let output = Command::new("cargo")
-        .current_dir(root)
+    let output = crate::cargo(root)
         .args(["+nightly", "fuzz", "run", "--sanitizer", "none", target])
         .args(features)
         .arg(corpus.path())

@@ -213,6 +213,15 @@ fn root() -> PathBuf {
         .map_or_else(PathBuf::new, Path::to_owned)
 }
 
+/// Cargo, at the project's root. Without what cargo tells this program of itself:
+/// ring's build script asks for `CARGO_MANIFEST_DIR`, and would be run again, with
+/// all that depends on it, at each change between this and a plain `cargo build`.
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(root).env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
 /// Runs a program and fails with its command line if it fails.
 fn run(command: &mut Command) -> Result<()> {
     let status = command

@@ -182,8 +182,7 @@ impl Run {
 /// The test binaries of the workspace, built where they are not.
 fn built(root: &Path) -> Result<Vec<Binary>> {
     let words = ["test", "--release", "--workspace", "--no-run"];
-    let output = Command::new("cargo")
-        .current_dir(root)
+    let output = crate::cargo(root)
         .args(words)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())

@@ -3,7 +3,7 @@
 
 pub mod binaries;
 
-use crate::{docs, invariants, run};
+use crate::{cargo, docs, invariants, run};
 use anyhow::Result;
 use binaries::Extent;
 use std::path::Path;
@@ -112,12 +112,6 @@ fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-fn cargo(root: &Path) -> Command {
-    let mut command = Command::new("cargo");
-    command.current_dir(root);
-    command
-}
-
 #[allow(clippy::print_stdout, reason = "what takes long is printed")]
 fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let start = Instant::now();
@@ -132,8 +126,8 @@ pub fn long(root: &Path, target: &str, name: &str, variables: &[(&str, &str)]) -
     // Of the whole workspace, as what is built already.
     let words = ["test", "--release", "--workspace", "--test", target, "--"];
     let how = ["--exact", name, "--ignored", "--nocapture"];
-    let mut command = Command::new("cargo");
-    command.current_dir(root).args(words).args(how);
+    let mut command = cargo(root);
+    command.args(words).args(how);
     run(command.envs(variables.iter().copied()))
 }
 

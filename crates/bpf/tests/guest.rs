@@ -96,15 +96,6 @@ fn holding_costs_less_than_queueing() {
 }
 
 #[test]
-fn a_million_flows_change_nothing() {
-    let limits = Limits {
-        wall: Duration::from_mins(20),
-        ..Limits::default()
-    };
-    println!("{}", run(&[], "flood::a_million_flows", limits));
-}
-
-#[test]
 fn announced_sessions_have_room_made_for_them() {
     println!("{}", in_the_guest("announced::segments"));
     println!("{}", in_the_guest("announced::resets"));
@@ -150,13 +141,6 @@ fn conditioners_colour_as_their_definitions() {
 }
 
 #[test]
-fn windows_hold_a_rate() {
-    println!("{}", in_the_guest("window::holds"));
-    println!("{}", in_the_guest("second::accepts"));
-    println!("{}", in_the_guest("second::recovers"));
-}
-
-#[test]
 fn two_devices_keep_two_states() {
     println!("{}", in_the_guest("two_devices"));
 }
@@ -169,15 +153,6 @@ fn flows_are_told_apart() {
 #[test]
 fn flows_are_what_is_asked_for() {
     println!("{}", in_the_guest("flows::by_parts"));
-}
-
-#[test]
-fn marks_are_made() {
-    for (name, ..) in inside::marks::KINDS {
-        let variable = format!("{}={name}", inside::marks::DISCIPLINE);
-        let name = "marks::beside_the_kernels";
-        println!("{}", run(&[&variable], name, Limits::default()));
-    }
 }
 
 #[test]
@@ -201,11 +176,6 @@ fn shaper_holds_the_line() {
 }
 
 #[test]
-fn shaper_shares_the_wire() {
-    println!("{}", in_the_guest("shaper_shares_the_wire"));
-}
-
-#[test]
 fn codel_decides_as_the_kernels() {
     println!("{}", in_the_guest("equal::codel"));
 }
@@ -216,24 +186,8 @@ fn fq_codel_decides_as_the_kernels() {
 }
 
 #[test]
-fn pie_follows_the_kernels_probability() {
-    println!("{}", in_the_guest("equal::pie"));
-    println!("{}", in_the_guest("equal::pie_twice"));
-}
-
-#[test]
-fn shaper_holds_every_rate() {
-    println!("{}", in_the_guest("rate::sweep"));
-}
-
-#[test]
 fn kernel_and_native_host_agree() {
     println!("{}", in_the_guest("parity::quick"));
-}
-
-#[test]
-fn kernel_and_native_host_agree_on_classes() {
-    println!("{}", in_the_guest("parity::of_classes"));
 }
 
 /// Must show 4 of the kit: `cargo xtask aqm-parity` runs it, with the number of
@@ -261,5 +215,56 @@ fn kernel_and_native_host_agree_on_many_packets() {
             told.expect("what was compared"),
             began.elapsed().as_secs()
         );
+    }
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    use super::*;
+
+    #[test]
+    fn a_million_flows_change_nothing() {
+        let limits = Limits {
+            wall: Duration::from_mins(20),
+            ..Limits::default()
+        };
+        println!("{}", run(&[], "flood::a_million_flows", limits));
+    }
+
+    #[test]
+    fn marks_are_made() {
+        for (name, ..) in inside::marks::KINDS {
+            let variable = format!("{}={name}", inside::marks::DISCIPLINE);
+            let name = "marks::beside_the_kernels";
+            println!("{}", run(&[&variable], name, Limits::default()));
+        }
+    }
+
+    #[test]
+    fn kernel_and_native_host_agree_on_classes() {
+        println!("{}", in_the_guest("parity::of_classes"));
+    }
+
+    #[test]
+    fn shaper_holds_every_rate() {
+        println!("{}", in_the_guest("rate::sweep"));
+    }
+
+    #[test]
+    fn shaper_shares_the_wire() {
+        println!("{}", in_the_guest("shaper_shares_the_wire"));
+    }
+
+    #[test]
+    fn pie_follows_the_kernels_probability() {
+        println!("{}", in_the_guest("equal::pie"));
+        println!("{}", in_the_guest("equal::pie_twice"));
+    }
+
+    #[test]
+    fn windows_hold_a_rate() {
+        println!("{}", in_the_guest("window::holds"));
+        println!("{}", in_the_guest("second::accepts"));
+        println!("{}", in_the_guest("second::recovers"));
     }
 }

@@ -56,36 +56,8 @@ fn classes_behind_the_gate() {
 }
 
 #[test]
-fn two_devices_and_unloading_under_traffic() {
-    println!("{}", in_the_guest("two_devices"));
-}
-
-#[test]
-fn unloading_loses_what_is_queued() {
-    let limits = Limits::default();
-    println!(
-        "{}",
-        run("device::unloading_loses_what_is_queued", limits, &[])
-    );
-}
-
-#[test]
 fn marks_of_a_policy_are_read_back() {
     run("marks::of_a_policy", Limits::default(), &[]);
-}
-
-#[test]
-fn nothing_joins_packets_for_a_gate() {
-    let limits = Limits::default();
-    println!(
-        "{}",
-        run("device::nothing_joins_packets_for_a_gate", limits, &[])
-    );
-}
-
-#[test]
-fn nothing_stays_behind() {
-    println!("{}", run("cycles::of_every_kind", Limits::default(), &[]));
 }
 
 /// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. A machine for each
@@ -115,30 +87,10 @@ fn nothing_stays_behind_a_thousand_cycles() {
     }
 }
 
-/// What a class has of the link is changed while packets wait in it.
-#[test]
-fn a_class_changes_and_keeps_its_queue() {
-    let limits = Limits::default();
-    println!("{}", run("classes::change_in_place", limits, &[]));
-}
-
 #[test]
 fn at_ingress_nothing_waits() {
     let limits = Limits::default();
     run("ingress::load_show_change_unload", limits, &[]);
-}
-
-#[test]
-fn what_is_left_of_a_device_is_removed() {
-    let limits = Limits::default();
-    run("ingress::what_is_left_of_a_device_is_removed", limits, &[]);
-}
-
-#[test]
-fn ones_own_decides_at_ingress() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let files = [work::built(folder.path(), "mean.so", |_| ())];
-    run("ingress::of_ones_own", Limits::default(), &files);
 }
 
 #[test]
@@ -162,4 +114,57 @@ fn queues_of_a_policy() {
 #[test]
 fn trace_record_replay() {
     println!("{}", in_the_guest("trace_record_replay"));
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    use super::*;
+
+    #[test]
+    fn two_devices_and_unloading_under_traffic() {
+        println!("{}", in_the_guest("two_devices"));
+    }
+
+    #[test]
+    fn unloading_loses_what_is_queued() {
+        let limits = Limits::default();
+        println!(
+            "{}",
+            run("device::unloading_loses_what_is_queued", limits, &[])
+        );
+    }
+
+    #[test]
+    fn nothing_joins_packets_for_a_gate() {
+        let limits = Limits::default();
+        println!(
+            "{}",
+            run("device::nothing_joins_packets_for_a_gate", limits, &[])
+        );
+    }
+
+    #[test]
+    fn nothing_stays_behind() {
+        println!("{}", run("cycles::of_every_kind", Limits::default(), &[]));
+    }
+
+    /// What a class has of the link is changed while packets wait in it.
+    #[test]
+    fn a_class_changes_and_keeps_its_queue() {
+        let limits = Limits::default();
+        println!("{}", run("classes::change_in_place", limits, &[]));
+    }
+
+    #[test]
+    fn what_is_left_of_a_device_is_removed() {
+        let limits = Limits::default();
+        run("ingress::what_is_left_of_a_device_is_removed", limits, &[]);
+    }
+
+    #[test]
+    fn ones_own_decides_at_ingress() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = [work::built(folder.path(), "mean.so", |_| ())];
+        run("ingress::of_ones_own", Limits::default(), &files);
+    }
 }

@@ -51,50 +51,11 @@ fn eight_routers_and_forty_customers() {
     in_the_guest("inside::eight_routers");
 }
 
-/// How long eight routers with forty customers take, in the lab's clock.
-#[test]
-fn eight_routers_in_time() {
-    in_the_guest("inside::eight_timed");
-}
-
-/// Three routers, six customers: one fails and all return; applied and kept;
-/// one is broken and named, asked or not; repaired.
-#[test]
-fn a_broken_router_is_named() {
-    in_the_guest("broken::three_routers");
-}
-
-/// A router that does not answer, one that is cut off, a confirmation that is
-/// lost, and the end of whoever applies: all routers have what they had.
-#[test]
-fn whatever_fails_all_return() {
-    in_the_guest("failing::one_of_several");
-}
-
-/// Assured forwarding and DRT under the kit beside one who sends four times his
-/// contract.
-#[test]
-fn contracts_hold_beside_one_who_exceeds_his() {
-    in_the_guest("levels::beyond_contracts");
-}
-
-/// Expedited forwarding through five saturated ports.
-#[test]
-fn five_saturated_hops() {
-    in_the_guest("inside::five_hops");
-}
-
 /// Promises to one receiver sent to another, packets found by their ports, of
 /// both IP versions.
 #[test]
 fn promises_hold_for_their_receiver_and_by_ports() {
     in_the_guest("scope::receivers_and_ports");
-}
-
-/// Tunnels of both IP versions, classified by what is inside and outside.
-#[test]
-fn tunnels_by_inner_and_outer_code_point() {
-    in_the_guest("tunnels::inner_and_outer");
 }
 
 /// `domain try FILE`: its status and what it says.
@@ -135,18 +96,62 @@ fn a_domain_is_tried_before_it_is_built() {
     );
 }
 
-/// The example: eight routers, forty customers, on one page.
-#[test]
-fn the_university_is_tried() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../domains/university.toml");
-    let (status, said) = tried(file, &["--time", "2s", "--beside", "1mbit"]);
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("Of 120 promises 120 are kept."), "{said}");
-    assert_eq!(said.matches(" kept since ").count(), 60, "{said}");
-    let report = said
-        .lines()
-        .skip_while(|line| !line.starts_with("Measured"));
-    let end = "Everything that was promised is kept.";
-    let lines = report.take_while(|line| *line != end).count() + 1;
-    assert!(lines <= 66, "no page has {lines} lines: {said}");
+/// What only `make test-all` waits for.
+mod long {
+    use super::*;
+
+    /// How long eight routers with forty customers take, in the lab's clock.
+    #[test]
+    fn eight_routers_in_time() {
+        in_the_guest("inside::eight_timed");
+    }
+
+    /// Three routers, six customers: one fails and all return; applied and kept;
+    /// one is broken and named, asked or not; repaired.
+    #[test]
+    fn a_broken_router_is_named() {
+        in_the_guest("broken::three_routers");
+    }
+
+    /// A router that does not answer, one that is cut off, a confirmation that is
+    /// lost, and the end of whoever applies: all routers have what they had.
+    #[test]
+    fn whatever_fails_all_return() {
+        in_the_guest("failing::one_of_several");
+    }
+
+    /// Assured forwarding and DRT under the kit beside one who sends four times his
+    /// contract.
+    #[test]
+    fn contracts_hold_beside_one_who_exceeds_his() {
+        in_the_guest("levels::beyond_contracts");
+    }
+
+    /// Expedited forwarding through five saturated ports.
+    #[test]
+    fn five_saturated_hops() {
+        in_the_guest("inside::five_hops");
+    }
+
+    /// The example: eight routers, forty customers, on one page.
+    #[test]
+    fn the_university_is_tried() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../domains/university.toml");
+        let (status, said) = tried(file, &["--time", "2s", "--beside", "1mbit"]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains("Of 120 promises 120 are kept."), "{said}");
+        assert_eq!(said.matches(" kept since ").count(), 60, "{said}");
+        let report = said
+            .lines()
+            .skip_while(|line| !line.starts_with("Measured"));
+        let end = "Everything that was promised is kept.";
+        let lines = report.take_while(|line| *line != end).count() + 1;
+        assert!(lines <= 66, "no page has {lines} lines: {said}");
+    }
+
+    /// Tunnels of both IP versions, classified by what is inside and outside.
+    #[test]
+    fn tunnels_by_inner_and_outer_code_point() {
+        in_the_guest("tunnels::inner_and_outer");
+    }
 }

@@ -105,7 +105,13 @@ pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    for name in ["README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"] {
+    for name in [
+        "README",
+        "ARCHITECTURE",
+        "CONTRIBUTING",
+        "CHANGELOG",
+        "SECURITY",
+    ] {
         pages.push(PathBuf::from(format!("{name}.md")));
     }
     pages.sort();

@@ -7,10 +7,9 @@
  *
  * What each may have of the rate of all is said by window_share.h.
  *
- * A connection is known from its handshake on, because only that tells how its
- * windows are scaled (RFC 7323 section 2.2). One whose handshake was not seen is
- * left alone, and so is one whose packets carry a mark that says so, coming or
- * going.
+ * A connection is known once its handshake is complete (window_handshake.h). One
+ * whose handshake was not seen is left alone, and so is one whose packets carry a
+ * mark that says so, coming or going.
  *
  * Which class a connection has is what skb->priority of its leaving packets
  * says, once the tables have written it (Shah 1999, section 5.4: the class of
@@ -28,107 +27,8 @@
 #include "lock.h"
 #include "announced.h"
 #include "window_ask.h"
+#include "window_handshake.h"
 #include "window_share.h"
-
-/* Who has sent nothing for so long may be another connection of the same ports. */
-#define WINDOW_QUIET 2
-
-/* Whether both sides have said something. */
-static __always_inline int
-window_both(const struct window_connection *connection, u8 said)
-{
-	return (connection->handshake & said) == said;
-}
-
-/* Whether a first SYN decides nothing by itself, because there is a connection
- * of these ports that may go on: one that comes, where the side here has spoken
- * already, for anybody can send one; one that leaves, while data comes, or before
- * any did: what answered the one before it may still wait on its way to the side
- * here, which sends it again, and it need not be answered twice. */
-static __always_inline int
-window_doubts(const struct window_connection *connection, u32 arriving,
-	      u64 now_ns)
-{
-	if (arriving)
-		return connection->handshake & OWN_SYN;
-	return window_both(connection, OWN_SYN | PEER_SYN) &&
-	       (!connection->bytes ||
-		connection->epoch + WINDOW_QUIET > (now_ns >> 30) + 1);
-}
-
-/* Forgets what was known of a connection of these ports. */
-static __always_inline struct window_connection *
-window_fresh(const struct tuple *tuple, u64 now_ns)
-{
-	struct window_connection *connection;
-	u32 key = 0;
-
-	connection = bpf_map_lookup_elem(&blank, &key);
-	if (!connection)
-		return NULL;
-	bpf_map_update_elem(&connections, tuple, connection, BPF_ANY);
-	connection = bpf_map_lookup_elem(&connections, tuple);
-	if (connection)
-		connection->born_ns = now_ns;
-	return connection;
-}
-
-/* Notes a SYN of either side. A new connection of ports that another has is one
- * when the other side has agreed to it. */
-__noinline u32 window_handshake(struct segment *segment, u32 arriving)
-{
-	struct window_connection *connection;
-	u64 now_ns = bpf_ktime_get_ns();
-	u8 other = arriving ? OWN_SYN : PEER_SYN;
-	struct tuple tuple;
-	u8 seen, again, shift;
-
-	if (!segment)
-		return 0;
-	seen = arriving ? PEER_SYN : OWN_SYN;
-	if (segment->scales)
-		seen |= arriving ? PEER_SCALES : OWN_SCALES;
-	if (segment->selective)
-		seen |= arriving ? PEER_SACK : OWN_SACK;
-	/* Linux 6.1 takes a map's key from the stack, not from an argument. */
-	tuple = segment->tuple;
-	connection = bpf_map_lookup_elem(&connections, &tuple);
-	if (!(segment->flags & TCP_ACK)) {
-		if (connection && window_doubts(connection, arriving, now_ns)) {
-			connection->again = seen | REPEATED;
-			connection->again_shift = segment->shift;
-			return 0;
-		}
-		if (connection && !(connection->handshake & PEER_SYN))
-			seen |= REPEATED;
-		connection = window_fresh(&tuple, now_ns);
-	} else if (connection && connection->again & other) {
-		again = connection->again;
-		shift = connection->again_shift;
-		connection = window_fresh(&tuple, now_ns);
-		if (connection) {
-			connection->handshake = again;
-			connection->shift = shift;
-		}
-	}
-	/* What a side has said once stays. */
-	if (!connection ||
-	    connection->handshake & (arriving ? PEER_SYN : OWN_SYN))
-		return 0;
-	connection->handshake |= seen;
-	connection->flow.selective =
-		window_both(connection, OWN_SACK | PEER_SACK);
-	if (arriving && connection->handshake & OWN_SYN &&
-	    !(connection->handshake & REPEATED))
-		window_answered(&tuple, now_ns - connection->born_ns);
-	if (!arriving) {
-		connection->shift = segment->shift;
-		/* What segments will have at most. */
-		if (!connection->flow.mss)
-			connection->flow.mss = segment->mss;
-	}
-	return 1;
-}
 
 /* Whose rate a connection shares, by the class of a packet that leaves. Global,
  * so that the verifier looks at the loop by itself. */
@@ -148,45 +48,45 @@ __noinline u32 window_slot_of(u32 class)
 	return 0;
 }
 
-/* What a packet that leaves says of its connection besides. */
+/* What a packet that leaves says of its sender besides. */
 static __always_inline void window_sort(struct __sk_buff *skb,
 					const struct window_settings *wanted,
-					struct window_connection *connection)
+					struct window_receiver *receiver)
 {
 	u32 class = skb->priority;
 	int spared = wanted->spare_mask &&
 		     (skb->mark & wanted->spare_mask) == wanted->spare_mark;
 
-	connection->spared &= ~SPARED_OUT;
+	receiver->spared &= ~SPARED_OUT;
 	if (spared)
-		connection->spared |= SPARED_OUT;
+		receiver->spared |= SPARED_OUT;
 	if (class && class != wanted->ack_class)
-		connection->class = class;
+		receiver->class = class;
 	/* Each time, because what is said of classes may have changed. */
-	connection->slot = window_slot_of(connection->class);
+	receiver->slot = window_slot_of(receiver->class);
 }
 
 /* Whether nothing is done to a connection: by a mark, or by its class. */
 static __always_inline int
 window_protected(const struct window_settings *wanted,
-		 const struct window_connection *connection)
+		 const struct window_receiver *receiver)
 {
-	return connection->spared ||
-	       (connection->slot && !window_rate(wanted, connection->slot));
+	return receiver->spared ||
+	       (receiver->slot && !window_rate(wanted, receiver->slot));
 }
 
 /* The largest segment that a new connection asks for; 0: its own. */
-static __always_inline u64 window_least(
-	const struct window_settings *wanted, const struct window_totals *all,
-	const struct window_connection *connection, const struct tuple *tuple,
-	u64 now_ns)
+static __always_inline u64 window_least(const struct window_settings *wanted,
+					const struct window_totals *all,
+					const struct window_receiver *receiver,
+					const struct tuple *tuple, u64 now_ns)
 {
 	u64 least = announced_since(now_ns) ? wanted->announced_segment : 0;
 	u64 rate, asked;
 
 	if (!wanted->round_trip_ns)
 		return least;
-	rate = window_share(wanted, all, connection->slot, 0, WINDOW_ONE);
+	rate = window_share(wanted, all, receiver->slot, 0, WINDOW_ONE);
 	if (!rate)
 		return least;
 	asked = window_asked(wanted, tuple, rate);
@@ -197,21 +97,19 @@ static __always_inline u64 window_least(
 static __always_inline void
 window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
 		const struct window_totals *all,
-		struct window_connection *connection,
-		const struct segment *segment, u64 now_ns)
+		struct window_receiver *receiver, const struct segment *segment,
+		u64 now_ns)
 {
 	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
 	u64 least =
-		window_least(wanted, all, connection, &segment->tuple, now_ns);
+		window_least(wanted, all, receiver, &segment->tuple, now_ns);
 
 	if (!least || !segment->mss_at || segment->mss <= least ||
-	    window_protected(wanted, connection))
+	    window_protected(wanted, receiver))
 		return;
-	if (!tcp_write(skb, tcp, segment->at.transport, segment->mss_at & 63,
-		       segment->mss, (u16)least))
-		return;
-	if (connection->flow.mss > least)
-		connection->flow.mss = (u32)least;
+	if (tcp_write(skb, tcp, segment->at.transport, segment->mss_at & 63,
+		      segment->mss, (u16)least))
+		receiver->mss = (u32)least;
 }
 
 /* While a session is announced: what comes of an older connection that has
@@ -228,10 +126,11 @@ static __always_inline int window_reset(struct __sk_buff *skb,
 	u64 since;
 
 	if (!wanted->announced_resets || connection->bytes < RESET_MUCH ||
-	    segment->flags & TCP_RST || window_protected(wanted, connection))
+	    segment->flags & TCP_RST ||
+	    window_protected(wanted, &connection->receiver))
 		return 0;
 	since = announced_since(now_ns);
-	if (!since || connection->born_ns >= since ||
+	if (!since || connection->receiver.born_ns >= since ||
 	    now_ns - connection->reset_ns < RESET_AGAIN_NS)
 		return 0;
 	connection->reset_ns = now_ns;
@@ -259,24 +158,23 @@ static __always_inline u32 window_field(struct __sk_buff *skb,
 	return field;
 }
 
-/* Before anything came; a SYN's window is not scaled. */
-static __always_inline void
+/* Before anything came: whether the window is chosen for the receiver, and what
+ * stands in the packet then, in bytes. */
+static __always_inline int
 window_start(struct __sk_buff *skb, const struct window_settings *wanted,
-	     struct window_totals *all, struct window_connection *connection,
-	     const struct segment *segment, u8 shift, u64 now_ns)
+	     struct window_totals *all, const struct window_receiver *receiver,
+	     const struct segment *segment, u8 shift, u32 *window)
 {
-	u32 window =
-		window_initial(&wanted->rule, (u32)segment->window << shift);
+	const struct window_rule *rule = &wanted->rule;
 
-	if (connection->bytes || window_protected(wanted, connection))
-		return;
+	if (window_protected(wanted, receiver))
+		return 0;
 	/* Shah's algorithms begin with what the receiver offers. */
-	if (!wanted->rule.fixed_bytes && !wanted->rule.initial_bytes &&
-	    !wanted->rule.limit_bytes)
-		return;
-	window = window_field(skb, all, segment, window, shift) << shift;
-	if (segment->flags & TCP_ACK)
-		window_begun(&connection->flow, segment->ack, window, now_ns);
+	if (!rule->fixed_bytes && !rule->initial_bytes && !rule->limit_bytes)
+		return 0;
+	*window = window_initial(rule, (u32)segment->window << shift);
+	*window = window_field(skb, all, segment, *window, shift) << shift;
+	return 1;
 }
 
 /* A packet of a known connection came. */
@@ -287,15 +185,15 @@ window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 {
 	u32 mss = skb->gso_size ? skb->gso_size : segment->payload;
 
-	connection->spared &= ~SPARED_IN;
+	connection->receiver.spared &= ~SPARED_IN;
 	if (wanted->spare_mask &&
 	    (skb->mark & wanted->spare_mask) == wanted->spare_mark)
-		connection->spared |= SPARED_IN;
+		connection->receiver.spared |= SPARED_IN;
 	if (window_reset(skb, wanted, connection, segment, now_ns))
 		return;
 	if (segment->flags & (TCP_FIN | TCP_RST))
 		window_ended(all, connection);
-	if (!segment->payload || connection->spared)
+	if (!segment->payload || connection->receiver.spared)
 		return;
 	connection->bytes += segment->payload;
 	window_numbered(&connection->flow, segment->first, segment->payload);
@@ -319,11 +217,13 @@ int window_in(struct __sk_buff *skb)
 
 	if (!wanted || !all || !tcp_look(skb, &segment, 1))
 		return TC_ACT_UNSPEC;
-	if (segment.flags & TCP_SYN) {
-		window_handshake(&segment, 1);
-		return TC_ACT_UNSPEC;
-	}
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
+	if (!connection || connection->reopens || segment.flags & TCP_SYN) {
+		window_establish(&segment);
+		connection = bpf_map_lookup_elem(&connections, &segment.tuple);
+	}
+	if (segment.flags & TCP_SYN)
+		return TC_ACT_UNSPEC;
 	if (!connection) {
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
@@ -343,22 +243,23 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	      struct window_totals *all, struct window_connection *connection,
 	      const struct segment *segment, u64 now_ns)
 {
+	struct window_receiver *receiver = &connection->receiver;
 	u32 offered, window, field;
 	u64 rate, held;
-	u8 shift = 0;
+	u8 shift = receiver->shift & 15;
 
-	window_sort(skb, wanted, connection);
-	if (window_both(connection, OWN_SCALES | PEER_SCALES))
-		shift = connection->shift & 15;
+	window_sort(skb, wanted, receiver);
 	/* Where nothing came yet, there is no rate to hold to. */
-	if (connection->spared || !connection->bytes) {
-		window_start(skb, wanted, all, connection, segment, shift,
-			     now_ns);
+	if (!connection->bytes) {
+		if (window_start(skb, wanted, all, receiver, segment, shift,
+				 &window))
+			window_begun(&connection->flow, segment->ack, window,
+				     now_ns);
 		return;
 	}
-	rate = window_share(wanted, all, connection->slot,
+	rate = window_share(wanted, all, receiver->slot,
 			    window_large(connection), 0);
-	if (window_protected(wanted, connection) ||
+	if (window_protected(wanted, receiver) ||
 	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
 		return;
 	offered = (u32)segment->window << shift;
@@ -377,6 +278,32 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	}
 }
 
+/* A SYN or SYN-ACK leaves. */
+static __always_inline void window_opens(struct __sk_buff *skb,
+					 const struct window_settings *wanted,
+					 struct window_totals *all,
+					 const struct segment *segment,
+					 u64 now_ns)
+{
+	struct window_receiver receiver = {
+		.born_ns = now_ns,
+		.number = segment->first,
+		.mss = segment->mss,
+		.ack = segment->ack,
+		.shift = segment->shift,
+		.handshake = window_stated(segment),
+	};
+
+	window_sort(skb, wanted, &receiver);
+	window_ask_less(skb, wanted, all, &receiver, segment, now_ns);
+	/* A SYN's window is not scaled (RFC 7323 section 2.2). */
+	if (window_start(skb, wanted, all, &receiver, segment, 0,
+			 &receiver.window) &&
+	    segment->flags & TCP_ACK)
+		receiver.handshake |= RECEIVER_OFFERED;
+	window_open(&segment->tuple, &receiver);
+}
+
 SEC("tc")
 int window_out(struct __sk_buff *skb)
 {
@@ -390,21 +317,13 @@ int window_out(struct __sk_buff *skb)
 	if (!wanted || !all || !tcp_look(skb, &segment, 0))
 		return TC_ACT_UNSPEC;
 	if (segment.flags & TCP_SYN) {
-		window_handshake(&segment, 0);
-		connection = bpf_map_lookup_elem(&connections, &segment.tuple);
-		if (connection) {
-			window_sort(skb, wanted, connection);
-			window_ask_less(skb, wanted, all, connection, &segment,
-					now);
-			window_start(skb, wanted, all, connection, &segment, 0,
-				     now);
-		}
+		window_opens(skb, wanted, all, &segment, now);
 		return TC_ACT_UNSPEC;
 	}
 	if (!(segment.flags & TCP_ACK) || segment.flags & TCP_RST)
 		return TC_ACT_UNSPEC;
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
-	if (!connection || !window_both(connection, OWN_SYN | PEER_SYN)) {
+	if (!connection) {
 		__sync_fetch_and_add(&all->unknown, 1);
 		return TC_ACT_UNSPEC;
 	}

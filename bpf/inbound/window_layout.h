@@ -35,13 +35,11 @@ struct window_settings {
 };
 
 enum {
-	OWN_SYN = 1, /* the side here has said how it scales */
-	OWN_SCALES = 2,
-	PEER_SYN = 4,
-	PEER_SCALES = 8,
-	REPEATED = 16, /* its first SYN is not known: an answer tells no time */
-	OWN_SACK = 32, /* and permits selective acknowledgements */
-	PEER_SACK = 64,
+	RECEIVER_SCALES = 1, /* its windows are scaled, if the peer agrees */
+	RECEIVER_SACK = 2, /* it permits selective acknowledgements */
+	RECEIVER_ANSWERS = 4, /* its SYN acknowledges the peer's */
+	RECEIVER_REPEATS = 8, /* its SYN left before: no answer tells a time */
+	RECEIVER_OFFERED = 16, /* ack and window are set */
 };
 
 enum {
@@ -49,24 +47,31 @@ enum {
 	SPARED_OUT = 2, /* by the mark of what left */
 };
 
+/* The end inside, by the SYN or SYN-ACK that it sent. */
+struct window_receiver {
+	u64 born_ns; /* when that left */
+	u32 number; /* its sequence number */
+	u32 mss; /* the largest segment that it asks for; 0: none stated */
+	u32 ack; /* what a SYN-ACK acknowledges */
+	u32 window; /* and the bytes that it offers */
+	u32 class; /* what it was found by */
+	u8 shift; /* how its windows are scaled */
+	u8 handshake; /* RECEIVER_* */
+	u8 spared; /* SPARED_* */
+	u8 slot; /* whose rate it shares */
+};
+
 struct window_connection {
 	struct window_flow flow;
+	struct window_receiver receiver;
 	u64 epoch; /* the last second in which data came */
 	u64 part; /* of its share that it had then, in WINDOW_ONE */
 	u64 bytes; /* of data that came */
 	u32 window; /* last offered, bytes */
 	u32 offered; /* what the receiver itself offered then */
-	u8 shift;
-	u8 handshake; /* what was seen of it */
-	u8 spared;
-	u8 slot; /* whose rate it shares */
-	u32 class; /* what it was found by */
-	u64 born_ns;
 	u64 reset_ns; /* when it was last attempted */
 	u32 lock;
-	u8 again; /* what a SYN said that may begin another connection */
-	u8 again_shift;
-	u16 pad;
+	u32 reopens; /* a later handshake of these ports may be on its way */
 	u64 counted; /* for so much in this second, in WINDOW_ONE */
 	u64 large; /* and among those who have sent much */
 };

@@ -72,7 +72,7 @@ window_forgiven(const struct window_settings *wanted,
 		const struct window_connection *connection, u64 part, u64 share)
 {
 	u64 mss = window_mss(&connection->flow);
-	u64 all = window_rate(wanted, connection->slot);
+	u64 all = window_rate(wanted, connection->receiver.slot);
 	u64 above = connection->part + part;
 
 	if (above <= WINDOW_ONE || connection->part >= WINDOW_ONE ||
@@ -123,15 +123,15 @@ static __always_inline void window_active(const struct window_settings *wanted,
 					  u32 bytes, u64 now_ns)
 {
 	struct window_slot *slot =
-		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
+		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
 	int large = window_large(connection);
 	u64 epoch = (now_ns >> 30) + 1;
 	u64 share, part;
 	int whole;
 
 	window_second(slot, epoch);
-	share = aqm_bytes_in(window_share(wanted, all, connection->slot, large,
-					  0),
+	share = aqm_bytes_in(window_share(wanted, all,
+					  connection->receiver.slot, large, 0),
 			     1ULL << 30);
 	whole = window_whole(wanted, connection, bytes, epoch, share);
 	if (connection->epoch != epoch) {
@@ -162,7 +162,7 @@ static __always_inline void window_ended(struct window_totals *all,
 					 struct window_connection *connection)
 {
 	struct window_slot *slot =
-		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
+		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
 
 	if (connection->epoch != slot->epoch)
 		return;
@@ -181,8 +181,8 @@ window_owe(const struct window_settings *wanted, struct window_totals *all,
 	   const struct window_connection *connection, u32 bytes, u64 now_ns)
 {
 	struct window_slot *slot =
-		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
-	u64 rate = window_rate(wanted, connection->slot);
+		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
+	u64 rate = window_rate(wanted, connection->receiver.slot);
 	u64 used = aqm_min(window_used(&slot->large), WINDOW_ONE);
 	u64 before = slot->owed_ns;
 	s64 owed = bytes;
@@ -215,7 +215,7 @@ static __always_inline void window_pays(struct window_totals *all,
 					u32 ack)
 {
 	struct window_slot *slot =
-		&all->slots[connection->slot & (WINDOW_SLOTS - 1)];
+		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
 	s64 owed = slot->owed;
 
 	if (owed > 0 && window_large(connection))

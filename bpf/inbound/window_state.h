@@ -8,6 +8,7 @@
 #include "window_layout.h"
 
 #define CONNECTIONS 16384
+#define HANDSHAKES 16384
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -24,6 +25,14 @@ struct {
 } totals SEC(".maps");
 
 /* By the tuple of what leaves. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, HANDSHAKES);
+	__type(key, struct tuple);
+	__type(value, struct window_receiver);
+} handshakes SEC(".maps");
+
+/* Those whose handshake is complete, by the same. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, CONNECTIONS);

@@ -110,6 +110,24 @@ long native_update(struct native_map map, const void *key, const void *value,
 	return 0;
 }
 
+/* The last one takes its place. */
+long native_delete(struct native_map map, const void *key)
+{
+	struct store *store = native_store(map);
+	u8 *there = native_lookup(map, key);
+	size_t at;
+
+	if (!there)
+		return -2;
+	at = (size_t)(there - store->values) / map.value;
+	store->used--;
+	memmove(store->keys + at * map.key,
+		store->keys + (size_t)store->used * map.key, map.key);
+	memmove(there, store->values + (size_t)store->used * map.value,
+		map.value);
+	return 0;
+}
+
 u64 bpf_ktime_get_ns(void)
 {
 	return now_ns;

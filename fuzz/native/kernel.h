@@ -46,11 +46,13 @@ struct native_map {
 #define bpf_map_lookup_elem(m, k) native_lookup(NATIVE_MAP(m), (k))
 #define bpf_map_update_elem(m, k, v, f) \
 	native_update(NATIVE_MAP(m), (k), (v), (f))
+#define bpf_map_delete_elem(m, k) native_delete(NATIVE_MAP(m), (k))
 #define bpf_ringbuf_output(m, data, size, flags) ((long)(flags))
 
 void *native_lookup(struct native_map map, const void *key);
 long native_update(struct native_map map, const void *key, const void *value,
 		   u64 flags);
+long native_delete(struct native_map map, const void *key);
 u64 bpf_ktime_get_ns(void);
 u32 bpf_get_prandom_u32(void);
 long bpf_skb_load_bytes(const void *skb, u32 offset, void *to, u32 length);

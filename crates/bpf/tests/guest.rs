@@ -114,6 +114,15 @@ fn windows_are_written_and_nothing_else() {
     println!("{}", in_the_guest("window::begins"));
     println!("{}", in_the_guest("window::spares"));
     println!("{}", in_the_guest("window::any_packet"));
+    println!(
+        "{}",
+        in_the_guest("window::servers_are_known_once_acknowledged")
+    );
+}
+
+#[test]
+fn forged_handshakes_evict_nobody() {
+    println!("{}", in_the_guest("window::forged_handshakes_evict_nobody"));
 }
 
 #[test]

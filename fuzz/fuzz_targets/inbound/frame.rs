@@ -78,11 +78,14 @@ impl Frame {
             8
         } else {
             let options = options(bytes);
-            // Both sides count alike: what one sends the other acknowledges.
-            transport.extend(number.to_be_bytes());
+            let flags = FLAGS[usize::from(flags % 8)];
+            // Both sides count alike: what one sends the other acknowledges, and a
+            // SYN takes a number of its own.
+            let first = number.wrapping_sub(u32::from(flags >> 1 & 1));
+            transport.extend(first.to_be_bytes());
             transport.extend(number.to_be_bytes());
             let header = 20 + options.len();
-            transport.extend([(header / 4 * 16) as u8, FLAGS[usize::from(flags % 8)]]);
+            transport.extend([(header / 4 * 16) as u8, flags]);
             transport.extend(window);
             transport.extend([0, 0, 0, 0]);
             transport.extend(options);

@@ -4,8 +4,8 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    OWN_SYN, PEER_SYN, WINDOW_EDGE, WINDOW_MSS, WINDOW_ONE, WINDOW_STEPS, announced, tuple,
-    window_class, window_connection, window_rule, window_settings, window_totals,
+    WINDOW_EDGE, WINDOW_MSS, WINDOW_ONE, WINDOW_STEPS, announced, tuple, window_class,
+    window_connection, window_rule, window_settings, window_totals,
 };
 use crate::maps::{Find, Map};
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
@@ -63,8 +63,6 @@ pub struct WindowConnection {
     pub class: u32,
     /// Whether a mark says that it is not to be limited.
     pub spared: bool,
-    /// Whether its whole handshake was seen; nothing is done without.
-    pub known: bool,
 }
 
 /// A loaded program's maps, by which it is told and read.
@@ -220,7 +218,6 @@ impl WindowMaps {
 
     /// The connections that they know, in no order.
     pub fn connections(&self) -> Result<Vec<WindowConnection>, BpfError> {
-        let handshake = (OWN_SYN | PEER_SYN) as u8;
         let connection = |(key, one): (tuple, window_connection)| {
             let (receiver, sender) = key.ends()?;
             Some(WindowConnection {
@@ -230,9 +227,8 @@ impl WindowMaps {
                 rate_bytes_s: one.flow.meter.rate_bytes_s,
                 window: one.window,
                 offered: one.offered,
-                class: one.class,
-                spared: one.spared != 0,
-                known: one.handshake & handshake == handshake,
+                class: one.receiver.class,
+                spared: one.receiver.spared != 0,
             })
         };
         let all = self.connections.entries()?;

@@ -39,6 +39,7 @@ fn answered(control: &WindowControl, segment: &Segment<'_>) {
     let answer = Segment {
         out: false,
         flags: SYN | ACK,
+        ack: segment.seq + 1,
         ..*segment
     };
     control.run(true, &answer.frame()).expect("a run");

@@ -19,6 +19,7 @@ fn acknowledgement(version: u8, ack: u32) -> Segment<'static> {
         port: PORT,
         out: true,
         flags: ACK,
+        seq: 1,
         ack,
         window: 60_000,
         options: &[],
@@ -172,20 +173,30 @@ fn a_syn_from_outside_frees_nobody() {
         control.run(true, &syn.frame()).expect("a run");
         received(&control, version);
         assert_eq!(told(&control, version, 12_000), 32, "still held");
-        // Nor does one from inside while data comes.
-        let own = Segment { out: true, ..syn };
+        // Nor does one from inside that nobody has answered.
+        let own = Segment {
+            out: true,
+            seq: 900,
+            ..syn
+        };
         control.run(false, &own.frame()).expect("a run");
         received(&control, version);
         assert_eq!(told(&control, version, 19_000), 32, "still held");
         // Another connection of these ports: it is agreed to, without scaling.
         control.run(true, &syn.frame()).expect("a run");
         let agreed = Segment {
-            out: true,
             flags: SYN | ACK,
-            ..syn
+            ..own
         };
         control.run(false, &agreed.frame()).expect("a run");
         received(&control, version);
+        assert_eq!(told(&control, version, 26_000), 32, "not acknowledged");
+        let data = Segment {
+            out: false,
+            payload: 1_448,
+            ..acknowledgement(version, 901)
+        };
+        control.run(true, &data.frame()).expect("a run");
         assert_eq!(told(&control, version, 1_000), 4_000, "another one");
         let all = control.maps().expect("maps").connections().expect("a map");
         assert_eq!((all.len(), all[0].bytes), (1, 1_448));
@@ -215,7 +226,19 @@ fn a_syn_sent_again_frees_nobody() {
         received(&control, version);
         assert_eq!(told(&control, version, 1_449), 32, "held");
         let control = held(version);
-        handshake(&control, version, PORT, &[], &[]);
+        let syn = Segment {
+            seq: 900,
+            options: &[],
+            ..again
+        };
+        control.run(false, &syn.frame()).expect("a run");
+        let answer = Segment {
+            out: false,
+            flags: SYN | ACK,
+            ack: 901,
+            ..syn
+        };
+        control.run(true, &answer.frame()).expect("a run");
         received(&control, version);
         assert_eq!(told(&control, version, 1_449), 4_000, "another one");
     }

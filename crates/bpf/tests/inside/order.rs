@@ -3,7 +3,7 @@
 //! the kernel's own run of them.
 
 use super::filter::{Chance, frame};
-use super::window::{ACK, SYN, Segment, pseudo, tcp_at, window};
+use super::window::{ACK, SYN, Segment, window};
 use std::thread::sleep;
 use std::time::Duration;
 use weirgate_bpf::{Order, OrderTotals};
@@ -37,6 +37,7 @@ impl Connection<'_> {
             port: self.port,
             out,
             flags: ACK,
+            seq: 1,
             ack: 1,
             window: 60_000,
             options: &[],
@@ -46,7 +47,11 @@ impl Connection<'_> {
 
     /// What leaves with this number; its class afterwards.
     fn leaves(&self, segment: &Segment<'_>, first: u32, class: u32) -> u32 {
-        let frame = numbered(segment, first);
+        let frame = Segment {
+            seq: first,
+            ..*segment
+        }
+        .frame();
         let (after, class) = self.order.run(false, &frame, class).expect("a run");
         assert!(after == frame, "what leaves is not written to");
         class
@@ -102,18 +107,6 @@ fn connection(order: &Order, version: u8, port: u16) -> Connection<'_> {
         port,
         next: 0,
     }
-}
-
-/// A segment with a number of its own, and the right checksum.
-fn numbered(segment: &Segment<'_>, first: u32) -> Vec<u8> {
-    let mut frame = segment.frame();
-    let at = tcp_at(segment.version);
-    frame[at + 4..at + 8].copy_from_slice(&first.to_be_bytes());
-    frame[at + 16..at + 18].fill(0);
-    let addresses = if segment.version == 4 { 26..34 } else { 22..54 };
-    let sum = pseudo(&frame[addresses], &frame[at..]);
-    frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
-    frame
 }
 
 /// From the first segment for another class to the first that goes there; also
@@ -272,12 +265,13 @@ fn any_packet() {
             out: chance.below(2) == 0,
             flags: [ACK, ACK, ACK, ACK, ACK | 8, SYN | ACK, FIN | ACK, RST]
                 [chance.below(8) as usize],
+            seq: chance.below(40_000) as u32,
             ack: chance.below(40_000) as u32,
             window: chance.below(1 << 16) as u16,
             options: &[],
             payload: chance.below(3) as usize * 724,
         };
-        let mut bytes = numbered(&segment, chance.below(40_000) as u32);
+        let mut bytes = segment.frame();
         let spoiled = chance.below(3) == 0;
         if spoiled {
             for _ in 0..chance.below(5) {

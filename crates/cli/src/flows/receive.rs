@@ -28,7 +28,7 @@ struct HeldFlow {
     sender: SocketAddr,
     /// What was measured last: of TCP's payload, of a stream's IP packets.
     bits_per_second: u64,
-    /// `limited`, `protected`, `unseen` (its handshake), or where a stream is:
+    /// `limited`, `protected`, or where a stream is:
     /// `okay`, `drop`, `warn`, `kill`.
     state: &'static str,
     /// The class of what a connection sends.
@@ -111,11 +111,7 @@ fn of_device(device: &str, received: &Received, numbers: &BTreeMap<u32, String>)
         receiver: one.receiver,
         sender: one.sender,
         bits_per_second: 8 * one.rate_bytes_s,
-        state: match (one.known, one.spared) {
-            (false, _) => "unseen",
-            (true, true) => "protected",
-            (true, false) => "limited",
-        },
+        state: if one.spared { "protected" } else { "limited" },
         class: numbers.get(&one.class).cloned(),
         window: (one.window != 0).then_some(one.window),
         offered: (one.window != 0).then_some(one.offered),
@@ -191,7 +187,6 @@ mod tests {
             offered: 65_535,
             class: 0x2_0011,
             spared: false,
-            known: true,
         };
         let connections = vec![
             connection,
@@ -200,7 +195,6 @@ mod tests {
                 ..connection
             },
             WindowConnection {
-                known: false,
                 window: 0,
                 ..connection
             },
@@ -219,7 +213,7 @@ mod tests {
         let numbers = [(0x2_0011, "video".to_owned())].into();
         let flows = of_device("wan", &received, &numbers);
         let states: Vec<&str> = flows.iter().map(|flow| flow.state).collect();
-        assert_eq!(states, ["limited", "protected", "unseen", "kill"]);
+        assert_eq!(states, ["limited", "protected", "limited", "kill"]);
         assert_eq!(flows[0].class.as_deref(), Some("video"));
         assert_eq!((flows[0].window, flows[2].window), (Some(2_896), None));
         assert_eq!(flows[3].discarded, Some(7));

@@ -8,29 +8,10 @@
  * sends several copies, a device that stops its queue is not woken, and what
  * comes after the first finds packets queued.
  */
-#include "kernel.h"
-
-#define TC_ACT_SHOT 2
+#include "tc_layout.h"
 
 /* Most copies of one run. */
 #define MOST 1024
-
-/* include/uapi/linux/bpf.h; the layout is the kernel's promise. */
-struct __sk_buff {
-	__u32 len;
-	__u32 pkt_type;
-	__u32 mark;
-	__u32 queue_mapping;
-	__u32 protocol;
-	__u32 vlan_present;
-	__u32 vlan_tci;
-	__u32 vlan_proto;
-	__u32 priority;
-	__u32 ingress_ifindex;
-	__u32 ifindex;
-	__u32 tc_index;
-	__u32 cb[5];
-};
 
 /* cb[0]: the device; cb[1]: how many copies. */
 SEC("tc")

@@ -136,7 +136,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         .filter(|table| !table.chains.is_empty())
         .collect();
     devices(policy, &mut roots, &mut state);
-    state.arriving = inbound::places(policy, &state.tables);
+    state.hooks = inbound::places(policy, &state.tables);
     state
 }
 

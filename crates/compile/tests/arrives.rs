@@ -50,7 +50,7 @@ fn parts_of_inside_hosts_reach_an_ifb_by_the_packets_mark() {
     assert_eq!(problems, []);
     let state = state.unwrap();
     let wan = DeviceName::new("wan").unwrap();
-    assert_eq!(state.arriving[&wan].restore, Some(0x0000_ff00));
+    assert_eq!(state.hooks[&wan].restore, Some(0x0000_ff00));
     let without = Capabilities {
         restore_marks: false,
         ..all.clone()

@@ -75,7 +75,7 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
     for table in &state.tables {
         out.push_str(&table.nft_text());
     }
-    for (name, place) in &state.arriving {
+    for (name, place) in &state.hooks {
         if let Some(windows) = &place.windows {
             writeln!(out, "arriving {name} {windows:?}  # {}", place.origin)?;
         }

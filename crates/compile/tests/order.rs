@@ -4,7 +4,7 @@
 use weirgate_compile::{check_report, compile};
 use weirgate_document::Severity;
 use weirgate_policy::{Policy, parse};
-use weirgate_state::{Arriving, Capabilities, Order};
+use weirgate_state::{Capabilities, HookPrograms, Order};
 
 const SITE: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\n\
     down = \"50mbit\"\ninbound = \"lan\"\nlayer = \"docsis\"\nmoves = \"in-order\"\n\
@@ -18,8 +18,8 @@ fn policy(source: &str) -> Policy {
 /// The devices that have the programs, and what is said.
 fn kept(source: &str, kernel: &Capabilities) -> (Vec<String>, Vec<(&'static str, Severity)>) {
     let (state, problems) = compile(&policy(source), kernel);
-    let own = |place: &Arriving| place.order == Some(Order::default());
-    let places = state.iter().flat_map(|state| &state.arriving);
+    let own = |place: &HookPrograms| place.order == Some(Order::default());
+    let places = state.iter().flat_map(|state| &state.hooks);
     let devices = places.filter(|(_, place)| own(place));
     let said = problems.iter().map(|one| (one.code, one.severity));
     (

@@ -297,7 +297,7 @@ fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
     assert_eq!(problems, []);
     let state = state.unwrap();
     let wan = DeviceName::new("wan").unwrap();
-    assert_eq!(state.arriving[&wan].restore, Some(0x00ff_0000));
+    assert_eq!(state.hooks[&wan].restore, Some(0x00ff_0000));
     let table = |netdev| {
         let mut tables = state.tables.iter();
         tables.find(|table| table.netdev == netdev).unwrap()
@@ -324,7 +324,7 @@ fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
         ..Capabilities::all()
     };
     let (state, problems) = compile(&policy(&kept), &none);
-    assert!(state.unwrap().arriving.is_empty());
+    assert!(state.unwrap().hooks.is_empty());
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].code, "C214");
     assert!(
@@ -335,7 +335,7 @@ fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
     // On the LAN device packets have passed conntrack.
     let on_lan = kept.replace("layer", "inbound = \"lan\"\nlayer");
     let (state, problems) = compile(&policy(&on_lan), &none);
-    assert!(state.unwrap().arriving.is_empty());
+    assert!(state.unwrap().hooks.is_empty());
     assert_eq!(problems, []);
     // Nothing upstream decides it.
     let down = kept + "direction = \"down\"\n";

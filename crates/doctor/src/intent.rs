@@ -24,7 +24,7 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
             needed.insert(Ability::NftForward);
         }
     }
-    let arriving = desired.arriving.values();
+    let arriving = desired.hooks.values();
     let mut filters = arriving.filter(|one| one.payload.is_some() || one.hold.is_some());
     if filters.next().is_some() {
         needed.insert(Ability::ClsBpf);

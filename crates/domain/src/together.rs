@@ -78,8 +78,8 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
                 },
             }
         }
-        for (name, place) in state.arriving {
-            let other = whole.arriving.insert(name.clone(), place.clone());
+        for (name, place) in state.hooks {
+            let other = whole.hooks.insert(name.clone(), place.clone());
             if other.is_some_and(|other| other != place) {
                 problems.push(format!(
                     "two policies treat what passes `{name}` before the tables see it; leave it \

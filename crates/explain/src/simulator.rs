@@ -11,7 +11,7 @@ use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 use weirgate_signatures::{Signature, Watch};
 use weirgate_state::{
-    Arriving, Count, DeviceName, Effect, Field, Hook, Match, Meter, Payload, Table,
+    Count, DeviceName, Effect, Field, Hook, HookPrograms, Match, Meter, Payload, Table,
 };
 
 /// Bytes of an Ethernet header, which a packet has by the time that it comes to
@@ -96,14 +96,14 @@ impl Simulator {
         }
     }
 
-    /// The same, where arriving packets get what these places give them.
+    /// The same, with these programs at the hooks of devices.
     #[must_use]
-    pub fn arriving(mut self, places: &BTreeMap<DeviceName, Arriving>) -> Self {
-        let masks = places
+    pub fn with_hooks(mut self, hooks: &BTreeMap<DeviceName, HookPrograms>) -> Self {
+        let masks = hooks
             .iter()
             .filter_map(|(name, place)| Some((name.clone(), place.restore?)));
         self.restores = masks.collect();
-        let looks = places.iter().filter_map(|(name, place)| {
+        let looks = hooks.iter().filter_map(|(name, place)| {
             let looks = (place.payload?, Watch::default());
             Some((name.clone(), looks))
         });

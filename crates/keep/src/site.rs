@@ -263,10 +263,10 @@ impl Site {
                     .or_insert_with(|| found(name, device, &observed, wanted));
             }
         }
-        for (name, place) in &observed.arriving {
+        for (name, place) in &observed.hooks {
             if place.is_bare() {
                 former
-                    .arriving
+                    .hooks
                     .entry(name.clone())
                     .or_insert_with(|| place.clone());
             }
@@ -281,8 +281,8 @@ impl Site {
                     wanted.devices.contains_key(name) || observed.devices.contains_key(name)
                 })
                 .collect(),
-            arriving: desired
-                .arriving
+            hooks: desired
+                .hooks
                 .into_iter()
                 .filter(|(name, _)| observed.devices.contains_key(name))
                 .collect(),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use weirgate_state::{Arriving, DeviceName, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
+use weirgate_state::{DeviceName, HookPrograms, HtbClass, Offloads, Origin, Qdisc, Stab, Table};
 use weirgate_units::Handle;
 
 /// A step with its reason.
@@ -152,13 +152,13 @@ pub enum Action {
     /// device, in one call: the place itself where there is none, then the
     /// filters. The place goes with the last filter unless `after` keeps it or
     /// others have filters there.
-    SetArriving {
+    SetHooks {
         /// The device.
         device: DeviceName,
         /// What is there.
-        before: Option<Arriving>,
+        before: Option<HookPrograms>,
         /// What shall be there.
-        after: Option<Arriving>,
+        after: Option<HookPrograms>,
     },
     /// Removes an IFB device of weirgate's.
     DeleteIfb {
@@ -185,7 +185,7 @@ impl Action {
             | Self::AddClass { device, .. }
             | Self::ChangeClass { device, .. }
             | Self::DeleteClass { device, .. }
-            | Self::SetArriving { device, .. }
+            | Self::SetHooks { device, .. }
             | Self::DeleteIfb { device } => Some(device),
         }
     }

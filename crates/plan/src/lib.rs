@@ -119,9 +119,9 @@ pub fn with_former(desired: &State, former: &State) -> State {
         }
     }
     // A place for arriving packets that was there before stays.
-    for (name, place) in &former.arriving {
+    for (name, place) in &former.hooks {
         whole
-            .arriving
+            .hooks
             .entry(name.clone())
             .or_insert_with(|| place.clone());
     }

@@ -34,8 +34,8 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
             .map(|(name, device)| (name.clone(), device.clone()))
             .collect(),
         tables,
-        arriving: state
-            .arriving
+        hooks: state
+            .hooks
             .iter()
             .filter(|(name, _)| devices.contains(*name))
             .map(|(name, place)| (name.clone(), place.clone()))

@@ -74,7 +74,7 @@ pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
             found.add(name, &seen.origin, "no such device", "an IFB of weirgate's");
         }
     }
-    found.arriving(observed, desired);
+    found.hooks(observed, desired);
     found.tables(&observed.tables, &desired.tables);
     found.0
 }
@@ -97,7 +97,7 @@ impl Found {
         });
     }
 
-    fn arriving(&mut self, observed: &State, desired: &State) {
+    fn hooks(&mut self, observed: &State, desired: &State) {
         for (name, wanted, seen) in hooks::pairs(observed, desired) {
             let origin = wanted.map_or_else(Origin::default, |place| place.origin.clone());
             let text = hooks::text;

@@ -24,7 +24,7 @@ pub struct Capabilities {
     /// `netdev` tables with an ingress chain that redirects to another device
     /// (`fwd to`), which shaping of arriving packets on an IFB needs.
     pub nft_ingress_forward: bool,
-    /// Arriving packets can get bits of their connection's mark (`act_ctinfo`),
+    /// HookPrograms packets can get bits of their connection's mark (`act_ctinfo`),
     /// which kept decisions need where packets are shaped on an IFB.
     #[serde(default)]
     pub restore_marks: bool,

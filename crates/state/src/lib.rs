@@ -5,12 +5,12 @@
 //! (observed), so that a plan is a comparison of two values. Nothing here
 //! talks to a kernel. Start reading at [`State`].
 
-mod arriving;
 mod capabilities;
 mod classify;
 mod condition;
 mod device;
 mod hold;
+mod hooks;
 mod kit;
 mod machine;
 mod program;
@@ -19,7 +19,6 @@ mod receive;
 mod refreshed;
 mod shared;
 
-pub use arriving::{Arriving, Order, Payload};
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
 pub use classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
@@ -32,6 +31,7 @@ pub use classify::{
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
 pub use hold::Hold;
+pub use hooks::{HookPrograms, Order, Payload};
 pub use kit::{Kit, KitClass, KitSetting, KitWire};
 pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
@@ -58,10 +58,15 @@ pub struct State {
     pub devices: BTreeMap<DeviceName, Device>,
     /// The classification tables (nftables), by family and name.
     pub tables: Vec<Table>,
-    /// What packets get where they arrive, by device; a device without an entry
-    /// has no place for that (`clsact`), or shall have none.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub arriving: BTreeMap<DeviceName, Arriving>,
+    /// What of weirgate's is attached at the ingress and egress hooks, by device. A
+    /// device without an entry has no `clsact` qdisc, or shall have none. Stored
+    /// states call it `arriving`.
+    #[serde(
+        default,
+        rename = "arriving",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub hooks: BTreeMap<DeviceName, HookPrograms>,
 }
 
 /// Why a desired object exists: the policy text that asks for it.

@@ -2,7 +2,7 @@
 //! The programs that a device's ingress and egress hooks can have: where each is
 //! attached, and whether one does what is wanted.
 
-use crate::{Arriving, Conditioning, Datagrams, Hold, KitSetting, Order, Payload, Windows};
+use crate::{Conditioning, Datagrams, Hold, HookPrograms, KitSetting, Order, Payload, Windows};
 
 /// A program, or two that share their maps. The order is that of a plan's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -280,10 +280,10 @@ impl Program {
     #[must_use]
     pub fn change<'a>(
         self,
-        before: Option<&'a Arriving>,
-        after: Option<&'a Arriving>,
+        before: Option<&'a HookPrograms>,
+        after: Option<&'a HookPrograms>,
     ) -> ProgramChange<'a> {
-        let of = |hooks: Option<&'a Arriving>| hooks.and_then(|hooks| hooks.program(self));
+        let of = |hooks: Option<&'a HookPrograms>| hooks.and_then(|hooks| hooks.program(self));
         match (of(before), of(after)) {
             (None, None) => ProgramChange::Keep,
             (Some(_), None) => ProgramChange::Detach,
@@ -314,18 +314,19 @@ mod tests {
             rate: Rate::kbit(8),
             ..Windows::default()
         };
-        let hooks = |windows: &Windows| Arriving {
+        let hooks = |windows: &Windows| HookPrograms {
             windows: Some(Box::new(windows.clone())),
-            ..Arriving::default()
+            ..HookPrograms::default()
         };
-        let change = |before: Option<&Arriving>, after: Option<&Arriving>| match Program::Windows
-            .change(before, after)
-        {
-            ProgramChange::Keep => "keep",
-            ProgramChange::Attach(_) => "attach",
-            ProgramChange::Update(_) => "update",
-            ProgramChange::Detach => "detach",
-        };
+        let change =
+            |before: Option<&HookPrograms>, after: Option<&HookPrograms>| match Program::Windows
+                .change(before, after)
+            {
+                ProgramChange::Keep => "keep",
+                ProgramChange::Attach(_) => "attach",
+                ProgramChange::Update(_) => "update",
+                ProgramChange::Detach => "detach",
+            };
         let (own, old, other) = (hooks(&own), hooks(&old), hooks(&other));
         assert_eq!(change(None, None), "keep");
         assert_eq!(change(None, Some(&own)), "attach");

@@ -12,7 +12,7 @@ use crate::error::BpfError;
 use crate::programs;
 use std::os::fd::OwnedFd;
 use weirgate_state::{
-    Arriving, Attached, Conditioner, Conditioning, Datagrams, Hold, Order as OrderState,
+    Attached, Conditioner, Conditioning, Datagrams, Hold, HookPrograms, Order as OrderState,
     Payload as PayloadState, Program, Windows,
 };
 
@@ -126,7 +126,7 @@ pub fn update(
 
 /// Reads what a program is told whose filters were found at a device. One that cannot
 /// be read, or misses a filter, is stale: a plan exchanges it.
-pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut Arriving) {
+pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut HookPrograms) {
     let lowest = || PayloadState::of_name(&found.first()?.name);
     let lowest = (program == Program::Payload).then(lowest).flatten();
     let stale = found.len() != program.row().filters.len()

@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let mut simulator = Simulator::new(&state.tables)
         .counting(arguments.counts.into())
-        .arriving(&state.arriving);
+        .with_hooks(&state.hooks);
     let nat = "connections are taken to be tracked only where a rule looks at them";
     let mut general = vec![nat.to_owned()];
     switch(&mut simulator, policy, &arguments.sets)?;
@@ -103,8 +103,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
              before destination NAT: write the addresses that stand on the wire there",
             policy.link.device.value
         ));
-        let restores = |place: &weirgate_state::Arriving| place.restore.is_some();
-        if state.arriving.values().any(restores) {
+        let restores = |place: &weirgate_state::HookPrograms| place.restore.is_some();
+        if state.hooks.values().any(restores) {
             general.push(format!(
                 "decisions that their connections keep are in their marks all the same: act_ctinfo \
                  looks the connection up as they arrive on {} and copies its mark's bits",

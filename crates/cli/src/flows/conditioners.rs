@@ -8,7 +8,7 @@ use weirgate_console::exit::{Failure, Status};
 use weirgate_console::output;
 use weirgate_keep::Site;
 use weirgate_kernel::Conditioned;
-use weirgate_state::{Arriving, ColourAction, Conditioner, Conditioning, State};
+use weirgate_state::{ColourAction, Conditioner, Conditioning, HookPrograms, State};
 
 /// A colour of a conditioner.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ struct Counted {
 /// Lists them.
 pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Failure> {
     let mut all = Vec::new();
-    for (device, place) in &applied.arriving {
+    for (device, place) in &applied.hooks {
         if place.entering.is_none() && place.leaving.is_none() {
             continue;
         }
@@ -58,7 +58,7 @@ pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
-fn of_device(device: &str, place: &Arriving, counts: &Conditioned) -> Vec<Counted> {
+fn of_device(device: &str, place: &HookPrograms, counts: &Conditioned) -> Vec<Counted> {
     let ways = [
         ("enter", &place.entering, &counts.entering),
         ("leave", &place.leaving, &counts.leaving),
@@ -151,12 +151,12 @@ mod tests {
                 ColourAction::Drop,
             ],
         };
-        let place = Arriving {
+        let place = HookPrograms {
             leaving: Some(Box::new(Conditioning {
                 conditioners: vec![conditioner("gold"), conditioner("new")],
                 stale: false,
             })),
-            ..Arriving::default()
+            ..HookPrograms::default()
         };
         let counts = Conditioned {
             leaving: vec![ConditionCount {

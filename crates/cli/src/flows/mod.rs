@@ -386,7 +386,7 @@ impl View<'_> {
         let mut packet = packet(connection, tuple, now);
         packet.input = path.arrives.as_ref().map(ToString::to_string);
         let mut simulator = Simulator::new(&self.applied.tables)
-            .arriving(&self.applied.arriving)
+            .with_hooks(&self.applied.hooks)
             .tracking();
         let fate = simulator.pass(packet, &path, 0, None);
         let class = class_of(self.policy, direction, &fate);

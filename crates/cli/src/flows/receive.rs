@@ -69,7 +69,7 @@ pub async fn run(
         .collect();
     let mut flows: Vec<HeldFlow> = Vec::new();
     let mut held = false;
-    for (device, place) in &applied.arriving {
+    for (device, place) in &applied.hooks {
         if place.windows.is_none() && place.datagrams.is_none() {
             continue;
         }

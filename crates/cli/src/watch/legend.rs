@@ -113,7 +113,7 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
         Some((policy.link.device.value.clone(), state))
     });
     let state = weirgate_domain::together(states.collect()).unwrap_or_default();
-    for (device, at) in &state.arriving {
+    for (device, at) in &state.hooks {
         if at.entering.is_some() || at.leaving.is_some() {
             legend.conditioned.push(device.clone());
         }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use weirgate_document::{Problems, Value};
 use weirgate_policy::{Conditioner as Wanted, Direction, Policy, Ports, Prefix};
 use weirgate_state::{
-    Arriving, Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName,
+    Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName, HookPrograms,
     Origin,
 };
 use weirgate_units::{Handle, Size};
@@ -25,19 +25,19 @@ const PRECEDENCE: [u64; 2] = [
 ];
 
 /// Puts the conditioners into the places of their devices.
-pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, Arriving>) {
+pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookPrograms>) {
     for wanted in &policy.conditioners {
         let line = match policy.sources.included(&wanted.span) {
             Some(_) => 0,
             None => wanted.line,
         };
         let device = wanted.at(policy).clone();
-        let place = places.entry(device).or_insert_with(|| Arriving {
+        let place = places.entry(device).or_insert_with(|| HookPrograms {
             origin: Origin::new(
                 line,
                 "packets are measured, and conditioned by their colour",
             ),
-            ..Arriving::default()
+            ..HookPrograms::default()
         });
         let way = if wanted.enters {
             &mut place.entering

@@ -11,7 +11,9 @@ pub(crate) mod virtual_queue;
 use crate::classify::inside;
 use std::collections::BTreeMap;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
-use weirgate_state::{Arriving, Capabilities, DeviceName, Field, Match, Origin, Payload, Table};
+use weirgate_state::{
+    Capabilities, DeviceName, Field, HookPrograms, Match, Origin, Payload, Table,
+};
 
 /// Whether a rule keeps a decision that the upstream makes: only there, or on
 /// a LAN device, have packets a connection to keep it on.
@@ -28,7 +30,7 @@ pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
 }
 
 /// The places for arriving packets that the tables rely on.
-pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, Arriving> {
+pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
     let mut places = restoring(policy, tables);
     let payload = Some(Payload {
         lowest: policy.payload_lowest,
@@ -55,9 +57,9 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             let place = places.entry(device.value.clone()).or_insert_with(|| {
                 let stream = direction.stream();
                 let why = format!("what the first payloads of {stream} flows betray");
-                Arriving {
+                HookPrograms {
                     origin: Origin::new(line, why),
-                    ..Arriving::default()
+                    ..HookPrograms::default()
                 }
             });
             place.payload = payload;
@@ -65,9 +67,9 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
     }
     if let Some((hold, origin)) = virtual_queue::filter(policy) {
         let device = policy.link.device.value.clone();
-        let place = places.entry(device).or_insert_with(|| Arriving {
+        let place = places.entry(device).or_insert_with(|| HookPrograms {
             origin,
-            ..Arriving::default()
+            ..HookPrograms::default()
         });
         place.hold = Some(hold);
     }
@@ -76,9 +78,9 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
     let first = first.or(datagrams.as_ref().map(|(_, origin)| origin));
     if let Some(origin) = first {
         let device = policy.link.device.value.clone();
-        let place = places.entry(device).or_insert_with(|| Arriving {
+        let place = places.entry(device).or_insert_with(|| HookPrograms {
             origin: origin.clone(),
-            ..Arriving::default()
+            ..HookPrograms::default()
         });
         place.windows = windows.map(|(windows, _)| Box::new(windows));
         place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
@@ -88,7 +90,7 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
     places
 }
 
-fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, Arriving> {
+fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
     let asked = |mask: u32| {
         let asks = |one: &Match| one.field() == Some(Field::Mark { mask });
         let chains = tables.iter().filter(|table| table.netdev);
@@ -110,13 +112,13 @@ fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, Arriving
         .iter()
         .find(|rule| decides_upstream(rule) && policy.sources.included(&rule.span).is_none())
         .map_or(0, |rule| rule.line);
-    let place = Arriving {
+    let place = HookPrograms {
         restore: Some(mask),
         origin: Origin::new(
             line,
             "decisions that connections keep, for packets that conntrack has not seen yet",
         ),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     [(policy.link.device.value.clone(), place)].into()
 }

@@ -11,10 +11,10 @@ use crate::engine;
 use std::collections::BTreeMap;
 use weirgate_document::Problems;
 use weirgate_policy::{Direction, Engine, Inbound, Policy};
-use weirgate_state::{Arriving, Capabilities, DeviceName, Order, Origin};
+use weirgate_state::{Capabilities, DeviceName, HookPrograms, Order, Origin};
 
 /// Puts the programs into the places of their devices.
-pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, Arriving>) {
+pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookPrograms>) {
     let Some(moves) = policy.link.moves_in_order() else {
         return;
     };
@@ -22,13 +22,15 @@ pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, Arriving
         let Some(device) = device(policy, direction) else {
             continue;
         };
-        let place = places.entry(device.clone()).or_insert_with(|| Arriving {
-            origin: Origin::new(
-                moves.line,
-                "a connection that changes its class has no segment overtaken",
-            ),
-            ..Arriving::default()
-        });
+        let place = places
+            .entry(device.clone())
+            .or_insert_with(|| HookPrograms {
+                origin: Origin::new(
+                    moves.line,
+                    "a connection that changes its class has no segment overtaken",
+                ),
+                ..HookPrograms::default()
+            });
         place.order = Some(Order::default());
     }
 }

@@ -191,10 +191,10 @@ async fn planned(kernel: &Kernel, known: Option<&Known>, desired: &State) -> Res
         let entry = former.devices.entry(name.clone());
         entry.or_insert_with(|| device.clone());
     }
-    for (name, place) in &observed.arriving {
-        let touched = known.is_some_and(|known| known.desired.arriving.contains_key(name));
+    for (name, place) in &observed.hooks {
+        let touched = known.is_some_and(|known| known.desired.hooks.contains_key(name));
         if !touched {
-            let entry = former.arriving.entry(name.clone());
+            let entry = former.hooks.entry(name.clone());
             entry.or_insert_with(|| place.clone());
         }
     }

@@ -396,7 +396,7 @@ pub(crate) fn outline(state: &State) -> State {
     State {
         devices: state.devices.clone(),
         tables: state.tables.iter().map(Table::emptied).collect(),
-        arriving: state.arriving.clone(),
+        hooks: state.hooks.clone(),
     }
 }
 

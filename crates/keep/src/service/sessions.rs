@@ -156,7 +156,7 @@ fn heeding(site: &Site) -> Result<Vec<DeviceName>, KeepError> {
     let Some(entry) = site.confirmed()? else {
         return Ok(Vec::new());
     };
-    let arriving = &entry.desired.arriving;
+    let arriving = &entry.desired.hooks;
     let heeds = arriving.iter().filter(|(_, place)| {
         let windows = place.windows.as_deref();
         windows.is_some_and(weirgate_state::Windows::heeds_announcements)

@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weirgate_state::{Arriving, Chain, Device, DeviceName, Hook, Rule, Shared, State, Table};
+use weirgate_state::{Chain, Device, DeviceName, Hook, HookPrograms, Rule, Shared, State, Table};
 
 /// A value's text, shared.
 pub(crate) type Text = Arc<RawValue>;
@@ -28,7 +28,7 @@ pub(crate) struct Written<'a> {
     devices: &'a BTreeMap<DeviceName, Device>,
     tables: &'a RawValue,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    arriving: &'a BTreeMap<DeviceName, Arriving>,
+    arriving: &'a BTreeMap<DeviceName, HookPrograms>,
 }
 
 impl<'a> Written<'a> {
@@ -37,7 +37,7 @@ impl<'a> Written<'a> {
         Self {
             devices: &state.devices,
             tables,
-            arriving: &state.arriving,
+            arriving: &state.hooks,
         }
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct Unread<'a> {
     #[serde(borrow)]
     pub(crate) tables: &'a RawValue,
     #[serde(default)]
-    arriving: BTreeMap<DeviceName, Arriving>,
+    arriving: BTreeMap<DeviceName, HookPrograms>,
 }
 
 impl Unread<'_> {
@@ -59,7 +59,7 @@ impl Unread<'_> {
         Ok(State {
             tables: tables(self.tables, known, text)?,
             devices: self.devices,
-            arriving: self.arriving,
+            hooks: self.arriving,
         })
     }
 
@@ -67,7 +67,7 @@ impl Unread<'_> {
     pub(crate) fn is(&self, state: &State, tables: &RawValue) -> bool {
         self.tables.get() == tables.get()
             && self.devices == state.devices
-            && self.arriving == state.arriving
+            && self.arriving == state.hooks
     }
 }
 

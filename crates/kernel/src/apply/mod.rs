@@ -25,7 +25,7 @@ use libc::EEXIST;
 use std::collections::BTreeMap;
 use weirgate_bpf::{Loader, update_program};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};
-use weirgate_state::{Arriving, DeviceName, Program, ProgramChange, State, Table};
+use weirgate_state::{DeviceName, HookPrograms, Program, ProgramChange, State, Table};
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,11 +176,11 @@ impl Kernel {
     }
 
     /// Gives packets something else where they arrive.
-    async fn set_arriving(
+    async fn set_hooks(
         &self,
         step: &Step,
         device: &DeviceName,
-        (before, after): (Option<&Arriving>, Option<&Arriving>),
+        (before, after): (Option<&HookPrograms>, Option<&HookPrograms>),
         loader: &mut Loader,
     ) -> Result<(), KernelError> {
         let index = self.index(device).await?;
@@ -218,7 +218,7 @@ impl Kernel {
         if updates.is_empty() {
             return Ok(());
         }
-        let (_, found) = tc::filters::read(&self.arriving_filters(index).await?);
+        let (_, found) = tc::filters::read(&self.hook_filters(index).await?);
         for (program, wanted) in updates {
             update_program(program, wanted, &found.of(program), index).map_err(refused)?;
         }
@@ -283,14 +283,14 @@ impl Kernel {
                     self.flush(&mut batch).await?;
                     self.forget(*mask, values).await?;
                 }
-                Action::SetArriving {
+                Action::SetHooks {
                     device,
                     before,
                     after,
                 } => {
                     self.flush(&mut batch).await?;
                     let change = (before.as_ref(), after.as_ref());
-                    self.set_arriving(step, device, change, &mut loader).await?;
+                    self.set_hooks(step, device, change, &mut loader).await?;
                 }
                 Action::DeleteIfb { device } => {
                     let index = self.index(device).await?;
@@ -395,7 +395,7 @@ fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::Messag
         | Action::SetTable { .. }
         | Action::ChangeTable { .. }
         | Action::ForgetDecisions { .. }
-        | Action::SetArriving { .. }
+        | Action::SetHooks { .. }
         | Action::DeleteIfb { .. } => return None,
     })
 }

@@ -28,7 +28,7 @@ use nlink::netlink::nftables::{
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_bpf::read_program;
 use weirgate_state::{
-    Arriving, Device, DeviceName, Origin, Program, Qdisc, QdiscKind, Stab, State, Table,
+    Device, DeviceName, HookPrograms, Origin, Program, Qdisc, QdiscKind, Stab, State, Table,
     TableChange, switch_name,
 };
 use weirgate_units::Handle;
@@ -145,8 +145,8 @@ impl Kernel {
             if link.owned_ifb || scope.devices.contains(&link.name) {
                 let (device, place) = self.observe_device(link, &qdiscs, scope).await?;
                 state.devices.insert(link.name.clone(), device);
-                let arriving = place.map(|place| (link.name.clone(), place));
-                state.arriving.extend(arriving);
+                let hooks = place.map(|place| (link.name.clone(), place));
+                state.hooks.extend(hooks);
             }
         }
         let names: Vec<DeviceName> = state
@@ -216,11 +216,11 @@ impl Kernel {
         link: &Link,
         qdiscs: &[Vec<u8>],
         scope: &Scope,
-    ) -> Result<(Device, Option<Arriving>), KernelError> {
+    ) -> Result<(Device, Option<HookPrograms>), KernelError> {
         let classes = self.classes(link.index).await?;
         let of_device = |payloads| -> Vec<Entry<'_>> { entries(payloads, link.index) };
         let own = of_device(qdiscs);
-        let arriving = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
+        let has_clsact = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
         let mut root = decode::tree(&own, &of_device(&classes), &scope.stabs);
         if let Some(root) = &mut root
             && let Some(kit) = self.read_kit(link.index, &root.kind).await
@@ -245,17 +245,17 @@ impl Kernel {
             root,
             origin: Origin::default(),
         };
-        let place = if arriving && !link.owned_ifb {
-            Some(self.arriving(link.index).await?)
+        let place = if has_clsact && !link.owned_ifb {
+            Some(self.hook_programs(link.index).await?)
         } else {
             None
         };
         Ok((device, place))
     }
 
-    /// What arriving packets get at a device that has a place for it.
-    async fn arriving(&self, index: u32) -> Result<Arriving, KernelError> {
-        let listed = self.arriving_filters(index).await?;
+    /// What of weirgate's is attached at the hooks of a device that has `clsact`.
+    async fn hook_programs(&self, index: u32) -> Result<HookPrograms, KernelError> {
+        let listed = self.hook_filters(index).await?;
         let (mut place, found) = tc::filters::read(&listed);
         for program in Program::ALL {
             let filters = found.of(program);
@@ -266,8 +266,8 @@ impl Kernel {
         Ok(place)
     }
 
-    /// The filters at a device's place for arriving packets, as they are listed.
-    pub(crate) async fn arriving_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+    /// The filters of a device's `clsact`, as they are listed.
+    pub(crate) async fn hook_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let mut listed = Vec::new();
         for place in CLSACT_PLACES {
             let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);

@@ -45,7 +45,7 @@ pub struct Conditioned {
 
 /// What loads the programs of a plan's steps.
 pub(crate) fn loader(steps: &[Step]) -> Loader {
-    let changes = |step: &&Step| matches!(step.action, Action::SetArriving { .. });
+    let changes = |step: &&Step| matches!(step.action, Action::SetHooks { .. });
     Loader::new(steps.iter().filter(changes).count() as u32)
 }
 
@@ -203,7 +203,7 @@ impl Kernel {
         maps: impl Fn(u32, u32) -> Option<T>,
     ) -> Result<Option<T>, KernelError> {
         let index = self.device(device).await?.number();
-        let listed = self.arriving_filters(index).await?;
+        let listed = self.hook_filters(index).await?;
         let (_, found) = crate::tc::filters::read(&listed);
         let found = found.of(program);
         Ok(found.first().and_then(|filter| maps(filter.id, index)))

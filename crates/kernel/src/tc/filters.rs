@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use weirgate_bpf::{FoundFilter, filter_name};
 use weirgate_plan::RESTORE_PREFERENCE;
-use weirgate_state::{Arriving, Attached, ClsactHook, Program};
+use weirgate_state::{Attached, ClsactHook, HookPrograms, Program};
 
 /// The parent and the handle of a `clsact` or `ingress` qdisc, and the places
 /// of its filters, for arriving packets first (linux/pkt_sched.h).
@@ -61,8 +61,8 @@ pub(crate) type Change<'a> = (Program, Option<(Attached<'a>, Vec<OwnedFd>)>);
 /// The requests that make what `after` says of what `before` says.
 pub(crate) fn change(
     ifindex: u32,
-    before: Option<&Arriving>,
-    after: Option<&Arriving>,
+    before: Option<&HookPrograms>,
+    after: Option<&HookPrograms>,
     programs: &[Change<'_>],
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
@@ -229,8 +229,8 @@ impl Found {
 
 /// What the filters of a device's hooks are; each with the bytes that it was listed
 /// in. What programs are told is not in the listing.
-pub(crate) fn read(payloads: &[Vec<u8>]) -> (Arriving, Found) {
-    let mut place = Arriving::default();
+pub(crate) fn read(payloads: &[Vec<u8>]) -> (HookPrograms, Found) {
+    let mut place = HookPrograms::default();
     let mut found = Found::default();
     for payload in payloads {
         let Some(entry) = Entry::of(payload).filter(is_filter) else {
@@ -316,7 +316,7 @@ mod tests {
         let (place, _) = read(&[listed(restore(7, 0xff_0000))]);
         assert_eq!(place.restore, Some(0xff_0000));
         assert!(!place.others);
-        assert_eq!(read(&[]), (Arriving::default(), Found::default()));
+        assert_eq!(read(&[]), (HookPrograms::default(), Found::default()));
     }
 
     /// A filter as the kernel lists it.

@@ -31,7 +31,7 @@ async fn states(kernel: &Kernel) -> [State; 3] {
     let now = kernel.observe(&Scope::of([&one, &other])).await.unwrap();
     let mut bare = now.clone();
     bare.tables.clear();
-    bare.arriving.clear();
+    bare.hooks.clear();
     bare.devices.retain(|_, device| !device.owned_ifb);
     for device in bare.devices.values_mut() {
         device.root = None;
@@ -79,7 +79,7 @@ fn every_request() {
             stand(&kernel, &scope, before).await;
             let plan = planned(&kernel, &scope, after).await;
             for step in &plan.steps {
-                kinds[0] |= matches!(step.action, Action::SetArriving { .. });
+                kinds[0] |= matches!(step.action, Action::SetHooks { .. });
                 kinds[1] |= matches!(step.action, Action::ForgetDecisions { .. });
             }
             let mut requests = 0;

@@ -198,7 +198,7 @@ fn shared() {
         let wanted = desired();
         let scope = Scope::of([&wanted]);
         let former = kernel.observe(&scope).await.unwrap();
-        assert!(former.arriving.is_empty());
+        assert!(former.hooks.is_empty());
         // Every request refused in turn: what was there before is there again.
         let options = Options::default();
         let plan = plan_with(&former, &wanted, &options).unwrap();
@@ -227,7 +227,7 @@ fn shared() {
         assert_eq!(apply(&kernel, &wanted, &wanted).await, 0);
         apply(&kernel, &remove, &wanted).await;
         let left = kernel.observe(&scope).await.unwrap();
-        let place = left.arriving.values().next().unwrap();
+        let place = left.hooks.values().next().unwrap();
         assert!(place.others && place.is_bare());
         assert!(foreign().contains("matchall"));
         assert!(!run("tc filter show dev wan0 ingress").contains("ctinfo"));

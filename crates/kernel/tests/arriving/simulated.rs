@@ -40,13 +40,13 @@ const SEQUENCE: [(u16, u8, (u64, u64)); 4] = [
 #[test]
 fn an_explanation_sees_kept_decisions_arrive() {
     let state = desired();
-    let mut simulator = Simulator::new(&state.tables).arriving(&state.arriving);
+    let mut simulator = Simulator::new(&state.tables).with_hooks(&state.hooks);
     for (step, (port, dscp, counted)) in (1..).zip(SEQUENCE) {
         let seen = run(&mut simulator, step, port, dscp);
         assert_eq!(seen, counted, "port {port} code point {dscp}");
     }
     // Without what restores the marks no answer is known for what it is.
-    let mut simulator = Simulator::new(&state.tables).arriving(&BTreeMap::new());
+    let mut simulator = Simulator::new(&state.tables).with_hooks(&BTreeMap::new());
     for (step, (port, dscp, counted)) in (1..).zip(SEQUENCE) {
         assert_eq!(run(&mut simulator, step, port, dscp), (counted.0, 0));
     }

@@ -216,7 +216,7 @@ async fn bridge() {
     let observed = kernel.observe(&scope).await.unwrap();
     assert_eq!(plan_with(&observed, &desired, &options).unwrap().steps, []);
     let wires = (Wire::open("inside"), Wire::open("far"));
-    let mut simulator = Simulator::new(&desired.tables).arriving(&desired.arriving);
+    let mut simulator = Simulator::new(&desired.tables).with_hooks(&desired.hooks);
     // The bridge learns where both ends are, so that it floods nothing.
     for (text, expected) in LINES {
         let line: Line = parse_line(text).unwrap().unwrap();

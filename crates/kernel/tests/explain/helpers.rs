@@ -113,9 +113,9 @@ impl Numbers {
 
 fn check(conditions: &str, lines: &[String]) {
     let state = state(conditions);
-    let router = Router::with(&state.tables, &state.arriving);
+    let router = Router::with(&state.tables, &state.hooks);
     feed("nft -f -", LISTEN);
-    let mut simulator = Simulator::new(&state.tables).arriving(&state.arriving);
+    let mut simulator = Simulator::new(&state.tables).with_hooks(&state.hooks);
     let mut numbers = Numbers::default();
     for text in lines {
         let line = parse_line(text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use weirgate_compile::compile;
 use weirgate_explain::{Fate, Packet, Simulator, Unknown};
-use weirgate_state::{Arriving, Capabilities, Content, DeviceName, IpVersion, Key, Table};
+use weirgate_state::{Capabilities, Content, DeviceName, HookPrograms, IpVersion, Key, Table};
 
 /// Sequences of a policy: one router has them all, so that state lasts.
 const SEQUENCES: usize = 50;
@@ -194,14 +194,14 @@ fn state(source: &str) -> (Vec<Table>, Places) {
         }
     }
     // Not every kernel that runs these tests restores marks.
-    for place in state.arriving.values_mut() {
+    for place in state.hooks.values_mut() {
         place.restore = None;
     }
-    state.arriving.retain(|_, place| !place.is_bare());
-    (state.tables, state.arriving)
+    state.hooks.retain(|_, place| !place.is_bare());
+    (state.tables, state.hooks)
 }
 
-type Places = BTreeMap<DeviceName, Arriving>;
+type Places = BTreeMap<DeviceName, HookPrograms>;
 
 /// What a run of a policy came to.
 #[derive(Debug, Default)]
@@ -269,7 +269,7 @@ fn compare(
     sequences: &[Vec<Drawn>],
 ) -> Result<Tally, String> {
     let router = Router::with(tables, places);
-    let mut simulator = Simulator::new(tables).arriving(places);
+    let mut simulator = Simulator::new(tables).with_hooks(places);
     let paced = counts_connections(tables);
     let start = Instant::now();
     let mut tally = Tally::default();

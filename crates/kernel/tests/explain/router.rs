@@ -12,8 +12,8 @@ use weirgate_explain::{Devices, Packet};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{
-    Arriving, Content, Device, DeviceName, Effect, Hook, Offloads, Origin, Pfifo, Qdisc, QdiscKind,
-    State, Table,
+    Content, Device, DeviceName, Effect, Hook, HookPrograms, Offloads, Origin, Pfifo, Qdisc,
+    QdiscKind, State, Table,
 };
 use weirgate_units::Handle;
 
@@ -180,7 +180,7 @@ impl Router {
     }
 
     /// The same, where arriving packets get what these places give them.
-    pub fn with(tables: &[Table], arriving: &BTreeMap<DeviceName, Arriving>) -> Self {
+    pub fn with(tables: &[Table], arriving: &BTreeMap<DeviceName, HookPrograms>) -> Self {
         Self::made(tables, arriving, apply)
     }
 
@@ -196,7 +196,7 @@ impl Router {
 
     fn made(
         tables: &[Table],
-        arriving: &BTreeMap<DeviceName, Arriving>,
+        arriving: &BTreeMap<DeviceName, HookPrograms>,
         make: impl FnOnce(&tokio::runtime::Runtime, &Kernel, &State),
     ) -> Self {
         feed("nft -f -", QUIET);
@@ -219,7 +219,7 @@ impl Router {
             };
             state.devices.insert(name.clone(), device);
         }
-        state.arriving.clone_from(arriving);
+        state.hooks.clone_from(arriving);
         let kernel = runtime.block_on(async { Kernel::open().unwrap() });
         make(&runtime, &kernel, &state);
         observe_classes(tables);

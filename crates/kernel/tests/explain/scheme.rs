@@ -39,12 +39,12 @@ fn names(policy: &Policy) -> BTreeMap<Handle, String> {
 fn wrong(policy: &Policy, lines: &[(usize, Line)]) -> (Vec<String>, Duration) {
     let state = compile(policy, &Capabilities::all()).0.unwrap();
     // Windows are written into acknowledgements, and change no class.
-    let mut arriving = state.arriving.clone();
+    let mut arriving = state.hooks.clone();
     for place in arriving.values_mut() {
         place.windows = None;
     }
     let router = Router::with(&state.tables, &arriving);
-    let mut simulator = Simulator::new(&state.tables).arriving(&arriving);
+    let mut simulator = Simulator::new(&state.tables).with_hooks(&arriving);
     let names = names(policy);
     let name = |class: Option<Handle>| {
         let class = class.and_then(|class| names.get(&class));

@@ -165,10 +165,10 @@ fn syn_limits_hold_for_all_and_for_each_host() {
 
 fn check(place: &str, conditions: &str, lines: &[(usize, Line)]) {
     let state = state(conditions);
-    let router = Router::with(&state.tables, &state.arriving);
+    let router = Router::with(&state.tables, &state.hooks);
     classified(&router, &state, place, lines);
     // A program that looks at payloads is no part of a script.
-    if state.arriving.is_empty() {
+    if state.hooks.is_empty() {
         let lines = lines.to_vec();
         let place = format!("script: {place}");
         in_namespace(move || {
@@ -179,10 +179,8 @@ fn check(place: &str, conditions: &str, lines: &[(usize, Line)]) {
 }
 
 fn classified(router: &Router, state: &State, place: &str, lines: &[(usize, Line)]) {
-    let State {
-        tables, arriving, ..
-    } = state;
-    let mut simulator = Simulator::new(tables).arriving(arriving);
+    let State { tables, hooks, .. } = state;
+    let mut simulator = Simulator::new(tables).with_hooks(hooks);
     let start = Instant::now();
     for (number, line) in lines {
         let up = line.direction == Some(Direction::Up);

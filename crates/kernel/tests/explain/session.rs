@@ -167,9 +167,9 @@ fn state(source: &str) -> Option<State> {
     let policy = weirgate_policy::parse(source).0?;
     let compiled = compile(&policy, &Capabilities::all()).0?;
     let mut state = state_of(&compiled.tables);
-    state.arriving = compiled.arriving;
-    state.arriving.retain(|_, place| !place.is_bare());
-    for name in state.arriving.keys() {
+    state.hooks = compiled.hooks;
+    state.hooks.retain(|_, place| !place.is_bare());
+    for name in state.hooks.keys() {
         let device = Device {
             owned_ifb: false,
             offloads: None,
@@ -295,7 +295,7 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
     let kernel = runtime.block_on(async { Kernel::open().unwrap() });
     if by_script {
         // A script loads no program.
-        let arriving = std::mem::take(&mut state.arriving);
+        let arriving = std::mem::take(&mut state.hooks);
         state.devices.retain(|name, _| !arriving.contains_key(name));
         let export = weirgate_plan::export(&state).map_err(|wrong| format!("{wrong:?}"))?;
         assert_eq!(export.inexact, Vec::<String>::new());
@@ -305,9 +305,9 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
     }
     observe_classes(&state.tables);
     let (inside, far) = (Wire::open("inside"), Wire::open("far"));
-    let mut simulator = Simulator::new(&state.tables).arriving(&state.arriving);
+    let mut simulator = Simulator::new(&state.tables).with_hooks(&state.hooks);
     // The same packets without PPPoE, of which rules look at other places.
-    let mut plain = Simulator::new(&state.tables).arriving(&state.arriving);
+    let mut plain = Simulator::new(&state.tables).with_hooks(&state.hooks);
     let same_as_plain = !["dscp]", "set-dscp", "rate ="]
         .iter()
         .any(|other| source.contains(other));

@@ -4,15 +4,15 @@
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Arriving, State};
+use weirgate_state::{HookPrograms, State};
 
 fn restoring() -> State {
-    let place = Arriving {
+    let place = HookPrograms {
         restore: Some(0x00ff_0000),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     State {
-        arriving: [(name("wan"), place)].into(),
+        hooks: [(name("wan"), place)].into(),
         ..only(None)
     }
 }
@@ -26,7 +26,7 @@ fn a_filter_is_there_or_its_place_is_as_before() {
             }
             let desired = restoring();
             let before = observe(&kernel, &[&desired]).await;
-            assert_eq!(before.arriving.len(), usize::from(place_is_there));
+            assert_eq!(before.hooks.len(), usize::from(place_is_there));
             let forward = plan(&before, &desired).unwrap();
             assert_eq!(forward.steps.len(), 1);
             let able = kernel.capabilities().await.unwrap().restore_marks;

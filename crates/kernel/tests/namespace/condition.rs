@@ -6,7 +6,7 @@ use crate::harness::{in_namespace, name, observe, only, run};
 use std::net::UdpSocket;
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Arriving, ColourAction, ColourMeter, Conditioner, Conditioning, State};
+use weirgate_state::{ColourAction, ColourMeter, Conditioner, Conditioning, HookPrograms, State};
 use weirgate_units::{Dscp, Rate, Size};
 
 fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
@@ -43,13 +43,13 @@ fn state(entering: Vec<Conditioner>, leaving: Vec<Conditioner>) -> State {
             })
         })
     };
-    let place = Arriving {
+    let place = HookPrograms {
         entering: own(entering),
         leaving: own(leaving),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     State {
-        arriving: [(name("wan"), place)].into(),
+        hooks: [(name("wan"), place)].into(),
         ..only(None)
     }
 }

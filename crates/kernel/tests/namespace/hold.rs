@@ -5,7 +5,7 @@
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Arriving, CakeFraming, Hold, KitSetting, KitWire, State};
+use weirgate_state::{CakeFraming, Hold, HookPrograms, KitSetting, KitWire, State};
 use weirgate_units::Rate;
 
 fn holding(kbit: u64, min: u64) -> State {
@@ -28,12 +28,12 @@ fn holding(kbit: u64, min: u64) -> State {
             .to_vec(),
         stale: false,
     };
-    let place = Arriving {
+    let place = HookPrograms {
         hold: Some(hold),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     State {
-        arriving: [(name("wan"), place)].into(),
+        hooks: [(name("wan"), place)].into(),
         ..only(None)
     }
 }

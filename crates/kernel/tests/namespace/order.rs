@@ -5,15 +5,15 @@
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Arriving, Order, State};
+use weirgate_state::{HookPrograms, Order, State};
 
 fn ordering() -> State {
-    let place = Arriving {
+    let place = HookPrograms {
         order: Some(Order::default()),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     State {
-        arriving: [(name("wan"), place)].into(),
+        hooks: [(name("wan"), place)].into(),
         ..only(None)
     }
 }

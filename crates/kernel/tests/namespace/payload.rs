@@ -5,19 +5,19 @@ use crate::harness::{in_namespace, name, observe, only, run};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Arriving, Payload, State};
+use weirgate_state::{HookPrograms, Payload, State};
 
 fn looking(lowest: u8) -> State {
     let payload = Payload {
         lowest,
         stale: false,
     };
-    let place = Arriving {
+    let place = HookPrograms {
         payload: Some(payload),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     State {
-        arriving: [(name("wan"), place)].into(),
+        hooks: [(name("wan"), place)].into(),
         ..only(None)
     }
 }
@@ -54,7 +54,7 @@ fn the_classifier_comes_is_exchanged_and_goes() {
         let back = plan(&shared, &before).unwrap();
         kernel.apply(&back).await.unwrap();
         let left = observe(&kernel, &[&other]).await;
-        let place = left.arriving.values().next().unwrap();
+        let place = left.hooks.values().next().unwrap();
         assert!(place.others && place.is_bare());
         run("tc qdisc del dev wan clsact");
         let desired = looking(24);

@@ -6,7 +6,7 @@ use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{
-    Arriving, Chain, Datagrams, Field, Frame, Hook, Match, Measured, Origin, Rule, SparedMark,
+    Chain, Datagrams, Field, Frame, Hook, HookPrograms, Match, Measured, Origin, Rule, SparedMark,
     State, Table, UDP, Verdict, WindowAlgorithm, Windows,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
@@ -68,13 +68,13 @@ fn receiving(windows: Option<Windows>, datagrams: Option<Datagrams>) -> State {
         ..Table::default()
     };
     let tables = datagrams.is_some().then_some(table);
-    let place = Arriving {
+    let place = HookPrograms {
         windows: windows.map(Box::new),
         datagrams: datagrams.map(Box::new),
-        ..Arriving::default()
+        ..HookPrograms::default()
     };
     State {
-        arriving: [(name("wan"), place)].into(),
+        hooks: [(name("wan"), place)].into(),
         tables: tables.into_iter().collect(),
         ..only(None)
     }

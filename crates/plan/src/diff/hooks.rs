@@ -8,7 +8,7 @@ use crate::text::order;
 use crate::text::receive_window;
 use crate::text::virtual_queue;
 use std::fmt;
-use weirgate_state::{Arriving, Attached, DeviceName, Origin, Program, ProgramChange, State};
+use weirgate_state::{Attached, DeviceName, HookPrograms, Origin, Program, ProgramChange, State};
 
 /// The preference of weirgate's filter that restores marks. A low one, so that
 /// it comes before most filters of others; one that nobody takes for a first
@@ -20,16 +20,20 @@ pub const RESTORE_PREFERENCE: u16 = 87;
 pub fn pairs<'a>(
     observed: &'a State,
     desired: &'a State,
-) -> Vec<(&'a DeviceName, Option<&'a Arriving>, Option<&'a Arriving>)> {
-    let mut names: Vec<&DeviceName> = observed.arriving.keys().collect();
-    names.extend(desired.arriving.keys());
+) -> Vec<(
+    &'a DeviceName,
+    Option<&'a HookPrograms>,
+    Option<&'a HookPrograms>,
+)> {
+    let mut names: Vec<&DeviceName> = observed.hooks.keys().collect();
+    names.extend(desired.hooks.keys());
     names.sort_unstable();
     names.dedup();
-    let of = |state: &'a State, name| state.arriving.get(name);
+    let of = |state: &'a State, name| state.hooks.get(name);
     names
         .into_iter()
         .map(|name| (name, of(desired, name), of(observed, name)))
-        .filter(|(_, wanted, seen)| !Arriving::same(*wanted, *seen))
+        .filter(|(_, wanted, seen)| !HookPrograms::same(*wanted, *seen))
         .collect()
 }
 
@@ -38,7 +42,7 @@ pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
     let steps = pairs(observed, desired)
         .into_iter()
         .map(|(name, wanted, seen)| Step {
-            action: Action::SetArriving {
+            action: Action::SetHooks {
                 device: name.clone(),
                 before: seen.cloned(),
                 after: wanted.cloned(),
@@ -46,7 +50,7 @@ pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
             origin: wanted.map_or_else(Origin::default, |place| place.origin.clone()),
         });
     steps.partition(|step| {
-        matches!(&step.action, Action::SetArriving { after: Some(after), .. } if !after.is_bare())
+        matches!(&step.action, Action::SetHooks { after: Some(after), .. } if !after.is_bare())
     })
 }
 
@@ -54,24 +58,24 @@ pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
 pub fn run(
     state: &mut State,
     device: &DeviceName,
-    before: Option<&Arriving>,
-    after: Option<&Arriving>,
+    before: Option<&HookPrograms>,
+    after: Option<&HookPrograms>,
 ) -> Result<(), &'static str> {
     if !state.devices.contains_key(device) {
         return Err("no such device");
     }
-    let there = state.arriving.get(device);
-    if there.is_some() != before.is_some() || !Arriving::same(there, before) {
+    let there = state.hooks.get(device);
+    if there.is_some() != before.is_some() || !HookPrograms::same(there, before) {
         return Err("arriving packets get something else");
     }
     let others = before.is_some_and(|place| place.others);
     if after.is_none() && !others {
-        state.arriving.remove(device);
+        state.hooks.remove(device);
     } else {
         let place = after.cloned().unwrap_or_default();
         state
-            .arriving
-            .insert(device.clone(), Arriving { others, ..place });
+            .hooks
+            .insert(device.clone(), HookPrograms { others, ..place });
     }
     Ok(())
 }
@@ -80,7 +84,7 @@ pub fn run(
 pub(crate) const ANY_PROGRAM: &str = "object-file";
 
 /// What a device's hooks have of weirgate's, in words.
-pub fn text(hooks: Option<&Arriving>) -> String {
+pub fn text(hooks: Option<&HookPrograms>) -> String {
     let restored = hooks.and_then(|hooks| hooks.restore);
     let restored = restored.map(|mask| format!("the connection's mark under {mask:#010x}"));
     let programs = Program::ALL.into_iter().filter_map(|program| {
@@ -121,9 +125,9 @@ fn program_text(program: Program, attached: Attached<'_>) -> String {
 pub fn describe(
     f: &mut fmt::Formatter<'_>,
     device: &DeviceName,
-    after: Option<&Arriving>,
+    after: Option<&HookPrograms>,
 ) -> fmt::Result {
-    if after.is_none_or(Arriving::is_bare) {
+    if after.is_none_or(HookPrograms::is_bare) {
         return write!(f, "{device}: arriving packets get nothing any more");
     }
     let mut said: Vec<String> = Vec::new();
@@ -164,7 +168,11 @@ pub fn describe(
 }
 
 /// The nearest command lines.
-pub fn command(device: &DeviceName, before: Option<&Arriving>, after: Option<&Arriving>) -> String {
+pub fn command(
+    device: &DeviceName,
+    before: Option<&HookPrograms>,
+    after: Option<&HookPrograms>,
+) -> String {
     let mut lines = Vec::new();
     if before.is_none() {
         lines.push(format!("tc qdisc add dev {device} clsact"));
@@ -225,7 +233,7 @@ mod tests {
     use super::*;
     use weirgate_state::{Datagrams, Device, Hold, Payload, Windows};
 
-    fn state(place: Option<Arriving>) -> State {
+    fn state(place: Option<HookPrograms>) -> State {
         let name = DeviceName::new("wan").unwrap();
         let device = Device {
             owned_ifb: false,
@@ -235,7 +243,7 @@ mod tests {
         };
         State {
             devices: [(name.clone(), device)].into(),
-            arriving: place
+            hooks: place
                 .into_iter()
                 .map(|place| (name.clone(), place))
                 .collect(),
@@ -265,9 +273,9 @@ mod tests {
             stale: false,
         };
         let place = |hold| {
-            Some(Arriving {
+            Some(HookPrograms {
                 hold: Some(hold),
-                ..Arriving::default()
+                ..HookPrograms::default()
             })
         };
         let one = place(hold(1940, &[("min_bytes", 3000, false)]));
@@ -312,10 +320,10 @@ mod tests {
             ..Datagrams::default()
         };
         let place = |windows: Option<Windows>, datagrams: Option<Datagrams>| {
-            Some(Arriving {
+            Some(HookPrograms {
                 windows: windows.map(Box::new),
                 datagrams: datagrams.map(Box::new),
-                ..Arriving::default()
+                ..HookPrograms::default()
             })
         };
         let both = place(Some(windows(4_000, false)), Some(datagrams(2_000)));
@@ -352,20 +360,20 @@ mod tests {
         );
     }
 
-    fn restoring(mask: u32) -> Arriving {
-        Arriving {
+    fn restoring(mask: u32) -> HookPrograms {
+        HookPrograms {
             restore: Some(mask),
-            ..Arriving::default()
+            ..HookPrograms::default()
         }
     }
 
     #[test]
     fn the_classifier_of_payloads_comes_goes_and_is_exchanged() {
         let place = |restore, payload| {
-            Some(Arriving {
+            Some(HookPrograms {
                 restore,
                 payload,
-                ..Arriving::default()
+                ..HookPrograms::default()
             })
         };
         let looking = |lowest, stale| Some(Payload { lowest, stale });
@@ -401,14 +409,14 @@ mod tests {
         );
     }
 
-    fn lines(before: Option<Arriving>, after: Option<Arriving>) -> Vec<String> {
+    fn lines(before: Option<HookPrograms>, after: Option<HookPrograms>) -> Vec<String> {
         let (before, after) = (state(before), state(after));
         let plan = crate::plan(&before, &after).unwrap();
         let end = crate::run(&plan.steps, &before).unwrap();
         assert_eq!(crate::verify(&end, &after), []);
         let back = crate::inverse(&plan.steps, &before).unwrap();
         let restored = crate::run(&back, &end).unwrap();
-        assert_eq!(restored.arriving, before.arriving);
+        assert_eq!(restored.hooks, before.hooks);
         let commands = plan.steps.iter().map(|step| step.action.command());
         let all: Vec<String> = commands.collect();
         let words = |line: &str| line.split(" pref").next().unwrap_or_default().to_owned();
@@ -430,10 +438,10 @@ mod tests {
         ];
         assert_eq!(lines(None, Some(restoring(1))), add);
         assert_eq!(lines(Some(restoring(1)), None), delete);
-        let bare = Arriving::default();
+        let bare = HookPrograms::default();
         assert_eq!(lines(Some(bare.clone()), Some(restoring(1))), add[1..]);
         assert_eq!(lines(Some(restoring(1)), Some(bare.clone())), delete[..1]);
-        let shared = Arriving {
+        let shared = HookPrograms {
             others: true,
             ..restoring(1)
         };
@@ -442,9 +450,9 @@ mod tests {
 
     #[test]
     fn what_is_not_weirgates_is_left_alone() {
-        let bare = Arriving::default();
+        let bare = HookPrograms::default();
         assert_eq!(lines(Some(bare.clone()), None), Vec::<String>::new());
-        let others = Arriving {
+        let others = HookPrograms {
             others: true,
             ..bare
         };

@@ -42,7 +42,7 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
         Action::DeleteTable { .. } | Action::SetTable { .. } | Action::ChangeTable { .. } => {
             apply_table(action, state)
         }
-        Action::SetArriving {
+        Action::SetHooks {
             device,
             before,
             after,

@@ -44,7 +44,7 @@ impl Action {
             Self::CreateIfb { device } => {
                 format!("ip link add {device} type ifb && ip link set {device} alias weirgate up")
             }
-            Self::SetArriving {
+            Self::SetHooks {
                 device,
                 before,
                 after,

@@ -122,7 +122,7 @@ fn meter(meter: ColourMeter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Arriving, DeviceName};
+    use weirgate_state::{DeviceName, HookPrograms};
     use weirgate_units::{Handle, Rate, Size, Span};
 
     fn conditioner() -> Conditioner {
@@ -202,16 +202,16 @@ mod tests {
             conditioners: vec![conditioner()],
             stale: false,
         }));
-        let both = Arriving {
+        let both = HookPrograms {
             entering: own.clone(),
             leaving: own,
-            ..Arriving::default()
+            ..HookPrograms::default()
         };
-        let one = Arriving {
+        let one = HookPrograms {
             entering: None,
             ..both.clone()
         };
-        let said = |before: Option<&Arriving>, after: Option<&Arriving>| {
+        let said = |before: Option<&HookPrograms>, after: Option<&HookPrograms>| {
             let mut lines = Vec::new();
             let text = crate::diff::hooks::command(&device, before, after);
             lines.extend(

@@ -7,7 +7,7 @@ pub(crate) const IN_SHORT: &str = "connections that leave change their class in 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Arriving, Device, DeviceName, Order, Origin, State};
+    use weirgate_state::{Device, DeviceName, HookPrograms, Order, Origin, State};
 
     fn state(order: Option<Order>) -> State {
         let name = DeviceName::new("wan").unwrap();
@@ -17,13 +17,13 @@ mod tests {
             root: None,
             origin: Origin::default(),
         };
-        let place = |order| Arriving {
+        let place = |order| HookPrograms {
             order: Some(order),
-            ..Arriving::default()
+            ..HookPrograms::default()
         };
         State {
             devices: [(name.clone(), device)].into(),
-            arriving: order
+            hooks: order
                 .into_iter()
                 .map(|order| (name.clone(), place(order)))
                 .collect(),
@@ -38,7 +38,7 @@ mod tests {
             let end = crate::run(&plan.steps, before).unwrap();
             assert_eq!(crate::verify(&end, after), []);
             let back = crate::inverse(&plan.steps, before).unwrap();
-            assert_eq!(crate::run(&back, &end).unwrap().arriving, before.arriving);
+            assert_eq!(crate::run(&back, &end).unwrap().hooks, before.hooks);
             let all: Vec<String> = plan.steps.iter().map(|it| it.action.command()).collect();
             let words = |line: &str| line.split(" pref").next().unwrap_or_default().to_owned();
             all.iter()

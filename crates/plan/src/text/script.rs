@@ -74,7 +74,7 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         }
         let command = step.action.command();
         let mut lines: Vec<String> = inlined(command.lines().map(with_sets).collect());
-        if let Action::SetArriving {
+        if let Action::SetHooks {
             device,
             after: Some(place),
             ..

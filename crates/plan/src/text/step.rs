@@ -103,7 +103,7 @@ impl fmt::Display for Action {
                 values.len(),
                 if values.len() == 1 { "" } else { "s" }
             ),
-            Self::SetArriving { device, after, .. } => hooks::describe(f, device, after.as_ref()),
+            Self::SetHooks { device, after, .. } => hooks::describe(f, device, after.as_ref()),
             Self::DeleteIfb { device } => write!(f, "remove IFB device {device}"),
         }
     }

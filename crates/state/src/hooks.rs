@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets get where they arrive, before any table sees them.
+//! What is attached at a device's ingress and egress hooks, before any table.
 
 use crate::{Attached, Conditioning, Datagrams, Hold, Origin, Program, ProgramChange, Windows};
 use serde::{Deserialize, Serialize};
 
-/// A device's place for arriving packets: the `clsact` qdisc (net/sched/
-/// sch_ingress.c), and which of its filters are weirgate's.
+/// A device's ingress and egress hooks: the `clsact` qdisc
+/// (net/sched/sch_ingress.c), and which of its filters are weirgate's.
 ///
 /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress`
 /// before `nf_ingress`, net/core/dev.c), so what they write into a packet's
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// [`Conditioning`] drop, so that
 /// the place can be shared. It is the place for packets that leave, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Arriving {
+pub struct HookPrograms {
     /// The bits of the connection's mark that are written into the packet's
     /// (`act_ctinfo`, which finds the connection of a packet that conntrack has
     /// not seen, also behind address translation); all other bits of the
@@ -96,7 +96,7 @@ impl Payload {
     }
 }
 
-impl Arriving {
+impl HookPrograms {
     /// A program; `None` where it is not attached.
     #[must_use]
     pub fn program(&self, program: Program) -> Option<Attached<'_>> {

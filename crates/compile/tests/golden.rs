@@ -87,18 +87,20 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
                 writeln!(out, "{way} {name} {one:?}")?;
             }
         }
-        let Some(hold) = &place.hold else { continue };
-        let said = hold.settings.iter();
+        let Some(filter) = &place.virtual_queue else {
+            continue;
+        };
+        let said = filter.settings.iter();
         let said: Vec<_> = said
             .map(|one| format!("{}={}", one.name, one.value))
             .collect();
         writeln!(
             out,
             "arriving {name} rate {} {:?} mtu {} flows {} {}  # {}",
-            hold.rate,
-            hold.wire,
-            hold.mtu,
-            hold.parts,
+            filter.rate,
+            filter.wire,
+            filter.mtu,
+            filter.parts,
             said.join(" "),
             place.origin
         )?;

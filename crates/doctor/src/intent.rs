@@ -25,7 +25,7 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
         }
     }
     let arriving = desired.hooks.values();
-    let mut filters = arriving.filter(|one| one.payload.is_some() || one.hold.is_some());
+    let mut filters = arriving.filter(|one| one.payload.is_some() || one.virtual_queue.is_some());
     if filters.next().is_some() {
         needed.insert(Ability::ClsBpf);
     }

@@ -59,7 +59,7 @@ fn the_history_of_an_earlier_version_is_read_whole() {
 fn what_is_kept_says_what_it_said() {
     let history = History::of(&place());
     let arriving = history.entry(1).unwrap().desired.hooks;
-    assert!(arriving.values().any(|place| place.hold.is_some()));
+    assert!(arriving.values().any(|place| place.virtual_queue.is_some()));
     assert!(arriving.values().any(|place| place.windows.is_some()));
     let named = history.entry(3).unwrap().desired;
     let mut sets = named.tables.iter().flat_map(|table| table.sets.iter());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is attached at a device's ingress and egress hooks, before any table.
 
-use crate::{Attached, Conditioning, Datagrams, Hold, Origin, Program, ProgramChange, Windows};
+use crate::{
+    Attached, Conditioning, Datagrams, Origin, Program, ProgramChange, VirtualQueueFilter, Windows,
+};
 use serde::{Deserialize, Serialize};
 
 /// A device's ingress and egress hooks: the `clsact` qdisc
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress`
 /// before `nf_ingress`, net/core/dev.c), so what they write into a packet's
 /// mark is there for the rules of an IFB. They pass every packet on to the
-/// filters of others, but for those that [`Hold`], [`Datagrams`] and
+/// filters of others, but for those that [`VirtualQueueFilter`], [`Datagrams`] and
 /// [`Conditioning`] drop, so that
 /// the place can be shared. It is the place for packets that leave, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -23,10 +25,10 @@ pub struct HookPrograms {
     /// The classifier of payloads, which runs after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
-    /// The filter that holds what arrives to a rate, which runs after all those
-    /// that drop nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
+    /// The filter that polices what arrives by a virtual queue. It runs after all
+    /// those that drop nothing. Stored states call it `hold`.
+    #[serde(default, rename = "hold", skip_serializing_if = "Option::is_none")]
+    pub virtual_queue: Option<VirtualQueueFilter>,
     /// What chooses receive windows: a program for what arrives, before the
     /// filter that may drop it, and one for what leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +104,7 @@ impl HookPrograms {
     pub fn program(&self, program: Program) -> Option<Attached<'_>> {
         match program {
             Program::Payload => self.payload.map(Attached::Payload),
-            Program::VirtualQueue => self.hold.as_ref().map(Attached::VirtualQueue),
+            Program::VirtualQueue => self.virtual_queue.as_ref().map(Attached::VirtualQueue),
             Program::Windows => self.windows.as_deref().map(Attached::Windows),
             Program::Datagrams => self.datagrams.as_deref().map(Attached::Datagrams),
             Program::IngressConditioners => self.entering.as_deref().map(Attached::Conditioners),

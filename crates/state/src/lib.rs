@@ -9,7 +9,6 @@ mod capabilities;
 mod classify;
 mod condition;
 mod device;
-mod hold;
 mod hooks;
 mod kit;
 mod machine;
@@ -18,6 +17,7 @@ mod qdisc;
 mod receive;
 mod refreshed;
 mod shared;
+mod virtual_queue;
 
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
@@ -30,7 +30,6 @@ pub use classify::{
 };
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
-pub use hold::Hold;
 pub use hooks::{HookPrograms, Order, Payload};
 pub use kit::{Kit, KitClass, KitSetting, KitWire};
 pub use machine::{
@@ -45,6 +44,7 @@ pub use qdisc::{
 pub use receive::{Datagrams, Measured, SparedMark, UDP, WindowAlgorithm, Windows};
 pub use refreshed::Refreshed;
 pub use shared::Shared;
+pub use virtual_queue::VirtualQueueFilter;
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

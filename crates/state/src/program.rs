@@ -2,7 +2,9 @@
 //! The programs that a device's ingress and egress hooks can have: where each is
 //! attached, and whether one does what is wanted.
 
-use crate::{Conditioning, Datagrams, Hold, HookPrograms, KitSetting, Order, Payload, Windows};
+use crate::{
+    Conditioning, Datagrams, HookPrograms, KitSetting, Order, Payload, VirtualQueueFilter, Windows,
+};
 
 /// A program, or two that share their maps. The order is that of a plan's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,7 +182,7 @@ pub enum Attached<'a> {
     /// [`Program::Payload`].
     Payload(Payload),
     /// [`Program::VirtualQueue`].
-    VirtualQueue(&'a Hold),
+    VirtualQueue(&'a VirtualQueueFilter),
     /// [`Program::Windows`].
     Windows(&'a Windows),
     /// [`Program::Datagrams`].
@@ -248,12 +250,12 @@ impl Attached<'_> {
 
 /// Whether two virtual-queue filters hold to the same. Parameters without an explicit
 /// value have their defaults.
-fn alike(one: &Hold, other: &Hold) -> bool {
-    let has = |of: &Hold, setting: &KitSetting| {
+fn alike(one: &VirtualQueueFilter, other: &VirtualQueueFilter) -> bool {
+    let has = |of: &VirtualQueueFilter, setting: &KitSetting| {
         let own = of.settings.iter().find(|own| own.name == setting.name);
         own.is_some_and(|own| own.value == setting.value)
     };
-    let explicit = |one: &Hold, other: &Hold| {
+    let explicit = |one: &VirtualQueueFilter, other: &VirtualQueueFilter| {
         let mut explicit = one.settings.iter().filter(|setting| !setting.usual);
         explicit.all(|setting| has(other, setting))
     };

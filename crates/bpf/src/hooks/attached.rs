@@ -12,8 +12,8 @@ use crate::error::BpfError;
 use crate::programs;
 use std::os::fd::OwnedFd;
 use weirgate_state::{
-    Attached, Conditioner, Conditioning, Datagrams, Hold, HookPrograms, Order as OrderState,
-    Payload as PayloadState, Program, Windows,
+    Attached, Conditioner, Conditioning, Datagrams, HookPrograms, Order as OrderState,
+    Payload as PayloadState, Program, VirtualQueueFilter, Windows,
 };
 
 /// What the steps of a plan load. Conditioners have one program of each hook for all
@@ -66,7 +66,7 @@ impl Loader {
     ) -> Result<Vec<OwnedFd>, BpfError> {
         Ok(match wanted {
             Attached::Payload(payload) => vec![Payload::attachable(payload.lowest)?],
-            Attached::VirtualQueue(hold) => vec![Filter::attachable(hold)?],
+            Attached::VirtualQueue(filter) => vec![Filter::attachable(filter)?],
             Attached::Windows(windows) => {
                 let control = WindowControl::load(windows)?;
                 vec![control.program(true)?, control.program(false)?]
@@ -113,7 +113,9 @@ pub fn update(
         return Err(gone);
     };
     match wanted {
-        Attached::VirtualQueue(hold) => FilterMaps::of_program(*id)?.ok_or(gone)?.set_hold(hold),
+        Attached::VirtualQueue(filter) => {
+            FilterMaps::of_program(*id)?.ok_or(gone)?.set_filter(filter)
+        }
         Attached::Windows(windows) => WindowMaps::of_program(*id).ok_or(gone)?.set(windows),
         Attached::Datagrams(datagrams) => UdpMaps::of_program(*id).ok_or(gone)?.set(datagrams),
         Attached::Conditioners(own) => {
@@ -139,10 +141,10 @@ pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut Ho
         }
         Program::VirtualQueue => {
             let maps = FilterMaps::of_program(id).ok().flatten();
-            let told = maps.and_then(|maps| maps.hold().ok().flatten());
-            hooks.hold = Some(match told {
-                Some(hold) => Hold { stale, ..hold },
-                None => Hold::unreadable(),
+            let told = maps.and_then(|maps| maps.filter().ok().flatten());
+            hooks.virtual_queue = Some(match told {
+                Some(filter) => VirtualQueueFilter { stale, ..filter },
+                None => VirtualQueueFilter::unreadable(),
             });
         }
         Program::Windows => {

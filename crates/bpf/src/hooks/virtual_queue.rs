@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
-use weirgate_state::{Hold, KitSetting};
+use weirgate_state::{KitSetting, VirtualQueueFilter};
 use weirgate_units::Rate;
 
 /// The discipline of a policy's filter.
@@ -149,11 +149,11 @@ impl Filter {
 
     /// Loads a policy's filter and gives the program alone: it is gone when that is
     /// closed, unless a device has it by then.
-    pub(crate) fn attachable(hold: &Hold) -> Result<OwnedFd, BpfError> {
+    pub(crate) fn attachable(filter: &VirtualQueueFilter) -> Result<OwnedFd, BpfError> {
         // Nobody outside may know which flows have one hash: by the random keys of
         // the standard library's maps.
         let seed = RandomState::new().build_hasher().finish() as u32;
-        Self::load(&setup(hold)?, seed)?.program()
+        Self::load(&setup(filter)?, seed)?.program()
     }
 
     /// The program, for a filter that acts by itself (`direct-action` of
@@ -304,14 +304,14 @@ impl FilterMaps {
     }
 
     /// Sets a policy's filter anew. It forgets nothing.
-    pub(crate) fn set_hold(&self, hold: &Hold) -> Result<(), BpfError> {
-        self.set(&setup(hold)?)
+    pub(crate) fn set_filter(&self, filter: &VirtualQueueFilter) -> Result<(), BpfError> {
+        self.set(&setup(filter)?)
     }
 
-    /// The policy's filter that it is; `None` where [`FilterMaps::set_hold`] could not
+    /// The policy's filter that it is; `None` where [`FilterMaps::set_filter`] could not
     /// have made it.
-    pub(crate) fn hold(&self) -> Result<Option<Hold>, BpfError> {
-        Ok(self.setup()?.as_ref().and_then(hold))
+    pub(crate) fn filter(&self) -> Result<Option<VirtualQueueFilter>, BpfError> {
+        Ok(self.setup()?.as_ref().and_then(filter))
     }
 
     /// What it has done.
@@ -347,25 +347,25 @@ impl FilterMaps {
     }
 }
 
-fn setup(hold: &Hold) -> Result<FilterSetup, BpfError> {
+fn setup(filter: &VirtualQueueFilter) -> Result<FilterSetup, BpfError> {
     let mut settings = Settings::new(Filter::of_policies());
-    for KitSetting { name, value, .. } in &hold.settings {
+    for KitSetting { name, value, .. } in &filter.settings {
         let set = settings.set(name, *value);
         set.map_err(|error| BpfError::Classes(error.to_string()))?;
     }
     Ok(FilterSetup {
         link: LinkFacts {
-            rate_bytes_s: hold.rate.as_bytes_per_second(),
-            mtu_bytes: hold.mtu,
-            ..link_of(hold.wire)
+            rate_bytes_s: filter.rate.as_bytes_per_second(),
+            mtu_bytes: filter.mtu,
+            ..link_of(filter.wire)
         },
-        parts: u64::from(hold.parts),
+        parts: u64::from(filter.parts),
         settings,
     })
 }
 
-fn hold(setup: &FilterSetup) -> Option<Hold> {
-    Some(Hold {
+fn filter(setup: &FilterSetup) -> Option<VirtualQueueFilter> {
+    Some(VirtualQueueFilter {
         rate: Rate::bytes_per_second(setup.link.rate_bytes_s),
         wire: wire_of(&setup.link)?,
         mtu: setup.link.mtu_bytes,
@@ -429,7 +429,7 @@ mod tests {
             value,
             usual: false,
         };
-        let wanted = Hold {
+        let wanted = VirtualQueueFilter {
             rate: Rate::kbit(1940),
             wire: KitWire {
                 overhead: 14,
@@ -441,10 +441,10 @@ mod tests {
             settings: vec![explicit("min_bytes", 3392), explicit("mark", 2)],
             stale: false,
         };
-        let same = |one: &Hold, other: &Hold| {
+        let same = |one: &VirtualQueueFilter, other: &VirtualQueueFilter| {
             Attached::VirtualQueue(one).same(Attached::VirtualQueue(other))
         };
-        let back = hold(&setup(&wanted).unwrap()).unwrap();
+        let back = filter(&setup(&wanted).unwrap()).unwrap();
         assert!(same(&wanted, &back));
         let mut other = wanted.clone();
         other.settings.pop();

@@ -117,7 +117,7 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
         if at.entering.is_some() || at.leaving.is_some() {
             legend.conditioned.push(device.clone());
         }
-        if at.hold.is_some() || at.windows.is_some() {
+        if at.virtual_queue.is_some() || at.windows.is_some() {
             legend.held.push(device.clone());
         }
     }

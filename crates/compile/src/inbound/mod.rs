@@ -65,13 +65,13 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             place.payload = payload;
         }
     }
-    if let Some((hold, origin)) = virtual_queue::filter(policy) {
+    if let Some((filter, origin)) = virtual_queue::filter(policy) {
         let device = policy.link.device.value.clone();
         let place = places.entry(device).or_insert_with(|| HookPrograms {
             origin,
             ..HookPrograms::default()
         });
-        place.hold = Some(hold);
+        place.virtual_queue = Some(filter);
     }
     let (windows, datagrams) = (receive::windows(policy), receive::datagrams(policy));
     let first = windows.as_ref().map(|(_, origin)| origin);

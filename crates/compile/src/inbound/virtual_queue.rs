@@ -4,7 +4,7 @@
 
 use weirgate_linklayer::Framing;
 use weirgate_policy::{Flows, Inbound, Policy, in_kbit};
-use weirgate_state::{CakeFraming, Hold, KitSetting, KitWire, Origin};
+use weirgate_state::{CakeFraming, KitSetting, KitWire, Origin, VirtualQueueFilter};
 use weirgate_units::{Rate, Size};
 
 /// The largest queue that the kit's arithmetic holds (`AQM_MOST_BYTES`).
@@ -36,7 +36,7 @@ const MARK_OR_DROP: u64 = 2;
 
 /// The filter of a policy, and why; `None` where what arrives is queued, or left
 /// alone.
-pub(crate) fn filter(policy: &Policy) -> Option<(Hold, Origin)> {
+pub(crate) fn filter(policy: &Policy) -> Option<(VirtualQueueFilter, Origin)> {
     let rate = policy.held_rate()?;
     let link = &policy.link;
     let layer = &link.layer.value;
@@ -58,7 +58,7 @@ pub(crate) fn filter(policy: &Policy) -> Option<(Hold, Origin)> {
             in_kbit(link.down.as_ref().map_or(rate, |down| down.value)),
         ),
     );
-    let hold = Hold {
+    let filter = VirtualQueueFilter {
         rate,
         wire: KitWire {
             overhead: layer.overhead_on(device),
@@ -71,10 +71,14 @@ pub(crate) fn filter(policy: &Policy) -> Option<(Hold, Origin)> {
         },
         mtu: link.mtu.value + device.counted(),
         parts: match flows.map_or(Flows::default(), |flows| flows.value) {
-            Flows::Connections => Hold::SOURCE | Hold::DESTINATION | Hold::CONNECTION,
-            Flows::Pairs => Hold::SOURCE | Hold::DESTINATION,
-            Flows::Senders => Hold::SOURCE,
-            Flows::Receivers => Hold::DESTINATION,
+            Flows::Connections => {
+                VirtualQueueFilter::SOURCE
+                    | VirtualQueueFilter::DESTINATION
+                    | VirtualQueueFilter::CONNECTION
+            }
+            Flows::Pairs => VirtualQueueFilter::SOURCE | VirtualQueueFilter::DESTINATION,
+            Flows::Senders => VirtualQueueFilter::SOURCE,
+            Flows::Receivers => VirtualQueueFilter::DESTINATION,
         },
         settings: settings
             .into_iter()
@@ -86,7 +90,7 @@ pub(crate) fn filter(policy: &Policy) -> Option<(Hold, Origin)> {
             .collect(),
         stale: false,
     };
-    Some((hold, origin))
+    Some((filter, origin))
 }
 
 /// What happens to arriving packets, for people; `None` where they are queued,

@@ -5,11 +5,11 @@
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
-use weirgate_state::{CakeFraming, Hold, HookPrograms, KitSetting, KitWire, State};
+use weirgate_state::{CakeFraming, HookPrograms, KitSetting, KitWire, State, VirtualQueueFilter};
 use weirgate_units::Rate;
 
 fn holding(kbit: u64, min: u64) -> State {
-    let hold = Hold {
+    let filter = VirtualQueueFilter {
         rate: Rate::kbit(kbit),
         wire: KitWire {
             overhead: 14,
@@ -29,7 +29,7 @@ fn holding(kbit: u64, min: u64) -> State {
         stale: false,
     };
     let place = HookPrograms {
-        hold: Some(hold),
+        virtual_queue: Some(filter),
         ..HookPrograms::default()
     };
     State {

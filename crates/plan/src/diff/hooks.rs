@@ -105,7 +105,7 @@ fn program_text(program: Program, attached: Attached<'_>) -> String {
         Attached::Payload(payload) => {
             format!("what is found in payloads in {:#010x}", payload.mask())
         }
-        Attached::VirtualQueue(hold) => virtual_queue::text(hold),
+        Attached::VirtualQueue(filter) => virtual_queue::text(filter),
         Attached::Windows(windows) => receive_window::windows(windows),
         Attached::Datagrams(datagrams) => receive_window::datagrams(datagrams),
         Attached::Conditioners(own) if program == Program::EgressConditioners => {
@@ -132,7 +132,7 @@ pub fn describe(
     }
     let mut said: Vec<String> = Vec::new();
     let place = after.cloned().unwrap_or_default();
-    if let Some(held) = &place.hold {
+    if let Some(held) = &place.virtual_queue {
         said.push(format!("are held to {} without a queue", held.rate));
     }
     let restored = place
@@ -231,7 +231,7 @@ const COOKIE_HEX: &str = "7765697267617465";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Datagrams, Device, Hold, Payload, Windows};
+    use weirgate_state::{Datagrams, Device, Payload, VirtualQueueFilter, Windows};
 
     fn state(place: Option<HookPrograms>) -> State {
         let name = DeviceName::new("wan").unwrap();
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_holds_a_rate_comes_changes_in_place_and_goes() {
-        let hold = |kbit, settings: &[(&str, u64, bool)]| Hold {
+        let filter = |kbit, settings: &[(&str, u64, bool)]| VirtualQueueFilter {
             rate: weirgate_units::Rate::kbit(kbit),
             wire: weirgate_state::KitWire {
                 overhead: 14,
@@ -272,13 +272,13 @@ mod tests {
                 .collect(),
             stale: false,
         };
-        let place = |hold| {
+        let place = |filter| {
             Some(HookPrograms {
-                hold: Some(hold),
+                virtual_queue: Some(filter),
                 ..HookPrograms::default()
             })
         };
-        let one = place(hold(1940, &[("min_bytes", 3000, false)]));
+        let one = place(filter(1940, &[("min_bytes", 3000, false)]));
         let add = [
             "tc qdisc add dev wan clsact",
             "tc filter replace dev wan ingress",
@@ -291,18 +291,18 @@ mod tests {
         assert_eq!(lines(one.clone(), None), delete);
         // As a kernel lists it: all parameters, usual ones among them.
         let listed = [("min_bytes", 3000, false), ("delay_ns", 5, true)];
-        let seen = place(hold(1940, &listed));
+        let seen = place(filter(1940, &listed));
         assert_eq!(lines(seen.clone(), one.clone()), Vec::<String>::new());
         assert_eq!(lines(one.clone(), seen), Vec::<String>::new());
         for other in [
-            hold(1900, &[("min_bytes", 3000, false)]),
-            hold(1940, &[("min_bytes", 4000, false)]),
-            hold(1940, &[]),
-            hold(1940, &[("min_bytes", 3000, false), ("delay_ns", 6, false)]),
+            filter(1900, &[("min_bytes", 3000, false)]),
+            filter(1940, &[("min_bytes", 4000, false)]),
+            filter(1940, &[]),
+            filter(1940, &[("min_bytes", 3000, false), ("delay_ns", 6, false)]),
         ] {
             assert_eq!(lines(place(other), one.clone()), add[1..]);
         }
-        let mut old = hold(1940, &[("min_bytes", 3000, false)]);
+        let mut old = filter(1940, &[("min_bytes", 3000, false)]);
         old.stale = true;
         let plan = crate::plan(&state(place(old)), &state(one)).unwrap();
         assert_eq!(plan.steps.len(), 1);

@@ -86,7 +86,7 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
                     "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
                 ));
             }
-            if place.hold.is_some() {
+            if place.virtual_queue.is_some() {
                 inexact.push(format!(
                     "{device}: the filter that holds what arrives to a rate, a program; nothing does"
                 ));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a filter that holds arriving packets to a rate reads.
 
-use weirgate_state::{CakeFraming, Hold};
+use weirgate_state::{CakeFraming, VirtualQueueFilter};
 
 /// The filter, in words.
-pub(crate) fn text(hold: &Hold) -> String {
-    let framing = match hold.wire.framing {
+pub(crate) fn text(filter: &VirtualQueueFilter) -> String {
+    let framing = match filter.wire.framing {
         CakeFraming::None => "",
         CakeFraming::Atm => " atm",
         CakeFraming::Ptm => " ptm",
     };
-    let said: Vec<String> = hold
+    let said: Vec<String> = filter
         .settings
         .iter()
         .filter(|one| !one.usual)
@@ -19,6 +19,6 @@ pub(crate) fn text(hold: &Hold) -> String {
     let said = said.concat();
     format!(
         "held to {} overhead {} mpu {}{framing} mtu {} flows {}{said}",
-        hold.rate, hold.wire.overhead, hold.wire.mpu, hold.mtu, hold.parts
+        filter.rate, filter.wire.overhead, filter.wire.mpu, filter.mtu, filter.parts
     )
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds arriving packets to a rate without queueing them.
+//! The filter that polices arriving packets to a rate by a virtual queue, without
+//! queueing them.
 
 use crate::{CakeFraming, KitSetting, KitWire};
 use serde::{Deserialize, Serialize};
@@ -8,14 +9,14 @@ use weirgate_units::Rate;
 /// A filter where packets arrive that decides by a virtual queue who is marked
 /// or dropped (`bpf/ingress/ingress.bpf.h`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hold {
-    /// The rate that arriving packets are held to, on the wire.
+pub struct VirtualQueueFilter {
+    /// The rate that arriving packets are policed to, on the wire.
     pub rate: Rate,
     /// What a packet costs there.
     pub wire: KitWire,
     /// Bytes of the largest packet, as the device counts.
     pub mtu: u32,
-    /// Which parts of a packet make its flow: a sum of [`Hold::SOURCE`] and
+    /// Which parts of a packet make its flow: a sum of [`VirtualQueueFilter::SOURCE`] and
     /// those that follow.
     pub parts: u8,
     /// What is said of the parameters of the kit's `meredt`.
@@ -26,7 +27,7 @@ pub struct Hold {
     pub stale: bool,
 }
 
-impl Hold {
+impl VirtualQueueFilter {
     /// Flows differ by their source addresses.
     pub const SOURCE: u8 = 1;
     /// By their destination addresses.

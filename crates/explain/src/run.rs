@@ -10,7 +10,7 @@ use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
 use weirgate_state::{
     Chain, Content, Effect, Field, Frame, Hook, IpVersion, Match, Meter, PPPOE_SESSION, Rule,
-    Table, Values, Verdict,
+    RuleVerdict, Table, Values,
 };
 use weirgate_units::Handle;
 
@@ -160,16 +160,16 @@ impl<'a, 'c> Run<'a, 'c> {
                 continue;
             }
             match &rule.verdict {
-                Verdict::Continue => {}
+                RuleVerdict::Continue => {}
                 // Refused packets get no class.
-                Verdict::Final | Verdict::Refuse => return Flow::Ends,
-                Verdict::Return => return Flow::Next,
-                Verdict::Jump(name) => {
+                RuleVerdict::Final | RuleVerdict::Refuse => return Flow::Ends,
+                RuleVerdict::Return => return Flow::Next,
+                RuleVerdict::Jump(name) => {
                     if let Flow::Ends = self.called(name, depth) {
                         return Flow::Ends;
                     }
                 }
-                Verdict::Goto(name) => return self.called(name, depth),
+                RuleVerdict::Goto(name) => return self.called(name, depth),
             }
         }
         Flow::Next

@@ -25,7 +25,7 @@ pub use classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
 pub use classify::frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
 pub use classify::{
     Chain, Content, Count, EXTENSION_HEADERS, EXTENSIONS, Effect, Hook, Match, Meter,
-    PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, Set, Table, Values, Verdict, extension_headers,
+    PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, RuleVerdict, Set, Table, Values, extension_headers,
     port_protocols, switch_name,
 };
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};

@@ -501,7 +501,7 @@ fn tried_text(
             matches: vec![failed.clone()],
             counter: None,
             effects: Vec::new(),
-            verdict: weirgate_state::Verdict::Continue,
+            verdict: weirgate_state::RuleVerdict::Continue,
             origin: Origin::default(),
         };
         let levels: Vec<String> = tried

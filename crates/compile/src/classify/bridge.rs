@@ -6,7 +6,7 @@ use crate::classify::session;
 use crate::codes;
 use weirgate_document::{Problems, Span};
 use weirgate_policy::{Count, Known, Per, Policy, Rule as PolicyRule};
-use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, Verdict};
+use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, RuleVerdict};
 
 use crate::scheduler::Member;
 
@@ -17,7 +17,7 @@ const HIDING: [u16; 5] = [PPPOE_SESSION, 0x8100, 0x88a8, 0x8847, 0x8848];
 
 /// What hides in other headers is the default class's: it must not be served
 /// before all, as what no rule sees is.
-pub(crate) fn hidden(default: &Member, ending: &Verdict) -> Vec<Rule> {
+pub(crate) fn hidden(default: &Member, ending: &RuleVerdict) -> Vec<Rule> {
     let origin = Origin::new(default.class.line, "hidden in PPPoE, a second tag or MPLS");
     let rule = |kind: u16| Rule {
         verdict: ending.clone(),
@@ -32,7 +32,7 @@ pub(crate) fn hidden(default: &Member, ending: &Verdict) -> Vec<Rule> {
 
 /// What keeps a session of PPPoE up is served like what the link itself lives
 /// on.
-pub(crate) fn control(first: &Member, ending: &Verdict) -> Rule {
+pub(crate) fn control(first: &Member, ending: &RuleVerdict) -> Rule {
     let origin = Origin::new(
         first.class.line,
         "control of a PPP link, never behind others",

@@ -4,7 +4,7 @@
 use crate::classify::condition::guard;
 use std::collections::BTreeSet;
 use weirgate_policy::DscpTreatment;
-use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, Verdict};
+use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict};
 use weirgate_units::Dscp;
 
 fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -> Rule {
@@ -13,7 +13,7 @@ fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -
         matches: guard([vec![Match::version_is(version)], matches].concat()),
         counter: None,
         effects: vec![Effect::Dscp(version, to)],
-        verdict: Verdict::Continue,
+        verdict: RuleVerdict::Continue,
         origin: origin.clone(),
     }
 }

@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use weirgate_document::Problems;
 use weirgate_policy::{Direction, Inbound, Policy};
 use weirgate_state::{
-    Capabilities, Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, Set, Verdict,
+    Capabilities, Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, RuleVerdict,
+    Set,
 };
 use weirgate_units::Handle;
 
@@ -122,7 +123,7 @@ pub(crate) fn keeping(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Rule> {
                 matches: vec![Match::version_is(IpVersion::V4), one],
                 counter: None,
                 effects: vec![Effect::ConnectionMark { mask: own, value }],
-                verdict: Verdict::Continue,
+                verdict: RuleVerdict::Continue,
                 origin: origin(policy, "the connection keeps whose it is"),
             });
         }
@@ -155,7 +156,7 @@ pub(crate) fn leading(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
                 ],
                 counter: None,
                 effects: vec![Effect::Class(part)],
-                verdict: Verdict::Continue,
+                verdict: RuleVerdict::Continue,
                 origin: origin(policy, "of the host that the connection is of"),
             });
         }

@@ -45,7 +45,7 @@ use weirgate_policy::{
 };
 use weirgate_state::{
     Chain, Content, Count, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Meter, Origin,
-    Rule, Set, Verdict,
+    Rule, RuleVerdict, Set,
 };
 use weirgate_units::Dscp;
 
@@ -84,9 +84,9 @@ pub(crate) fn chains(
             restored.then_some(Field::Mark { mask })
         },
         ending: if wash.is_some() || !parts.is_empty() {
-            Verdict::Goto(format!("{direction}_end"))
+            RuleVerdict::Goto(format!("{direction}_end"))
         } else {
-            Verdict::Final
+            RuleVerdict::Final
         },
         called: Vec::new(),
         kept: 0,
@@ -120,7 +120,7 @@ pub(crate) fn chains(
             matches: Vec::new(),
             counter: None,
             effects: Vec::new(),
-            verdict: Verdict::Final,
+            verdict: RuleVerdict::Final,
             origin: Origin::new(line, "the end of the scheme"),
         });
         called.push(Chain {
@@ -160,7 +160,7 @@ pub(crate) fn learning(
         lists: Lists::new(policy, sets),
         tracked: true,
         decisions: Some(field),
-        ending: Verdict::Final,
+        ending: RuleVerdict::Final,
         called: Vec::new(),
         kept: 0,
     };
@@ -186,9 +186,9 @@ pub(crate) fn learning(
                 counter: None,
                 effects: vec![Effect::ConnectionMark { mask, value }],
                 verdict: if rule.last {
-                    Verdict::Final
+                    RuleVerdict::Final
                 } else {
-                    Verdict::Continue
+                    RuleVerdict::Continue
                 },
                 origin: Origin::new(
                     writer.origin(rule).line,
@@ -234,7 +234,7 @@ struct Writer<'a> {
     /// packets arrive, in what was restored of it.
     decisions: Option<Field>,
     /// How a rule ends that is the last for its packets.
-    ending: Verdict,
+    ending: RuleVerdict,
     called: Vec<Chain>,
     /// Rules so far that keep their decision.
     kept: u32,
@@ -274,7 +274,7 @@ impl Writer<'_> {
             }
         }
         if let (Some(default), true) = (self.scheduler.default_class(), self.is_marking()) {
-            rules.extend(rest(default, &Verdict::Continue));
+            rules.extend(rest(default, &RuleVerdict::Continue));
         }
         if let (Some(default), true) = (self.scheduler.default_class(), link.bridge) {
             rules.extend(bridge::hidden(default, &self.ending));
@@ -323,7 +323,7 @@ impl Writer<'_> {
                     matches: Vec::new(),
                     counter: None,
                     effects: Vec::new(),
-                    verdict: Verdict::Jump(name.clone()),
+                    verdict: RuleVerdict::Jump(name.clone()),
                     origin: Origin::new(ruleset.line, format!("rule set {}", ruleset.name.value)),
                 });
                 self.called.push(Chain {
@@ -383,7 +383,7 @@ impl Writer<'_> {
             verdict: if rule.last {
                 self.ending.clone()
             } else {
-                Verdict::Continue
+                RuleVerdict::Continue
             },
             origin: self.origin(rule),
         };
@@ -422,8 +422,8 @@ impl Writer<'_> {
         // Alternatives of services may overlap, and each packet counts once.
         if rule.services.len() > 1 && !rule.last {
             for one in &mut own {
-                if one.verdict == Verdict::Continue {
-                    one.verdict = Verdict::Return;
+                if one.verdict == RuleVerdict::Continue {
+                    one.verdict = RuleVerdict::Return;
                 }
             }
             let chain = format!("{direction}_any_{label}");
@@ -432,7 +432,7 @@ impl Writer<'_> {
                 matches: Vec::new(),
                 counter: None,
                 effects: Vec::new(),
-                verdict: Verdict::Jump(chain.clone()),
+                verdict: RuleVerdict::Jump(chain.clone()),
                 origin: self.origin(rule),
             });
             self.called.push(Chain {
@@ -569,7 +569,7 @@ fn counted(meter: &PolicyMeter) -> Count {
 }
 
 /// The default class, for all of IP.
-fn rest(default: &Member, verdict: &Verdict) -> Vec<Rule> {
+fn rest(default: &Member, verdict: &RuleVerdict) -> Vec<Rule> {
     let origin = Origin::new(default.class.line, "what no rule matches");
     let rule = |version| Rule {
         verdict: verdict.clone(),
@@ -605,7 +605,7 @@ fn with_dscp(matches: Vec<Match>, dscp: Option<Dscp>, body: &Rule) -> Vec<Rule> 
 }
 
 /// What the link itself lives on.
-fn control(first: &Member, direction: Direction, ending: &Verdict, rules: &mut Vec<Rule>) {
+fn control(first: &Member, direction: Direction, ending: &RuleVerdict, rules: &mut Vec<Rule>) {
     let mut add = |matches: Vec<Match>, what: &str| {
         let reason = format!("{what}, never behind others");
         let origin = Origin::new(first.class.line, reason);

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use weirgate_policy::Rule as PolicyRule;
-use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, Set, Verdict};
+use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, RuleVerdict, Set};
 use weirgate_units::{fnv1a_64, fnv1a_64_more};
 
 /// What no name of nftables' and no class can contain.
@@ -39,7 +39,7 @@ pub(crate) fn settle(chains: &mut [Chain], sets: &mut [Set]) {
         put(&mut chain.name);
         for rule in &mut chain.rules {
             rule.counter.iter_mut().for_each(put);
-            if let Verdict::Jump(name) | Verdict::Goto(name) = &mut rule.verdict {
+            if let RuleVerdict::Jump(name) | RuleVerdict::Goto(name) = &mut rule.verdict {
                 put(name);
             }
             for found in &mut rule.matches {
@@ -111,7 +111,7 @@ fn divided(text: &str) -> Option<(&str, usize, &str)> {
 /// decisions.
 fn digest_rule(digest: &mut Digest, rule: &Rule) {
     let verdict = match &rule.verdict {
-        Verdict::Jump(_) | Verdict::Goto(_) => &Verdict::Final,
+        RuleVerdict::Jump(_) | RuleVerdict::Goto(_) => &RuleVerdict::Final,
         other => other,
     };
     let kept = |one: &&Match| matches!(one.field(), Some(Field::ConnectionMark { .. }));

@@ -12,7 +12,7 @@ use crate::scheduler::parts::Parent;
 use std::net::IpAddr;
 use weirgate_policy::{Direction, Prefix};
 use weirgate_state::{
-    Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, Set, Verdict,
+    Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, RuleVerdict, Set,
 };
 use weirgate_units::Handle;
 
@@ -54,7 +54,7 @@ pub(crate) fn rules(scheduler: &Scheduler, sets: &mut Vec<Set>) -> Vec<Rule> {
                 ],
                 counter: None,
                 effects: vec![Effect::ClassOf { field, map }],
-                verdict: Verdict::Continue,
+                verdict: RuleVerdict::Continue,
                 origin,
             });
         }

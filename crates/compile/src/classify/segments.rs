@@ -14,7 +14,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::bounds;
 use weirgate_document::{Problems, Value};
 use weirgate_policy::{Class, Direction, Policy, Rule as PolicyRule};
-use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, TCP, Verdict};
+use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, TCP};
 use weirgate_units::{Rate, Span};
 
 /// SYN of the flags in a TCP header's 14th byte.
@@ -95,7 +95,7 @@ pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
         effects: vec![Effect::MaxSegment(
             u16::try_from(lowered.segment(version)).unwrap_or(u16::MAX),
         )],
-        verdict: Verdict::Continue,
+        verdict: RuleVerdict::Continue,
         origin: Origin::new(
             lowered.delay.line,
             format!(
@@ -144,7 +144,7 @@ pub(crate) fn stated(
                     .value
                     .max(u16::try_from(floor(version)).unwrap_or(u16::MAX)),
             )],
-            verdict: Verdict::Continue,
+            verdict: RuleVerdict::Continue,
             origin: Origin::new(
                 origin.line,
                 format!("segments lowered by the {}", origin.reason),

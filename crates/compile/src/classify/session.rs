@@ -11,7 +11,7 @@ use weirgate_document::Problems;
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::{
     Chain, EXTENSION_HEADERS, Effect, Field, Frame, Hook, IpVersion, Match, Origin, PPPOE_SESSION,
-    Rule, Set, Verdict, extension_headers,
+    Rule, RuleVerdict, Set, extension_headers,
 };
 
 use crate::classify::segments;
@@ -65,7 +65,7 @@ pub(crate) fn add(
                 matches: carries((number(version), number(version))),
                 counter: None,
                 effects: Vec::new(),
-                verdict: Verdict::Goto(copy.name.clone()),
+                verdict: RuleVerdict::Goto(copy.name.clone()),
                 origin: Origin::new(line, format!("IPv{} in PPPoE", version.number())),
             });
             copies.push(copy);
@@ -136,12 +136,12 @@ impl Copying {
         let writes = |effect: &Effect| matches!(effect, Effect::Dscp(..));
         if rule.effects.iter().any(writes) {
             rule.effects.retain(|effect| !writes(effect));
-            let idle = rule.effects.is_empty() && rule.verdict == Verdict::Continue;
+            let idle = rule.effects.is_empty() && rule.verdict == RuleVerdict::Continue;
             if idle && rule.counter.is_none() {
                 return None;
             }
         }
-        if let Verdict::Jump(name) | Verdict::Goto(name) = &mut rule.verdict
+        if let RuleVerdict::Jump(name) | RuleVerdict::Goto(name) = &mut rule.verdict
             && self.called.contains(name)
         {
             *name = Self::name(name, version);

@@ -12,7 +12,7 @@ use weirgate_policy::{
 };
 use weirgate_state::{
     Capabilities, Chain, Datagrams, Effect, Field, Frame, Hook, IpVersion, Match, Measured, Origin,
-    Rule, SparedMark, TCP, UDP, Verdict, WindowAlgorithm, Windows,
+    Rule, RuleVerdict, SparedMark, TCP, UDP, WindowAlgorithm, Windows,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -230,7 +230,7 @@ pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
         ],
         counter: Some(REFUSED.to_owned()),
         effects: Vec::new(),
-        verdict: Verdict::Refuse,
+        verdict: RuleVerdict::Refuse,
         origin,
     };
     Some(Chain {
@@ -264,7 +264,7 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
         ],
         counter: None,
         effects: vec![Effect::MaxSegment(segment)],
-        verdict: Verdict::Continue,
+        verdict: RuleVerdict::Continue,
         origin: Origin::new(line, "segments that those outside are asked for"),
     };
     IpVersion::BOTH.map(rule).to_vec()

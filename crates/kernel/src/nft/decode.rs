@@ -17,7 +17,7 @@ use nlink::netlink::nftables::{
     NFTA_RULE_TABLE, NFTA_RULE_USERDATA, parse_expressions,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, Table, Verdict};
+use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, RuleVerdict, Table};
 
 /// Where a base chain hangs, as the kernel says it.
 struct Head {
@@ -244,7 +244,7 @@ fn foreign(text: String) -> Rule {
         matches: vec![Match::Other(text)],
         counter: None,
         effects: Vec::new(),
-        verdict: Verdict::Continue,
+        verdict: RuleVerdict::Continue,
         origin: Origin::default(),
     }
 }

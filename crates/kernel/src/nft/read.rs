@@ -17,7 +17,7 @@ use nlink::netlink::nftables::{
 use std::collections::BTreeSet;
 use weirgate_state::{
     Count, DeviceName, Effect, Field, Frame, ICMP, ICMPV6, IpVersion, Match, Meter, Origin, Rule,
-    Values, Verdict, switch_name,
+    RuleVerdict, Values, switch_name,
 };
 use weirgate_units::{Dscp, Handle};
 
@@ -471,23 +471,23 @@ fn read_effect(exprs: &[RuleExpr], frame: Frame, netdev: bool) -> Option<(Effect
     }
 }
 
-fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(Verdict, Option<End>)> {
+fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(RuleVerdict, Option<End>)> {
     Some(match exprs {
-        [] => (Verdict::Continue, None),
-        [RuleExpr::Verdict(NftVerdict::Accept)] => (Verdict::Final, Some(End::Accept)),
-        [RuleExpr::Verdict(NftVerdict::Return)] => (Verdict::Return, None),
+        [] => (RuleVerdict::Continue, None),
+        [RuleExpr::Verdict(NftVerdict::Accept)] => (RuleVerdict::Final, Some(End::Accept)),
+        [RuleExpr::Verdict(NftVerdict::Return)] => (RuleVerdict::Return, None),
         [
             RuleExpr::Reject {
                 reject_type: NFT_REJECT_ICMPX_UNREACH,
                 icmp_code: Some(NFT_REJECT_ICMPX_PORT_UNREACH),
                 ..
             },
-        ] => (Verdict::Refuse, None),
+        ] => (RuleVerdict::Refuse, None),
         [RuleExpr::Verdict(NftVerdict::JumpTo(name))] => {
-            (Verdict::Jump(name.as_str().to_owned()), None)
+            (RuleVerdict::Jump(name.as_str().to_owned()), None)
         }
         [RuleExpr::Verdict(NftVerdict::GotoTo(name))] => {
-            (Verdict::Goto(name.as_str().to_owned()), None)
+            (RuleVerdict::Goto(name.as_str().to_owned()), None)
         }
         [
             RuleExpr::Immediate { dreg, data, .. },
@@ -496,7 +496,7 @@ fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(Verdict, Option
                 sreg_addr: None,
                 ..
             },
-        ] if dreg == sreg_dev => (Verdict::Final, Some(End::Forward(word(data)?))),
+        ] if dreg == sreg_dev => (RuleVerdict::Final, Some(End::Forward(word(data)?))),
         [
             load @ RuleExpr::Meta { .. },
             RuleExpr::Lookup {
@@ -512,7 +512,7 @@ fn read_verdict(exprs: &[RuleExpr], known: Known<'_>) -> Option<(Verdict, Option
                 .switched
                 .iter()
                 .find(|chain| switch_name(chain) == *set)?;
-            (source == wanted).then(|| (Verdict::Jump(chain.clone()), None))?
+            (source == wanted).then(|| (RuleVerdict::Jump(chain.clone()), None))?
         }
         _ => return None,
     })

@@ -11,7 +11,7 @@ use nlink::netlink::nftables::{
 };
 use std::collections::BTreeSet;
 use weirgate_state::{
-    Count, DeviceName, Effect, Field, Frame, IpVersion, Match, Meter, Rule, Values, Verdict,
+    Count, DeviceName, Effect, Field, Frame, IpVersion, Match, Meter, Rule, RuleVerdict, Values,
     switch_name,
 };
 
@@ -109,9 +109,9 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
     }
     let name = |name: &str| ChainName::new(name).ok();
     match &rule.verdict {
-        Verdict::Continue => {}
-        Verdict::Final => out.extend(write_end(place.end)),
-        Verdict::Jump(chain) if place.switched.contains(chain) => {
+        RuleVerdict::Continue => {}
+        RuleVerdict::Final => out.extend(write_end(place.end)),
+        RuleVerdict::Jump(chain) if place.switched.contains(chain) => {
             field::write(
                 &mut out,
                 &field::source(Field::Version, Frame::Plain, place.netdev),
@@ -120,10 +120,10 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
             let map = LookupExpr::new(switch_name(chain), Register::R0);
             out.push(map.dreg(Register::Verdict).into());
         }
-        Verdict::Jump(chain) => out.push(Expr::Verdict(NftVerdict::JumpTo(name(chain)?))),
-        Verdict::Goto(chain) => out.push(Expr::Verdict(NftVerdict::GotoTo(name(chain)?))),
-        Verdict::Return => out.push(Expr::Verdict(NftVerdict::Return)),
-        Verdict::Refuse => out.push(Expr::Reject {
+        RuleVerdict::Jump(chain) => out.push(Expr::Verdict(NftVerdict::JumpTo(name(chain)?))),
+        RuleVerdict::Goto(chain) => out.push(Expr::Verdict(NftVerdict::GotoTo(name(chain)?))),
+        RuleVerdict::Return => out.push(Expr::Verdict(NftVerdict::Return)),
+        RuleVerdict::Refuse => out.push(Expr::Reject {
             reject_type: NFT_REJECT_ICMPX_UNREACH,
             icmp_code: NFT_REJECT_ICMPX_PORT_UNREACH,
         }),

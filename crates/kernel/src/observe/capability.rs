@@ -17,7 +17,7 @@ use libc::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, RTM_NEWQDISC, TCA_KIND, TCA_OPTION
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
     Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Key, Match,
-    Origin, Refreshed, Rule, Set, Table, Verdict,
+    Origin, Refreshed, Rule, RuleVerdict, Set, Table,
 };
 use weirgate_units::Handle;
 
@@ -235,7 +235,7 @@ fn probe_output(number: usize) -> Table {
                 matches: vec![Match::within(field, SET)],
                 counter: None,
                 effects: vec![Effect::Mark { mask: 1, value: 1 }],
-                verdict: Verdict::Final,
+                verdict: RuleVerdict::Final,
                 origin: Origin::default(),
             }]
             .into(),

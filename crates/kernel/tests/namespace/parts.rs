@@ -5,7 +5,7 @@ use crate::harness::{apply, in_namespace, name, observe, origin, whole};
 use std::time::Instant;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{
-    Content, Effect, Field, Frame, IpVersion, Key, Match, Rule, Set, State, TCP, Verdict,
+    Content, Effect, Field, Frame, IpVersion, Key, Match, Rule, RuleVerdict, Set, State, TCP,
 };
 use weirgate_units::Handle;
 
@@ -26,7 +26,7 @@ fn divided(elements: &[(u128, u128, Handle)], version: IpVersion) -> State {
                 field: Field::Source(version),
                 map: map.clone(),
             }],
-            verdict: Verdict::Continue,
+            verdict: RuleVerdict::Continue,
             origin: origin(3),
         },
         Rule {
@@ -38,7 +38,7 @@ fn divided(elements: &[(u128, u128, Handle)], version: IpVersion) -> State {
             ],
             counter: None,
             effects: vec![Effect::MaxSegment(1_012)],
-            verdict: Verdict::Final,
+            verdict: RuleVerdict::Final,
             origin: origin(4),
         },
     ];

@@ -6,8 +6,8 @@ use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{
-    Chain, Datagrams, Field, Frame, Hook, HookPrograms, Match, Measured, Origin, Rule, SparedMark,
-    State, Table, UDP, Verdict, WindowAlgorithm, Windows,
+    Chain, Datagrams, Field, Frame, Hook, HookPrograms, Match, Measured, Origin, Rule, RuleVerdict,
+    SparedMark, State, Table, UDP, WindowAlgorithm, Windows,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -55,7 +55,7 @@ fn receiving(windows: Option<Windows>, datagrams: Option<Datagrams>) -> State {
         ],
         counter: Some("refused".to_owned()),
         effects: Vec::new(),
-        verdict: Verdict::Refuse,
+        verdict: RuleVerdict::Refuse,
         origin: Origin::new(3, "refused"),
     };
     let table = Table {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables as nft(8) would take them, for the reader of a plan.
 
-use weirgate_state::{Rule, Table, Verdict};
+use weirgate_state::{Rule, RuleVerdict, Table};
 
 /// Family and name of a table, as nft writes them.
 pub(crate) fn table_name(netdev: bool, name: &str) -> String {
@@ -22,7 +22,7 @@ pub(crate) fn change_text(before: &Table, after: &Table) -> String {
 pub(crate) fn rule_text(table: &Table, rule: &Rule) -> String {
     let text = table.rule_text(rule);
     match rule.verdict {
-        Verdict::Continue => format!("{text}; continue"),
+        RuleVerdict::Continue => format!("{text}; continue"),
         _ => text,
     }
 }

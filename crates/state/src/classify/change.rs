@@ -8,7 +8,7 @@
 //! are made anew.
 
 use crate::classify::{
-    Chain, Content, Count, Effect, Hook, Match, Rule, Set, Table, Values, Verdict,
+    Chain, Content, Count, Effect, Hook, Match, Rule, RuleVerdict, Set, Table, Values,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -186,7 +186,7 @@ impl TableChange {
         let maps = rule.effects.iter().filter_map(map_of);
         let mut sets = rule.matches.iter().filter_map(set_of).chain(maps);
         let switch = match &rule.verdict {
-            Verdict::Jump(name) => {
+            RuleVerdict::Jump(name) => {
                 self.switches.contains(name) || self.gone_switches.contains(name)
             }
             _ => false,

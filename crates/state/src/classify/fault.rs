@@ -2,7 +2,7 @@
 //! What no table may have, because the kernel could not hold it.
 
 use crate::classify::field::{Field, TCP};
-use crate::classify::{Content, Effect, Hook, Match, Rule, Table, Values, Verdict};
+use crate::classify::{Content, Effect, Hook, Match, Rule, RuleVerdict, Table, Values};
 
 impl Table {
     /// Why the kernel could not hold it, with what would be right, each with
@@ -24,7 +24,7 @@ impl Table {
                         "put the rule into a chain of output",
                     ));
                 }
-                if rule.verdict == Verdict::Refuse && chain.hook != Hook::Prerouting {
+                if rule.verdict == RuleVerdict::Refuse && chain.hook != Hook::Prerouting {
                     found.push((
                         format!("chain {}", chain.name),
                         rule,
@@ -43,7 +43,7 @@ impl Table {
             .iter()
             .filter_map(|m| self.match_fault(m))
             .collect();
-        if let Verdict::Jump(name) | Verdict::Goto(name) = &rule.verdict
+        if let RuleVerdict::Jump(name) | RuleVerdict::Goto(name) = &rule.verdict
             && !self.chains.iter().any(|chain| {
                 chain.name == *name && matches!(chain.hook, Hook::Called | Hook::Switched { .. })
             })

@@ -17,7 +17,7 @@
 //!    next rule follows. A [`Meter`] is a match with a memory: it is charged when
 //!    it is reached, that is when every match before it held.
 //! 3. When all held, the rule's counter counts, then its effects happen in
-//!    order, then its [`Verdict`]. An effect that needs a connection, on a packet
+//!    order, then its [`RuleVerdict`]. An effect that needs a connection, on a packet
 //!    that has none, ends the rule there; so does [`Effect::ClassOf`] where its
 //!    map has nothing for the field's value, and either on a packet that does
 //!    not have the field.
@@ -159,7 +159,7 @@ pub enum Hook {
     /// `inet` output at mangle priority: what this machine itself sends, by any
     /// device. Only here are control groups known ([`Field::ControlGroup`]).
     Output,
-    /// Nowhere: run by [`Verdict::Jump`] or [`Verdict::Goto`].
+    /// Nowhere: run by [`RuleVerdict::Jump`] or [`RuleVerdict::Goto`].
     Called,
     /// Nowhere, and jumped to only while it is switched on. The switch is a
     /// verdict map of its own, named as [`switch_name`] says, with an element
@@ -194,7 +194,7 @@ pub struct Rule {
     /// What it does.
     pub effects: Vec<Effect>,
     /// What happens after it.
-    pub verdict: Verdict,
+    pub verdict: RuleVerdict,
     /// Which policy line wants it.
     pub origin: Origin,
 }
@@ -328,7 +328,7 @@ pub enum Effect {
 
 /// What happens after a rule that matched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// The next rule.
     Continue,
     /// No further rule; the packet goes where the table's hook sends it.
@@ -353,7 +353,7 @@ impl Rule {
             matches,
             counter: None,
             effects: vec![Effect::Class(class)],
-            verdict: Verdict::Final,
+            verdict: RuleVerdict::Final,
             origin,
         }
     }

@@ -6,7 +6,7 @@ use crate::classify::frame::Frame;
 use crate::classify::frame_text::{bytes_text, map_text, session_text};
 use crate::classify::set_text::value_text;
 use crate::classify::{Chain, Count, Effect, Hook, Match, Meter, Rule, Table};
-use crate::classify::{Values, Verdict, switch_name};
+use crate::classify::{RuleVerdict, Values, switch_name};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weirgate_units::Handle;
@@ -197,7 +197,7 @@ fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
     for rule in &chain.rules {
         let origin = rule.origin.to_string().replace('"', "'");
         let mut words = vec![table.rule_text(rule)];
-        if rule.verdict == Verdict::Final {
+        if rule.verdict == RuleVerdict::Final {
             words.push(end.to_owned());
         }
         if !origin.is_empty() {
@@ -245,8 +245,8 @@ impl Table {
             });
         }
         match &rule.verdict {
-            Verdict::Continue | Verdict::Final => {}
-            Verdict::Jump(name) => {
+            RuleVerdict::Continue | RuleVerdict::Final => {}
+            RuleVerdict::Jump(name) => {
                 let switched = self.chains.iter().any(|chain| {
                     chain.name == *name && matches!(chain.hook, Hook::Switched { .. })
                 });
@@ -256,9 +256,11 @@ impl Table {
                     (false, _) => format!("jump {name}"),
                 });
             }
-            Verdict::Goto(name) => words.push(format!("goto {name}")),
-            Verdict::Return => words.push(String::from("return")),
-            Verdict::Refuse => words.push(String::from("reject with icmpx type port-unreachable")),
+            RuleVerdict::Goto(name) => words.push(format!("goto {name}")),
+            RuleVerdict::Return => words.push(String::from("return")),
+            RuleVerdict::Refuse => {
+                words.push(String::from("reject with icmpx type port-unreachable"));
+            }
         }
         words.join(" ")
     }

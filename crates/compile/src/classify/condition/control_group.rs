@@ -18,7 +18,7 @@ use weirgate_document::Problems;
 use weirgate_policy::{ControlGroup, ControlGroups, Policy};
 use weirgate_state::{
     Capabilities, Chain, Content, Effect, Field, Frame, Hook, Key, Match, Origin, Refreshed, Rule,
-    Set, Verdict,
+    RuleVerdict, Set,
 };
 
 /// The chain's name.
@@ -102,7 +102,7 @@ pub(crate) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
             matches: vec![Match::within(Field::ControlGroup { level }, &name)],
             counter: None,
             effects: vec![Effect::Mark { mask, value }],
-            verdict: Verdict::Final,
+            verdict: RuleVerdict::Final,
             origin,
         });
     }
@@ -111,7 +111,7 @@ pub(crate) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
         matches: vec![Match::one(Field::Mark { mask }, 0).negated()],
         counter: None,
         effects: vec![Effect::Mark { mask, value: 0 }],
-        verdict: Verdict::Final,
+        verdict: RuleVerdict::Final,
         origin: Origin::new(0, "of no control group of the policy"),
     });
     Some(Chain {

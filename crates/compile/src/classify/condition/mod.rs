@@ -12,7 +12,9 @@ pub(crate) use lower::pure_ack;
 use lists::{Ranges, single};
 use lower::{Lowered, Lowering};
 use weirgate_policy::{Direction, Known, Policy, Rule as PolicyRule, Schedule, When};
-use weirgate_state::{Field, Frame, IpVersion, Match, Origin, Rule, Set, Verdict, port_protocols};
+use weirgate_state::{
+    Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, Set, port_protocols,
+};
 
 /// Whether the conditions ask for what packets have only after connection
 /// tracking and routing.
@@ -134,7 +136,7 @@ pub(crate) fn guard(matches: Vec<Match>) -> Vec<Match> {
         matches,
         counter: None,
         effects: Vec::new(),
-        verdict: Verdict::Continue,
+        verdict: RuleVerdict::Continue,
         origin: Origin::default(),
     };
     rule.guarded().matches

@@ -22,7 +22,7 @@ pub fn bandwidth_ratio(down: Rate, up: Rate, data: u32, ack: u32) -> Option<f64>
 
 /// Whether ACKs alone let the downstream be filled (Brouer 2.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AckCapacity {
     /// `k <= 1`: even with an ACK for every packet.
     Always,
     /// `1 < k <= d`: as long as receivers delay their ACKs; not in slow start
@@ -35,13 +35,13 @@ pub enum Verdict {
 /// Compares the ratio `k` with the delayed-ACK factor `d`, data packets per
 /// ACK: 1 to 2 by RFC 5681 section 4.2, more where a receiver merges packets.
 #[must_use]
-pub fn verdict(k: f64, d: f64) -> Verdict {
+pub fn ack_capacity(k: f64, d: f64) -> AckCapacity {
     if k <= 1.0 {
-        Verdict::Always
+        AckCapacity::Always
     } else if k <= d {
-        Verdict::WhileDelayed
+        AckCapacity::WhileDelayed
     } else {
-        Verdict::Never
+        AckCapacity::Never
     }
 }
 
@@ -198,17 +198,21 @@ mod tests {
                 printed * 100.0,
                 "{down}/{up}"
             );
-            assert_eq!(verdict(k(down, up), 1.0), Verdict::Always, "{down}/{up}");
+            assert_eq!(
+                ack_capacity(k(down, up), 1.0),
+                AckCapacity::Always,
+                "{down}/{up}"
+            );
         }
         assert_eq!(k(2_000, 500), 0.25);
     }
 
     #[test]
     fn the_ratio_against_delayed_acks() {
-        assert_eq!(verdict(1.0, 1.0), Verdict::Always);
-        assert_eq!(verdict(1.5, 2.0), Verdict::WhileDelayed);
-        assert_eq!(verdict(2.0, 2.0), Verdict::WhileDelayed);
-        assert_eq!(verdict(2.1, 2.0), Verdict::Never);
+        assert_eq!(ack_capacity(1.0, 1.0), AckCapacity::Always);
+        assert_eq!(ack_capacity(1.5, 2.0), AckCapacity::WhileDelayed);
+        assert_eq!(ack_capacity(2.0, 2.0), AckCapacity::WhileDelayed);
+        assert_eq!(ack_capacity(2.1, 2.0), AckCapacity::Never);
         let at = |up, data, ack| bandwidth_ratio(Rate::kbit(8_000), Rate::kbit(up), data, ack);
         assert_eq!((at(0, 1, 1), at(1, 0, 1), at(1, 1, 0)), (None, None, None));
         // The ratio from link layers: ADSL in cells, and a cable line of today.
@@ -218,7 +222,10 @@ mod tests {
         let (data, ack) = (docsis.wire_bytes(1_500), docsis.wire_bytes(52));
         let ratio = bandwidth_ratio(Rate::kbit(1_000_000), Rate::kbit(30_000), data, ack);
         close(ratio.expect("a ratio"), 1.54, 0.005);
-        assert_eq!(verdict(ratio.expect("a ratio"), 2.0), Verdict::WhileDelayed);
+        assert_eq!(
+            ack_capacity(ratio.expect("a ratio"), 2.0),
+            AckCapacity::WhileDelayed
+        );
     }
 
     /// ADSL-9.2: bursts three times the line rate.
